@@ -1,0 +1,176 @@
+"""Every error that leaves Motet: one tree, each with a code, what happened, and what to do.
+
+::
+
+    MotetError                     above all of them
+    ├── BadInput                   the caller gave something we cannot take; nothing was changed
+    │   ├── BadClock               a clock text or number outside 42 and 22 bits
+    │   ├── BadConfig              a setting that does not exist or does not fit
+    │   └── BadScenario            a golden script that does not parse
+    ├── BadBytes                   bytes that are not what they should be
+    │   ├── BadFrame               a frame that is torn, foreign, too large or damaged
+    │   └── BadRecord              a journal record that is damaged
+    ├── DiskError                  the disk said no
+    │   ├── DiskFull               no room left; nothing was written
+    │   └── DiskReadFailed         the bytes cannot be read back
+    ├── ObjectError                the object store said no
+    │   ├── ObjectExists           a create-only put found the key taken
+    │   └── ObjectMissing          there is no such object
+    ├── ClockError                 the cluster clock refused
+    │   ├── ClockExhausted         the end of the clock's range; it never wraps
+    │   └── ClockDrift             a clock offered from outside is too far ahead
+    ├── NodeError                  a node cannot start or go on
+    └── OutcomeUnknown             it may or may not have happened; a retry with the same token is safe
+
+An operating error is raised or answered and handled; a broken rule of our own is an ``assert``. The
+text form is ``CODE what happened; what to do``.
+"""
+
+from typing import ClassVar
+
+
+class MotetError(Exception):
+    """Above all errors of Motet."""
+
+    code: ClassVar[str] = "MOTET"
+    hint: ClassVar[str] = "see the documentation of this code"
+
+    def __init__(self, what: str, *, hint: str | None = None) -> None:
+        super().__init__(what)
+        self.what = what
+        self.advice = self.hint if hint is None else hint
+
+    def __str__(self) -> str:
+        return f"{self.code} {self.what}; {self.advice}"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Exceptions cross process boundaries by pickle, which would call us with one argument.
+        return _rebuild, (type(self), self.what, self.advice)
+
+
+def _rebuild(kind: type[MotetError], what: str, advice: str) -> MotetError:
+    return kind(what, hint=advice)
+
+
+class BadInput(MotetError):
+    """The caller gave something we cannot take; nothing was changed."""
+
+    code = "BAD_INPUT"
+    hint = "correct the call and try again"
+
+
+class BadClock(BadInput):
+    """A clock text or number outside 42 bits of milliseconds and 22 bits of counter."""
+
+    code = "BAD_CLOCK"
+    hint = "write it as (logical,counter) with 0 <= logical < 2^42 and 0 <= counter < 2^22"
+
+
+class BadConfig(BadInput):
+    """A setting that does not exist or whose value does not fit."""
+
+    code = "BAD_CONFIG"
+    hint = "`motet config show --origin` lists every setting, its value and where it came from"
+
+
+class BadScenario(BadInput):
+    """A golden script that does not parse."""
+
+    code = "BAD_SCENARIO"
+    hint = "a block is one or more commands, a line `----`, the expected output, and a blank line"
+
+
+class BadBytes(MotetError):
+    """Bytes that are not what they should be."""
+
+    code = "BAD_BYTES"
+    hint = "keep the file and run `motet inspect` on it"
+
+
+class BadFrame(BadBytes):
+    """A frame that is torn, foreign, too large or damaged."""
+
+    code = "BAD_FRAME"
+    hint = "the connection is closed; check that the peer speaks this protocol and version"
+
+
+class BadRecord(BadBytes):
+    """A journal record that is damaged."""
+
+    code = "BAD_RECORD"
+
+
+class DiskError(MotetError):
+    """The disk said no."""
+
+    code = "DISK"
+    hint = "check the disk; nothing that was not synced has been promised to anyone"
+
+
+class DiskFull(DiskError):
+    """No room left on the disk; nothing was written."""
+
+    code = "DISK_FULL"
+    hint = "free some room; reads go on, writes are refused until then"
+
+
+class DiskReadFailed(DiskError):
+    """The bytes cannot be read back."""
+
+    code = "DISK_READ"
+
+
+class ObjectError(MotetError):
+    """The object store said no."""
+
+    code = "OBJECT"
+    hint = "check the object store and its credentials"
+
+
+class ObjectExists(ObjectError):
+    """A create-only put found the key taken."""
+
+    code = "OBJECT_EXISTS"
+    hint = "keys are never reused: read the object back and compare"
+
+
+class ObjectMissing(ObjectError):
+    """There is no such object."""
+
+    code = "OBJECT_MISSING"
+    hint = "it was never written or has been removed"
+
+
+class ClockError(MotetError):
+    """The cluster clock refused."""
+
+    code = "CLOCK"
+    hint = "`motet clock` shows the clock and its drift"
+
+
+class ClockExhausted(ClockError):
+    """The end of the clock's range has been reached; it never wraps."""
+
+    code = "CLOCK_EXHAUSTED"
+    hint = "the wall clock or a peer is far in the future: find out which before anything else"
+
+
+class ClockDrift(ClockError):
+    """A clock offered from outside is further ahead of the wall clock than allowed."""
+
+    code = "CLOCK_DRIFT"
+    hint = "set the time of the machine that offered it"
+
+
+class NodeError(MotetError):
+    """A node cannot start or go on."""
+
+    code = "NODE"
+    hint = "read the node's log"
+
+
+class OutcomeUnknown(MotetError):
+    """It may or may not have happened."""
+
+    code = "OUTCOME_UNKNOWN"
+    hint = "retry with the same token, or read back what is there"

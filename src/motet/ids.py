@@ -1,0 +1,28 @@
+"""Names and numbers that cross function boundaries, each a type of its own.
+
+A bare ``int`` says nothing about what it counts; a ``WriteId`` cannot be handed in where a ``ReadId``
+is meant without the type checker noticing. None of these cost anything at run time.
+"""
+
+from typing import NewType
+
+NodeId = NewType("NodeId", str)
+"""A node of the cluster, for instance ``n1``; stable over restarts."""
+
+Address = NewType("Address", str)
+"""Whom a message comes from or goes to: a node's id, or ``client-7`` for a connected client."""
+
+FileName = NewType("FileName", str)
+"""A file of one machine, relative to the machine's own folder; no separators."""
+
+WriteId = NewType("WriteId", int)
+"""One change to the disk asked for by one machine; never used twice in one incarnation."""
+
+ReadId = NewType("ReadId", int)
+"""One read from the disk asked for by one machine; never used twice in one incarnation."""
+
+TimerName = NewType("TimerName", str)
+"""A timer of one machine; setting it again moves it."""
+
+ObjectKey = NewType("ObjectKey", str)
+"""The name of one object in an object store, parts separated by ``/``."""

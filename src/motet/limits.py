@@ -1,0 +1,73 @@
+"""Every bound of the system in one place, each with its unit last and the sum behind it.
+
+Everything is bounded: what arrives from outside is refused with a clear answer when it is too much, and
+what we keep for later lives in a queue with a length. The relations between the bounds are asserted
+when this module is imported.
+"""
+
+KIB = 1 << 10
+MIB = 1 << 20
+
+# Frames and records
+
+frame_bytes_max = 16 * MIB
+"""A whole frame with its header. Twice the largest body a client may send, so that a reply that wraps
+a request still fits; a length field above it is refused before a byte is allocated for it."""
+
+message_bytes_max = 8 * MIB
+"""The body of one message."""
+
+record_bytes_max = 16 * MIB
+"""One journal record with its header: whatever fits into a frame can be logged."""
+
+# One turn of a node's loop
+
+turn_events_max = 4096
+"""Events stepped in one turn: at about 5 µs each a turn stays near 20 ms."""
+
+inbox_messages_max = 16_384
+"""Messages that have arrived and wait for a turn; reading from sockets pauses above it."""
+
+peer_queue_bytes_max = 32 * MIB
+"""Bytes queued for one peer; more is dropped and counted, since every protocol here repeats itself."""
+
+connections_max = 4096
+"""Connections a node accepts; one more is closed at once."""
+
+# The cluster clock
+
+clock_logical_max = (1 << 42) - 1
+"""42 bits of milliseconds since 1970: until the year 2109."""
+
+clock_counter_max = (1 << 22) - 1
+"""22 bits of events within a millisecond."""
+
+clock_reserve_ms = 200
+"""How far ahead of the wall clock the durable bound is placed: five small writes a second while ticking.
+A restarted node may start that far ahead, so it must stay well below what its peers accept."""
+
+clock_reserve_ticks = 1 << 10
+"""How many ticks are reserved at first when the clock is ahead of the wall: the counter is reserved
+then, not milliseconds, so that a restarting node does not push the cluster into the future. 1,000
+restarts burn a quarter of one millisecond's counter."""
+
+clock_reserve_ticks_max = 1 << 18
+"""The reservation doubles up to this while one incarnation keeps using it up."""
+
+clock_drift_ms_max = 500
+"""How far ahead of our wall clock a clock from a peer or client may be."""
+
+# The simulated world
+
+simulation_events_max = 1_000_000
+"""Events of one simulated run; a run that reaches it is reported as not finished, never as ok."""
+
+assert message_bytes_max < frame_bytes_max
+assert frame_bytes_max <= record_bytes_max
+assert frame_bytes_max < peer_queue_bytes_max, "one frame always fits into an empty queue"
+assert turn_events_max <= inbox_messages_max
+assert clock_logical_max.bit_length() + clock_counter_max.bit_length() == 64
+assert clock_reserve_ticks <= clock_reserve_ticks_max <= clock_counter_max
+assert 2 * clock_reserve_ms < clock_drift_ms_max, (
+    "a restarted node's clock is acceptable to its peers"
+)

@@ -1,0 +1,52 @@
+"""The disk: named files in one folder, with an explicit line between written and durable.
+
+All calls return when they are done and none of them waits for the platter but ``sync`` and ``replace``.
+A driver writes what a turn brought and then syncs each file once.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from motet.ids import FileName
+
+
+class Disk(Protocol):
+    """Files that survive what they promise to survive.
+
+    After a crash a file holds everything that was there at its last ``sync``, and any subset of what was
+    written since, torn at sector boundaries. Names are flat: letters, digits, ``.``, ``-``, ``_``.
+    """
+
+    def preallocate(self, file: FileName, size_bytes: int) -> None:
+        """Make the file at least this large, zero-filled; what is there stays. ``DiskFull`` when full."""
+
+    def write(self, file: FileName, offset: int, data: bytes) -> None:
+        """Write at an offset, filling a gap with zeros. ``DiskFull``: the file is as it was."""
+
+    def read(self, file: FileName, offset: int, size_bytes: int | None = None) -> bytes:
+        """Up to so many bytes (None: to the end); fewer at the end, none without the file.
+
+        ``DiskReadFailed`` when the disk cannot give them back.
+        """
+
+    def size(self, file: FileName) -> int | None:
+        """How large the file is, None when there is none."""
+
+    def sync(self, file: FileName) -> None:
+        """Make everything written to the file durable, its existence and size included.
+
+        An error here is final for the process: what is on disk is then unknown.
+        """
+
+    def truncate(self, file: FileName, size_bytes: int) -> None:
+        """Cut the file; durable with the next ``sync``."""
+
+    def replace(self, file: FileName, data: bytes) -> None:
+        """Atomically and durably give the file this content. ``DiskFull``: the old content stays."""
+
+    def remove(self, file: FileName) -> None:
+        """Remove the file durably; no file is fine."""
+
+    def files(self) -> list[FileName]:
+        """The names of all files, sorted."""
