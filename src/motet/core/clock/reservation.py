@@ -1,0 +1,222 @@
+"""A clock that never repeats a value, over kill -9 and a wall clock that goes back, without a sync per tick.
+
+The trick is a *durable bound*, written ahead of use: every value at or below it may be handed out, none
+above it. An incarnation cannot know how far the one before it came, so it takes everything up to the
+bound as used, and starts above. One small write covers very many ticks.
+
+How far ahead? Up to ``clock_reserve_ms`` beyond the wall. A clock that is there already (it has just
+been restarted, or the wall has gone back) reserves a piece of the *counter* beyond its last value
+instead: a node that restarts a thousand times while the wall stands still would otherwise push itself,
+and through adjusting the whole cluster, into the future. That piece doubles with each reservation of an
+incarnation, so what a crash wastes is about what has been used.
+
+A new bound is asked for as soon as less than half of what would be reserved now is left, so that ticks
+normally find their bound in place. Before the first tick nothing is reserved: a restart writes nothing.
+
+Invariants:
+
+K1  The clock never falls: what is handed out is above all that was handed out before, in this
+    incarnation or an earlier one; after an adjust it is above what was adjusted to.
+K2  ``last <= bound``: nothing is handed out, or promised to be passed, before a bound covers it.
+K3  A bound in flight is above the durable one: bounds only rise.
+K4  ``counter_free`` never lets a tick past the bound.
+
+This is plain state with no effects of its own, so that another core can hold one and tick inside its
+own step. Whoever holds it looks at ``wants_bound`` after each call, writes what ``next_bound`` returns,
+and reports the outcome with ``bound_written`` or ``bound_failed``.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from motet.core.clock import hlc
+from motet.core.clock.hlc import END, ZERO, Clock
+from motet.core.machine import Violation
+from motet.errors import ClockDrift
+from motet.limits import (
+    clock_counter_max,
+    clock_drift_ms_max,
+    clock_logical_max,
+    clock_reserve_ms,
+    clock_reserve_ticks,
+    clock_reserve_ticks_max,
+)
+
+
+class Reservation(msgspec.Struct):
+    """The clock of one node or shard, and how far it may go. Make one with ``recover``."""
+
+    #: the highest value handed out or adjusted to; at the start of an incarnation, the bound
+    last: Clock
+    #: durable: everything up to here may be handed out
+    bound: Clock
+    #: where the wall was at the start; the first value is above it
+    start: Clock
+    #: the bound that is being written
+    wanted: Clock | None
+    #: the highest value that somebody waits for; at or below the bound when nobody does
+    demand: Clock
+    #: up to here nobody needs to think of a new bound
+    quiet: Clock
+    #: up to this counter a tick within the millisecond of ``last`` needs no further look
+    counter_free: int
+    #: how much of the counter the latest reservation of that kind took
+    reserve_ticks: int
+    #: the holder should write ``next_bound`` now
+    wants_bound: bool
+
+    @staticmethod
+    def recover(bound: Clock | None, wall_ms: int) -> Reservation:
+        """A new incarnation above the durable bound; None if this clock has never ticked."""
+        # A wall clock beyond the range must not lift us to its end, from where there is no way back.
+        start = hlc.at_wall(wall_ms) if wall_ms <= clock_logical_max else ZERO
+        floor = ZERO if bound is None else bound
+        return Reservation(
+            last=floor,
+            bound=floor,
+            start=start,
+            wanted=None,
+            demand=ZERO,
+            quiet=floor,
+            counter_free=-1,
+            reserve_ticks=0,
+            wants_bound=False,
+        )
+
+    # Using the clock
+
+    @property
+    def current(self) -> Clock:
+        """The clock as it stands, for people and metrics: only ticks and adjusts promise anything."""
+        return max(self.last, self.start)
+
+    def drift_ms(self, wall_ms: int) -> int:
+        """How far the clock is ahead of the wall; negative when it has not ticked for a while."""
+        return hlc.drift_ms(self.current, wall_ms)
+
+    def tick(self, wall_ms: int) -> Clock | None:
+        """The next value, or None: it is past the bound, so ask again once a new bound is written."""
+        last = self.last
+        if wall_ms <= last.logical and last.counter < self.counter_free:
+            self.last = clock = Clock(last.logical, last.counter + 1)
+            return clock
+        return self._tick_with_care(wall_ms)
+
+    def adjust(self, remote: Clock, wall_ms: int) -> Clock | None:
+        """Move up to a clock *offered* by a peer or a client; ``ClockDrift`` if it is too far ahead.
+
+        Returns the clock, which is at or above ``remote`` for good, or None as ``tick`` does.
+        """
+        ahead_ms = hlc.drift_ms(remote, wall_ms)
+        # What we have passed ourselves cannot move us: to refuse it would help nobody.
+        if ahead_ms > clock_drift_ms_max and remote > self.last:
+            raise ClockDrift(
+                f"{remote} is {ahead_ms} ms ahead of our wall clock, {clock_drift_ms_max} are allowed",
+                hint="compare the wall clocks of both machines and set the one that is wrong",
+            )
+        return self.adopt(remote)
+
+    def adopt(self, found: Clock) -> Clock | None:
+        """Move up to a clock *found in a log*, however far ahead: it has happened, so it is behind us."""
+        if found <= self.last:
+            return self.last
+        if found > self.bound:
+            return self._wait_for(found)
+        self._raise_to(found, found.logical)
+        return found
+
+    def _tick_with_care(self, wall_ms: int) -> Clock | None:
+        clock = hlc.tick(self.current, wall_ms)
+        if clock > self.bound:
+            return self._wait_for(clock)
+        self._raise_to(clock, wall_ms)
+        return clock
+
+    def _wait_for(self, clock: Clock) -> None:
+        self.demand = max(self.demand, clock)
+        self.wants_bound = self.wanted is None
+
+    def _raise_to(self, clock: Clock, wall_ms: int) -> None:
+        assert self.last <= clock <= self.bound, "K1, K2"
+        self.last = clock
+        if self.wanted is None and clock > self.quiet:
+            if self._is_low(wall_ms):
+                self.wants_bound = True
+            else:
+                # The wall has gone back since the bound was set, and there is plenty left: look again
+                # when half of that is used, not at every tick.
+                self.quiet = hlc.plus(clock, hlc.ticks_between(clock, self.bound) // 2)
+        self._set_counter_free()
+
+    def _set_counter_free(self) -> None:
+        limit = self.quiet if self.wanted is None else self.bound
+        if limit.logical > self.last.logical:
+            self.counter_free = clock_counter_max
+        elif limit.logical == self.last.logical:
+            self.counter_free = limit.counter
+        else:
+            self.counter_free = -1
+
+    # Moving the bound
+
+    def next_bound(self, wall_ms: int) -> Clock:
+        """Decide on the next bound, to be written by the holder. One is in flight at a time."""
+        assert self.wanted is None, "one bound is in flight at a time"
+        doubled = min(max(clock_reserve_ticks, 2 * self.reserve_ticks), clock_reserve_ticks_max)
+        bound = self._target(wall_ms, doubled)
+        if bound != _target_of_wall(wall_ms):
+            self.reserve_ticks = doubled
+        assert bound > self.bound, "K3"
+        self.wanted = bound
+        self.wants_bound = False
+        self._set_counter_free()
+        return bound
+
+    def bound_written(self) -> None:
+        """The bound in flight is durable."""
+        assert self.wanted is not None, "no bound is in flight"
+        self.bound, self.wanted = self.wanted, None
+        # The start has never been handed out, but from here on it is covered: fold it in.
+        self.last = max(self.last, self.start)
+        self.quiet = hlc.plus(self.last, hlc.ticks_between(self.last, self.bound) // 2)
+        self.wants_bound = self.demand > self.bound
+        self._set_counter_free()
+
+    def bound_failed(self) -> None:
+        """The bound in flight was not written, and whoever waits for it is told so by the holder."""
+        assert self.wanted is not None, "no bound is in flight"
+        self.wanted = None
+        self.demand = ZERO
+        # Trying again early would only knock at a full disk with every tick: wait until it is needed.
+        self.quiet = self.bound
+        self._set_counter_free()
+
+    def _is_low(self, wall_ms: int) -> bool:
+        """Whether less than half is left of what would be reserved now."""
+        target = self._target(wall_ms, max(clock_reserve_ticks, self.reserve_ticks))
+        left = hlc.ticks_between(self.last, self.bound)
+        return 2 * left < hlc.ticks_between(self.last, target)
+
+    def _target(self, wall_ms: int, ticks: int) -> Clock:
+        position = max(self.last, self.start, self.demand)
+        return max(_target_of_wall(wall_ms), hlc.plus(position, ticks))
+
+    def invariants(self) -> list[Violation]:
+        """What does not hold; K1 over incarnations is for whoever sees all values."""
+        found = []
+        if self.last > self.bound:
+            found.append(Violation("K2", f"last {self.last} is above the bound {self.bound}"))
+        if self.wanted is not None and self.wanted <= self.bound:
+            found.append(Violation("K3", f"{self.wanted} would replace the bound {self.bound}"))
+        if Clock(self.last.logical, max(self.counter_free, 0)) > max(self.bound, self.last):
+            found.append(Violation("K4", f"{self.counter_free} lets ticks past {self.bound}"))
+        return found
+
+
+def _target_of_wall(wall_ms: int) -> Clock:
+    """``clock_reserve_ms`` from the wall on; nothing if the wall is beyond the range of clocks."""
+    if wall_ms > clock_logical_max:
+        return ZERO
+    last_ms = wall_ms + clock_reserve_ms - 1
+    return END if last_ms > clock_logical_max else Clock(max(last_ms, 0), clock_counter_max)

@@ -1,0 +1,243 @@
+"""A toy machine, the worked example of the vocabulary: a notebook that forgets nothing it confirmed.
+
+A client sends ``Remember``; the notebook appends the value to its journal and answers ``Remembered``
+once the record is durable. After a crash it reads its journal back. That is all, and it already has
+what makes the large machines interesting: a promise that must wait for a disk, a torn tail, a full disk,
+and requests that come in before it knows its own past.
+
+Rules:
+
+T1  What was confirmed is recalled, for ever, in the order of positions.
+T2  The journal holds exactly the values in memory, one record each, with no gap.
+T3  Nothing is answered from a journal that has not been read, or that turned out to be damaged.
+
+The phases are plain data::
+
+    reading ──ReadBack──▶ serving          clean end
+       │    └──────────▶ cutting ──Written──▶ serving     a torn tail is cut off first
+       └───────────────▶ broken            damage in the middle, or the disk cannot read it
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Self
+
+import msgspec
+
+from motet.core.fingerprint import clone_plain, fingerprint
+from motet.core.machine import (
+    Effect,
+    Event,
+    Message,
+    Note,
+    Read,
+    ReadBack,
+    ReadFailed,
+    Received,
+    Send,
+    Started,
+    Truncate,
+    Violation,
+    Write,
+    WriteFailed,
+    Written,
+)
+from motet.format.journal import Ending, encode_record, scan
+from motet.ids import Address, FileName, ReadId, WriteId
+
+JOURNAL = FileName("journal")
+SALT = 1
+VALUE_RECORD = 1
+WAITING_MAX = 1024
+
+
+class Remember(Message, frozen=True, tag="remember"):
+    """Please keep this value."""
+
+    request: int
+    value: str
+
+
+class Remembered(Message, frozen=True, tag="remembered"):
+    """It is durable, at this position."""
+
+    request: int
+    position: int
+
+
+class Recall(Message, frozen=True, tag="recall"):
+    """What do you remember?"""
+
+    request: int
+
+
+class Recalled(Message, frozen=True, tag="recalled"):
+    """Everything that is durable, by position."""
+
+    request: int
+    values: list[str]
+
+
+class Refused(Message, frozen=True, tag="refused"):
+    """Not done. A copy of the request that is still under way may yet be: the toy knows no tokens."""
+
+    request: int
+    why: str
+
+
+ToyMessage = Remember | Remembered | Recall | Recalled | Refused
+
+
+class Phase(StrEnum):
+    """Where a notebook is in its life."""
+
+    READING = "reading"
+    CUTTING = "cutting"
+    SERVING = "serving"
+    BROKEN = "broken"
+
+
+class Pending(msgspec.Struct, frozen=True):
+    """A value that is not durable yet, and who waits for it."""
+
+    client: Address
+    request: int
+    value: str
+
+
+class State(msgspec.Struct):
+    """All there is to a notebook."""
+
+    phase: Phase = Phase.READING
+    #: values[i] is at position i, and durable
+    values: list[str] = []
+    #: the batch on its way to the disk: writing[i] will be at position len(values) + i
+    writing: list[Pending] = []
+    #: what came in meanwhile; it goes out as one batch when the disk is done
+    waiting: list[Pending] = []
+    #: where the next record goes: the end of the durable journal
+    end_bytes: int = 0
+    #: the size of the batch being written
+    writing_bytes: int = 0
+    next_write: WriteId = WriteId(0)
+
+
+class Notebook:
+    """The toy machine. ``acknowledge_early`` plants the bug its simulation must find."""
+
+    def __init__(self, *, acknowledge_early: bool = False) -> None:
+        self._acknowledge_early = acknowledge_early
+        self.state = State()
+
+    def step(self, event: Event) -> list[Effect]:
+        if isinstance(event, Received):
+            return self._on_message(event.sender, event.message)
+        if isinstance(event, Written):
+            return self._on_written()
+        if isinstance(event, WriteFailed):
+            return self._on_write_failed(event.why)
+        if isinstance(event, Started):
+            return [Read(ReadId(0), JOURNAL)]
+        if isinstance(event, ReadBack):
+            return self._on_read_back(event.data)
+        if isinstance(event, ReadFailed):
+            return self._break(event.why)
+        return []
+
+    # Requests
+
+    def _on_message(self, client: Address, message: Message) -> list[Effect]:
+        if not isinstance(message, Remember | Recall):
+            return [Note("toy_foreign_message", type(message).__name__)]
+        if self.state.phase is not Phase.SERVING:
+            return [Send(client, Refused(message.request, self.state.phase.value))]
+        if isinstance(message, Recall):
+            return [Send(client, Recalled(message.request, list(self.state.values)))]
+        if len(self.state.waiting) >= WAITING_MAX:
+            return [Send(client, Refused(message.request, "too many requests at once"))]
+        self.state.waiting.append(Pending(client, message.request, message.value))
+        return [] if self.state.writing else self._write_batch()
+
+    def _write_batch(self) -> list[Effect]:
+        """What waits together travels together: one write, one sync, many answers."""
+        state = self.state
+        state.writing, state.waiting = state.waiting, []
+        if not state.writing:
+            return []
+        write = self._take_write_id()
+        records: list[bytes] = []
+        answers: list[Effect] = []
+        for index, pending in enumerate(state.writing):
+            position = len(state.values) + index
+            body = pending.value.encode()
+            durable = len(state.values)  # what a later reader may take for granted when we tear
+            records.append(encode_record(SALT, position, VALUE_RECORD, body, durable))
+            after = None if self._acknowledge_early else write  # durable before promised
+            answers.append(Send(pending.client, Remembered(pending.request, position), after))
+        data = b"".join(records)
+        state.writing_bytes = len(data)
+        batched = [Note("toy_batch")] if len(records) > 1 else []
+        return [Write(write, JOURNAL, state.end_bytes, data), *answers, *batched]
+
+    def _on_written(self) -> list[Effect]:
+        state = self.state
+        if state.phase is Phase.CUTTING:
+            state.phase = Phase.SERVING
+            return []
+        assert state.writing, "T2: a write is durable that nobody began"
+        state.values.extend(pending.value for pending in state.writing)
+        state.end_bytes += state.writing_bytes
+        return self._write_batch()
+
+    def _on_write_failed(self, why: str) -> list[Effect]:
+        """The disk is full and the file as it was; say so to those who wait, and go on."""
+        if self.state.phase is Phase.CUTTING:
+            return self._break(why)
+        refusals: list[Effect] = [
+            Send(pending.client, Refused(pending.request, why)) for pending in self.state.writing
+        ]
+        return [Note("toy_disk_full", why), *refusals, *self._write_batch()]
+
+    def _take_write_id(self) -> WriteId:
+        write = self.state.next_write
+        self.state.next_write = WriteId(write + 1)
+        return write
+
+    # Starting
+
+    def _on_read_back(self, data: bytes) -> list[Effect]:
+        found = scan(data, SALT)
+        if found.ending is Ending.DAMAGED:
+            return self._break(f"the journal is damaged at byte {found.end_offset}")
+        state = self.state
+        state.values = [record.body.decode() for record in found.records]
+        state.end_bytes = found.end_offset
+        if found.ending is Ending.TORN:
+            state.phase = Phase.CUTTING
+            cut = Truncate(self._take_write_id(), JOURNAL, found.end_offset)
+            return [Note("toy_torn_tail_cut", f"at byte {found.end_offset}"), cut]
+        state.phase = Phase.SERVING
+        return [Note("toy_recalled", f"{len(state.values)} values")] if state.values else []
+
+    def _break(self, why: str) -> list[Effect]:
+        self.state.phase = Phase.BROKEN
+        return [Note("toy_broken", why)]
+
+    # What a driver and a checker need
+
+    def clone(self) -> Self:
+        twin = type(self)(acknowledge_early=self._acknowledge_early)
+        twin.state = clone_plain(self.state)
+        return twin
+
+    def fingerprint(self) -> bytes:
+        return fingerprint(self.state)
+
+    def invariants(self) -> list[Violation]:
+        state = self.state
+        if state.phase is not Phase.SERVING and (state.writing or state.waiting):
+            return [Violation("T3", f"takes requests while {state.phase.value}")]
+        if state.waiting and not state.writing:
+            return [Violation("T2", "requests wait though the disk is idle")]
+        return []

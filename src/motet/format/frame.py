@@ -1,0 +1,227 @@
+"""Frames: how messages are cut out of a byte stream between two nodes, or a client and a node.
+
+A frame is a header of 24 bytes and a body. Rules, in the order in which a decoder applies them:
+
+R1  The first two bytes say ``mt`` and the third the version. This holds for every version there will
+    ever be, so a stranger or a newer peer is recognised from its first bytes.
+R2  The header's own checksum is right. Only then is anything else in the header believed.
+R3  The length is within its bound. Only then is anything kept or awaited for it.
+R4  The body's checksum is right. Only then does anybody see the body.
+
+The first bytes that break a rule end the stream: there is no way to find the next frame in bytes that
+cannot be trusted, so the decoder is dead and the connection is to be closed. Kind and id are the
+protocol's; the format only carries them.
+"""
+
+from __future__ import annotations
+
+import enum
+import struct
+from collections.abc import Iterable
+
+import msgspec
+
+from motet.errors import BadFrame
+from motet.format.checksum import crc32c
+from motet.limits import frame_bytes_max
+
+FRAME_MAGIC = b"mt"
+FRAME_VERSION = 1
+
+FRAME_LAYOUT = (
+    ("magic", "2s"),
+    ("version", "B"),
+    ("kind", "B"),
+    ("body_bytes", "I"),
+    ("id", "Q"),
+    ("body_crc", "I"),
+    ("header_crc", "I"),
+)
+"""The header's fields in their order, little-endian, each with its code in :mod:`struct`."""
+
+_header = struct.Struct("<" + "".join(code for _, code in FRAME_LAYOUT))
+_checked = struct.Struct("<" + "".join(code for _, code in FRAME_LAYOUT[:-1]))
+_unpack_header = _header.unpack_from
+_pack_checked = _checked.pack
+_pack_crc = struct.Struct("<I").pack
+
+FRAME_HEADER_BYTES = _header.size
+FRAME_BODY_BYTES_MAX = frame_bytes_max - FRAME_HEADER_BYTES
+_CHECKED_BYTES = _checked.size
+
+assert FRAME_HEADER_BYTES == 24
+assert _CHECKED_BYTES == FRAME_HEADER_BYTES - 4, "the header's checksum is its last field"
+
+_STRANGERS = (
+    (b"GET ", "an HTTP request"),
+    (b"HEAD ", "an HTTP request"),
+    (b"POST ", "an HTTP request"),
+    (b"PUT ", "an HTTP request"),
+    (b"OPTIONS ", "an HTTP request"),
+    (b"PRI * HTTP/2", "an HTTP/2 client"),
+    (b"HTTP/", "an HTTP answer"),
+    (b"\x16\x03", "a TLS handshake"),
+    (b"SSH-", "an SSH greeting"),
+    (b"\0\0\0,\0\0\0\0", "a ZooKeeper client"),
+    (b"\0\0\0-\0\0\0\0", "a ZooKeeper client"),
+)
+"""The first bytes of those who often knock at the wrong port."""
+
+
+class FrameKind(enum.IntEnum):
+    """What a body is. 0 stays unused, 1 to 15 are about the connection, 16 to 255 are the node's."""
+
+    HELLO = 1
+
+
+class Frame(msgspec.Struct, frozen=True, gc=False):
+    """One message as it travels: what it is, which request it belongs to, and its bytes."""
+
+    kind: int
+    #: correlates a reply with its request; the format gives it no meaning
+    id: int
+    body: bytes
+
+
+def encode_frame(kind: int, id: int, body: bytes) -> bytes:  # noqa: A002
+    """The bytes of one frame. ``BadFrame`` when the body is too long or a number does not fit."""
+    return _encode_header(kind, id, body) + body
+
+
+def encode_frames(frames: Iterable[Frame]) -> bytes:
+    """The bytes of many frames, one behind the other, each body copied only once."""
+    parts: list[bytes] = []
+    for frame in frames:
+        parts += (_encode_header(frame.kind, frame.id, frame.body), frame.body)
+    return b"".join(parts)
+
+
+def _encode_header(kind: int, id: int, body: bytes) -> bytes:  # noqa: A002
+    if len(body) > FRAME_BODY_BYTES_MAX:
+        raise BadFrame(_too_long(len(body)), hint="send it in smaller pieces")
+    try:
+        checked = _pack_checked(FRAME_MAGIC, FRAME_VERSION, kind, len(body), id, crc32c(body))
+    except struct.error:
+        raise BadFrame(
+            f"kind {kind} or id {id} does not fit into a frame",
+            hint="a kind has 8 bits and an id 64, both unsigned",
+        ) from None
+    return checked + _pack_crc(crc32c(checked))
+
+
+class FrameDecoder:
+    """Cuts the frames out of one direction of one connection, however its bytes were chunked.
+
+    It keeps the incomplete tail, which is never longer than one frame. After an error it is dead: every
+    further call raises that error again. Good frames in front of the bad bytes, in the same chunk, go
+    down with the connection; to the protocol they are lost messages.
+    """
+
+    __slots__ = ("_error", "_offset", "_tail", "_tail_wanted_bytes")
+
+    def __init__(self) -> None:
+        self._tail = bytearray()
+        #: with fewer than this in the tail there is no frame in it, and no need to look again
+        self._tail_wanted_bytes = 0
+        #: where in the stream the tail begins
+        self._offset = 0
+        self._error: BadFrame | None = None
+
+    @property
+    def pending_bytes(self) -> int:
+        """How many bytes of an incomplete frame are kept."""
+        return len(self._tail)
+
+    def feed(self, data: bytes) -> list[Frame]:
+        """The frames that these bytes complete. ``BadFrame`` says which rule was broken, and where."""
+        self._check_alive()
+        if self._tail:
+            self._tail += data
+            if len(self._tail) < self._tail_wanted_bytes:
+                return []
+            data = bytes(self._tail)
+        frames, used = self._cut(data)
+        self._offset += used
+        self._tail = bytearray(data[used:])
+        return frames
+
+    def finish(self) -> None:
+        """The stream has ended. ``BadFrame`` when that was in the middle of a frame."""
+        self._check_alive()
+        if self._tail:
+            wanted = self._tail_wanted_bytes or FRAME_HEADER_BYTES
+            what = f"the stream ended inside a frame, after {len(self._tail)} of {wanted} bytes"
+            raise self._dead(BadFrame(what), 0)
+
+    def _cut(self, data: bytes) -> tuple[list[Frame], int]:
+        """The whole frames at the start of ``data``, and where the incomplete rest begins."""
+        frames: list[Frame] = []
+        position, end = 0, len(data)
+        self._tail_wanted_bytes = 0
+        while (body_start := position + FRAME_HEADER_BYTES) <= end:
+            magic, version, kind, body_bytes, id_, body_crc, header_crc = _unpack_header(
+                data, position
+            )
+            if (
+                magic != FRAME_MAGIC
+                or version != FRAME_VERSION
+                or header_crc != crc32c(data[position : position + _CHECKED_BYTES])
+                or body_bytes > FRAME_BODY_BYTES_MAX
+            ):
+                break
+            body_end = body_start + body_bytes
+            if body_end > end:
+                self._tail_wanted_bytes = body_end - position
+                return frames, position
+            body = data[body_start:body_end]
+            if crc32c(body) != body_crc:
+                raise self._dead(BadFrame("the body is damaged: its checksum is wrong"), position)
+            frames.append(Frame(kind, id_, body))
+            position = body_end
+        fault = header_fault(data[position : position + FRAME_HEADER_BYTES])
+        if fault is not None:
+            raise self._dead(fault, position)
+        return frames, position
+
+    def _check_alive(self) -> None:
+        if self._error is not None:
+            raise BadFrame(self._error.what, hint=self._error.advice)
+
+    def _dead(self, fault: BadFrame, position: int) -> BadFrame:
+        at = f"in the frame at byte {self._offset + position} of the stream"
+        self._error = BadFrame(f"{fault.what}, {at}", hint=fault.advice)
+        self._tail = bytearray()
+        return self._error
+
+
+def header_fault(header: bytes) -> BadFrame | None:
+    """What is wrong with a header, judged as far as its bytes go: fewer than 24 may still be fine."""
+    if not FRAME_MAGIC.startswith(header[:2]):
+        return _foreign(header)
+    version = header[2] if len(header) > 2 else FRAME_VERSION
+    if version > FRAME_VERSION:
+        what = f"frame version {version} is from the future: this side knows {FRAME_VERSION}"
+        return BadFrame(what, hint="upgrade this side")
+    if version < FRAME_VERSION:
+        return BadFrame(f"there never was a frame version {version}")
+    if len(header) < FRAME_HEADER_BYTES:
+        return None
+    *_, body_bytes, _id, _body_crc, header_crc = _unpack_header(header)
+    if header_crc != crc32c(header[:_CHECKED_BYTES]):
+        return BadFrame("the header is damaged: its checksum is wrong")
+    if body_bytes > FRAME_BODY_BYTES_MAX:
+        return BadFrame(_too_long(body_bytes))
+    return None
+
+
+def _foreign(start: bytes) -> BadFrame:
+    for greeting, who in _STRANGERS:
+        if start.startswith(greeting):
+            what = f"foreign bytes {start!r}: this is {who}, not a frame"
+            return BadFrame(what, hint="check the address and port the other side was given")
+    return BadFrame(f"foreign bytes {start!r}: a frame starts with {FRAME_MAGIC!r}")
+
+
+def _too_long(body_bytes: int) -> str:
+    frame_bytes = FRAME_HEADER_BYTES + body_bytes
+    return f"a frame of {frame_bytes} bytes is longer than the {frame_bytes_max} allowed"

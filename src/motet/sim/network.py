@@ -1,0 +1,140 @@
+"""The simulated network: who can reach whom right now, and when a message arrives if at all.
+
+``Fabric`` is the whole network. It decides the fate of each message by the seed and hands the surviving
+copies to the world's agenda. ``SimNetwork`` is one node's place in it, the network port.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from motet.format.frame import Frame
+from motet.ids import Address
+from motet.ports.network import Delivery
+from motet.sim.dice import Dice
+from motet.sim.faults import NetworkFaults
+
+NS_PER_US = 1_000
+
+Schedule = Callable[[int, Callable[[object], None], object], None]
+"""Run this with that argument so many nanoseconds from now."""
+
+
+class NetworkCounts(msgspec.Struct):
+    """What became of the messages so far."""
+
+    sent: int = 0
+    lost: int = 0
+    cut_off: int = 0
+    repeated: int = 0
+    delivered: int = 0
+
+
+class Fabric:
+    """The network between all nodes of one world."""
+
+    def __init__(self, dice: Dice, faults: NetworkFaults) -> None:
+        self._unit = dice.unit
+        self._delay_us_min = faults.delay_us_min
+        self._delay_us_spread = faults.delay_us_max - faults.delay_us_min + 1
+        self._faults = faults
+        self._calm = not (faults.loss or faults.duplication or faults.reordering)
+        #: (sender, receiver) pairs that lose everything
+        self.blocked: dict[tuple[Address, Address], None] = {}
+        #: (sender, receiver) pairs that hold everything back until this virtual time
+        self.clogged: dict[tuple[Address, Address], int] = {}
+        self.counts = NetworkCounts()
+        #: while set, nothing is lost or repeated any more: the end of a run lets everything settle
+        self.healed = False
+
+    def fates_ns(self, sender: Address, receiver: Address, now_ns: int) -> list[int]:
+        """The delays after which copies of a message arrive; none when it is lost."""
+        counts = self.counts
+        counts.sent += 1
+        link = (sender, receiver)
+        if self.blocked and link in self.blocked:
+            counts.cut_off += 1
+            return []
+        delay_ns = (self._delay_us_min + int(self._unit() * self._delay_us_spread)) * NS_PER_US
+        if self.clogged:
+            delay_ns += max(0, self.clogged.get(link, 0) - now_ns)
+        if self._calm or self.healed:
+            return [delay_ns]
+        return self._troubled(delay_ns)
+
+    def _troubled(self, delay_ns: int) -> list[int]:
+        faults, unit = self._faults, self._unit
+        if unit() < faults.loss:
+            self.counts.lost += 1
+            return []
+        if unit() < faults.reordering:
+            delay_ns *= 1 + int(unit() * 50)
+        if unit() < faults.duplication:
+            self.counts.repeated += 1
+            return [delay_ns, delay_ns * (1 + int(unit() * 50))]
+        return [delay_ns]
+
+    def cut(self, left: Sequence[Address], right: Sequence[Address], *, one_way: bool) -> None:
+        """Let nothing pass from left to right, and nothing back unless it is a one-way cut."""
+        for a in left:
+            for b in right:
+                self.blocked[a, b] = None
+                if not one_way:
+                    self.blocked[b, a] = None
+
+    def heal(self) -> None:
+        """Let everything pass again."""
+        self.blocked.clear()
+        self.clogged.clear()
+
+
+class SimNetwork:
+    """The network port of one node: frames through the fabric into the receiver's inbox."""
+
+    def __init__(
+        self,
+        address: Address,
+        fabric: Fabric,
+        members: dict[Address, SimNetwork],
+        now_ns: Callable[[], int],
+        schedule: Schedule,
+        inbox_messages_max: int,
+    ) -> None:
+        self._address = address
+        self._fabric = fabric
+        self._members = members
+        self._now_ns = now_ns
+        self._schedule = schedule
+        self._inbox_messages_max = inbox_messages_max
+        self._outbox: list[tuple[Address, Frame]] = []
+        self._inbox: list[Delivery] = []
+        members[address] = self
+
+    @property
+    def address(self) -> Address:
+        return self._address
+
+    def send(self, to: Address, frame: Frame) -> bool:
+        if to not in self._members or len(self._outbox) >= self._inbox_messages_max:
+            return False
+        self._outbox.append((to, frame))
+        return True
+
+    def flush(self) -> None:
+        outbox, self._outbox = self._outbox, []
+        for to, frame in outbox:
+            delivery = Delivery(self._address, frame)
+            for delay_ns in self._fabric.fates_ns(self._address, to, self._now_ns()):
+                self._schedule(delay_ns, self._members[to]._arrive, delivery)
+
+    def take(self, limit: int) -> Sequence[Delivery]:
+        taken, self._inbox = self._inbox[:limit], self._inbox[limit:]
+        return taken
+
+    def _arrive(self, delivery: object) -> None:
+        assert isinstance(delivery, Delivery)
+        if len(self._inbox) < self._inbox_messages_max:
+            self._inbox.append(delivery)
+            self._fabric.counts.delivered += 1

@@ -1,0 +1,34 @@
+"""Simulated clocks: each node reads virtual time through its own error."""
+
+from __future__ import annotations
+
+from motet.core.machine import NS_PER_MS, Now
+
+EPOCH_NS = 1_800_000_000_000 * NS_PER_MS
+"""The wall clock of an undisturbed node when virtual time begins: early 2027."""
+
+
+class VirtualTime:
+    """The time of the whole world, moved only by the world."""
+
+    def __init__(self) -> None:
+        self.elapsed_ns = 0
+
+
+class SimTime:
+    """The time port of one node: a steady clock with its own rate, a wall clock that can be wrong."""
+
+    def __init__(self, virtual: VirtualTime, *, rate_ppm: int = 0, skew_ms: int = 0) -> None:
+        self._virtual = virtual
+        self._rate_ppm = rate_ppm
+        self.skew_ns = skew_ms * NS_PER_MS
+
+    def now(self) -> Now:
+        elapsed_ns = self._virtual.elapsed_ns
+        if self._rate_ppm:
+            elapsed_ns += elapsed_ns * self._rate_ppm // 1_000_000
+        return Now(elapsed_ns, EPOCH_NS + elapsed_ns + self.skew_ns)
+
+    def jump(self, by_ms: int) -> None:
+        """Set the wall clock forward or back."""
+        self.skew_ns += by_ms * NS_PER_MS
