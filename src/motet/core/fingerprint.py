@@ -15,6 +15,7 @@ import msgspec
 T = TypeVar("T")
 
 _encode = msgspec.msgpack.Encoder().encode
+_DICT, _SET, _STRUCT = 1, 2, 3  # kinds of their own: no list can be mistaken for a dict
 _SCALARS = (int, str, bytes, bool, type(None))
 
 
@@ -35,13 +36,17 @@ def _canonical(value: object) -> object:
         return [_canonical(item) for item in value]
     if isinstance(value, dict):
         pairs = [(_encode(_canonical(key)), _canonical(item)) for key, item in value.items()]
-        return ["dict", sorted(pairs, key=lambda pair: pair[0])]
+        return _tagged(_DICT, sorted(pairs, key=lambda pair: pair[0]))
     if isinstance(value, set | frozenset):
-        return ["set", sorted(_encode(_canonical(item)) for item in value)]
+        return _tagged(_SET, sorted(_encode(_canonical(item)) for item in value))
     if isinstance(value, msgspec.Struct):
         fields = [_canonical(getattr(value, name)) for name in value.__struct_fields__]
-        return [type(value).__name__, fields]
+        return _tagged(_STRUCT, [type(value).__name__, fields])
     raise TypeError(f"state must be plain data, and {type(value).__name__} is not")
+
+
+def _tagged(kind: int, value: object) -> msgspec.msgpack.Ext:
+    return msgspec.msgpack.Ext(kind, _encode(value))
 
 
 def _clone(value: object) -> object:

@@ -39,14 +39,14 @@ FRAME_LAYOUT = (
 )
 """The header's fields in their order, little-endian, each with its code in :mod:`struct`."""
 
-_header = struct.Struct("<" + "".join(code for _, code in FRAME_LAYOUT))
+FRAME_HEADER = struct.Struct("<" + "".join(code for _, code in FRAME_LAYOUT))
+FRAME_HEADER_BYTES = FRAME_HEADER.size
+FRAME_BODY_BYTES_MAX = frame_bytes_max - FRAME_HEADER_BYTES
+
 _checked = struct.Struct("<" + "".join(code for _, code in FRAME_LAYOUT[:-1]))
-_unpack_header = _header.unpack_from
+_unpack_header = FRAME_HEADER.unpack_from
 _pack_checked = _checked.pack
 _pack_crc = struct.Struct("<I").pack
-
-FRAME_HEADER_BYTES = _header.size
-FRAME_BODY_BYTES_MAX = frame_bytes_max - FRAME_HEADER_BYTES
 _CHECKED_BYTES = _checked.size
 
 assert FRAME_HEADER_BYTES == 24

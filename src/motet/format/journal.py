@@ -9,12 +9,15 @@ clean    Nothing of this journal is there: the file ends, zeros follow to its en
          an older record stands at the very place. And no header of this journal with the next sequence
          or a later one is anywhere behind. Write on from here.
 torn     Something else is there, but nothing behind it proves that the missing record ever was on disk.
-         That is what a crash leaves of writes that were not synced. It is safe to cut here, and the cut
-         must wipe what is behind it (truncate, then preallocate again): whole records of the lost write
-         may be left there, and one of them could otherwise fit behind a new record some day.
-damaged  A header of this journal behind the place has a ``durable_below`` above the missing sequence:
-         when it was written, the missing record was on disk. So it has rotted, and cutting here would
-         throw away what was promised. Also: the next record is of a version we do not know.
+         That is what a crash leaves of writes that were not synced. It is safe to cut here.
+damaged  Cutting here would throw away what was promised, so nobody may do it unasked. Either a header of
+         this journal behind the place has a ``durable_below`` above the missing sequence: when it was
+         written, the missing record was on disk, so that has rotted. Or the missing record itself
+         stands at another place, which no crash brings about. Or it is of a version we do not know.
+
+Whoever cuts a journal, here or for reasons of its own, wipes what is behind the cut (truncate, then
+preallocate again, both durable before anything new is written): whole records may be left there that would
+fit behind a new one some day, or seem to prove that something is missing.
 
 A header alone is proof, whatever became of its body, since it was written after the sync it speaks of.
 Searching for it costs one pass over the rest of the file, and memory for one chunk.
@@ -204,7 +207,7 @@ class _Search:
         self._salt = salt
         #: of the missing record
         self._sequence = sequence
-        self._place = f"record {sequence} at byte {offset}"
+        self._offset = offset
         self._stop = stop
         #: what may be the start of a header whose rest is yet to come, and where in the file it is
         self._kept = b""
@@ -213,7 +216,7 @@ class _Search:
         self._zeros = True
         #: there is a header of the missing record or a later one
         self._leftover = False
-        #: the one among them that proves that the missing record was on disk
+        #: why the missing record must have been on disk, ends the sentence "record 7 …, but …"
         self._proof = ""
 
     def feed(self, data: bytes) -> None:
@@ -230,21 +233,28 @@ class _Search:
 
     def verdict(self) -> tuple[Ending, str]:
         """Which ending it is now that the file has ended, and a sentence that says so."""
-        what = f"{self._place} {self._stop.value}"
+        record = f"record {self._sequence} at byte {self._offset}"
+        what = f"{record} {self._stop.value}"
         if self._stop is _Stop.UNKNOWN_VERSION:
             return Ending.DAMAGED, what
         if self._proof:
-            return Ending.DAMAGED, f"{what}, but {self._proof} was written after it was on disk"
+            return Ending.DAMAGED, f"{what}, but {self._proof}"
         if not self._leftover and (self._zeros or self._stop is _Stop.OLDER):
-            return Ending.CLEAN, f"{self._place} is yet to be written"
+            return Ending.CLEAN, f"{record} is yet to be written"
         return Ending.TORN, f"{what}, and nothing behind it proves that it ever was on disk"
 
     def _weigh(self, header: RecordHeader, offset: int) -> None:
         if header.salt != self._salt or header.sequence < self._sequence:
             return
         self._leftover = True
-        if header.durable_below > self._sequence and not self._proof:
-            self._proof = f"record {header.sequence} at byte {offset}"
+        if self._proof:
+            return
+        if header.durable_below > self._sequence:
+            self._proof = (
+                f"record {header.sequence} at byte {offset} was written after it was on disk"
+            )
+        elif header.sequence == self._sequence and offset != self._offset:
+            self._proof = f"it stands at byte {offset}"
 
 
 def _all_zeros(data: bytes) -> bool:

@@ -39,6 +39,10 @@ class Part(Protocol):
     def plants(self) -> tuple[str, ...]:
         """Bugs that can be planted, to see that they are found."""
 
+    @property
+    def storm_ms(self) -> int:
+        """How long the faults go on, at most; then all is mended."""
+
     def prepare(self, world: World, plant: str | None) -> Run:
         """Put nodes and clients into the world; nothing is started yet."""
 

@@ -16,7 +16,6 @@ from motet.sim.part import Outcome, Part, Run
 from motet.sim.trace import Trace
 from motet.sim.world import World
 
-STORM_MS = 4_000
 CALM_MS = 60_000
 LIVENESS = "liveness"
 
@@ -40,10 +39,10 @@ def simulate(
     for node in world.nodes.values():
         world.start(node)
     nemesis.unleash()
-    finished = world.run(STORM_MS, run.finished)
+    finished = world.run(part.storm_ms, run.finished)
     if not finished and not world.violations:
         nemesis.stop()
-        finished = world.run(STORM_MS + CALM_MS, run.finished)
+        finished = world.run(part.storm_ms + CALM_MS, run.finished)
     return _outcome(part, world, run, profile, plant, finished=finished)
 
 

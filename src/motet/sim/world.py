@@ -93,7 +93,7 @@ class World:
     # Running
 
     def run(self, until_ms: int, done: Callable[[], bool] | None = None) -> bool:
-        """Run until that virtual time, or until done; True if it was done (or time ran out without it)."""
+        """Run until that virtual time or until done; False on a violation, or if it was not done by then."""
         agenda, pop = self._agenda, heapq.heappop
         until_ns = until_ms * NS_PER_MS
         virtual = self.virtual
@@ -109,6 +109,8 @@ class World:
                 action(*args)
             except Exception as error:  # any error in a step is a finding
                 self._broken(error)
+        if self.violations:
+            return False
         virtual.elapsed_ns = max(virtual.elapsed_ns, until_ns)
         return done is None or done()
 

@@ -7,10 +7,9 @@ file that is not there means so.
 
 from __future__ import annotations
 
-import google_crc32c
-
 from motet.core.clock.hlc import Clock
 from motet.errors import BadRecord
+from motet.format.checksum import crc32c
 
 MAGIC = b"MOTCLK\x00\x01"
 PACKED_BYTES = 8
@@ -37,4 +36,4 @@ def decode_bound(data: bytes) -> Clock:
 
 
 def _checksum(payload: bytes) -> bytes:
-    return google_crc32c.value(payload).to_bytes(CHECKSUM_BYTES, "big")
+    return crc32c(payload).to_bytes(CHECKSUM_BYTES, "big")

@@ -75,7 +75,7 @@ def at_wall(wall_ms: int) -> Clock:
     """The first clock of a millisecond. A wall clock before 1970 counts as 1970."""
     if wall_ms > clock_logical_max:
         raise ClockExhausted(f"the wall clock is at {wall_ms} ms, beyond the range of the clock")
-    return Clock(wall_ms if wall_ms > 0 else 0, 0)
+    return Clock(max(0, wall_ms), 0)
 
 
 def tick(last: Clock, wall_ms: int) -> Clock:
@@ -91,7 +91,7 @@ def tick(last: Clock, wall_ms: int) -> Clock:
 
 def adjust(local: Clock, remote: Clock) -> Clock:
     """The local clock after it has heard of a remote one: raised exactly to it, and never lowered."""
-    return remote if remote > local else local
+    return max(local, remote)
 
 
 def maximum(clocks: Iterable[Clock]) -> Clock:

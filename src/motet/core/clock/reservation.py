@@ -8,7 +8,7 @@ How far ahead? Up to ``clock_reserve_ms`` beyond the wall. A clock that is there
 been restarted, or the wall has gone back) reserves a piece of the *counter* beyond its last value
 instead: a node that restarts a thousand times while the wall stands still would otherwise push itself,
 and through adjusting the whole cluster, into the future. That piece doubles with each reservation of an
-incarnation, so what a crash wastes is about what has been used.
+incarnation, so what a crash wastes is in proportion to what has been used.
 
 A new bound is asked for as soon as less than half of what would be reserved now is left, so that ticks
 normally find their bound in place. Before the first tick nothing is reserved: a restart writes nothing.
@@ -22,8 +22,10 @@ K3  A bound in flight is above the durable one: bounds only rise.
 K4  ``counter_free`` never lets a tick past the bound.
 
 This is plain state with no effects of its own, so that another core can hold one and tick inside its
-own step. Whoever holds it looks at ``wants_bound`` after each call, writes what ``next_bound`` returns,
-and reports the outcome with ``bound_written`` or ``bound_failed``.
+own step. After each call its holder does::
+
+    if reservation.wants_bound and (bound := reservation.next_bound(wall_ms)) is not None:
+        ...  # write the bound durably, then report it by bound_written() or bound_failed()
 """
 
 from __future__ import annotations
@@ -55,7 +57,7 @@ class Reservation(msgspec.Struct):
     start: Clock
     #: the bound that is being written
     wanted: Clock | None
-    #: the highest value that somebody waits for; at or below the bound when nobody does
+    #: the highest value that somebody waits for; ZERO when nobody does
     demand: Clock
     #: up to here nobody needs to think of a new bound
     quiet: Clock
@@ -115,21 +117,23 @@ class Reservation(msgspec.Struct):
                 f"{remote} is {ahead_ms} ms ahead of our wall clock, {clock_drift_ms_max} are allowed",
                 hint="compare the wall clocks of both machines and set the one that is wrong",
             )
-        return self.adopt(remote)
+        return self.adopt(remote, wall_ms)
 
-    def adopt(self, found: Clock) -> Clock | None:
+    def adopt(self, found: Clock, wall_ms: int) -> Clock | None:
         """Move up to a clock *found in a log*, however far ahead: it has happened, so it is behind us."""
         if found <= self.last:
             return self.last
         if found > self.bound:
-            return self._wait_for(found)
-        self._raise_to(found, found.logical)
+            self._wait_for(found)
+            return None
+        self._raise_to(found, wall_ms)
         return found
 
     def _tick_with_care(self, wall_ms: int) -> Clock | None:
         clock = hlc.tick(self.current, wall_ms)
         if clock > self.bound:
-            return self._wait_for(clock)
+            self._wait_for(clock)
+            return None
         self._raise_to(clock, wall_ms)
         return clock
 
@@ -160,16 +164,18 @@ class Reservation(msgspec.Struct):
 
     # Moving the bound
 
-    def next_bound(self, wall_ms: int) -> Clock:
-        """Decide on the next bound, to be written by the holder. One is in flight at a time."""
-        assert self.wanted is None, "one bound is in flight at a time"
+    def next_bound(self, wall_ms: int) -> Clock | None:
+        """The next bound, for the holder to write; None if one is in flight or none is needed."""
+        self.wants_bound = False
+        if self.wanted is not None:
+            return None
         doubled = min(max(clock_reserve_ticks, 2 * self.reserve_ticks), clock_reserve_ticks_max)
         bound = self._target(wall_ms, doubled)
-        if bound != _target_of_wall(wall_ms):
+        if bound <= self.bound:
+            return None  # the wall has gone back since a bound was asked for
+        if bound > _target_of_wall(wall_ms):
             self.reserve_ticks = doubled
-        assert bound > self.bound, "K3"
         self.wanted = bound
-        self.wants_bound = False
         self._set_counter_free()
         return bound
 
@@ -180,6 +186,8 @@ class Reservation(msgspec.Struct):
         # The start has never been handed out, but from here on it is covered: fold it in.
         self.last = max(self.last, self.start)
         self.quiet = hlc.plus(self.last, hlc.ticks_between(self.last, self.bound) // 2)
+        if self.demand <= self.bound:
+            self.demand = ZERO
         self.wants_bound = self.demand > self.bound
         self._set_counter_free()
 

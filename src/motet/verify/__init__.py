@@ -1,0 +1,1 @@
+"""Judges of what the system did: models, explorers, and checkers of recorded histories."""

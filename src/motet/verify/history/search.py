@@ -1,0 +1,182 @@
+"""Is there an order of a register's operations that explains every answer? A depth-first search.
+
+A *configuration* is (return, value, done, spare): the next return to pass, the value of the register,
+and two sets of open steps. It goes from return to return, and an operation is put into the order only
+when a return forces it (just-in-time linearization). Four rules keep the search small; each loses no
+order that matters.
+
+S1  An observer is done wherever the value suits it while it is open: it changes nothing, so doing it
+    early costs nothing.
+S2  An open write is *spare* once it could have been hidden: directly before another write, or where
+    the register held its value anyway. A spare write may pass its return without any effect, and until
+    then may still take effect. So a hidden write costs no branch.
+S3  Before the forced step, a write is tried only if somebody open waits for its value; any other write
+    would only be overwritten, which S2 covers. Of several writes of a value the one that ends first is
+    tried, as the others can still do all that it could.
+S4  An operation of unknown outcome is never forced, so it is tried only where its effect is waited for.
+
+A configuration is looked at once. The search is deterministic, and its work is counted in steps:
+configurations looked at, and returns passed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, TypeAlias
+
+from motet.verify.history.plan import CAS, NOT, READ, WRITE, Plan, Step
+from motet.verify.history.values import Value
+
+Configuration: TypeAlias = tuple[int, Value, int, int]
+
+_Moves: TypeAlias = list[tuple[int, Value]]  # (bit, value after it)
+_Open: TypeAlias = tuple[int, _Moves, _Moves, list[Value], bool, int, int]
+"""What is open at a configuration: the steps done, with the observers that the value suits; writes;
+cas from this value; values that are waited for; whether somebody waits for any other value; the writes
+of known outcome, and those of them that would change nothing here."""
+
+
+class Found(NamedTuple):
+    """How a search ended."""
+
+    #: ``None`` if the budget ran out first
+    linearizable: bool | None
+    steps: int
+    #: where no order gets any further: the return, and the values the register could hold there
+    stuck_at: int = -1
+    values: tuple[Value, ...] = ()
+
+
+def search(plan: Plan, initial: Value, budget_steps: int) -> Found:
+    """Look for an order, for at most so many steps."""
+    returns = plan.returns
+    last = len(returns)
+    stack: list[Configuration] = [(0, initial, 0, 0)]
+    seen: dict[Configuration, None] = {}  # a dict, for its order
+    steps = 0
+    while stack:
+        at, value, done, spare = stack.pop()
+        steps -= at
+        while at < last:
+            _, bit, kind, expected, _, _ = returns[at][0]
+            if done & bit:
+                done ^= bit
+            elif kind == READ:
+                if expected != value:
+                    break
+            elif kind != NOT or expected == value:
+                break
+            if spare & bit:
+                spare ^= bit
+            at += 1
+        else:
+            return Found(True, steps + at)
+        steps += at + 1
+        if steps > budget_steps:
+            return Found(None, budget_steps)
+        configuration = (at, value, done, spare)
+        if configuration not in seen:
+            seen[configuration] = None
+            _push_moves(plan, configuration, stack)
+    stuck_at = max((configuration[0] for configuration in seen), default=0)
+    return Found(False, steps, stuck_at, _values_at(plan, stuck_at, seen))
+
+
+def _push_moves(plan: Plan, configuration: Configuration, stack: list[Configuration]) -> None:
+    """Push what may happen next on the way to the forced step; the likeliest on top."""
+    at, value, _, spare = configuration
+    _, forced_bit, forced_kind, forced_value, _, _ = plan.returns[at][0]
+    done, writes, cas, wanted, leave, open_writes, same = _look(plan, configuration)
+    hidden = spare | open_writes
+    hides_more = cas and hidden & ~same & ~spare
+    likely: list[Configuration] = []
+    tried: list[Value] = []
+    for bit, after in writes:
+        if after in tried:
+            continue
+        tried.append(after)
+        if after == value and bit != forced_bit:
+            if hides_more:
+                stack.append((at, after, done | bit, hidden & ~bit))
+        elif after == forced_value:
+            likely.append((at, after, done | bit, hidden & ~bit))
+        elif leave or after in wanted:
+            stack.append((at, after, done | bit, hidden & ~bit))
+    for bit, after in cas:
+        (likely if bit == forced_bit else stack).append((at, after, done | bit, spare | same))
+    if forced_kind == WRITE and forced_value != value and spare & forced_bit:
+        skipped = (at + 1, value, done, spare ^ forced_bit)
+        effect_likely = plan.next_seen[at] == forced_value
+        likely.insert(0 if effect_likely else len(likely), skipped)
+    stack += likely
+
+
+def _look(plan: Plan, configuration: Configuration) -> _Open:
+    """Sort what is open here by what it could do."""
+    at, value, done, _ = configuration
+    writes: list[tuple[int, Value]] = []
+    cas: list[tuple[int, Value]] = []
+    wanted: list[Value] = []
+    leave = False
+    open_writes = same = 0
+    for _, bit, kind, expected, after, _ in plan.returns[at]:
+        if done & bit:
+            continue
+        if kind == WRITE:
+            writes.append((bit, after))
+            open_writes |= bit
+            if after == value:
+                same |= bit
+        elif kind == CAS:
+            wanted.append(expected)
+            if expected == value:
+                cas.append((bit, after))
+        elif (expected == value) == (kind == READ):
+            done |= bit  # S1
+        elif kind == READ:
+            wanted.append(expected)
+        else:
+            leave = True
+    if plan.writes_of or plan.cas_from:
+        _look_at_unknown(plan, at, value, done, writes, cas, wanted, leave=leave)
+    return done, writes, cas, wanted, leave, open_writes, same
+
+
+def _look_at_unknown(
+    plan: Plan, at: int, value: Value, done: int, writes: _Moves, cas: _Moves, wanted: list[Value], *, leave: bool
+) -> None:
+    """Add the operations of unknown outcome whose effect somebody waits for (S4)."""
+    for after in wanted:  # grows while we go: a cas that gives a wanted value wants one itself
+        for expected, alike in plan.cas_to.get(after, {}).items():
+            if expected not in wanted and _unused(alike, at, done):
+                wanted.append(expected)
+    for after in plan.writes_of if leave else wanted:
+        if bit := _unused(plan.writes_of.get(after, ()), at, done):
+            writes.append((bit, after))
+    for after, alike in plan.cas_from.get(value, {}).items():
+        if leave or after in wanted:
+            if bit := _unused(alike, at, done):
+                cas.append((bit, after))
+
+
+def _unused(alike: Sequence[tuple[int, int]], at: int, done: int) -> int:
+    """The first of these that is invoked and not done: they are all alike. 0 if there is none."""
+    for visible, bit in alike:
+        if visible > at:
+            break
+        if not done & bit:
+            return bit
+    return 0
+
+
+def _values_at(plan: Plan, at: int, seen: dict[Configuration, None]) -> tuple[Value, ...]:
+    """Every value the register could hold at this return, in a fixed order."""
+    values: dict[Value, None] = {}
+    for stuck_at, value, done, _ in seen:
+        if stuck_at != at:
+            continue
+        values[value] = None
+        for _, bit, kind, _, after, _ in plan.returns[at]:
+            if kind == WRITE and not done & bit:
+                values[after] = None
+    return tuple(values)

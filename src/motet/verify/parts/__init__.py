@@ -1,0 +1,25 @@
+"""The parts of the system that can be simulated, by name. Each has its nodes, clients and checks."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from motet.errors import BadInput
+from motet.sim.part import Part
+
+PARTS: dict[str, str] = {
+    "toy": "motet.verify.parts.toy:ToyPart",
+    "clock": "motet.verify.parts.clock:ClockPart",
+    "time": "motet.verify.parts.time:TimePart",
+}
+"""``motet simulate NAME`` -> where it is; imported when asked for."""
+
+
+def part_named(name: str) -> Part:
+    """The part of this name; ``BadInput`` when there is none."""
+    if name not in PARTS:
+        known = ", ".join(PARTS)
+        raise BadInput(f"there is no part {name!r} to simulate", hint=f"choose one of {known}")
+    module, _, attribute = PARTS[name].partition(":")
+    part: Part = getattr(import_module(module), attribute)()
+    return part

@@ -1,0 +1,49 @@
+"""The bound on disk: what was written is read, and nothing else is."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from motet.core.clock.bound_file import BOUND_FILE_BYTES, decode_bound, encode_bound
+from motet.core.clock.hlc import END, PACKED_MAX, ZERO, Clock
+from motet.errors import BadRecord
+
+
+@given(st.integers(0, PACKED_MAX).map(Clock.from_int))
+def test_a_bound_is_read_as_it_was_written(bound: Clock) -> None:
+    data = encode_bound(bound)
+    assert len(data) == BOUND_FILE_BYTES
+    assert decode_bound(data) == bound
+
+
+@pytest.mark.parametrize("bound", [ZERO, Clock(1763233000123, 4), END])
+def test_each_flipped_bit_is_noticed(bound: Clock) -> None:
+    data = encode_bound(bound)
+    for bit in range(8 * len(data)):
+        damaged = bytearray(data)
+        damaged[bit // 8] ^= 1 << bit % 8
+        with pytest.raises(BadRecord):
+            decode_bound(bytes(damaged))
+
+
+def test_a_torn_or_prolonged_bound_is_noticed() -> None:
+    data = encode_bound(Clock(5000, 1))
+    for damaged in [*(data[:size] for size in range(len(data))), data + b"\x00"]:
+        with pytest.raises(BadRecord):
+            decode_bound(damaged)
+
+
+@given(st.binary(max_size=2 * BOUND_FILE_BYTES))
+def test_foreign_bytes_are_refused(data: bytes) -> None:
+    try:
+        bound = decode_bound(data)
+    except BadRecord:
+        return
+    assert encode_bound(bound) == data
+
+
+def test_zeros_are_no_bound() -> None:
+    with pytest.raises(BadRecord):
+        decode_bound(bytes(BOUND_FILE_BYTES))

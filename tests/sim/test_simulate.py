@@ -1,0 +1,116 @@
+"""Whole runs: the same seed does the same, planted bugs are found, and old findings stay found."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from motet.errors import BadInput
+from motet.sim.simulate import simulate
+from motet.sim.trace import GLYPHS, Trace
+from motet.verify.parts import PARTS, part_named
+from motet.verify.seed_range import run_seeds
+
+SEEDS = tomllib.loads((Path(__file__).parent / "seeds.toml").read_text())["seed"]
+PLANTS = [(name, plant) for name in PARTS for plant in part_named(name).plants]
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_a_seed_gives_one_trace_whatever_the_hash_seed(part: str) -> None:
+    digests = set()
+    for hash_seed in ("0", "1", "4242"):
+        command = [sys.executable, "-m", "motet", "simulate", part, "--seed", "11", "-o", "json"]
+        environment = os.environ | {"PYTHONHASHSEED": hash_seed}
+        done = subprocess.run(command, env=environment, capture_output=True, check=True)
+        digests.add(done.stdout)
+    assert len(digests) == 1
+    assert json.loads(digests.pop())["trace_lines"] > 100
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_two_runs_of_a_seed_have_the_same_lines_and_another_seed_has_others(part: str) -> None:
+    lines = []
+    for seed in (5, 5, 6):
+        trace = Trace()
+        simulate(part_named(part), seed, profile="all", trace=trace)
+        lines.append(trace.lines)
+    assert lines[0] == lines[1] != lines[2]
+
+
+def test_every_line_of_a_trace_has_its_columns() -> None:
+    trace = Trace()
+    simulate(part_named("toy"), 3, profile="all", trace=trace)
+    for line in trace.lines:
+        at, who, glyph, _what = line.split(maxsplit=3)
+        assert float(at) >= 0
+        assert who
+        assert glyph in GLYPHS
+
+
+def test_a_trace_that_keeps_few_lines_has_the_digest_of_all() -> None:
+    whole, short = Trace(), Trace(lines_max=10)
+    for trace in (whole, short):
+        simulate(part_named("toy"), 3, trace=trace)
+    assert whole.digest() == short.digest()
+    assert whole.lines[-10:] == short.lines
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_a_range_of_seeds_is_ok_and_has_seen_every_coverage_mark(part: str) -> None:
+    result = run_seeds(part, 1, 60)
+    assert (result.verdict, result.missing_marks, result.failure) == ("ok", [], None)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("part", PARTS)
+def test_many_more_seeds_are_ok(part: str) -> None:
+    result = run_seeds(part, 1_000, 3_000, jobs=os.cpu_count() or 1)
+    assert result.verdict == "ok", result.failure
+
+
+@pytest.mark.parametrize(("part", "plant"), PLANTS)
+def test_a_planted_bug_is_found_within_a_thousand_seeds_and_replays(part: str, plant: str) -> None:
+    result = run_seeds(part, 1, 1_000, plant=plant)
+    assert result.verdict == "violated"
+    assert result.failure is not None
+    words = result.failure.replay_command().split()
+    command = [sys.executable, "-m", *words, "--output", "json"]
+    replayed = subprocess.run(command, capture_output=True, check=False)
+    assert replayed.returncode == 1
+    again = json.loads(replayed.stdout)
+    assert again["violations"] == [
+        {"invariant": v.invariant, "what": v.what} for v in result.failure.violations
+    ]
+
+
+def test_a_range_that_missed_a_mark_fails_and_names_it() -> None:
+    result = run_seeds("toy", 1, 3, profile="none")
+    assert result.verdict == "uncovered"
+    assert "crash" in result.missing_marks
+
+
+def test_the_lowest_failing_seed_is_reported_whatever_the_number_of_processes() -> None:
+    alone = run_seeds("toy", 1, 200, plant="ack-before-durable", jobs=1)
+    together = run_seeds("toy", 1, 200, plant="ack-before-durable", jobs=2)
+    assert alone.failure == together.failure
+
+
+def test_an_unknown_part_or_plant_is_refused() -> None:
+    with pytest.raises(BadInput, match="clock"):
+        part_named("no-such-part")
+    with pytest.raises(BadInput, match="ack-before-durable"):
+        simulate(part_named("toy"), 1, plant="no-such-bug")
+
+
+@pytest.mark.parametrize("case", SEEDS, ids=lambda case: f"{case['part']}-{case['seed']}")
+def test_a_seed_that_once_found_a_bug_is_ok_now(case: dict[str, object]) -> None:
+    part, seed, profile = str(case["part"]), case["seed"], str(case["profile"])
+    assert isinstance(seed, int)
+    outcome = simulate(part_named(part), seed, profile=profile)
+    assert outcome.verdict == "ok", outcome.violations
