@@ -18,7 +18,8 @@
     │   └── ObjectMissing          there is no such object
     ├── ClockError                 the cluster clock refused
     │   ├── ClockExhausted         the end of the clock's range; it never wraps
-    │   └── ClockDrift             a clock offered from outside is too far ahead
+    │   ├── ClockDrift             a clock offered from outside is too far ahead
+    │   └── ClockBusy              too many requests wait for the clock's disk
     ├── NodeError                  a node cannot start or go on
     └── OutcomeUnknown             it may or may not have happened; a retry with the same token is safe
 
@@ -162,6 +163,13 @@ class ClockDrift(ClockError):
     hint = "set the time of the machine that offered it"
 
 
+class ClockBusy(ClockError):
+    """Too many requests wait for the clock's bound to be written."""
+
+    code = "CLOCK_BUSY"
+    hint = "the disk is slow or the load is high: try again in a moment"
+
+
 class NodeError(MotetError):
     """A node cannot start or go on."""
 
@@ -174,3 +182,13 @@ class OutcomeUnknown(MotetError):
 
     code = "OUTCOME_UNKNOWN"
     hint = "retry with the same token, or read back what is there"
+
+
+def error_of(code: str, what: str, advice: str) -> MotetError:
+    """The error that a node reported by its code; a plain ``MotetError`` for a code we do not know."""
+    kinds = [MotetError]
+    for kind in kinds:
+        if kind.code == code:
+            return kind(what, hint=advice)
+        kinds.extend(kind.__subclasses__())
+    return MotetError(f"{code}: {what}", hint=advice)

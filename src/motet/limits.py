@@ -17,8 +17,9 @@ a request still fits; a length field above it is refused before a byte is alloca
 message_bytes_max = 8 * MIB
 """The body of one message."""
 
-record_bytes_max = 16 * MIB
-"""One journal record with its header: whatever fits into a frame can be logged."""
+record_bytes_max = frame_bytes_max + 64
+"""One journal record with its header, which is a little larger than a frame's: whatever fits into a frame
+can be logged."""
 
 # One turn of a node's loop
 
@@ -63,7 +64,7 @@ simulation_events_max = 1_000_000
 """Events of one simulated run; a run that reaches it is reported as not finished, never as ok."""
 
 assert message_bytes_max < frame_bytes_max
-assert frame_bytes_max <= record_bytes_max
+assert frame_bytes_max < record_bytes_max
 assert frame_bytes_max < peer_queue_bytes_max, "one frame always fits into an empty queue"
 assert turn_events_max <= inbox_messages_max
 assert clock_logical_max.bit_length() + clock_counter_max.bit_length() == 64

@@ -69,9 +69,14 @@ _STRANGERS = (
 
 
 class FrameKind(enum.IntEnum):
-    """What a body is. 0 stays unused, 1 to 15 are about the connection, 16 to 255 are the node's."""
+    """What a body is: the same on every node, and never given away twice.
+
+    0 stays unused, 1 to 15 are about the connection itself, from 16 on each machine has its own.
+    """
 
     HELLO = 1
+    CLOCK = 16
+    TIME = 17
 
 
 class Frame(msgspec.Struct, frozen=True, gc=False):
@@ -188,7 +193,7 @@ class FrameDecoder:
             raise BadFrame(self._error.what, hint=self._error.advice)
 
     def _dead(self, fault: BadFrame, position: int) -> BadFrame:
-        at = f"in the frame at byte {self._offset + position} of the stream"
+        at = f"at byte {self._offset + position} of the stream"
         self._error = BadFrame(f"{fault.what}, {at}", hint=fault.advice)
         self._tail = bytearray()
         return self._error

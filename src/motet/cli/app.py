@@ -1,0 +1,114 @@
+"""The root of the command line: which commands there are, and how an error reaches the user.
+
+A command lives in a module of its own and is imported when it is called: ``motet --help`` reads its
+lines from the table below, so a command costs nothing until somebody wants it. A module has an ``app``,
+a ``typer.Typer``; with one command in it that is the command itself, with several it is a group.
+
+An error is one line, ``CODE what happened; what to do``, on stderr. The exit code is 1, and 2 for a
+call that cannot be understood. ``MOTET_DEBUG=1`` adds the traceback.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import Annotated, Any, NamedTuple, NoReturn
+
+import typer
+from typer.core import TyperGroup
+
+from motet.errors import MotetError
+
+
+class Entry(NamedTuple):
+    """One line of ``motet --help``."""
+
+    name: str
+    module: str
+    help: str
+
+
+COMMANDS: tuple[Entry, ...] = (
+    Entry("node", "motet.cli.node", "Run one node in the foreground."),
+    Entry("simulate", "motet.cli.simulate", "Put a part into a seeded storm of faults."),
+    Entry("config", "motet.cli.config", "Show the settings and where they come from."),
+)
+
+
+class LazyGroup(TyperGroup):
+    """A group whose commands are imported when they are called, not when they are listed."""
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002
+        return [entry.name for entry in COMMANDS]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        for entry in COMMANDS:
+            if entry.name == cmd_name:
+                command = typer.main.get_command(importlib.import_module(entry.module).app)
+                command.name = cmd_name
+                return command
+        close = difflib.get_close_matches(cmd_name, self.list_commands(ctx), n=1)
+        if close:
+            ctx.fail(f"No such command '{cmd_name}'. Did you mean '{close[0]}'?")
+        return None
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002
+        with formatter.section("Commands"):
+            formatter.write_dl([(entry.name, entry.help) for entry in COMMANDS])
+
+
+app = typer.Typer(
+    name="motet",
+    cls=LazyGroup,
+    no_args_is_help=True,
+    rich_markup_mode=None,  # the plain help page is there a quarter of a second earlier
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["--help", "-h"]},
+    epilog="`motet COMMAND --help` has an example for each command.",
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from motet import __version__
+
+        typer.echo(f"motet {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", is_eager=True, callback=_print_version, help="Print the version."
+        ),
+    ] = False,
+) -> None:
+    """Motet: a change-data store whose changes are read back in causal order."""
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run a command line and exit with its code."""
+    command = typer.main.get_command(app)
+    try:
+        command.main(args=arguments, prog_name="motet")
+    except Exception as error:
+        if os.environ.get("MOTET_DEBUG"):
+            raise
+        typer.echo(error_line(error), err=True)
+    sys.exit(1)
+
+
+def error_line(error: Exception) -> str:
+    """What a user gets to see of an error."""
+    if isinstance(error, MotetError):
+        return str(error)
+    unexpected = MotetError(
+        f"an unexpected {type(error).__name__}: {error}",
+        hint="this is a fault in Motet: set MOTET_DEBUG=1 for the traceback, and report it",
+    )
+    return str(unexpected)

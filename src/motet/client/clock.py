@@ -1,0 +1,106 @@
+"""The cluster clock from outside: read it, tick it, move it up, time a transaction over several nodes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from types import TracebackType
+from typing import Self, TypeVar
+
+from motet.client.link import Link
+from motet.core.clock.hlc import Clock
+from motet.core.clock.messages import (
+    Adjust,
+    Adjusted,
+    ClockIs,
+    ClockRefused,
+    ReadClock,
+    RequestId,
+    Tick,
+    Ticked,
+)
+from motet.core.clock.transaction_clock import (
+    AdjustAnswered,
+    Answer,
+    Ask,
+    AskTick,
+    ParticipantFailed,
+    TickAnswered,
+    TransactionClock,
+)
+from motet.errors import ClockError, MotetError, NodeError, error_of
+from motet.format.frame import FrameKind
+from motet.ids import Address, NodeId
+
+ClockAnswer = ClockIs | Ticked | Adjusted | ClockRefused
+
+Expected = TypeVar("Expected", ClockIs, Ticked, Adjusted)
+
+
+class ClockClient:
+    """The clocks of some nodes, by name; use it as ``async with``."""
+
+    def __init__(self, nodes: Mapping[NodeId, str], cluster: str = "motet") -> None:
+        endpoints = {Address(node): endpoint for node, endpoint in nodes.items()}
+        self._link: Link[ClockAnswer] = Link(endpoints, FrameKind.CLOCK, ClockAnswer, cluster)
+
+    async def __aenter__(self) -> Self:
+        await self._link.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._link.__aexit__(kind, error, trace)
+
+    async def reach(self, node: NodeId) -> None:
+        """``NodeError`` when nothing listens where the node should be."""
+        await self._link.reach(Address(node))
+
+    async def read(self, node: NodeId) -> ClockIs:
+        """How the node's clock stands; this promises nothing."""
+        answer = await self._link.ask(Address(node), lambda n: ReadClock(RequestId(n)))
+        return _expect(answer, ClockIs)
+
+    async def tick(self, node: NodeId) -> Clock:
+        """A value that was never handed out before, and never will be again."""
+        answer = await self._link.ask(Address(node), lambda n: Tick(RequestId(n)))
+        return _expect(answer, Ticked).clock
+
+    async def adjust(self, node: NodeId, clock: Clock) -> Clock:
+        """Move the node up to this clock; ``ClockError`` if it is too far ahead of the node's wall."""
+        answer = await self._link.ask(Address(node), lambda n: Adjust(RequestId(n), clock))
+        return _expect(answer, Adjusted).clock
+
+    async def transaction(self, participants: Iterable[NodeId]) -> Clock:
+        """One clock for a transaction over these nodes: the highest of a tick of each, passed by all."""
+        procedure = TransactionClock.over(participants)
+        asks = procedure.begin()
+        while asks:
+            answers = await asyncio.gather(*(self._carry_out(ask) for ask in asks))
+            asks = [ask for answer in answers for ask in procedure.step(answer)]
+        if procedure.clock is None:
+            assert procedure.failure is not None
+            failure = procedure.failure
+            raise ClockError(f"{failure.node} has no part in the transaction: {failure.why}")
+        return procedure.clock
+
+    async def _carry_out(self, ask: Ask) -> Answer:
+        try:
+            if isinstance(ask, AskTick):
+                return TickAnswered(ask.node, await self.tick(ask.node))
+            await self.adjust(ask.node, ask.clock)
+            return AdjustAnswered(ask.node)
+        except MotetError as error:
+            return ParticipantFailed(ask.node, str(error))
+
+
+def _expect(answer: ClockAnswer, kind: type[Expected]) -> Expected:
+    if isinstance(answer, ClockRefused):
+        raise error_of(answer.code, answer.what, answer.advice)
+    if not isinstance(answer, kind):
+        raise NodeError(f"a node answered with {type(answer).__name__}, not {kind.__name__}")
+    return answer

@@ -1,0 +1,116 @@
+"""A client's link to nodes: requests out, answers back, many under way at once.
+
+An answer is matched to its request by the ``request`` number inside the message. A request without an
+answer in time ends as ``OutcomeUnknown``: the node may have done it, or may do it yet.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import Generic, Self, TypeVar
+
+import msgspec
+
+from motet.core.machine import Message
+from motet.errors import BadInput, NodeError, OutcomeUnknown
+from motet.format.frame import Frame
+from motet.ids import Address
+from motet.limits import inbox_messages_max
+from motet.real.network import TcpNetwork
+
+answer_seconds_max = 5.0
+"""How long an answer is waited for unless told otherwise."""
+
+Answer = TypeVar("Answer", bound=Message)
+
+
+def parse_endpoint(text: str) -> tuple[str, int]:
+    """``host:port`` in its two parts; ``BadInput`` when it is something else."""
+    host, colon, port = text.rpartition(":")
+    if not colon or not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
+        raise BadInput(f"{text!r} is not an endpoint", hint="write it as 127.0.0.1:7400")
+    return host, int(port)
+
+
+class Link(Generic[Answer]):
+    """Requests to one kind of machine on some nodes; use it as ``async with``."""
+
+    def __init__(
+        self,
+        nodes: Mapping[Address, str],
+        kind: int,
+        answers: object,
+        cluster: str = "motet",
+    ) -> None:
+        self._endpoints = {node: parse_endpoint(text) for node, text in nodes.items()}
+        self._kind = kind
+        self._encode = msgspec.msgpack.Encoder().encode
+        #: ``answers`` is the tagged union of the messages that may come back
+        self._decode: Callable[[bytes], Answer] = msgspec.msgpack.Decoder(answers).decode
+        self._network = TcpNetwork(
+            None, cluster=cluster, listen=None, peers=self._endpoints, wake=self._wake
+        )
+        self._requests = 0
+        #: request -> who waits for its answer
+        self._waiting: dict[int, asyncio.Future[Answer]] = {}
+
+    async def __aenter__(self) -> Self:
+        await self._network.start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._network.stop()
+
+    async def reach(self, node: Address) -> None:
+        """``NodeError`` when nothing listens where the node should be: nothing was asked yet."""
+        host, port = self._endpoints[node]
+        try:
+            _, writer = await asyncio.open_connection(host, port)
+        except OSError as error:
+            raise NodeError(
+                f"nothing answers at {host}:{port} ({error.strerror or error})",
+                hint="start it with `motet node`, or name another with --endpoint",
+            ) from None
+        writer.close()
+
+    async def ask(
+        self, node: Address, make: Callable[[int], Message], seconds: float = answer_seconds_max
+    ) -> Answer:
+        """Send the message that ``make`` builds for a request number; wait for its answer."""
+        self._requests += 1
+        request = self._requests
+        message = make(request)
+        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._waiting[request] = future
+        try:
+            if not self._network.send(node, Frame(self._kind, 0, self._encode(message))):
+                raise NodeError(f"too much is waiting to be sent to {node}", hint="slow down")
+            self._network.flush()
+            async with asyncio.timeout(seconds):
+                return await future
+        except TimeoutError:
+            what = f"{node} did not answer {type(message).__name__} within {seconds:g} s"
+            raise OutcomeUnknown(what) from None
+        finally:
+            del self._waiting[request]
+
+    def _wake(self) -> None:
+        asyncio.get_running_loop().call_soon(self._take)
+
+    def _take(self) -> None:
+        for delivery in self._network.take(inbox_messages_max):
+            if delivery.frame.kind == self._kind:
+                self._answered(delivery.frame.body)
+
+    def _answered(self, body: bytes) -> None:
+        answer = self._decode(body)
+        future = self._waiting.get(getattr(answer, "request", -1))
+        if future is not None and not future.done():
+            future.set_result(answer)
