@@ -40,9 +40,9 @@ def storm(profile: str) -> World:
 
 FAULTS_OF = {
     "network": {"partition", "partition_one_way", "clog"},
-    "crash": {"crash", "crash_all", "pause", "slow_disk", "full_disk"},
-    "disk": {"crash", "crash_all", "pause", "slow_disk", "full_disk", "rot"},
-    "clock": {"crash", "crash_all", "pause", "clock_jump"},
+    "crash": {"crash", "crash_all", "crash_writing", "pause", "slow_disk", "full_disk"},
+    "disk": {"crash", "crash_all", "crash_writing", "pause", "slow_disk", "full_disk", "rot"},
+    "clock": {"crash", "crash_all", "crash_writing", "pause", "clock_jump"},
 }
 ALL_FAULTS = set().union(*FAULTS_OF.values())
 

@@ -20,7 +20,7 @@ from typing import Annotated, Any, NamedTuple, NoReturn
 import typer
 from typer.core import TyperGroup
 
-from motet.errors import MotetError
+from motet.errors import MotetError, NodeError
 
 
 class Entry(NamedTuple):
@@ -32,8 +32,11 @@ class Entry(NamedTuple):
 
 
 COMMANDS: tuple[Entry, ...] = (
+    Entry("demo", "motet.cli.demo", "Show what Motet does, in a few seconds."),
     Entry("node", "motet.cli.node", "Run one node in the foreground."),
+    Entry("clock", "motet.cli.clock", "Show a node's cluster clock, or take its next value."),
     Entry("simulate", "motet.cli.simulate", "Put a part into a seeded storm of faults."),
+    Entry("inspect", "motet.cli.inspect", "Describe a file that Motet wrote."),
     Entry("config", "motet.cli.config", "Show the settings and where they come from."),
 )
 
@@ -47,6 +50,7 @@ class LazyGroup(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         for entry in COMMANDS:
             if entry.name == cmd_name:
+                _insist_on_assertions()
                 command = typer.main.get_command(importlib.import_module(entry.module).app)
                 command.name = cmd_name
                 return command
@@ -69,6 +73,14 @@ app = typer.Typer(
     context_settings={"help_option_names": ["--help", "-h"]},
     epilog="`motet COMMAND --help` has an example for each command.",
 )
+
+
+def _insist_on_assertions() -> None:
+    if sys.flags.optimize:
+        raise NodeError(
+            "this Python runs with -O or PYTHONOPTIMIZE, which switches assertions off",
+            hint="start it without: Motet relies on its assertions",
+        )
 
 
 def _print_version(wanted: bool) -> None:

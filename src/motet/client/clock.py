@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Self, TypeVar
 
-from motet.client.link import Link
+from motet.client.link import Link, answer_seconds_max
 from motet.core.clock.hlc import Clock
 from motet.core.clock.messages import (
     Adjust,
@@ -65,22 +65,30 @@ class ClockClient:
         answer = await self._link.ask(Address(node), lambda n: ReadClock(RequestId(n)))
         return _expect(answer, ClockIs)
 
-    async def tick(self, node: NodeId) -> Clock:
+    async def tick(self, node: NodeId, seconds: float = answer_seconds_max) -> Clock:
         """A value that was never handed out before, and never will be again."""
-        answer = await self._link.ask(Address(node), lambda n: Tick(RequestId(n)))
+        answer = await self._link.ask(Address(node), lambda n: Tick(RequestId(n)), seconds)
         return _expect(answer, Ticked).clock
 
-    async def adjust(self, node: NodeId, clock: Clock) -> Clock:
-        """Move the node up to this clock; ``ClockError`` if it is too far ahead of the node's wall."""
-        answer = await self._link.ask(Address(node), lambda n: Adjust(RequestId(n), clock))
+    async def adjust(
+        self, node: NodeId, clock: Clock, seconds: float = answer_seconds_max
+    ) -> Clock:
+        """Move the node up to this clock; ``ClockDrift`` if it is too far ahead of the node's wall."""
+        answer = await self._link.ask(Address(node), lambda n: Adjust(RequestId(n), clock), seconds)
         return _expect(answer, Adjusted).clock
 
-    async def transaction(self, participants: Iterable[NodeId]) -> Clock:
-        """One clock for a transaction over these nodes: the highest of a tick of each, passed by all."""
+    async def transaction(
+        self, participants: Iterable[NodeId], seconds: float = answer_seconds_max
+    ) -> Clock:
+        """One clock for a transaction over these nodes: the highest of a tick of each, passed by all.
+
+        ``ClockError`` when one of them has no part in it: then there is no clock, though others may have
+        moved. Each phase waits for its slowest participant at most so many seconds.
+        """
         procedure = TransactionClock.over(participants)
         asks = procedure.begin()
         while asks:
-            answers = await asyncio.gather(*(self._carry_out(ask) for ask in asks))
+            answers = await asyncio.gather(*(self._carry_out(ask, seconds) for ask in asks))
             asks = [ask for answer in answers for ask in procedure.step(answer)]
         if procedure.clock is None:
             assert procedure.failure is not None
@@ -88,11 +96,11 @@ class ClockClient:
             raise ClockError(f"{failure.node} has no part in the transaction: {failure.why}")
         return procedure.clock
 
-    async def _carry_out(self, ask: Ask) -> Answer:
+    async def _carry_out(self, ask: Ask, seconds: float) -> Answer:
         try:
             if isinstance(ask, AskTick):
-                return TickAnswered(ask.node, await self.tick(ask.node))
-            await self.adjust(ask.node, ask.clock)
+                return TickAnswered(ask.node, await self.tick(ask.node, seconds))
+            await self.adjust(ask.node, ask.clock, seconds)
             return AdjustAnswered(ask.node)
         except MotetError as error:
             return ParticipantFailed(ask.node, str(error))

@@ -10,6 +10,7 @@ Rules:
 T1  What was confirmed is recalled, for ever, in the order of positions.
 T2  The journal holds exactly the values in memory, one record each, with no gap.
 T3  Nothing is answered from a journal that has not been read, or that turned out to be damaged.
+T4  A value is kept once, however often it is sent: the network repeats, and so do clients that retry.
 
 The phases are plain data::
 
@@ -112,6 +113,8 @@ class State(msgspec.Struct):
     phase: Phase = Phase.READING
     #: values[i] is at position i, and durable
     values: list[str] = []
+    #: value -> its position, durable or being written (T4)
+    positions: dict[str, int] = {}
     #: the batch on its way to the disk: writing[i] will be at position len(values) + i
     writing: list[Pending] = []
     #: what came in meanwhile; it goes out as one batch when the disk is done
@@ -162,23 +165,35 @@ class Notebook:
     def _write_batch(self) -> list[Effect]:
         """What waits together travels together: one write, one sync, many answers."""
         state = self.state
-        state.writing, state.waiting = state.waiting, []
-        if not state.writing:
-            return []
-        write = self._take_write_id()
-        records: list[bytes] = []
-        answers: list[Effect] = []
-        for index, pending in enumerate(state.writing):
-            position = len(state.values) + index
-            body = pending.value.encode()
-            durable = len(state.values)  # what a later reader may take for granted when we tear
-            records.append(encode_record(SALT, position, VALUE_RECORD, body, durable))
-            after = None if self._acknowledge_early else write  # durable before promised
-            answers.append(Send(pending.client, Remembered(pending.request, position), after))
-        data = b"".join(records)
-        state.writing_bytes = len(data)
-        batched = [Note("toy_batch")] if len(records) > 1 else []
-        return [Write(write, JOURNAL, state.end_bytes, data), *answers, *batched]
+        assert not state.writing, "one batch at a time"
+        asked, state.waiting = state.waiting, []
+        for pending in asked:
+            if pending.value not in state.positions:
+                state.positions[pending.value] = len(state.values) + len(state.writing)
+                state.writing.append(pending)
+        after = None
+        effects: list[Effect] = []
+        if state.writing:
+            after = self._take_write_id()
+            data = self._encode_batch()
+            state.writing_bytes = len(data)
+            effects.append(Write(after, JOURNAL, state.end_bytes, data))
+        if self._acknowledge_early:
+            after = None
+        for pending in asked:
+            answer = Remembered(pending.request, state.positions[pending.value])
+            effects.append(Send(pending.client, answer, after))  # durable before promised
+        if len(state.writing) > 1:
+            effects.append(Note("toy_batch"))
+        return effects
+
+    def _encode_batch(self) -> bytes:
+        durable = len(self.state.values)  # what a reader may take for granted if this write is torn
+        records = [
+            encode_record(SALT, durable + i, VALUE_RECORD, pending.value.encode(), durable)
+            for i, pending in enumerate(self.state.writing)
+        ]
+        return b"".join(records)
 
     def _on_written(self) -> list[Effect]:
         state = self.state
@@ -188,16 +203,19 @@ class Notebook:
         assert state.writing, "T2: a write is durable that nobody began"
         state.values.extend(pending.value for pending in state.writing)
         state.end_bytes += state.writing_bytes
+        state.writing = []
         return self._write_batch()
 
     def _on_write_failed(self, why: str) -> list[Effect]:
         """The disk is full and the file as it was; say so to those who wait, and go on."""
         if self.state.phase is Phase.CUTTING:
             return self._break(why)
-        refusals: list[Effect] = [
-            Send(pending.client, Refused(pending.request, why)) for pending in self.state.writing
-        ]
-        return [Note("toy_disk_full", why), *refusals, *self._write_batch()]
+        failed, self.state.writing = self.state.writing, []
+        effects: list[Effect] = [Note("toy_disk_full", why)]
+        for pending in failed:
+            del self.state.positions[pending.value]
+            effects.append(Send(pending.client, Refused(pending.request, why)))
+        return effects + self._write_batch()
 
     def _take_write_id(self) -> WriteId:
         write = self.state.next_write
@@ -212,6 +230,7 @@ class Notebook:
             return self._break(f"the journal is damaged at byte {found.end_offset}")
         state = self.state
         state.values = [record.body.decode() for record in found.records]
+        state.positions = {value: position for position, value in enumerate(state.values)}
         state.end_bytes = found.end_offset
         if found.ending is Ending.TORN:
             state.phase = Phase.CUTTING
@@ -240,4 +259,6 @@ class Notebook:
             return [Violation("T3", f"takes requests while {state.phase.value}")]
         if state.waiting and not state.writing:
             return [Violation("T2", "requests wait though the disk is idle")]
+        if len(state.positions) != len(state.values) + len(state.writing):
+            return [Violation("T4", "a value is kept twice, or a position is not")]
         return []

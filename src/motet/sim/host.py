@@ -127,6 +127,8 @@ class Host:
         if self.world.trace is not None:
             self._trace(glyph.WRITING, f"{effect.id} {_describe(effect)}")
         self._after_latency(effect.file, self._change_durable, (effect.id, effect.file, changes))
+        if self.node.ambush is not None:
+            self.node.ambush()
 
     def _begin(self, effect: DiskChange) -> None:
         if isinstance(effect, Write):

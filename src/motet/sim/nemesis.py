@@ -7,6 +7,7 @@ from collections.abc import Callable
 from motet.core.machine import NS_PER_MS
 from motet.ids import Address
 from motet.sim import trace as glyph
+from motet.sim.network import NS_PER_US
 from motet.sim.world import SimNode, World
 
 Permit = Callable[[str, Address], bool]
@@ -47,6 +48,7 @@ class Nemesis:
         world.fabric.healed = True
         for node in world.nodes.values():
             node.paused_until_ns = 0
+            node.ambush = None
             for host in node.hosts.values():
                 host.slow = False
                 host.disk.full = False
@@ -81,11 +83,29 @@ class Nemesis:
         victims = self._victims("crash")
         if not victims:
             return
-        everyone = self._dice.chance(self._world.faults.nodes.all_at_once)
-        for node in victims if everyone else [self._dice.pick(victims)]:
-            self._happen("crash_all" if everyone else "crash", node.address)
-            self._world.crash(node)
-            self._later(self._world.faults.nodes.down_ms_max, self._restart, node)
+        if self._dice.chance(self._world.faults.nodes.all_at_once):
+            for node in victims:
+                self._bring_down("crash_all", node)
+            return
+        node = self._dice.pick(victims)
+        if self._dice.chance(0.5):
+            node.ambush = lambda: self._spring(node)
+        else:
+            self._bring_down("crash", node)
+
+    def _spring(self, node: SimNode) -> None:
+        """A write has begun: crash before it ends, or just after. Most bugs of durability live here."""
+        node.ambush = None
+        after_us = self._dice.between(0, self._world.faults.disk.latency_us_max)
+        world = self._world
+        world.at_node(node, after_us * NS_PER_US, self._bring_down, ("crash_writing", node))
+
+    def _bring_down(self, fault: str, node: SimNode) -> None:
+        if not self._at_work:
+            return
+        self._happen(fault, node.address)
+        self._world.crash(node)
+        self._later(self._world.faults.nodes.down_ms_max, self._restart, node)
 
     def _restart(self, node: SimNode) -> None:
         if not node.up:

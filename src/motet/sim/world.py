@@ -42,6 +42,8 @@ class SimNode:
         #: what belongs to an older incarnation is dropped when its time comes
         self.incarnation = 0
         self.paused_until_ns = 0
+        #: called when a change to the disk begins: the nemesis strikes while it is under way
+        self.ambush: Callable[[], None] | None = None
 
 
 class World:
@@ -193,6 +195,7 @@ class World:
         assert node.up
         node.up = False
         node.incarnation += 1
+        node.ambush = None
         self.record(node.address, glyph.CRASHED, "crash")
         for host in node.hosts.values():
             for mark in host.disk.crash():

@@ -1,0 +1,33 @@
+"""Histories of concurrent operations: a recorder, and checkers that judge what it took down.
+
+Record what the clients of a system see, then ask a checker whether one order of the operations, in
+accord with real time, explains all answers::
+
+    recorder = Recorder()
+    write = recorder.invoke("c1", "write", None, 1, at=0)
+    recorder.ok(write, None, at=5)
+    read = recorder.invoke("c2", "read", None, None, at=6)
+    recorder.ok(read, None, at=9)                       # the register still answers nothing
+    check_register(recorder.history()).status           # violated
+
+A verdict is ok, violated with a witness, or unknown. It is never ok unless everything was looked at.
+"""
+
+from motet.verify.history.keyed import check_keyed
+from motet.verify.history.operation import Operation
+from motet.verify.history.record import History, Recorder
+from motet.verify.history.register import check_register
+from motet.verify.history.sets import check_set
+from motet.verify.history.unique import check_unique_register
+from motet.verify.history.verdict import Verdict
+
+__all__ = [
+    "History",
+    "Operation",
+    "Recorder",
+    "Verdict",
+    "check_keyed",
+    "check_register",
+    "check_set",
+    "check_unique_register",
+]

@@ -67,7 +67,8 @@ def to_lines(events: Iterable[Event]) -> bytes:
 
 def from_lines(data: bytes | str) -> Iterator[Event]:
     """The events of an NDJSON text; blank lines are passed over."""
-    for number, line in enumerate(data.splitlines(), start=1):
+    lines = (data.encode() if isinstance(data, str) else data).split(b"\n")
+    for number, line in enumerate(lines, start=1):
         if line.strip():
             try:
                 yield _decoder.decode(line)

@@ -111,7 +111,9 @@ class Recorder:
         #: open operation of a process, or ``None`` once one of its outcomes is unknown
         self._processes: dict[str, OperationId | None] = {}
 
-    def invoke(self, process: str, function: str, key: object, value: object, at: int) -> OperationId:
+    def invoke(
+        self, process: str, function: str, key: object, value: object, at: int
+    ) -> OperationId:
         """A process is about to begin an operation. ``key`` is ``None`` where there is but one object."""
         if process in self._processes:
             raise _busy(process, self._processes[process])

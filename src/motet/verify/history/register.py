@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from motet.verify.history.plan import CAS, READ, WRITE, Vocabulary, make_plan
 from motet.verify.history.operation import Operation
+from motet.verify.history.plan import CAS, READ, WRITE, Vocabulary, make_plan
 from motet.verify.history.record import History
 from motet.verify.history.search import search
 from motet.verify.history.shrink import witness_of
@@ -34,7 +34,7 @@ def check_operations(
 ) -> Verdict:
     """Check the operations of one register under the given meaning of their functions."""
     plan = make_plan(operations, vocabulary)
-    found = search(plan, initial, budget_steps)
+    found = search(plan, [(0, initial, 0, 0)], budget_steps)
     if found.linearizable is None:
         return Verdict(
             status="unknown",

@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
-from motet.verify.history.plan import CAS, NOT, READ, WRITE, Plan, Step
+from motet.verify.history.plan import CAS, NOT, READ, WRITE, Plan
 from motet.verify.history.values import Value
 
 Configuration: TypeAlias = tuple[int, Value, int, int]
@@ -47,11 +47,11 @@ class Found(NamedTuple):
     values: tuple[Value, ...] = ()
 
 
-def search(plan: Plan, initial: Value, budget_steps: int) -> Found:
-    """Look for an order, for at most so many steps."""
+def search(plan: Plan, starts: Sequence[Configuration], budget_steps: int) -> Found:
+    """Look for an order that begins with one of the starts, for at most so many steps."""
     returns = plan.returns
     last = len(returns)
-    stack: list[Configuration] = [(0, initial, 0, 0)]
+    stack = list(starts)
     seen: dict[Configuration, None] = {}  # a dict, for its order
     steps = 0
     while stack:
@@ -143,7 +143,15 @@ def _look(plan: Plan, configuration: Configuration) -> _Open:
 
 
 def _look_at_unknown(
-    plan: Plan, at: int, value: Value, done: int, writes: _Moves, cas: _Moves, wanted: list[Value], *, leave: bool
+    plan: Plan,
+    at: int,
+    value: Value,
+    done: int,
+    writes: _Moves,
+    cas: _Moves,
+    wanted: list[Value],
+    *,
+    leave: bool,
 ) -> None:
     """Add the operations of unknown outcome whose effect somebody waits for (S4)."""
     for after in wanted:  # grows while we go: a cas that gives a wanted value wants one itself
@@ -154,9 +162,8 @@ def _look_at_unknown(
         if bit := _unused(plan.writes_of.get(after, ()), at, done):
             writes.append((bit, after))
     for after, alike in plan.cas_from.get(value, {}).items():
-        if leave or after in wanted:
-            if bit := _unused(alike, at, done):
-                cas.append((bit, after))
+        if (leave or after in wanted) and (bit := _unused(alike, at, done)):
+            cas.append((bit, after))
 
 
 def _unused(alike: Sequence[tuple[int, int]], at: int, done: int) -> int:

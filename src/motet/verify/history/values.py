@@ -11,7 +11,7 @@ from typing import TypeAlias, Union
 
 from motet.errors import BadInput
 
-Value: TypeAlias = Union[None, bool, int, str, tuple["Value", ...]]  # noqa: UP007 - it is recursive
+Value: TypeAlias = Union[bool, int, str, tuple["Value", ...], None]  # noqa: UP007 - it is recursive
 
 
 class BadHistory(BadInput):

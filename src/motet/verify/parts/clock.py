@@ -77,6 +77,7 @@ class ClockPart:
     marks = (
         "crash",
         "crash_all",
+        "crash_writing",
         "clock_jump",
         "clock_drifted_backwards",
         "drift_refused",

@@ -41,6 +41,7 @@ class ToyPart:
     name = "toy"
     marks = (
         "crash",
+        "crash_writing",
         "lost_write",
         "torn_write",
         "toy_torn_tail_cut",
@@ -139,7 +140,8 @@ class Client:
             self._open = self._recorder.invoke(process, "read", None, None, self._at())
             message = Recall(self._request)
         else:
-            value = f"{self.name}-{self._request}"
+            # Long enough to span sectors now and then, so that a crash can tear it.
+            value = f"{self.name}-{self._request}" + "." * self._dice.pick([0, 100, 700, 1_500])
             self._open = self._recorder.invoke(process, "add", None, value, self._at())
             message = Remember(self._request, value)
         return [Send(SERVER, message), SetTimer(_TIMEOUT, TIMEOUT_MS)]

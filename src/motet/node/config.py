@@ -1,0 +1,99 @@
+"""Every setting of a node: one tree of frozen structs, each key with its meaning and its bounds.
+
+A setting comes from, in rising order, its default, ``motet.toml``, the environment
+(``MOTET_SECTION__KEY``) and the command line; :mod:`motet.node.settings` finds it and remembers where
+it came from. A key that does not exist is refused: a typing error must not become a default.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from motet import limits
+from motet.ids import NodeId
+from motet.node.logs import LogFormat, LogLevel
+
+HTTP_PORT_OFFSET = 3
+"""Ports count up from the node's base: native at +0, HTTP at +3."""
+
+_PORT_MAX = 65_535 - HTTP_PORT_OFFSET
+_ADDRESS = r"^.+:[0-9]{1,5}$"
+_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
+
+
+class NodeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``[node]``: who this node is and where it lives."""
+
+    id: Annotated[
+        NodeId, Meta(pattern=_NAME, description="Name of the node in its cluster; never changes.")
+    ] = NodeId("n0")
+    cluster: Annotated[
+        str, Meta(pattern=_NAME, description="Name of the cluster, the same on all its nodes.")
+    ] = "motet"
+    host: Annotated[
+        str,
+        Meta(min_length=1, description="Address to listen at; the default is this machine only."),
+    ] = "127.0.0.1"
+    port: Annotated[
+        int,
+        Meta(ge=1, le=_PORT_MAX, description="Base port: native protocol at +0, HTTP at +3."),
+    ] = 7400
+    data: Annotated[
+        str, Meta(min_length=1, description="Folder of the node's files; one process at a time.")
+    ] = "motet-data"
+    roles: Annotated[
+        tuple[str, ...], Meta(description="What the node does beside keeping the cluster clock.")
+    ] = ()
+    peers: Annotated[
+        dict[NodeId, Annotated[str, Meta(pattern=_ADDRESS)]],
+        Meta(description="All nodes of the cluster with their native addresses: id=host:port."),
+    ] = {}
+
+
+class ClockSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``[clock]``: the cluster clock."""
+
+    drift_ms_max: Annotated[
+        int,
+        Meta(ge=1, description="How far ahead of our time of day a clock from outside may be."),
+    ] = limits.clock_drift_ms_max
+    reserve_ms: Annotated[
+        int,
+        Meta(ge=1, description="How far ahead the clock's durable bound is placed."),
+    ] = limits.clock_reserve_ms
+
+
+class LogSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``[log]``: what the node writes to stderr."""
+
+    level: Annotated[LogLevel, Meta(description="The least severe lines to write.")] = "info"
+    format: Annotated[
+        LogFormat, Meta(description="text: key=value lines; json: one object per line.")
+    ] = "text"
+
+
+class DebugSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``[debug]``: for finding faults; all of it costs speed."""
+
+    invariants: Annotated[
+        bool, Meta(description="Check the machines' invariants after every step.")
+    ] = False
+    trace: Annotated[
+        str, Meta(description="File to which every step is recorded for a replay; empty: none.")
+    ] = ""
+
+
+class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """All settings of a node."""
+
+    node: NodeSettings = NodeSettings()
+    clock: ClockSettings = ClockSettings()
+    log: LogSettings = LogSettings()
+    debug: DebugSettings = DebugSettings()
+
+    @property
+    def http_port(self) -> int:
+        return self.node.port + HTTP_PORT_OFFSET

@@ -1,0 +1,190 @@
+"""What one machine has under way with its disk, from the effect to ``Written``.
+
+The sync at the end of a turn makes all changes of the turn durable together, or the node stops. So two
+small collections are enough to keep E3 and E5: the changes that are not durable yet, and those that
+failed without the machine having been told. Plain writes are gathered until the sync, or until anything
+else is done with the disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from time import perf_counter
+from typing import Any
+
+from motet.core.machine import (
+    DiskChange,
+    Effect,
+    Event,
+    Preallocate,
+    Read,
+    ReadBack,
+    ReadFailed,
+    Remove,
+    Replace,
+    Truncate,
+    Write,
+    WriteFailed,
+)
+from motet.errors import DiskFull, DiskReadFailed, MotetError, NodeError
+from motet.ids import FileName, WriteId
+from motet.node.counters import Counters
+from motet.node.gathered_writes import GatheredWrites, gathered_bytes_max
+from motet.node.logs import complain
+from motet.ports.disk import Disk
+
+Pending = tuple[Callable[..., Event], tuple[object, ...]]
+"""An event without its time: its type, and its fields behind ``now``."""
+
+
+class DiskWork:
+    """Carries out the disk effects of one machine; ``tell`` takes what else it is to hear next turn."""
+
+    def __init__(
+        self, name: str, disk: Disk, counters: Counters, tell: Callable[[Pending], None]
+    ) -> None:
+        self._name = name
+        self._disk = disk
+        self._counters = counters
+        self._tell = tell
+        #: asked for and not durable yet, in order (the values mean nothing)
+        self.pending: dict[WriteId, None] = {}
+        #: durable, and the machine has not been told yet
+        self.durable: list[WriteId] = []
+        #: failed, and the machine has not been told yet
+        self.failed: set[WriteId] = set()
+        #: the newest change asked for
+        self.asked_max = WriteId(-1)
+        #: files to sync in this turn, in the order they were touched
+        self._dirty: dict[FileName, None] = {}
+        self._writes = GatheredWrites()
+        self.effects: Mapping[type[Effect], Callable[[Any], None]] = {
+            Replace: self._replace,
+            Truncate: self._truncate,
+            Preallocate: self._preallocate,
+            Remove: self._remove,
+            Read: self._read,
+        }
+
+    def sync(self) -> None:
+        """Make the turn's changes durable: one sync per file."""
+        if not self.pending:
+            return
+        self._carry_out_writes()
+        for file in self._dirty:
+            started = perf_counter()
+            try:
+                self._disk.sync(file)
+            except Exception as error:
+                raise self._fatal(f"could not sync {file}", error) from error
+            self._counters.sync_seconds.observe(perf_counter() - started)
+        self._dirty.clear()
+        self.durable += self.pending
+        self.pending.clear()
+
+    def take_durable(self, limit: int) -> list[WriteId]:
+        """The changes that are durable and the machine has not been told of, at most so many."""
+        durable, self.durable = self.durable[:limit], self.durable[limit:]
+        return durable
+
+    # Changes
+
+    def write(self, effect: Write) -> None:
+        """Write it by the end of the turn."""
+        # What ``_begin`` and ``_await_sync`` do, without the calls: this runs for every record.
+        write = effect.id
+        assert write > self.asked_max, "write ids count up"
+        self.asked_max = write
+        self.pending[write] = None
+        if self._writes.add(effect) > gathered_bytes_max:
+            self._carry_out_writes()
+
+    def _truncate(self, effect: Truncate) -> None:
+        if self._change(effect, self._disk.truncate, effect.file, effect.size_bytes):
+            self._await_sync(effect)
+
+    def _preallocate(self, effect: Preallocate) -> None:
+        if self._change(effect, self._disk.preallocate, effect.file, effect.size_bytes):
+            self._await_sync(effect)
+
+    def _replace(self, effect: Replace) -> None:
+        if self._change(effect, self._disk.replace, effect.file, effect.data):
+            self._counters.write_bytes += len(effect.data)
+            self._already_durable(effect)
+
+    def _remove(self, effect: Remove) -> None:
+        if self._change(effect, self._disk.remove, effect.file):
+            self._already_durable(effect)
+
+    def _change(self, effect: DiskChange, call: Callable[..., None], *arguments: object) -> bool:
+        """Do it; False when the disk is full. Any other trouble leaves the disk unknown: we stop."""
+        self._begin(effect)
+        self._carry_out_writes()
+        try:
+            call(*arguments)
+        except DiskFull as error:
+            self._fail(effect, error)
+            return False
+        except Exception as error:
+            raise self._fatal("could not change its files", error) from error
+        return True
+
+    def _begin(self, effect: DiskChange) -> None:
+        assert effect.id > self.asked_max, "write ids count up"
+        self.asked_max = effect.id
+        self._counters.writes += 1
+
+    def _await_sync(self, effect: DiskChange) -> None:
+        self.pending[effect.id] = None
+        self._dirty[effect.file] = None
+
+    def _already_durable(self, effect: DiskChange) -> None:
+        # The file as a whole is durable, so what was written to it before needs no sync any more.
+        self._dirty.pop(effect.file, None)
+        self.durable.append(effect.id)
+
+    def _carry_out_writes(self) -> None:
+        writes = self._writes
+        if not writes:
+            return
+        self._counters.writes += writes.count
+        self._counters.write_bytes += writes.size_bytes
+        self._dirty.update(dict.fromkeys(writes.files()))
+        try:
+            failures = writes.carry_out(self._disk)
+        except Exception as error:
+            raise self._fatal("could not change its files", error) from error
+        for write, full in failures:
+            del self.pending[write.id]
+            self._fail(write, full)
+
+    # Reads
+
+    def _read(self, effect: Read) -> None:
+        self._counters.reads += 1
+        self._carry_out_writes()
+        try:
+            data = self._disk.read(effect.file, effect.offset, effect.size_bytes)
+        except DiskReadFailed as error:
+            self._counters.reads_failed += 1
+            complain(self._counters.reads_failed, "read_failed", machine=self._name, why=error.what)
+            self._tell((ReadFailed, (effect.id, error.what)))
+        except Exception as error:
+            raise self._fatal(f"could not read {effect.file}", error) from error
+        else:
+            self._tell((ReadBack, (effect.id, data)))
+
+    # Trouble
+
+    def _fail(self, effect: DiskChange, full: DiskFull) -> None:
+        self._counters.writes_failed += 1
+        complain(self._counters.writes_failed, "write_failed", machine=self._name, why=full.what)
+        self.failed.add(effect.id)
+        self._tell((WriteFailed, (effect.id, full.what)))
+
+    def _fatal(self, what: str, error: Exception) -> NodeError:
+        why = error.what if isinstance(error, MotetError) else str(error)
+        return NodeError(
+            f"{self._name} {what}: {why}",
+            hint="check the disk, then start the node again; nothing unsynced was promised",
+        )

@@ -1,0 +1,214 @@
+"""The driver of a real node: any number of machines on real ports, in one asyncio loop.
+
+A *turn* is a batch. It takes everything that has happened, lets the machines step through it, and hands
+over what came of it in one go:
+
+T1  The time is read once; all events of a turn carry the same ``now``.
+T2  Events: first what the last turn completed (``Written``, ``ReadBack`` …), then what the network
+    brought, then timers that are due. Messages go before timers, so that a node that was held up hears
+    its peers before it decides that they are silent.
+T3  Effects are carried out in order. Changes to the disk are made at once, in the page cache; sends
+    are queued, or held while the write they name is not durable.
+T4  One write per peer. It goes out before the sync, so that peers work while our disk does.
+T5  One sync per dirty file. It succeeds, or the node stops: after a failed sync nobody knows what is on
+    the disk. Held sends are released; they leave with the next turn's write, and that turn follows at
+    once, since ``Written`` waits in it.
+
+Between turns the loop serves sockets and HTTP. With nothing to do it sleeps until the network wakes it
+or a timer is due. No task, lock or future is made per message.
+
+Bounds: events of a turn, messages that wait (beyond that the network stops reading), timers. Each
+machine has its own share of a turn for its local events, so that a busy one does not starve the rest.
+
+Crash-only: an exception from a machine, a full stop from the disk, or a violated invariant (checked in
+a debug setting) ends the node at once. Nothing is cleaned up for the next incarnation, which has to
+cope with ``kill -9`` anyway.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from motet.core.machine import Now, Received, Started
+from motet.errors import NodeError
+from motet.limits import turn_events_max
+from motet.node.counters import Counters
+from motet.node.hosted import UNDECODABLE, Hosted, Recorder
+from motet.node.hosting import Hosting
+from motet.node.logs import complain, logger
+from motet.ports.entropy import Entropy
+from motet.ports.network import Network
+from motet.ports.time import Time
+
+
+class Driver:
+    """Runs machines until it is stopped or something is wrong.
+
+    ::
+
+        driver = Driver(hostings, time=time, entropy=entropy)
+        network = TcpNetwork(..., wake=driver.wake)
+        driver.start(network)
+        await driver.finished      # raises NodeError if the node had to stop
+    """
+
+    def __init__(
+        self,
+        hostings: Sequence[Hosting[Any]],
+        *,
+        time: Time,
+        entropy: Entropy,
+        recorder: Recorder | None = None,
+        check_invariants: bool = False,
+    ) -> None:
+        assert hostings, "a driver without machines"
+        assert len({hosting.name for hosting in hostings}) == len(hostings), "one name, one machine"
+        assert len({hosting.kind for hosting in hostings}) == len(hostings), "one kind, one machine"
+        self.counters = Counters()
+        #: in the order of the hostings; empty before ``start``
+        self.hosted: list[Hosted] = []
+        self._hostings = hostings
+        self._time = time
+        self._entropy = entropy
+        self._recorder = recorder
+        self._check_invariants = check_invariants
+        self._by_kind: dict[int, Hosted] = {}
+        #: a machine's share of a turn; the other half at least is the network's
+        self._local_max = max(1, turn_events_max // (2 * len(hostings)))
+        self._running = False
+        self._turn_is_due = False
+        self._network_has_more = False
+        self._alarm: asyncio.TimerHandle | None = None
+        self._alarm_ns: int | None = None
+
+    # Life
+
+    def start(self, network: Network) -> None:
+        """Begin an incarnation: new machines, each with ``Started`` as its first event."""
+        assert not self.hosted, "a driver is started once"
+        self._loop = asyncio.get_running_loop()
+        self._network = network
+        self.finished: asyncio.Future[None] = self._loop.create_future()
+        for hosting in self._hostings:
+            hosted = Hosted(
+                hosting,
+                network,
+                self.counters,
+                recorder=self._recorder,
+                check_invariants=self._check_invariants,
+            )
+            hosted.tell(Started, self._entropy.nonce())
+            self.hosted.append(hosted)
+            self._by_kind[hosting.kind] = hosted
+        self._running = True
+        self.wake()
+
+    def wake(self) -> None:
+        """Have a turn soon: called by the network when frames have arrived. Cheap to call often."""
+        if self._running and not self._turn_is_due:
+            self._turn_is_due = True
+            self._loop.call_soon(self._turn)
+
+    def stop(self) -> None:
+        """End between two turns. What was released is handed over; what is pending is as after a crash."""
+        if self._running:
+            self._network.flush()
+            self._end()
+            self.finished.set_result(None)
+
+    @property
+    def running(self) -> bool:
+        return self._running
+
+    def not_serving(self) -> list[str]:
+        """Why this node cannot serve, a line per machine; empty when all can."""
+        if not self._running:
+            return ["the node is not running"]
+        reasons = []
+        for hosted in self.hosted:
+            reason = hosted.hosting.serving(hosted.machine)
+            if reason is not None:
+                reasons.append(f"{hosted.name}: {reason}")
+        return reasons
+
+    def _end(self) -> None:
+        self._running = False
+        if self._alarm is not None:
+            self._alarm.cancel()
+
+    def _die(self, error: Exception) -> None:
+        self._end()
+        if not isinstance(error, NodeError):
+            error = NodeError(f"the driver failed: {error!r}").with_traceback(error.__traceback__)
+        logger.critical("node_stopped", exc_info=error, extra={"fields": {"why": error.what}})
+        self.finished.set_exception(error)
+        self.finished.exception()  # it is in the log, so asyncio need not insist that somebody looks
+
+    # A turn
+
+    def _turn(self) -> None:
+        self._turn_is_due = False
+        if not self._running:
+            return
+        try:
+            self._step_machines(self._time.now())
+            self._network.flush()
+            for hosted in self.hosted:
+                hosted.sync()
+            self._rest()
+        except Exception as error:
+            self._die(error)
+
+    def _step_machines(self, now: Now) -> None:
+        count = 0
+        for hosted in self.hosted:
+            count += hosted.take_local(now, self._local_max)
+        count += self._receive(now, turn_events_max - count)
+        for hosted in self.hosted:
+            count += hosted.take_timers(now, self._local_max)
+        self.counters.turns += 1
+        self.counters.events += count
+
+    def _receive(self, now: Now, limit: int) -> int:
+        deliveries = self._network.take(limit)
+        self._network_has_more = len(deliveries) == limit
+        by_kind = self._by_kind
+        for delivery in deliveries:
+            frame = delivery.frame
+            hosted = by_kind.get(frame.kind)
+            if hosted is None:
+                count = self.counters.refuse_frame("unknown_kind")
+                complain(count, "frame_refused", sender=delivery.sender, kind=frame.kind)
+                continue
+            try:
+                message = hosted.decode(frame.body)
+            except UNDECODABLE as error:
+                hosted.refuse(delivery.sender, error)
+            else:
+                hosted.step(Received(now, delivery.sender, message))
+        self.counters.frames_received += len(deliveries)
+        return len(deliveries)
+
+    def _rest(self) -> None:
+        """Go on at once if there is something to do, else wake up for the next timer."""
+        if self._network_has_more or any(hosted.has_local_events for hosted in self.hosted):
+            self.wake()
+            return
+        due_ns = min(
+            (due for hosted in self.hosted if (due := hosted.next_timer_ns()) is not None),
+            default=None,
+        )
+        if due_ns == self._alarm_ns and due_ns is not None:
+            return  # the alarm is set already
+        if self._alarm is not None:
+            self._alarm.cancel()
+        self._alarm, self._alarm_ns = None, due_ns
+        if due_ns is not None:
+            delay_ns = due_ns - self._time.now().monotonic_ns
+            self._alarm = self._loop.call_later(max(delay_ns, 0) / 1e9, self._ring)
+
+    def _ring(self) -> None:
+        self._alarm, self._alarm_ns = None, None
+        self.wake()

@@ -1,0 +1,232 @@
+"""One machine in a running driver: what it is still to be told, and its effects carried out."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from motet.core.machine import (
+    CancelTimer,
+    Effect,
+    Event,
+    Fired,
+    Message,
+    Note,
+    Now,
+    Received,
+    Send,
+    SetTimer,
+    Write,
+    WriteFailed,
+    Written,
+)
+from motet.errors import NodeError
+from motet.format.frame import Frame
+from motet.ids import Address
+from motet.limits import inbox_messages_max, message_bytes_max
+from motet.node.counters import Counters
+from motet.node.disk_work import DiskWork, Pending
+from motet.node.hosting import Hosting
+from motet.node.logs import complain, logger
+from motet.node.timers import Timers
+from motet.ports.network import Network
+
+Recorder = Callable[[str, Event, list[Effect]], None]
+"""Sees each step: the machine's name, what happened, and what it wanted done."""
+
+UNDECODABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+"""What decoding raises for bytes that are none of our messages."""
+
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class Hosted:
+    """A machine and everything between it and the ports."""
+
+    def __init__(
+        self,
+        hosting: Hosting[Any],
+        network: Network,
+        counters: Counters,
+        *,
+        recorder: Recorder | None,
+        check_invariants: bool,
+    ) -> None:
+        self.hosting = hosting
+        self.name = hosting.name
+        self.machine = hosting.machine()
+        self._step = self.machine.step
+        self._kind = hosting.kind
+        self._network_send = network.send
+        self._address = network.address
+        self._counters = counters
+        self._recorder = recorder
+        self._check_invariants = check_invariants
+        self._is_watched = check_invariants or recorder is not None
+        #: a message from a body, or one of ``UNDECODABLE``
+        self.decode: Callable[[bytes], Message] = msgspec.msgpack.Decoder(hosting.messages).decode
+        #: what the machine is to be told in the next turn
+        self._local: deque[Pending] = deque()
+        self._disk = DiskWork(hosting.name, hosting.disk, counters, self._local.append)
+        self._write = self._disk.write
+        self._timers = Timers()
+        self._now_ns = 0
+        #: sends that wait for a change that is not durable yet
+        self._held: list[Send] = []
+        #: the last message sent and its frame: a message to all peers is encoded once
+        self._last_message: Message | None = None
+        self._last_frame = Frame(hosting.kind, 0, b"")
+        #: what is not done for every message; ``step`` knows the others itself
+        self._carry_out: Mapping[type[Effect], Callable[[Any], None]] = {
+            SetTimer: self._set_timer,
+            CancelTimer: self._cancel_timer,
+            Note: self._note,
+            **self._disk.effects,
+        }
+
+    # What the driver calls in a turn
+
+    @property
+    def has_local_events(self) -> bool:
+        """Whether the next turn has something for this machine, whatever the network brings."""
+        return bool(self._local or self._disk.durable)
+
+    def next_timer_ns(self) -> int | None:
+        """When the next timer is due, None when none runs."""
+        return self._timers.next_due_ns()
+
+    def tell(self, event: Callable[..., Event], *fields: object) -> None:
+        """Put an event into the machine's own queue; it gets its time when it is its turn."""
+        self._local.append((event, fields))
+
+    def take_local(self, now: Now, limit: int) -> int:
+        """Begin a turn: step through what the last one left; how many events that were."""
+        self._now_ns = now.monotonic_ns
+        step, local = self.step, self._local
+        durable = self._disk.take_durable(limit)
+        for write in durable:
+            step(Written(now, write))
+        count = min(len(local), limit - len(durable))
+        for _ in range(count):
+            make, fields = local.popleft()
+            step(make(now, *fields))
+            if make is WriteFailed:
+                self._disk.failed.discard(fields[0])  # its first field is the write
+        return len(durable) + count
+
+    def refuse(self, sender: Address, error: Exception) -> None:
+        """Complain about a frame that is none of our messages."""
+        count = self._counters.refuse_frame("undecodable")
+        complain(count, "frame_refused", machine=self.name, sender=sender, why=str(error))
+
+    def take_timers(self, now: Now, limit: int) -> int:
+        """Fire what is due. Popped one by one: a step may cancel or move the timers behind it."""
+        for count in range(limit):
+            timer = self._timers.pop_due(now.monotonic_ns)
+            if timer is None:
+                return count
+            self.step(Fired(now, timer))
+        return limit
+
+    def sync(self) -> None:
+        """Make the turn's changes durable, and release the sends that waited for it."""
+        self._disk.sync()
+        if self._held:
+            held, self._held = self._held, []
+            failed, post = self._disk.failed, self._post
+            for send in held:
+                if failed and send.after in failed:
+                    self._counters.drop_send("write_failed")
+                else:
+                    post(send.to, send.message)
+
+    def step(self, event: Event) -> None:
+        """Let the machine take one event, and carry out what it wants."""
+        try:
+            effects = self._step(event)
+        except Exception as error:
+            raise self._broken(event, error) from error
+        for effect in effects:
+            kind = type(effect)
+            if kind is Send:
+                self._send(effect)
+            elif kind is Write:
+                self._write(effect)
+            else:
+                self._carry_out[kind](effect)
+        if self._is_watched:
+            self._watch(event, effects)
+
+    def _broken(self, event: Event, error: Exception) -> NodeError:
+        if self._recorder is not None:
+            self._recorder(self.name, event, [])  # a replay fails at the same event
+        return NodeError(
+            f"{self.name} broke a rule of its own at {type(event).__name__}: {error!r}",
+            hint="keep the log and the data folder: this is a fault in Motet",
+        )
+
+    def _watch(self, event: Event, effects: list[Effect]) -> None:
+        if self._recorder is not None:
+            self._recorder(self.name, event, effects)
+        if self._check_invariants and (violations := self.machine.invariants()):
+            raise NodeError(
+                f"{self.name} violates {violations[0].invariant}: {violations[0].what}",
+                hint="keep the log and the data folder: this is a fault in Motet",
+            )
+
+    # Sends
+
+    def _send(self, effect: Send) -> None:
+        after = effect.after
+        if after is not None:
+            disk = self._disk
+            if after in disk.pending:
+                self._held.append(effect)
+                return
+            assert after <= disk.asked_max, f"a send waits for write {after}, never asked for"
+            if after in disk.failed:
+                self._counters.drop_send("write_failed")
+                return
+        self._post(effect.to, effect.message)
+
+    def _post(self, to: Address, message: Message) -> None:
+        if to == self._address:
+            self._send_to_self(message)
+            return
+        if message is self._last_message:
+            frame = self._last_frame
+        else:
+            self._last_message = message
+            self._last_frame = frame = Frame(self._kind, 0, _encode(message))
+        if len(frame.body) > message_bytes_max:
+            self._drop("too_large", to)
+        elif self._network_send(to, frame):
+            self._counters.frames_sent += 1
+        else:
+            self._drop("no_peer_or_full", to)
+
+    def _send_to_self(self, message: Message) -> None:
+        if len(self._local) < inbox_messages_max:
+            self._local.append((Received, (self._address, message)))
+        else:
+            self._drop("inbox_full", self._address)
+
+    def _drop(self, why: str, to: Address) -> None:
+        count = self._counters.drop_send(why)
+        complain(count, "send_dropped", machine=self.name, to=to, why=why)
+
+    # Timers and notes
+
+    def _set_timer(self, effect: SetTimer) -> None:
+        self._timers.set(effect.timer, self._now_ns, effect.after_ms)
+
+    def _cancel_timer(self, effect: CancelTimer) -> None:
+        self._timers.cancel(effect.timer)
+
+    def _note(self, effect: Note) -> None:
+        self._counters.note(self.name, effect.what)
+        fields = {"machine": self.name, "detail": effect.detail}
+        logger.info(effect.what, extra={"fields": fields})

@@ -1,0 +1,59 @@
+"""What a driver has to be told about a machine it hosts, and the frame kinds the machines own.
+
+A hosting is a row of data: the driver treats all machines alike and knows none of them.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from motet.core.machine import Machine
+from motet.ports.disk import Disk
+
+M = TypeVar("M", bound=Machine)
+
+
+class MachineKind(enum.IntEnum):
+    """The frame kind of each machine's messages, the same on every node and never given away twice.
+
+    1 to 15 belong to the connection itself (:class:`motet.format.frame.FrameKind`).
+    """
+
+    CLOCK = 16
+    TIME = 17
+
+
+def always_serving(_machine: Machine) -> str | None:
+    """A machine that can serve as soon as it has started."""
+    return None
+
+
+def nothing_to_say(_machine: Machine) -> Mapping[str, object]:
+    """A machine without a status of its own."""
+    return {}
+
+
+@dataclass(frozen=True, slots=True)
+class Hosting(Generic[M]):
+    """One machine on a node."""
+
+    #: unique on the node: its folder, its lines in the log, its label in the metrics
+    name: str
+    #: frames of this kind carry its messages
+    kind: int
+    #: the tagged union of its messages, which is what a body has to decode to
+    messages: object
+    #: makes the machine of a new incarnation; it knows nothing before its first event
+    machine: Callable[[], M]
+    #: its files, nobody else's
+    disk: Disk
+    #: why it cannot serve yet, None when it can
+    serving: Callable[[M], str | None] = always_serving
+    #: plain data for `/api/status`
+    describe: Callable[[M], Mapping[str, object]] = nothing_to_say
+
+    def __post_init__(self) -> None:
+        assert 0 < self.kind < 256, "a frame's kind has 8 bits and 0 stays unused"

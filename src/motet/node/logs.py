@@ -1,0 +1,86 @@
+"""A node's log: stdlib logging, one event per line, its facts as fields.
+
+The message is a name (``node_started``), the facts are in ``extra={"fields": {...}}``. As text a line
+is ``time level name key=value ...``; as JSON it is one object. Nothing is logged per message of a
+protocol: whatever a peer can cause at will is counted, and complained about ever more rarely.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Literal, TextIO
+
+import msgspec
+
+logger = logging.getLogger("motet.node")
+
+LogFormat = Literal["text", "json"]
+LogLevel = Literal["debug", "info", "warning", "error"]
+
+
+def complain(count: int, what: str, **fields: object) -> None:
+    """Warn about the 1st, 2nd, 4th, 8th … case, so that a flood of cases is not a flood of lines."""
+    if count & (count - 1) == 0:
+        logger.warning(what, extra={"fields": {**fields, "count": count}})
+
+
+def set_up(
+    level: LogLevel, form: LogFormat, context: Mapping[str, object], out: TextIO | None = None
+) -> None:
+    """Send everything under ``motet`` to stderr in this form, with the context on every line."""
+    handler = logging.StreamHandler(sys.stderr if out is None else out)
+    handler.setFormatter(_Json(context) if form == "json" else _Text(context))
+    root = logging.getLogger("motet")
+    root.handlers = [handler]
+    root.setLevel(level.upper())
+    root.propagate = False
+
+
+class _Line(logging.Formatter):
+    """What both forms share: which facts a line has."""
+
+    def __init__(self, context: Mapping[str, object]) -> None:
+        super().__init__()
+        self._context = dict(context)
+
+    def facts(self, record: logging.LogRecord) -> dict[str, object]:
+        facts: dict[str, object] = {**self._context, **getattr(record, "fields", {})}
+        if record.exc_info:
+            facts["traceback"] = self.formatException(record.exc_info)
+        return facts
+
+
+class _Text(_Line):
+    def format(self, record: logging.LogRecord) -> str:
+        facts = self.facts(record)
+        traceback = facts.pop("traceback", None)
+        pairs = [f"{key}={_quoted(value)}" for key, value in facts.items() if value != ""]
+        head = [_time(record), record.levelname.lower(), record.getMessage()]
+        line = " ".join(head + pairs)
+        return line if traceback is None else f"{line}\n{traceback}"
+
+
+class _Json(_Line):
+    def format(self, record: logging.LogRecord) -> str:
+        line = {
+            "time": _time(record),
+            "level": record.levelname.lower(),
+            "what": record.getMessage(),
+            **self.facts(record),
+        }
+        return msgspec.json.encode(line, enc_hook=str).decode()
+
+
+def _time(record: logging.LogRecord) -> str:
+    at = datetime.fromtimestamp(record.created, tz=UTC)
+    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _quoted(value: object) -> str:
+    text = str(value)
+    if text and not any(character in text for character in ' "=\n'):
+        return text
+    return msgspec.json.encode(text).decode()

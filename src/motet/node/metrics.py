@@ -1,0 +1,158 @@
+"""`/metrics`: the plain counters of a node as Prometheus families, made when somebody reads them.
+
+Each node has a registry of its own, so several nodes in one process do not mix. Names begin with
+``motet_``; a counter ends in ``_total``; the unit stands before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    InfoMetricFamily,
+    Metric,
+)
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.registry import Collector
+
+from motet import __version__
+from motet.node.counters import Counters, Histogram
+from motet.node.status import NodeView
+
+CONTENT_TYPE = CONTENT_TYPE_LATEST
+
+
+class Metrics:
+    """One node's registry."""
+
+    def __init__(self, node: NodeView) -> None:
+        self._registry = CollectorRegistry(auto_describe=False)
+        self._registry.register(_NodeCollector(node))
+
+    def text(self) -> bytes:
+        """Everything there is, in the text format of Prometheus."""
+        return generate_latest(self._registry)
+
+
+class _NodeCollector(Collector):
+    def __init__(self, node: NodeView) -> None:
+        self._node = node
+
+    def collect(self) -> Iterator[Metric]:
+        node = self._node
+        config = node.config.node
+        identity = {"version": __version__, "node": config.id, "cluster": config.cluster}
+        yield InfoMetricFamily("motet_build", "Which version runs here, and as whom.", identity)
+        yield GaugeMetricFamily(
+            "motet_start_time_seconds",
+            "When this incarnation of the node started, since 1970.",
+            node.started_at.timestamp(),
+        )
+        yield GaugeMetricFamily(
+            "motet_ready", "1 when the node can serve, else 0.", int(not node.driver.not_serving())
+        )
+        yield GaugeMetricFamily(
+            "motet_clock_drift_milliseconds",
+            "How far the cluster clock is ahead of this node's time of day; negative when behind.",
+            node.clock_drift_ms(),
+        )
+        wall_drift_ms = node.wall_drift_ms()
+        yield GaugeMetricFamily(
+            "motet_time_synchronized",
+            "1 when a majority of the nodes agrees on the time of day, else 0.",
+            int(wall_drift_ms is not None),
+        )
+        yield GaugeMetricFamily(
+            "motet_wall_drift_milliseconds",
+            "How far this node's time of day is ahead of the cluster's; 0 when not synchronized.",
+            wall_drift_ms or 0,
+        )
+        yield from _driver_families(node.driver.counters)
+        yield from _network_families(node)
+
+
+def _driver_families(counters: Counters) -> Iterator[Metric]:
+    yield _counter("motet_turns", "Turns of the node's loop.", counters.turns)
+    yield _counter("motet_events", "Events the machines have stepped through.", counters.events)
+    yield _counter(
+        "motet_frames_received", "Frames taken from the network.", counters.frames_received
+    )
+    yield _counter("motet_frames_sent", "Frames given to the network.", counters.frames_sent)
+    yield _labelled(
+        "motet_frames_refused",
+        "Frames that were no message of any machine here, by why.",
+        "why",
+        counters.frames_refused,
+    )
+    yield _labelled(
+        "motet_sends_dropped", "Messages that never left, by why.", "why", counters.sends_dropped
+    )
+    yield _counter("motet_writes", "Changes to files.", counters.writes)
+    yield _counter("motet_write_bytes", "Bytes written to files.", counters.write_bytes)
+    yield _counter("motet_writes_failed", "Changes the full disk refused.", counters.writes_failed)
+    yield _counter("motet_reads", "Reads from files.", counters.reads)
+    yield _counter("motet_reads_failed", "Reads the disk could not do.", counters.reads_failed)
+    yield _histogram(
+        "motet_sync_seconds", "How long one sync of one file took.", counters.sync_seconds
+    )
+    notes = CounterMetricFamily(
+        "motet_notes", "Facts noted by the machines, by name.", labels=["machine", "what"]
+    )
+    for (machine, what), count in counters.notes.items():
+        notes.add_metric([machine, what], count)
+    yield notes
+
+
+def _network_families(node: NodeView) -> Iterator[Metric]:
+    counters = node.network.counters
+    yield GaugeMetricFamily(
+        "motet_connections", "Open connections, in both directions.", counters.connections
+    )
+    yield _counter("motet_network_in_bytes", "Bytes of frames that came in.", counters.bytes_in)
+    yield _counter("motet_network_out_bytes", "Bytes of frames that left.", counters.bytes_out)
+    yield _counter("motet_dials", "Connections tried.", counters.dials)
+    yield _counter("motet_dials_failed", "Connections tried in vain.", counters.dials_failed)
+    yield _counter(
+        "motet_inbox_pauses", "How often a full inbox stopped all reading.", counters.pauses
+    )
+    yield _labelled(
+        "motet_network_dropped",
+        "Frames the network dropped, by why.",
+        "why",
+        {
+            "unknown": counters.dropped_unknown,
+            "full": counters.dropped_full,
+            "unreachable": counters.dropped_unreachable,
+        },
+    )
+    yield _labelled(
+        "motet_connections_refused",
+        "Connections closed by this node, by why.",
+        "why",
+        {str(why): count for why, count in counters.refused.items()},
+    )
+
+
+def _counter(name: str, documentation: str, value: int) -> CounterMetricFamily:
+    return CounterMetricFamily(name, documentation, value)
+
+
+def _labelled(
+    name: str, documentation: str, label: str, values: Mapping[str, int]
+) -> CounterMetricFamily:
+    family = CounterMetricFamily(name, documentation, labels=[label])
+    for value, count in values.items():
+        family.add_metric([value], count)
+    return family
+
+
+def _histogram(name: str, documentation: str, histogram: Histogram) -> HistogramMetricFamily:
+    buckets, below = [], 0
+    for bound, count in zip([*histogram.bounds, float("inf")], histogram.counts, strict=True):
+        below += count
+        buckets.append((str(bound) if bound != float("inf") else "+Inf", below))
+    return HistogramMetricFamily(name, documentation, buckets, histogram.total)

@@ -1,0 +1,194 @@
+"""One node as a process: its folder, its machines, its two ports, and the way in and out.
+
+A node has its data folder to itself, hosts its machines in one driver, listens for frames at its base
+port and for HTTP at +3. It stops on SIGTERM and SIGINT; ``kill -9`` is fine too, since everything that
+was promised is on disk.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TypeVar
+
+from motet import __version__
+from motet.core.clock.node_clock import NodeClock
+from motet.core.clock.time_peer import TimePeer
+from motet.errors import BadConfig, NodeError
+from motet.ids import Address
+from motet.node import logs
+from motet.node.clocks import CLOCK_MACHINE, TIME_MACHINE, host_clock, host_time
+from motet.node.config import Config
+from motet.node.driver import Driver
+from motet.node.http import HttpServer, cannot_listen
+from motet.node.logs import logger
+from motet.node.metrics import Metrics
+from motet.node.roles import check_roles
+from motet.node.status import NodeStatus, node_status
+from motet.node.trace import TraceWriter
+from motet.real.disk import RealDisk
+from motet.real.durable import make_folder
+from motet.real.entropy import RealEntropy
+from motet.real.folder_lock import FolderLock
+from motet.real.loop import run
+from motet.real.network import TcpNetwork
+from motet.real.time import RealTime
+
+M = TypeVar("M")
+
+
+class Node:
+    """A node in this process, between ``start`` and ``stop``."""
+
+    def __init__(self, config: Config) -> None:
+        check_can_run(config)
+        self.config = config
+        self.started_at = datetime.now(UTC)
+        self._time = RealTime()
+        #: what has to be closed at the end, the last first
+        self._opened = contextlib.AsyncExitStack()
+
+    async def start(self) -> None:
+        """Open the folder, start the machines, listen."""
+        try:
+            await self._start()
+        except BaseException:
+            await self._opened.aclose()
+            raise
+
+    async def stop(self) -> None:
+        """End between two turns, and close everything. Nothing is left to be tidied up."""
+        await self._opened.aclose()
+        logger.info("node_ended")
+
+    def status(self) -> NodeStatus:
+        return node_status(self, CLOCK_MACHINE)
+
+    def clock_drift_ms(self) -> int:
+        """How far the cluster clock is ahead of the time of day; 0 while it does not serve."""
+        now = self._time.now()
+        clocks = self._machines_of(NodeClock)
+        return clocks[0].drift_ms(now.wall_ms) if clocks else 0
+
+    def wall_drift_ms(self) -> int | None:
+        """How far our time of day is ahead of the cluster's; None while that is not agreed on."""
+        now = self._time.now()
+        times = [peer.time for peer in self._machines_of(TimePeer) if peer.time is not None]
+        return times[0].drift_ms(now) if times else None
+
+    def _machines_of(self, kind: type[M]) -> list[M]:
+        machines = (hosted.machine for hosted in self.driver.hosted)
+        return [machine for machine in machines if isinstance(machine, kind)]
+
+    async def _start(self) -> None:
+        settings = self.config.node
+        self._open_folder()
+        self.driver = self._make_driver()
+        self.network = TcpNetwork(
+            Address(settings.id),
+            cluster=settings.cluster,
+            listen=(settings.host, settings.port),
+            peers={Address(peer): host_port(text) for peer, text in settings.peers.items()},
+            wake=self.driver.wake,
+        )
+        try:
+            await self.network.start()
+        except OSError as error:
+            raise cannot_listen("peers", settings.host, settings.port, error) from None
+        self._opened.push_async_callback(self.network.stop)
+        http = HttpServer(
+            settings.host,
+            self.config.http_port,
+            metrics=Metrics(self),
+            status=self.status,
+            not_serving=self.driver.not_serving,
+        )
+        await http.start()
+        self._opened.push_async_callback(http.stop)
+        self.driver.start(self.network)
+        self._opened.callback(self.driver.stop)
+        self._log_start()
+
+    def _open_folder(self) -> None:
+        folder = Path(self.config.node.data)
+        try:
+            make_folder(folder)
+            lock = FolderLock(folder / "lock~")
+        except OSError as error:
+            raise NodeError(
+                f"cannot use {folder} as data folder: {error.strerror}",
+                hint="set node.data to a folder this user can write to",
+            ) from None
+        self._opened.callback(lock.close)
+
+    def _make_driver(self) -> Driver:
+        settings, debug = self.config.node, self.config.debug
+        recorder = None
+        if debug.trace:
+            recorder = TraceWriter(Path(debug.trace))
+            self._opened.callback(recorder.close)
+        replicas = tuple(settings.peers) or (settings.id,)
+        return Driver(
+            [
+                host_clock(settings.id, self._open_disk(CLOCK_MACHINE), self._time),
+                host_time(settings.id, replicas, self._open_disk(TIME_MACHINE), self._time),
+            ],
+            time=self._time,
+            entropy=RealEntropy(),
+            recorder=recorder,
+            check_invariants=debug.invariants,
+        )
+
+    def _open_disk(self, machine: str) -> RealDisk:
+        disk = RealDisk(Path(self.config.node.data) / machine)
+        self._opened.callback(disk.close)
+        return disk
+
+    def _log_start(self) -> None:
+        settings = self.config.node
+        fields = {
+            "version": __version__,
+            "native": f"{settings.host}:{settings.port}",
+            "http": f"http://{settings.host}:{self.config.http_port}",
+            "data": settings.data,
+            "pid": os.getpid(),
+        }
+        logger.info("node_started", extra={"fields": fields})
+
+
+def check_can_run(config: Config) -> None:
+    """Refuse what cannot go well before anything is touched."""
+    check_roles(config.node.roles)
+    own, peers = config.node.id, config.node.peers
+    if peers and own not in peers:
+        raise BadConfig(
+            f"node.peers does not name this node, {own}", hint="name all nodes of the cluster"
+        )
+
+
+def host_port(text: str) -> tuple[str, int]:
+    """``host:port`` taken apart; an IPv6 host stands in brackets."""
+    host, _, port = text.rpartition(":")
+    return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+def run_node(config: Config) -> None:
+    """Run a node until it is told to stop. ``NodeError`` when it had to stop by itself."""
+    logs.set_up(config.log.level, config.log.format, {"node": config.node.id})
+    run(_serve(config))
+
+
+async def _serve(config: Config) -> None:
+    node = Node(config)
+    await node.start()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, node.driver.stop)
+    try:
+        await node.driver.finished
+    finally:
+        await node.stop()

@@ -1,0 +1,111 @@
+"""What a node tells about itself: the plain data of `/api/status`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Protocol
+
+import msgspec
+
+from motet import __version__
+from motet.ids import Address, NodeId
+from motet.node.config import Config
+from motet.node.driver import Driver
+from motet.real.network import TcpNetwork
+
+
+class NodeView(Protocol):
+    """What metrics and status need to see of a node."""
+
+    @property
+    def config(self) -> Config: ...
+
+    @property
+    def driver(self) -> Driver: ...
+
+    @property
+    def network(self) -> TcpNetwork: ...
+
+    @property
+    def started_at(self) -> datetime: ...
+
+    def clock_drift_ms(self) -> int:
+        """How far the cluster clock is ahead of the time of day; 0 while it does not serve."""
+
+    def wall_drift_ms(self) -> int | None:
+        """How far our time of day is ahead of the cluster's; None while that is not agreed on."""
+
+
+class MachineStatus(msgspec.Struct, frozen=True):
+    """One machine of the node."""
+
+    serving: bool
+    #: why it does not serve
+    reason: str | None
+    #: what the machine says about itself
+    detail: Mapping[str, object]
+
+
+class PeerStatus(msgspec.Struct, frozen=True):
+    """Another node of the cluster, as seen from here."""
+
+    id: NodeId
+    address: str
+    connected: bool
+
+
+class NodeStatus(msgspec.Struct, frozen=True):
+    """The answer of `/api/status`."""
+
+    id: NodeId
+    cluster: str
+    roles: tuple[str, ...]
+    version: str
+    #: when this incarnation started
+    started_at: datetime
+    ready: bool
+    clock: Mapping[str, object]
+    machines: dict[str, MachineStatus]
+    peers: list[PeerStatus]
+
+
+def node_status(node: NodeView, clock_machine: str) -> NodeStatus:
+    """How the node is right now."""
+    settings = node.config.node
+    machines = _machines(node.driver)
+    clock = machines.get(clock_machine)
+    return NodeStatus(
+        id=settings.id,
+        cluster=settings.cluster,
+        roles=settings.roles,
+        version=__version__,
+        started_at=node.started_at,
+        ready=not node.driver.not_serving(),
+        clock={} if clock is None else clock.detail,
+        machines=machines,
+        peers=_peers(node),
+    )
+
+
+def _machines(driver: Driver) -> dict[str, MachineStatus]:
+    machines = {}
+    for hosted in driver.hosted:
+        reason = hosted.hosting.serving(hosted.machine)
+        detail = hosted.hosting.describe(hosted.machine)
+        machines[hosted.name] = MachineStatus(reason is None, reason, detail)
+    return machines
+
+
+def _peers(node: NodeView) -> list[PeerStatus]:
+    settings = node.config.node
+    return [
+        PeerStatus(peer, address, _is_connected(node.network, Address(peer)))
+        for peer, address in settings.peers.items()
+        if peer != settings.id
+    ]
+
+
+def _is_connected(network: TcpNetwork, address: Address) -> bool:
+    peer = network._peers.get(address)
+    return peer is not None and bool(peer.connections)

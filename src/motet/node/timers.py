@@ -1,0 +1,67 @@
+"""The timers of one machine: each name runs at most once, and moving one is cheap.
+
+A heap of due times with lazy deletion: moving or cancelling a timer leaves its old entry behind, which
+is skipped when it comes up and swept out when such entries are the majority. So a machine that moves
+its election timer with each message costs a push, and memory stays in proportion to what runs.
+"""
+
+from __future__ import annotations
+
+import heapq
+
+from motet.core.machine import NS_PER_MS
+from motet.ids import TimerName
+
+timers_max = 4096
+"""Timers of one machine that run at once; more is a fault of the machine, so it is asserted."""
+
+_SWEEP_AT = 64
+
+
+class Timers:
+    """What runs and when it is due, on the node's monotonic clock."""
+
+    __slots__ = ("_due_ns", "_heap")
+
+    def __init__(self) -> None:
+        self._due_ns: dict[TimerName, int] = {}
+        self._heap: list[tuple[int, TimerName]] = []
+
+    def __len__(self) -> int:
+        return len(self._due_ns)
+
+    def set(self, timer: TimerName, now_ns: int, after_ms: int) -> None:
+        """Start the timer, or move it if it runs."""
+        # At least a nanosecond away: a timer of 0 ms fires in the next turn, and a turn always ends.
+        due_ns = now_ns + max(after_ms * NS_PER_MS, 1)
+        self._due_ns[timer] = due_ns
+        assert len(self._due_ns) <= timers_max, f"more than {timers_max} timers run at once"
+        heapq.heappush(self._heap, (due_ns, timer))
+        if len(self._heap) > 2 * len(self._due_ns) + _SWEEP_AT:
+            self._sweep()
+
+    def cancel(self, timer: TimerName) -> None:
+        """Forget the timer if it runs."""
+        self._due_ns.pop(timer, None)
+
+    def pop_due(self, now_ns: int) -> TimerName | None:
+        """The timer that is due longest, which then no longer runs; None when none is due."""
+        while self._heap and self._heap[0][0] <= now_ns:
+            due_ns, timer = heapq.heappop(self._heap)
+            if self._due_ns.get(timer) == due_ns:
+                del self._due_ns[timer]
+                return timer
+        return None
+
+    def next_due_ns(self) -> int | None:
+        """When the next timer is due, None when none runs."""
+        while self._heap:
+            due_ns, timer = self._heap[0]
+            if self._due_ns.get(timer) == due_ns:
+                return due_ns
+            heapq.heappop(self._heap)
+        return None
+
+    def _sweep(self) -> None:
+        self._heap = [(due_ns, timer) for timer, due_ns in self._due_ns.items()]
+        heapq.heapify(self._heap)

@@ -1,0 +1,205 @@
+"""One TCP connection: bytes in, frames out, and when to stop reading or writing.
+
+It begins with a greeting both ways. Until the other side's has come and is good, nothing else counts
+and no more than a greeting's worth of bytes is kept. What it knows of the rest of the network is the
+``Exchange``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Callable
+from typing import Protocol, cast
+
+from motet.errors import BadFrame
+from motet.format.frame import Frame, FrameDecoder
+from motet.ids import Address
+from motet.real.batch import BATCH_KIND, MESSAGE_KIND_MIN, decode_batch
+from motet.real.hello import Hello, Refusal, decode_hello, hello_body_bytes_max
+
+write_buffer_bytes_high = 1 << 20
+"""Bytes the system has not taken yet above which we keep further frames to ourselves."""
+
+hello_seconds_max = 10.0
+"""How long a new connection may take for its greeting."""
+
+_dead_after_seconds = 10
+_KEEPALIVE = (
+    ("TCP_KEEPIDLE", 4),
+    ("TCP_KEEPALIVE", 4),  # the same on macOS
+    ("TCP_KEEPINTVL", 2),
+    ("TCP_KEEPCNT", 3),
+    # Without it, bytes on their way to a vanished peer are repeated at ever longer intervals.
+    ("TCP_USER_TIMEOUT", _dead_after_seconds * 1000),
+)
+"""Together: a peer that has vanished without a word is noticed after ten seconds."""
+
+
+Deliver = Callable[[Address, list[Frame], int], None]
+"""Takes frames that have come in: from whom, which, and how many bytes they are."""
+
+
+class Exchange(Protocol):
+    """What a connection needs of the network it belongs to."""
+
+    def opened(self, connection: Connection) -> Refusal | None:
+        """A connection is there; a reason sends it away again."""
+
+    def greeted(self, connection: Connection, hello: Hello) -> Refusal | None:
+        """Its greeting has come; a reason sends it away, else its address is set."""
+
+    def writable(self, connection: Connection) -> None:
+        """It takes frames again."""
+
+    def refused(self, connection: Connection, why: Refusal, detail: str) -> None:
+        """It is being closed by us."""
+
+    def lost(self, connection: Connection) -> None:
+        """It is gone."""
+
+
+class Connection(asyncio.Protocol):
+    """A connection we dialed, or one that came to us."""
+
+    def __init__(
+        self, exchange: Exchange, deliver: Deliver, hello: bytes, dialed: Address | None
+    ) -> None:
+        self._exchange = exchange
+        self._deliver = deliver
+        self._hello = hello
+        #: whom we dialed, None when the other side did
+        self.dialed = dialed
+        #: who the other side is; None before its greeting
+        self.address: Address | None = None
+        #: it was given its address by us, and has no other way to us
+        self.is_client = False
+        self.is_writable = True
+        self._inbox_is_full = False
+        self._is_reading = True
+        self._is_over = False
+        decoder = FrameDecoder()
+        self._decoder = decoder
+        self._feed = decoder.feed
+
+    # What asyncio calls ---------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast("asyncio.Transport", transport)
+        set_socket_options(self.transport)
+        self.transport.set_write_buffer_limits(high=write_buffer_bytes_high)
+        loop = asyncio.get_running_loop()
+        self._deadline = loop.call_later(hello_seconds_max, self.refuse, Refusal.SILENT)
+        refusal = self._exchange.opened(self)
+        if refusal is not None:
+            self.refuse(refusal)
+            return
+        self.transport.write(self._hello)
+
+    def data_received(self, data: bytes) -> None:
+        decoder = self._decoder
+        pending_before = decoder.pending_bytes
+        try:
+            frames = self._feed(data)
+            if self.address is None:
+                frames = self._greet(frames)
+            messages = unpack(frames)
+        except BadFrame as error:
+            self.refuse(Refusal.BAD_FRAME, error.what)
+            return
+        if messages and self.address is not None:
+            size_bytes = pending_before + len(data) - decoder.pending_bytes
+            self._deliver(self.address, messages, size_bytes)
+
+    def pause_writing(self) -> None:
+        self.is_writable = False
+        self._update_reading()
+
+    def resume_writing(self) -> None:
+        self.is_writable = True
+        self._update_reading()
+        self._exchange.writable(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
+        self._is_over = True
+        self._deadline.cancel()
+        self._exchange.lost(self)
+
+    # What the network calls -----------------------------------------------------------------------
+
+    def set_inbox_full(self, is_full: bool) -> None:
+        """Stop reading while nobody takes what has arrived."""
+        self._inbox_is_full = is_full
+        self._update_reading()
+
+    def refuse(self, why: Refusal, detail: str = "") -> None:
+        """Close it for a reason of ours. Nothing that was under way is waited for."""
+        if self._is_over:
+            return
+        self._is_over = True
+        self._exchange.refused(self, why, detail)
+        if self.address is None:
+            self.transport.close()  # lets our greeting out, from which the other side sees what is wrong
+        else:
+            self.transport.abort()
+
+    # Inside ---------------------------------------------------------------------------------------
+
+    def _greet(self, frames: list[Frame]) -> list[Frame]:
+        """Take the greeting if it is there and good; the frames behind it."""
+        if self._is_over or not frames:
+            if self._decoder.pending_bytes > hello_body_bytes_max:
+                self.refuse(Refusal.NO_HELLO, "too much for a greeting")
+            return []
+        hello = decode_hello(frames[0])
+        if hello is None:
+            self.refuse(Refusal.NO_HELLO, f"a frame of kind {frames[0].kind} came first")
+            return []
+        refusal = self._exchange.greeted(self, hello)
+        if refusal is not None:
+            self.refuse(refusal, repr(hello))
+            return []
+        assert self.address is not None
+        self._deadline.cancel()
+        return frames[1:]
+
+    def _update_reading(self) -> None:
+        # A client that does not take its answers may not ask for more. Among nodes the same rule
+        # could make both sides wait for each other; their protocols bound what is under way.
+        held_up = self._inbox_is_full or (self.is_client and not self.is_writable)
+        if held_up == self._is_reading and not self.transport.is_closing():
+            self._is_reading = not held_up
+            if held_up:
+                self.transport.pause_reading()
+            else:
+                self.transport.resume_reading()
+
+
+def unpack(frames: list[Frame]) -> list[Frame]:
+    """The messages in the frames of a greeted connection."""
+    if (
+        len(frames) == 1 and frames[0].kind == BATCH_KIND
+    ):  # what a turn of the other side looks like
+        return decode_batch(frames[0].body)
+    messages: list[Frame] = []
+    for frame in frames:
+        if frame.kind >= MESSAGE_KIND_MIN:
+            messages.append(frame)
+        elif frame.kind == BATCH_KIND:
+            messages += decode_batch(frame.body)
+        else:
+            raise BadFrame(f"a frame of kind {frame.kind} behind the greeting")
+    return messages
+
+
+def set_socket_options(transport: asyncio.Transport) -> None:
+    """Send at once, and notice when the other side has vanished."""
+    sock = transport.get_extra_info("socket")
+    with contextlib.suppress(OSError):  # closed again already, which will be reported as such
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for name, value in _KEEPALIVE:
+            option = getattr(socket, name, None)
+            if option is not None:
+                sock.setsockopt(socket.IPPROTO_TCP, option, value)

@@ -1,0 +1,100 @@
+"""What it takes to get bytes onto the platter, in one place for the disk and the object store.
+
+An interrupted system call is taken up again by Python itself; short writes and reads are continued
+here. A sync that failed is never tried a second time: the kernel may have thrown the dirty pages away
+and would then report success for bytes that are gone.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from pathlib import Path
+
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+"""The ways a file system says that there is no room: disk full, quota used up, file size limit."""
+
+ZEROS = bytes(1 << 20)
+"""What gaps and preallocated space are filled with, one write at a time."""
+
+if sys.platform == "darwin":
+    import fcntl
+
+    _NOT_SUPPORTED = frozenset({errno.ENOTSUP, errno.EOPNOTSUPP, errno.EINVAL, errno.ENOTTY})
+
+    def sync_file(fd: int) -> None:
+        """Make a file durable. ``fsync`` stops at the drive's cache here; F_FULLFSYNC empties it."""
+        try:
+            fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
+        except OSError as error:
+            if error.errno not in _NOT_SUPPORTED:
+                raise
+            os.fsync(fd)  # a network or memory file system that has no such call
+
+    sync_folder = sync_file
+else:
+
+    def sync_file(fd: int) -> None:
+        """Make a file's bytes and its size durable; its times may be lost."""
+        os.fdatasync(fd)
+
+    def sync_folder(fd: int) -> None:
+        """Make the names in a folder durable: what was created, renamed or removed."""
+        os.fsync(fd)
+
+
+def sync_folder_at(path: Path) -> None:
+    """Make the names in the folder at this path durable."""
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        sync_folder(fd)
+    finally:
+        os.close(fd)
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder and those above it, durably; one that is there is fine."""
+    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
+    for folder in reversed(missing):
+        folder.mkdir(exist_ok=True)
+        sync_folder_at(folder.parent)
+
+
+def write_all(fd: int, data: bytes, offset: int) -> None:
+    """Write all of it, however little the system takes at a time."""
+    done = os.pwrite(fd, data, offset)
+    if done < len(data):
+        rest = memoryview(data)
+        while done < len(data):
+            done += os.pwrite(fd, rest[done:], offset + done)
+
+
+def write_zeros(fd: int, start: int, end: int) -> None:
+    """Fill from start to end with zeros that really take up room: no holes, no unwritten extents."""
+    while start < end:
+        start += os.pwrite(fd, memoryview(ZEROS)[: end - start], start)
+
+
+def reserve(fd: int, start: int, end: int) -> None:
+    """Ask for room in one piece, or hear at once that there is none; without the call, do nothing."""
+    if not hasattr(os, "posix_fallocate"):  # macOS
+        return
+    try:
+        os.posix_fallocate(fd, start, end - start)
+    except OSError as error:
+        if error.errno in FULL:
+            raise
+
+
+def read_up_to(fd: int, offset: int, size_bytes: int) -> bytes:
+    """So many bytes, or fewer at the end of the file."""
+    data = os.pread(fd, size_bytes, offset)
+    if len(data) == size_bytes or not data:
+        return data
+    parts = [data]
+    left = size_bytes - len(data)
+    while left and (data := os.pread(fd, left, offset + size_bytes - left)):
+        parts.append(data)
+        left -= len(data)
+    return b"".join(parts)

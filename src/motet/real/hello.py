@@ -1,0 +1,68 @@
+"""The first frame of each side of a connection: which protocol, which cluster, and who is speaking."""
+
+from __future__ import annotations
+
+import enum
+
+import msgspec
+
+from motet.format.frame import Frame, FrameKind, encode_frame
+from motet.ids import Address
+
+PROTOCOL_VERSION = 1
+
+CLIENT_PREFIX = "client-"
+"""How the addresses begin that a node gives to its clients; no node may be called that."""
+
+hello_body_bytes_max = 1024
+"""More than this before the first frame is complete is not a greeting."""
+
+
+class Refusal(enum.StrEnum):
+    """Why a connection was closed by us."""
+
+    #: bytes that are not frames, or damaged ones
+    BAD_FRAME = "bad_frame"
+    #: the first frame is not a greeting
+    NO_HELLO = "no_hello"
+    #: nothing came within the time for a greeting
+    SILENT = "silent"
+    WRONG_VERSION = "wrong_version"
+    WRONG_CLUSTER = "wrong_cluster"
+    #: somebody else answered where we dialed, or somebody calls himself by a name that cannot be his
+    WRONG_ADDRESS = "wrong_address"
+    #: more connections than allowed
+    TOO_MANY = "too_many"
+    #: the same node has connected once more, so this one must be dead
+    REPLACED = "replaced"
+    #: it came while we were stopping
+    STOPPING = "stopping"
+
+
+class Hello(msgspec.Struct, frozen=True):
+    """Who speaks. A client has no address; the node it talks to gives it one."""
+
+    version: int
+    cluster: str
+    address: str
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Hello).decode
+
+
+def encode_hello(cluster: str, address: Address | None) -> bytes:
+    """The greeting as a whole frame."""
+    body = _encode(Hello(PROTOCOL_VERSION, cluster, address or ""))
+    assert len(body) <= hello_body_bytes_max
+    return encode_frame(FrameKind.HELLO, 0, body)
+
+
+def decode_hello(frame: Frame) -> Hello | None:
+    """The greeting in a frame, None when it is something else."""
+    if frame.kind != FrameKind.HELLO or len(frame.body) > hello_body_bytes_max:
+        return None
+    try:
+        return _decode(frame.body)
+    except msgspec.MsgspecError:
+        return None

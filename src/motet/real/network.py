@@ -1,0 +1,331 @@
+"""The network port over TCP: frames to named peers, many at a time, in one asyncio loop.
+
+N1  *A turn is a batch.* Frames that arrive are kept until they are taken; frames that are sent are kept
+    until they are flushed, and then leave in one write per peer. There is no task per message.
+N2  *Everything is bounded.* A full inbox stops reading on every connection until half of it has been
+    taken. A peer's queue drops what does not fit and counts it; what is flushed and not yet taken by
+    the system is at most once more that much. A client that does not read its answers
+    is not read from.
+N3  *Dialed when needed.* A frame leaves over any connection to its peer, whoever dialed it; without one,
+    a known peer is dialed, after a pause that doubles with each failure. What waited for a dial that
+    failed is dropped: it would only be stale, and every protocol here repeats itself.
+N4  *Nobody is believed without a greeting* (:mod:`motet.real.hello`), and a bad byte ends a connection.
+
+It belongs to the loop it was started in and is called from there alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+
+from motet.errors import BadFrame
+from motet.format.frame import FRAME_HEADER_BYTES, Frame
+from motet.ids import Address
+from motet.limits import connections_max, frame_bytes_max, peer_queue_bytes_max
+from motet.ports.network import Delivery
+from motet.real.batch import encode_batches
+from motet.real.connection import Connection
+from motet.real.hello import CLIENT_PREFIX, PROTOCOL_VERSION, Hello, Refusal, encode_hello
+from motet.real.inbox import Inbox
+from motet.real.network_counters import NetworkCounters
+from motet.real.peer import HostPort, Peer
+
+dial_seconds_max = 5.0
+redial_seconds_min = 0.02
+redial_seconds_max = 1.0
+"""The pause before a dial after the first failure, and after many."""
+
+stop_seconds_max = 1.0
+"""How long stopping waits for bytes to leave."""
+
+
+class TcpNetwork:
+    """One node's or client's place in the network, between ``start`` and ``stop``.
+
+    A client has no address. It calls its peers what ``peers`` calls them; a node insists that a peer
+    answers by the name under which it was dialed. ``wake`` is called when something has arrived and
+    nothing was waiting before.
+    """
+
+    def __init__(
+        self,
+        address: Address | None,
+        *,
+        cluster: str,
+        listen: HostPort | None,
+        peers: Mapping[Address, HostPort],
+        wake: Callable[[], None],
+    ) -> None:
+        assert address is None or (address and not address.startswith(CLIENT_PREFIX))
+        self._address = address
+        self._cluster = cluster
+        self._listen = listen
+        self._hello = encode_hello(cluster, address)
+        self._counters = NetworkCounters()
+        self._inbox = Inbox(wake, self._inbox_became_full)
+        #: everybody we know
+        self._peers: dict[Address, Peer] = {}
+        #: everybody we can send to: the same while we run, nobody before and after
+        self._sendable: dict[Address, Peer] = {}
+        for peer, endpoint in peers.items():
+            if peer != address:
+                self.add_peer(peer, endpoint)
+        #: peers with frames that have not been flushed
+        self._unflushed: list[Peer] = []
+        self._connections: dict[Connection, None] = {}
+        #: set while there is no connection
+        self._gone = asyncio.Event()
+        self._gone.set()
+        self._accepted = 0
+        self._clients = 0
+        self._server: asyncio.Server | None = None
+        self._dials: set[asyncio.Task[None]] = set()
+        self._is_running = False
+
+    # Life -----------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Listen, if there is where to listen. Peers are dialed when the first frame is for them."""
+        self._loop = asyncio.get_running_loop()
+        self._is_running = True
+        self._sendable = self._peers
+        if self._listen is not None:
+            host, port = self._listen
+            self._server = await self._loop.create_server(self._accept, host, port, backlog=512)
+
+    async def stop(self) -> None:
+        """Let out what is queued, close everything, and wait for that, but not for ever."""
+        self.flush()
+        self._is_running = False
+        self._sendable = {}
+        if self._server is not None:
+            self._server.close()
+        for dial in self._dials:
+            dial.cancel()
+        await asyncio.gather(*self._dials, return_exceptions=True)
+        for connection in list(self._connections):
+            connection.transport.close()
+        try:
+            async with asyncio.timeout(stop_seconds_max):
+                await self._gone.wait()
+        except TimeoutError:
+            for connection in list(self._connections):
+                connection.transport.abort()
+            await self._gone.wait()
+        if self._server is not None:
+            await self._server.wait_closed()
+
+    @property
+    def port(self) -> int:
+        """Where we listen: the one that was asked for, or the one the system chose for 0."""
+        assert self._server is not None, "not listening"
+        port: int = self._server.sockets[0].getsockname()[1]
+        return port
+
+    @property
+    def counters(self) -> NetworkCounters:
+        """What has been counted up to now."""
+        self._counters.frames_in = self._inbox.frames_in
+        self._counters.bytes_in = self._inbox.bytes_in
+        return self._counters
+
+    def add_peer(self, address: Address, endpoint: HostPort) -> None:
+        """Learn where a peer is, or that it has moved."""
+        peer = self._peers.setdefault(address, Peer(address, endpoint))
+        peer.endpoint = endpoint
+
+    def is_connected(self, address: Address) -> bool:
+        """Whether there is a connection to this peer right now."""
+        peer = self._peers.get(address)
+        return peer is not None and bool(peer.connections)
+
+    # The port -------------------------------------------------------------------------------------
+
+    @property
+    def address(self) -> Address:
+        return self._address or Address("client")
+
+    def send(self, to: Address, frame: Frame) -> bool:
+        peer = self._sendable.get(to)
+        if peer is None:
+            self._counters.dropped_unknown += 1
+            return False
+        queued_bytes = peer.queued_bytes + FRAME_HEADER_BYTES + len(frame.body)
+        if queued_bytes > frame_bytes_max and not self._fits(peer, frame):
+            return False
+        peer.queued_bytes = queued_bytes
+        if not peer.queue:
+            self._unflushed.append(peer)
+        peer.queue.append(frame)
+        return True
+
+    def flush(self) -> None:
+        if self._unflushed:
+            unflushed, self._unflushed = self._unflushed, []
+            for peer in unflushed:
+                self._flush(peer)
+
+    def take(self, limit: int) -> Sequence[Delivery]:
+        return self._inbox.take(limit)
+
+    # What connections call (see ``Exchange``) -------------------------------------------------------
+
+    def opened(self, connection: Connection) -> Refusal | None:
+        counters = self._counters
+        counters.connections += 1
+        counters.connections_total += 1
+        self._connections[connection] = None
+        self._gone.clear()
+        if connection.dialed is None:
+            self._accepted += 1
+            if self._accepted > connections_max:
+                return Refusal.TOO_MANY
+        if not self._is_running:
+            return Refusal.STOPPING
+        if self._inbox.is_full:  # not yet: some loops begin to read only after this
+            self._loop.call_soon(lambda: connection.set_inbox_full(self._inbox.is_full))
+        return None
+
+    def greeted(self, connection: Connection, hello: Hello) -> Refusal | None:
+        if hello.version != PROTOCOL_VERSION:
+            return Refusal.WRONG_VERSION
+        if hello.cluster != self._cluster:
+            return Refusal.WRONG_CLUSTER
+        address = self._address_of(connection, hello)
+        if address is None:
+            return Refusal.WRONG_ADDRESS
+        connection.address = address
+        peer = self._peers.setdefault(address, Peer(address, None))
+        if connection.dialed is not None:
+            peer.is_dialing = False
+            peer.failures = 0
+        for older in list(peer.connections):
+            if older.dialed == connection.dialed:
+                older.refuse(Refusal.REPLACED, address)
+        peer.connections.append(connection)
+        self._flush_due(peer)
+        return None
+
+    def writable(self, connection: Connection) -> None:
+        if connection.address is not None:
+            self._flush_due(self._peers[connection.address])
+
+    def refused(self, connection: Connection, why: Refusal, detail: str) -> None:
+        self._counters.refused[why] += 1
+        whom = connection.transport.get_extra_info("peername")
+        self._counters.last_refusal = f"{why}: {whom}: {detail}"
+
+    def lost(self, connection: Connection) -> None:
+        del self._connections[connection]
+        self._counters.connections -= 1
+        if connection.dialed is None:
+            self._accepted -= 1
+        if connection.address is not None:
+            self._lost_route(self._peers[connection.address], connection)
+        elif connection.dialed is not None:
+            self._dial_failed(self._peers[connection.dialed])
+        if not self._connections:
+            self._gone.set()
+
+    # Writing --------------------------------------------------------------------------------------
+
+    def _fits(self, peer: Peer, frame: Frame) -> bool:
+        """Whether a frame that is large, or joins a long queue, can go."""
+        frame_bytes = FRAME_HEADER_BYTES + len(frame.body)
+        if frame_bytes > frame_bytes_max:
+            raise BadFrame(f"a frame of {frame_bytes} bytes is longer than {frame_bytes_max}")
+        if peer.queued_bytes + frame_bytes > peer_queue_bytes_max:
+            self._counters.dropped_full += 1
+            return False
+        return True
+
+    def _flush(self, peer: Peer) -> None:
+        if not peer.queue:
+            return  # dropped in the meantime
+        connection = peer.route()
+        if connection is None:
+            peer.is_due = True
+            if not peer.connections:
+                self._dial(peer)
+            return
+        queue = peer.queue
+        self._counters.frames_out += len(queue)
+        peer.clear()
+        data = encode_batches(queue)
+        self._counters.bytes_out += len(data)
+        connection.transport.write(data)
+
+    def _flush_due(self, peer: Peer) -> None:
+        if peer.is_due:
+            self._flush(peer)
+
+    def _lost_route(self, peer: Peer, connection: Connection) -> None:
+        peer.connections.remove(connection)
+        if peer.connections:
+            self._flush_due(peer)
+        elif peer.endpoint is None:
+            self._counters.dropped_unreachable += peer.clear()
+            del self._peers[peer.address]
+        elif peer.is_due:
+            self._dial(peer)
+
+    # Dialing --------------------------------------------------------------------------------------
+
+    def _dial(self, peer: Peer) -> None:
+        if peer.is_dialing or not self._is_running:
+            return
+        assert peer.endpoint is not None, "who cannot be dialed goes with the last connection"
+        peer.is_dialing = True
+        dial = self._loop.create_task(self._connect(peer, *peer.endpoint))
+        self._dials.add(dial)
+        dial.add_done_callback(self._dials.discard)
+
+    async def _connect(self, peer: Peer, host: str, port: int) -> None:
+        await asyncio.sleep(redial_seconds(peer.failures))
+        self._counters.dials += 1
+        try:
+            async with asyncio.timeout(dial_seconds_max):
+                await self._loop.create_connection(lambda: self._dialed(peer), host, port)
+        except (OSError, ValueError):  # a time that ran out and a host that is none among them
+            self._dial_failed(peer)
+
+    def _dialed(self, peer: Peer) -> Connection:
+        return Connection(self, self._inbox.put, self._hello, peer.address)
+
+    def _accept(self) -> Connection:
+        return Connection(self, self._inbox.put, self._hello, None)
+
+    def _dial_failed(self, peer: Peer) -> None:
+        peer.is_dialing = False
+        peer.failures += 1
+        self._counters.dials_failed += 1
+        if peer.connections:
+            return  # it has come to us in the meantime
+        self._counters.dropped_unreachable += peer.clear()
+
+    def _address_of(self, connection: Connection, hello: Hello) -> Address | None:
+        """By which name the other side goes here; None when it may not have that name."""
+        claimed = Address(hello.address)
+        if connection.dialed is not None:
+            is_right = self._address is None or claimed == connection.dialed
+            return connection.dialed if is_right else None
+        if not claimed:
+            self._clients += 1
+            connection.is_client = True
+            return Address(f"{CLIENT_PREFIX}{self._clients}")
+        if claimed == self._address or claimed.startswith(CLIENT_PREFIX):
+            return None
+        return claimed
+
+    def _inbox_became_full(self, is_full: bool) -> None:
+        self._counters.pauses += is_full
+        for connection in self._connections:
+            connection.set_inbox_full(is_full)
+
+
+def redial_seconds(failures: int) -> float:
+    """How long to wait before a dial, after so many that failed in a row."""
+    if failures == 0:
+        return 0.0
+    return min(redial_seconds_max, redial_seconds_min * float(2 ** min(failures - 1, 16)))

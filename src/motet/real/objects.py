@@ -1,0 +1,176 @@
+"""The objects port on a folder: a bucket for one machine, or for several over a shared file system.
+
+O1  An object appears whole or not at all: it is written and synced under another name and then given
+    its own. ``put`` renames; a create-only put makes a hard link, which exactly one of any number of
+    threads and processes can do.
+O2  When a put or delete returns, it is durable: every folder on the way to the object is synced, since
+    another process may have made it a moment ago and not synced it yet.
+O3  An error before the object got its name changed nothing and is an ``ObjectError``; one after it is
+    ``OutcomeUnknown``.
+
+Blocking calls run in threads, so the loop goes on. Many processes may use one folder at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import secrets
+from collections.abc import Callable
+from pathlib import Path, PurePosixPath
+
+from motet.errors import ObjectError, ObjectExists, ObjectMissing, OutcomeUnknown
+from motet.ids import ObjectKey
+from motet.ports.objects import ObjectInfo
+from motet.real.durable import make_folder, read_up_to, sync_file, sync_folder_at, write_all
+from motet.real.object_paths import folder_of_prefix, key_of, path_of
+from motet.real.time import RealTime
+
+_UNFINISHED = ".unfinished"
+_unfinished_hours_max = 24
+"""A write that has taken this long is one whose process died."""
+
+_attempts_max = 100
+"""How often a put makes its folder again that a delete has just found empty and removed."""
+
+
+class LocalObjects:
+    """Objects as files below one folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._unfinished = folder / _UNFINISHED
+        try:
+            make_folder(self._unfinished)
+            self._sweep()
+        except OSError as error:
+            raise ObjectError(f"{folder}: {error.strerror}") from error
+
+    async def put(self, key: ObjectKey, data: bytes, *, create_only: bool = False) -> None:
+        await asyncio.to_thread(self._put, key, path_of(key), data, create_only)
+
+    async def get(self, key: ObjectKey, offset: int = 0, size_bytes: int | None = None) -> bytes:
+        return await asyncio.to_thread(self._get, key, path_of(key), offset, size_bytes)
+
+    async def head(self, key: ObjectKey) -> ObjectInfo:
+        return await asyncio.to_thread(self._head, key, path_of(key))
+
+    async def delete(self, key: ObjectKey) -> None:
+        await asyncio.to_thread(self._delete, key, path_of(key))
+
+    async def list(self, prefix: str = "") -> list[ObjectInfo]:
+        return await asyncio.to_thread(list_folder, self._folder, prefix)
+
+    # What runs in threads ---------------------------------------------------------------------------
+
+    def _put(self, key: ObjectKey, path: PurePosixPath, data: bytes, create_only: bool) -> None:
+        target = self._folder / path
+        unfinished = self._unfinished / f"{os.getpid()}-{secrets.token_hex(8)}"
+        try:
+            write_new_file(unfinished, data)
+            self._give_name(unfinished, target, os.link if create_only else os.replace)
+        except FileExistsError:
+            self._sync_folders(key, target.parent)  # whoever hears of it may rely on it
+            raise ObjectExists(f"{key} is already there") from None
+        except OSError as error:
+            raise ObjectError(f"put {key}: {error.strerror}") from error
+        finally:
+            with contextlib.suppress(OSError):
+                unfinished.unlink(missing_ok=True)
+        self._sync_folders(key, target.parent)
+
+    def _give_name(
+        self, unfinished: Path, target: Path, name: Callable[[Path, Path], None]
+    ) -> None:
+        for _ in range(_attempts_max):
+            with contextlib.suppress(FileNotFoundError):
+                target.parent.mkdir(parents=True, exist_ok=True)
+                name(unfinished, target)
+                return
+        raise OSError(None, f"{target.parent} does not stay")
+
+    def _get(
+        self, key: ObjectKey, path: PurePosixPath, offset: int, size_bytes: int | None
+    ) -> bytes:
+        assert offset >= 0
+        try:
+            fd = os.open(self._folder / path, os.O_RDONLY)
+            try:
+                left = max(0, os.fstat(fd).st_size - offset)
+                return read_up_to(fd, offset, left if size_bytes is None else min(left, size_bytes))
+            finally:
+                os.close(fd)
+        except FileNotFoundError:
+            raise ObjectMissing(f"there is no {key}") from None
+        except OSError as error:
+            raise ObjectError(f"get {key}: {error.strerror}") from error
+
+    def _head(self, key: ObjectKey, path: PurePosixPath) -> ObjectInfo:
+        try:
+            return ObjectInfo(key, (self._folder / path).stat().st_size)
+        except FileNotFoundError:
+            raise ObjectMissing(f"there is no {key}") from None
+        except OSError as error:
+            raise ObjectError(f"head {key}: {error.strerror}") from error
+
+    def _delete(self, key: ObjectKey, path: PurePosixPath) -> None:
+        target = self._folder / path
+        try:
+            target.unlink(missing_ok=True)
+        except OSError as error:
+            raise ObjectError(f"delete {key}: {error.strerror}") from error
+        self._sync_folders(key, target.parent)
+        for folder in target.relative_to(self._folder).parents[:-1]:
+            try:
+                (self._folder / folder).rmdir()
+            except OSError:
+                break  # not empty
+
+    def _sync_folders(self, key: ObjectKey, folder: Path) -> None:
+        """Make a change in this folder durable, and every folder above it up to the store's."""
+        try:
+            for path in (folder, *folder.parents):
+                with contextlib.suppress(FileNotFoundError):  # removed again by somebody's delete
+                    sync_folder_at(path)
+                if path == self._folder:
+                    return
+        except OSError as error:
+            raise OutcomeUnknown(f"{key}: {error.strerror}") from error
+
+    def _sweep(self) -> None:
+        oldest_ns = RealTime().now().wall_ns - _unfinished_hours_max * 3600 * 10**9
+        for path in self._unfinished.iterdir():
+            with contextlib.suppress(FileNotFoundError):
+                if path.stat().st_mtime_ns < oldest_ns:
+                    path.unlink()
+
+
+def write_new_file(path: Path, data: bytes) -> None:
+    """Write and sync a file that was not there."""
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+    try:
+        write_all(fd, data, 0)
+        sync_file(fd)
+    finally:
+        os.close(fd)
+
+
+def list_folder(top: Path, prefix: str) -> list[ObjectInfo]:
+    """All objects below the store's folder whose key starts with the prefix, sorted by key."""
+    found: list[ObjectInfo] = []
+    for folder, folders, names in os.walk(top / folder_of_prefix(prefix), onerror=_cannot_list):
+        if _UNFINISHED in folders:
+            folders.remove(_UNFINISHED)
+        for name in names:
+            path = Path(folder, name)
+            key = key_of(PurePosixPath(path.relative_to(top)))
+            if key.startswith(prefix):
+                with contextlib.suppress(FileNotFoundError):  # deleted while we looked
+                    found.append(ObjectInfo(key, path.stat().st_size))
+    return sorted(found, key=lambda info: info.key)
+
+
+def _cannot_list(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError):
+        raise ObjectError(f"list {error.filename}: {error.strerror}") from error
