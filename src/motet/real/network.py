@@ -155,9 +155,10 @@ class TcpNetwork:
         if queued_bytes > frame_bytes_max and not self._fits(peer, frame):
             return False
         peer.queued_bytes = queued_bytes
-        if not peer.queue:
+        queue = peer.queue
+        if not queue:
             self._unflushed.append(peer)
-        peer.queue.append(frame)
+        queue.append(frame)
         return True
 
     def flush(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from motet.core.machine import Send
+from motet.errors import BadScenario
 from motet.ids import Address
 from motet.testing.bench_trace import Line, sent
 
@@ -15,16 +16,27 @@ class InFlight(msgspec.Struct, frozen=True):
     sender: Address
     send: Send
 
-    def matches(self, to: str | None, sender: str | None, kind: str | None) -> bool:
-        return (
-            to in (None, self.send.to)
-            and sender in (None, self.sender)
-            and kind in (None, type(self.send.message).__name__)
-        )
-
     @property
     def line(self) -> Line:
         return sent(self.sender, "->", self.send)
+
+
+class Which(msgspec.Struct, frozen=True):
+    """Which of the messages in flight are meant; None means any."""
+
+    to: str | None = None
+    sender: str | None = None
+    #: the name of the message's type
+    kind: str | None = None
+    #: only the first, second … of those that match
+    nth: int | None = None
+
+    def matches(self, each: InFlight) -> bool:
+        return (
+            self.to in (None, each.send.to)
+            and self.sender in (None, each.sender)
+            and self.kind in (None, type(each.send.message).__name__)
+        )
 
 
 class BenchNetwork:
@@ -43,15 +55,26 @@ class BenchNetwork:
         self.in_flight.append(InFlight(sender, send))
         return sent(sender, "->", send)
 
-    def matching(self, to: str | None, sender: str | None, kind: str | None) -> list[InFlight]:
-        """What is in flight to and from these, of this kind; None means any."""
-        return [each for each in self.in_flight if each.matches(to, sender, kind)]
-
-    def take(self, to: str | None, sender: str | None, kind: str | None) -> list[InFlight]:
-        """The same, and it is in flight no longer."""
-        taken = self.matching(to, sender, kind)
-        self.in_flight = [each for each in self.in_flight if not each.matches(to, sender, kind)]
+    def take(self, which: Which) -> list[InFlight]:
+        """Take messages out."""
+        places = self._places(which)
+        taken = [self.in_flight[place] for place in places]
+        self.in_flight = [each for i, each in enumerate(self.in_flight) if i not in places]
         return taken
+
+    def repeat(self, which: Which) -> list[InFlight]:
+        """Have messages in flight once more, behind all others."""
+        again = [self.in_flight[place] for place in self._places(which)]
+        self.in_flight += again
+        return again
 
     def cut(self, source: str, target: str) -> None:
         self.cut_links[(Address(source), Address(target))] = None
+
+    def _places(self, which: Which) -> list[int]:
+        places = [place for place, each in enumerate(self.in_flight) if which.matches(each)]
+        if which.nth is None:
+            return places
+        if not 0 < which.nth <= len(places):
+            raise BadScenario(f"nth={which.nth}, but {len(places)} such messages are in flight")
+        return [places[which.nth - 1]]

@@ -78,24 +78,39 @@ class BenchPart(VerbPart):
 
     @verb
     def deliver(
-        self, to: str | None = None, *, from_: str | None = None, kind: str | None = None
+        self,
+        to: str | None = None,
+        *,
+        from_: str | None = None,
+        kind: str | None = None,
+        nth: int | None = None,
     ) -> list[str]:
-        """Deliver what is in flight, but not the answers to it."""
-        return self.bench.deliver(to, sender=from_, kind=kind)
+        """Deliver what is in flight, or the nth of it, but not the answers to it."""
+        return self.bench.deliver(to, sender=from_, kind=kind, nth=nth)
 
     @verb
     def drop(
-        self, to: str | None = None, *, from_: str | None = None, kind: str | None = None
+        self,
+        to: str | None = None,
+        *,
+        from_: str | None = None,
+        kind: str | None = None,
+        nth: int | None = None,
     ) -> list[str]:
         """Lose what is in flight."""
-        return self.bench.drop(to, sender=from_, kind=kind)
+        return self.bench.drop(to, sender=from_, kind=kind, nth=nth)
 
     @verb
     def repeat(
-        self, to: str | None = None, *, from_: str | None = None, kind: str | None = None
+        self,
+        to: str | None = None,
+        *,
+        from_: str | None = None,
+        kind: str | None = None,
+        nth: int | None = None,
     ) -> list[str]:
         """Send what is in flight once more."""
-        return self.bench.repeat(to, sender=from_, kind=kind)
+        return self.bench.repeat(to, sender=from_, kind=kind, nth=nth)
 
     @verb
     def settle(self) -> list[str]:

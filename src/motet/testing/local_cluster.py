@@ -66,7 +66,8 @@ class LocalCluster:
 
     def start(self) -> None:
         """Start all nodes and wait until each is ready."""
-        assert self._reaper is None, "a cluster is started once"
+        if self._reaper is not None:
+            raise BadInput("this cluster runs already", hint="close it first")
         self._reaper = Reaper()
         self.folder = Path(
             self._given_folder or tempfile.mkdtemp(prefix="motet-cluster-")

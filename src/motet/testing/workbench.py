@@ -38,7 +38,7 @@ from motet.core.machine import (
 from motet.core.render import render
 from motet.errors import BadScenario
 from motet.ids import Address, FileName, TimerName, WriteId
-from motet.testing.bench_network import BenchNetwork, InFlight
+from motet.testing.bench_network import BenchNetwork, InFlight, Which
 from motet.testing.bench_node import BenchNode, WriteState
 from motet.testing.bench_trace import KINDS, Kind, Line, sent, told, told_effect, told_event
 
@@ -100,10 +100,10 @@ class Workbench:
         node.crash(keep, torn)
         kept = [write for write in pending if write in keep or (torn and write == torn[0])]
         lost = [f"#{write}" for write in pending if write not in kept]
-        text = f"lost {' '.join(lost)}" if lost else ""
-        return self._told(
-            [Line("event", f"{name} crashed"), *([Line("disk", text)] if lost else [])]
-        )
+        lines = [Line("event", f"{name} crashed")]
+        if lost:
+            lines.append(Line("disk", f"lost {' '.join(lost)}"))
+        return self._told(lines)
 
     def restart(self, name: str) -> list[str]:
         """Crash, if it runs, and start."""
@@ -118,32 +118,40 @@ class Workbench:
         return self._told(self._run(node, Received(self._now(node), Address(sender), message)))
 
     def deliver(
-        self, to: str | None = None, *, sender: str | None = None, kind: str | None = None
+        self,
+        to: str | None = None,
+        *,
+        sender: str | None = None,
+        kind: str | None = None,
+        nth: int | None = None,
     ) -> list[str]:
         """Deliver what is in flight, oldest first; not what is sent in answer to it."""
-        taken = self.take(to, sender=sender, kind=kind)
+        taken = self.network.take(Which(to, sender, kind, nth))
         return self._told([line for each in taken for line in self._deliver(each)])
 
     def drop(
-        self, to: str | None = None, *, sender: str | None = None, kind: str | None = None
+        self,
+        to: str | None = None,
+        *,
+        sender: str | None = None,
+        kind: str | None = None,
+        nth: int | None = None,
     ) -> list[str]:
         """Lose what is in flight."""
-        taken = self.take(to, sender=sender, kind=kind)
+        taken = self.network.take(Which(to, sender, kind, nth))
         return self._told([sent(each.sender, "-x", each.send) for each in taken])
 
     def repeat(
-        self, to: str | None = None, *, sender: str | None = None, kind: str | None = None
+        self,
+        to: str | None = None,
+        *,
+        sender: str | None = None,
+        kind: str | None = None,
+        nth: int | None = None,
     ) -> list[str]:
         """Send what is in flight once more."""
-        again = self.network.matching(to, sender, kind)
-        self.network.in_flight += again
+        again = self.network.repeat(Which(to, sender, kind, nth))
         return self._told([each.line for each in again])
-
-    def take(
-        self, to: str | None = None, *, sender: str | None = None, kind: str | None = None
-    ) -> list[InFlight]:
-        """Take what is in flight off the bench, for a part that is its receiver itself."""
-        return self.network.take(to, sender, kind)
 
     def settle(self) -> list[str]:
         """Deliver until nothing is in flight."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from motet.core.clock.bound_file import decode_bound
-from motet.core.clock.hlc import Clock
+from motet.core.clock.hlc import ZERO, Clock
 from motet.core.clock.messages import (
     Adjust,
     Adopt,
@@ -62,7 +62,7 @@ class Bench:
 
     @property
     def bound(self) -> Clock:
-        return decode_bound(self.file)
+        return decode_bound(self.file) if self.file else ZERO
 
     def start(self, *, readable: bool = True) -> None:
         """A new incarnation; what was in flight is gone."""

@@ -38,6 +38,7 @@ from motet.core.clock.transaction_clock import (
 from motet.core.machine import NS_PER_MS, Message
 from motet.errors import BadClock, BadScenario
 from motet.ids import Address, NodeId
+from motet.testing.bench_network import Which
 from motet.testing.bench_part import BenchPart
 from motet.testing.part import Converter, verb
 from motet.testing.script import Command
@@ -108,6 +109,17 @@ class ClockPart(BenchPart):
         return self._ask(self.named(node), ReadClock(self._request()))
 
     @verb
+    def status(self, node: str | None = None) -> list[str]:
+        """Look into a clock machine."""
+        machine = self.bench.node(self.named(node)).running()
+        assert isinstance(machine, NodeClock)
+        clocks = machine.reservation
+        wanted = "none" if clocks.wanted is None else clocks.wanted
+        waiting = len(machine.waiting)
+        bounds = f"bound {clocks.bound}, bound in flight {wanted}"
+        return [f"{machine.phase}: last {clocks.last}, {bounds}, {waiting} waiting"]
+
+    @verb
     def damage(self, node: str | None = None) -> list[str]:
         """Flip a bit in the durable bound."""
         durable = self.bench.node(self.named(node)).disk.durable
@@ -174,7 +186,7 @@ class ClockPart(BenchPart):
     def _answers(self) -> list[tuple[Address, Ticked | Adjusted | ClockIs | ClockRefused]]:
         """What the clocks have answered since we last looked."""
         answers = []
-        for each in self.bench.take():
+        for each in self.bench.network.take(Which()):
             answer = each.send.message
             assert isinstance(answer, Ticked | Adjusted | ClockIs | ClockRefused)
             if isinstance(answer, Ticked):
@@ -198,9 +210,9 @@ class ClockPart(BenchPart):
 
     def _asked(self, ask: Ask) -> tuple[str, Answer]:
         """Ask one participant of a transaction, and say how that went."""
-        verb = "tick" if isinstance(ask, AskTick) else f"adjust {ask.clock}"
+        asked = "tick" if isinstance(ask, AskTick) else f"adjust {ask.clock}"
         if self.bench.node(ask.node).machine is None:
-            return f"{ask.node} {verb}: down", ParticipantFailed(ask.node, "is down")
+            return f"{ask.node} {asked}: down", ParticipantFailed(ask.node, "is down")
         request = self._request()
         message = Tick(request) if isinstance(ask, AskTick) else Adjust(request, ask.clock)
         self.bench.receive(ask.node, CLIENT, message)
@@ -209,8 +221,8 @@ class ClockPart(BenchPart):
             case [Ticked(clock=clock)]:
                 return f"{ask.node} tick: {clock}", TickAnswered(ask.node, clock)
             case [Adjusted(clock=clock)]:
-                return f"{ask.node} {verb}: {clock}", AdjustAnswered(ask.node)
+                return f"{ask.node} {asked}: {clock}", AdjustAnswered(ask.node)
             case [ClockRefused(code=code)]:
                 failed = ParticipantFailed(ask.node, f"refused {code}")
-                return f"{ask.node} {verb}: refused {code}", failed
-        return f"{ask.node} {verb}: no answer", ParticipantFailed(ask.node, "did not answer")
+                return f"{ask.node} {asked}: refused {code}", failed
+        return f"{ask.node} {asked}: no answer", ParticipantFailed(ask.node, "did not answer")

@@ -69,11 +69,11 @@ def search(plan: Plan, starts: Sequence[Configuration], budget_steps: int) -> Fo
             if spare & bit:
                 spare ^= bit
             at += 1
-        else:
-            return Found(True, steps + at)
         steps += at + 1
         if steps > budget_steps:
             return Found(None, budget_steps)
+        if at == last:
+            return Found(True, steps)
         configuration = (at, value, done, spare)
         if configuration not in seen:
             seen[configuration] = None

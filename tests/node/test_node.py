@@ -1,0 +1,244 @@
+"""A whole node: in this loop, and as a process that is stopped, killed and started again."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from tests.node.nodes import (
+    SECONDS_MAX,
+    ask,
+    ask_soon,
+    free_base_port,
+    node_process,
+    tick,
+    wait_until_ready,
+)
+
+from motet.errors import BadConfig, MotetError, NodeError
+from motet.ids import NodeId
+from motet.node.config import Config, DebugSettings, NodeSettings
+from motet.node.node import Node, check_can_run, host_port
+from motet.node.trace import replay
+
+
+def config(folder: Path, port: int, node: str = "n0", **peers: int) -> Config:
+    return Config(
+        node=NodeSettings(
+            id=NodeId(node),
+            port=port,
+            data=str(folder / node),
+            peers={NodeId(peer): f"127.0.0.1:{at}" for peer, at in peers.items()},
+        ),
+        debug=DebugSettings(invariants=True),
+    )
+
+
+@asynccontextmanager
+async def running(settings: Config) -> AsyncIterator[Node]:
+    node = Node(settings)
+    await node.start()
+    try:
+        yield node
+    finally:
+        await node.stop()
+        node.driver.finished.result()
+
+
+async def until(condition: Callable[[], Awaitable[bool]]) -> None:
+    """Wait for something that will come about by itself."""
+    async with asyncio.timeout(SECONDS_MAX):
+        while not await condition():  # noqa: ASYNC110 - it is asked over HTTP
+            await asyncio.sleep(0.01)
+
+
+async def ready(port: int) -> None:
+    async def is_ready() -> bool:
+        return (await ask_soon(port, "/readyz")).status == 200
+
+    await until(is_ready)
+
+
+def test_a_node_serves_its_clock_and_tells_how_it_is(tmp_path: Path) -> None:
+    port = free_base_port()
+
+    async def main() -> None:
+        async with running(config(tmp_path, port)) as node:
+            await ready(port)
+            first, second = await tick(port), await tick(port)
+            assert first < second
+            status = (await ask_soon(port, "/api/status")).json
+            assert (status["id"], status["cluster"], status["roles"]) == ("n0", "motet", [])
+            assert status["ready"] is True
+            assert status["started_at"] == node.started_at.isoformat().replace("+00:00", "Z")
+            assert status["clock"]["phase"] == "serving"
+            assert status["clock"]["clock"] == str(second)
+            assert list(status["machines"]) == ["clock", "time"]
+            assert status["machines"]["time"]["detail"]["synchronized"] is True, "it is alone"
+
+    asyncio.run(main())
+
+
+def test_a_node_that_cannot_serve_says_why(tmp_path: Path) -> None:
+    port = free_base_port()
+    (tmp_path / "n0" / "clock").mkdir(parents=True)
+    (tmp_path / "n0" / "clock" / "clock-bound").write_bytes(b"garbage")
+
+    async def main() -> None:
+        async with running(config(tmp_path, port)) as node:
+
+            async def has_read_its_bound() -> bool:
+                return any(what == "clock_broken" for _, what in node.driver.counters.notes)
+
+            await until(has_read_its_bound)
+            answer = await ask_soon(port, "/readyz")
+            assert answer.status == 503
+            assert answer.json["ready"] is False
+            assert "clock: BAD_RECORD clock-bound is damaged" in answer.json["reasons"][0]
+            assert (await ask_soon(port, "/livez")).status == 200
+            assert (await ask_soon(port, "/api/status")).json["ready"] is False
+            assert "motet_ready 0.0" in (await ask_soon(port, "/metrics")).body
+
+    asyncio.run(main())
+
+
+def test_nodes_of_a_cluster_find_each_other(tmp_path: Path) -> None:
+    ports = {f"n{i}": free_base_port() for i in range(3)}
+
+    async def all_are_connected() -> bool:
+        answers = [await ask_soon(port, "/api/status") for port in ports.values()]
+        return all(peer["connected"] for answer in answers for peer in answer.json["peers"])
+
+    async def main() -> None:
+        a, b, c = (config(tmp_path, port, node, **ports) for node, port in ports.items())
+        async with running(a), running(b), running(c):
+            await until(all_are_connected)
+            peers = (await ask_soon(ports["n1"], "/api/status")).json["peers"]
+            assert [(peer["id"], peer["address"]) for peer in peers] == [
+                ("n0", f"127.0.0.1:{ports['n0']}"),
+                ("n2", f"127.0.0.1:{ports['n2']}"),
+            ]
+
+    asyncio.run(main())
+
+
+def test_a_folder_belongs_to_one_node_and_is_free_again_after_it(tmp_path: Path) -> None:
+    port, other_port = free_base_port(), free_base_port()
+
+    async def main() -> None:
+        async with running(config(tmp_path, port)):
+            with pytest.raises(NodeError, match="is in use by process"):
+                await Node(config(tmp_path, other_port)).start()
+        async with running(config(tmp_path, other_port)):
+            await ready(other_port)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(("offset", "what"), [(0, "peers"), (3, "HTTP")])
+def test_a_taken_port_is_a_clear_error_and_leaves_nothing_behind(
+    tmp_path: Path, offset: int, what: str
+) -> None:
+    settings = config(tmp_path, free_base_port())
+
+    async def main() -> None:
+        taken = settings.node.port + offset
+        complaint = rf"cannot listen at 127\.0\.0\.1:{taken} for {what}"
+        with (
+            socket.create_server(("127.0.0.1", taken)),
+            pytest.raises(NodeError, match=complaint),
+        ):
+            await Node(settings).start()
+        async with running(settings):
+            await ready(settings.node.port)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "what"),
+    [
+        (NodeSettings(roles=("keepr",)), BadConfig, "there is no role keepr; did you mean keeper"),
+        (NodeSettings(roles=("keeper",)), NodeError, "keeper is not part of this release"),
+        (NodeSettings(peers={NodeId("n1"): "h:1"}), BadConfig, "does not name this node, n0"),
+    ],
+)
+def test_what_cannot_run_is_refused_before_anything_is_touched(
+    settings: NodeSettings, error: type[MotetError], what: str
+) -> None:
+    with pytest.raises(error, match=what):
+        check_can_run(Config(node=settings))
+
+
+def test_addresses_are_taken_apart() -> None:
+    assert host_port("127.0.0.1:7400") == ("127.0.0.1", 7400)
+    assert host_port("[::1]:7400") == ("::1", 7400)
+
+
+def test_a_recorded_node_replays(tmp_path: Path) -> None:
+    from motet.core.clock.messages import Adjust, Adopt, ReadClock, Tick
+    from motet.core.clock.node_clock import NodeClock
+
+    port, trace = free_base_port(), tmp_path / "trace"
+    settings = config(tmp_path, port)
+    recorded = Config(node=settings.node, debug=DebugSettings(trace=str(trace)))
+
+    async def main() -> None:
+        async with running(recorded):
+            await ready(port)
+            await tick(port)
+
+    asyncio.run(main())
+    replayed = replay(
+        trace.read_bytes().splitlines(),
+        "clock",
+        lambda: NodeClock(NodeId("n0")),
+        ReadClock | Tick | Adjust | Adopt,
+    )
+    assert replayed.divergence is None
+    assert replayed.steps >= 4, "started, read back, received, written"
+
+
+# Processes
+
+
+def test_a_process_starts_serves_and_stops_cleanly(tmp_path: Path) -> None:
+    port = free_base_port()
+    with node_process(tmp_path / "data", port, MOTET_LOG__FORMAT="json") as process:
+        wait_until_ready(port, process)
+        assert ask(port, "/livez").body == "ok\n"
+        with node_process(tmp_path / "data", free_base_port()) as second:
+            _, complaint = second.communicate(timeout=SECONDS_MAX)
+            assert second.returncode == 1
+            assert complaint.startswith("NODE ")
+            assert f"is in use by process {process.pid}; stop that process first" in complaint
+            assert "Traceback" not in complaint
+        process.send_signal(signal.SIGTERM)
+        out, log = process.communicate(timeout=SECONDS_MAX)
+    assert process.returncode == 0
+    assert out == ""
+    assert ['"node_started"' in log, '"node_ended"' in log] == [True, True]
+
+
+def test_the_clock_goes_on_above_what_it_handed_out_before_kill_9(tmp_path: Path) -> None:
+    clocks = []
+    for _ in range(3):
+        port = free_base_port()
+        with node_process(tmp_path / "data", port, MOTET_NODE__ID="n7") as process:
+            wait_until_ready(port, process)
+            clocks += [asyncio.run(tick(port)) for _ in range(3)]
+            process.send_signal(signal.SIGKILL)
+    assert clocks == sorted(set(clocks))
+
+
+def test_a_node_refuses_to_run_without_its_assertions(tmp_path: Path) -> None:
+    with node_process(tmp_path / "data", free_base_port(), python_flags=("-O",)) as process:
+        _, complaint = process.communicate(timeout=SECONDS_MAX)
+    assert process.returncode == 1
+    assert complaint.startswith("NODE this Python runs with -O")
+    assert not (tmp_path / "data").exists()

@@ -1,0 +1,175 @@
+"""Helpers of the network tests: endpoints, and lines on which anything can be said."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, Self
+
+import msgspec
+
+from motet.format.frame import Frame, FrameDecoder, FrameKind, encode_frame
+from motet.ids import Address
+from motet.ports.network import Delivery
+from motet.real.connection import unpack
+from motet.real.hello import PROTOCOL_VERSION, Hello
+from motet.real.loop import loop_factory
+from motet.real.network import TcpNetwork
+
+HOST = "127.0.0.1"
+CLUSTER = "test"
+deadline_seconds = 30.0
+"""Far more than anything here takes: a test that reaches it has failed."""
+
+
+Play = Callable[[Coroutine[Any, Any, None]], None]
+"""Runs a test's coroutine."""
+
+
+def play_on(loop_kind: str) -> Play:
+    """Runs a coroutine on a new loop of this kind."""
+
+    def play(main: Coroutine[Any, Any, None]) -> None:
+        factory = loop_factory() if loop_kind == "uvloop" else asyncio.SelectorEventLoop
+        with asyncio.Runner(loop_factory=factory) as runner:
+            runner.run(main)
+
+    return play
+
+
+def frame(number: int, body: bytes = b"") -> Frame:
+    return Frame(16, number, body)
+
+
+async def until(is_done: Callable[[], bool]) -> None:
+    """Let the loop turn until the condition holds."""
+    async with asyncio.timeout(deadline_seconds):
+        while not is_done():  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+
+
+class Endpoint:
+    """A network with an inbox one can wait for."""
+
+    def __init__(
+        self,
+        name: str | None,
+        *,
+        cluster: str = CLUSTER,
+        port: int = 0,
+        peers: Mapping[Address, tuple[str, int]] | None = None,
+    ) -> None:
+        self.wakes = 0
+        self.network = TcpNetwork(
+            None if name is None else Address(name),
+            cluster=cluster,
+            listen=None if name is None else (HOST, port),
+            peers=peers or {},
+            wake=self._wake,
+        )
+
+    def _wake(self) -> None:
+        self.wakes += 1
+
+    async def __aenter__(self) -> Self:
+        await self.network.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.network.stop()
+
+    @property
+    def address(self) -> Address:
+        return self.network.address
+
+    def as_peer(self) -> dict[Address, tuple[str, int]]:
+        """How others find it."""
+        return {self.address: (HOST, self.network.port)}
+
+    def client(self) -> Endpoint:
+        """A client of this node."""
+        return Endpoint(None, peers=self.as_peer())
+
+    def dials_failed(self) -> int:
+        return self.network.counters.dials_failed
+
+    def is_reading(self) -> bool:
+        """Whether anything is read from anybody."""
+        return any(one.transport.is_reading() for one in self.network._connections)
+
+    async def receive(self, count: int) -> list[Delivery]:
+        """Exactly so many deliveries."""
+        got: list[Delivery] = []
+
+        def is_done() -> bool:
+            got.extend(self.network.take(count - len(got)))
+            return len(got) == count
+
+        await until(is_done)
+        return got
+
+    async def send_until_received(self, other: Endpoint, what: Frame) -> None:
+        """Send as protocols do, again and again, until it has arrived."""
+        got: list[Delivery] = []
+        before = self.network.counters.frames_out
+
+        def is_done() -> bool:
+            got.extend(other.network.take(1000))
+            if not got:
+                self.network.send(other.address, what)
+                self.network.flush()
+            return bool(got)
+
+        await until(is_done)
+        while len(got) < self.network.counters.frames_out - before:
+            got += await other.receive(1)
+        assert all(delivery.frame == what for delivery in got)
+
+
+class Line:
+    """A bare TCP connection to an endpoint."""
+
+    def __init__(self, to: Endpoint) -> None:
+        self._to = to
+        self._decoder = FrameDecoder()
+        self._frames: list[Frame] = []
+
+    @staticmethod
+    def framed(one: Frame) -> bytes:
+        return encode_frame(one.kind, one.id, one.body)
+
+    @staticmethod
+    def hello(
+        *, version: int = PROTOCOL_VERSION, cluster: str = CLUSTER, address: str = ""
+    ) -> bytes:
+        body = msgspec.msgpack.encode(Hello(version, cluster, address))
+        return encode_frame(FrameKind.HELLO, 0, body)
+
+    async def __aenter__(self) -> Self:
+        self._reader, self._writer = await asyncio.open_connection(HOST, self._to.network.port)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._writer.close()
+
+    def write(self, data: bytes) -> None:
+        self._writer.write(data)
+
+    async def read_frame(self) -> Frame:
+        """The next frame, a batch opened."""
+        async with asyncio.timeout(deadline_seconds):
+            while not self._frames:
+                data = await self._reader.read(1 << 20)
+                assert data, "the line is dead"
+                for one in self._decoder.feed(data):
+                    self._frames += [one] if one.kind == FrameKind.HELLO else unpack([one])
+        return self._frames.pop(0)
+
+    async def closed(self) -> None:
+        """Wait until the other side has closed it."""
+        async with asyncio.timeout(deadline_seconds):
+            try:
+                while await self._reader.read(1 << 16):
+                    pass
+            except ConnectionError:
+                pass

@@ -1,0 +1,199 @@
+# The virtual environment behind ./dev. Sourced by it; uses its root, venv, say and fail.
+#
+# Rules
+#   A call with nothing to do must be quick: it reads the stamp, sums two files, and starts no Python.
+#   The stamp is written last. While packages are being installed `motet.installing` lies beside it, so what an
+#   interrupted install left behind is thrown away, never trusted.
+#   One installer at a time: it holds a lock on `motet.lock`, which the kernel drops when the holder ends, however
+#   it ends. That file is the one thing in the directory that is never deleted.
+#   Only the locks in requirements/ say what is installed, and every file is checked against its hash.
+# shellcheck shell=bash
+
+python_range="3.11 to 3.14"
+# Prints the real interpreter, past symlinks, shims and virtual environments: when an upgrade takes it away the
+# environment's link dangles, which is noticed, instead of quietly pointing at another version.
+python_probe='
+import os, sys
+if not (3, 11) <= sys.version_info[:2] <= (3, 14):
+    sys.exit(1)
+print(os.path.realpath(sys._base_executable))'
+
+find_python() {
+  local candidate
+  if [ -n "${MOTET_PYTHON:-}" ]; then
+    "$MOTET_PYTHON" -I -c "$python_probe" 2>/dev/null ||
+      fail "MOTET_PYTHON=$MOTET_PYTHON is not a Python $python_range" "unset it, or point it at one"
+    return
+  fi
+  for candidate in python3.14 python3.13 python3.12 python3.11 python3 python; do
+    # A name that is found proves nothing: it may be a shim for a version that is not selected.
+    if "$candidate" -I -c "$python_probe" 2>/dev/null; then return; fi
+  done
+  fail "found no Python $python_range" \
+    "Debian, Ubuntu   sudo apt install python3" \
+    "Fedora           sudo dnf install python3" \
+    "macOS            brew install python@3.13" \
+    "or set MOTET_PYTHON to one that is not on PATH"
+}
+
+dependency_checksum() { # of the lock, and of pyproject.toml up to the settings of the tools
+  {
+    local line
+    while IFS= read -r line; do
+      case $line in '[tool.'*) break ;; esac
+      printf '%s\n' "$line"
+    done <"$root/pyproject.toml"
+    cat "$root/requirements/dev.txt"
+  } | cksum
+}
+
+read_stamp() { # sets stamp_*; fails when there is none
+  stamp_root='' stamp_venv='' stamp_checksum='' stamp_asked=''
+  [ -f "$venv/motet.stamp" ] || return 1
+  {
+    IFS= read -r stamp_root && IFS= read -r stamp_venv &&
+      IFS= read -r stamp_checksum && IFS= read -r stamp_asked
+  } <"$venv/motet.stamp"
+}
+
+write_stamp() {
+  printf '%s\n' "$root" "$venv" "$(dependency_checksum)" "${MOTET_PYTHON:-}" >"$venv/motet.stamp.new"
+  mv -f "$venv/motet.stamp.new" "$venv/motet.stamp"
+}
+
+environment_is_current() {
+  [ ! -e "$venv/motet.installing" ] && [ -x "$venv/bin/python" ] && read_stamp || return 1
+  [ "$stamp_root" = "$root" ] && [ "$stamp_venv" = "$venv" ] || return 1
+  [ -z "${MOTET_PYTHON:-}" ] || [ "$stamp_asked" = "$MOTET_PYTHON" ] || return 1
+  [ "$stamp_checksum" = "$(dependency_checksum)" ]
+}
+
+# Packages may be added to what is there unless it is half installed, was moved, has another Python than asked for, or
+# is not an environment at all, in which case they would go to the Python behind it.
+environment_is_reusable() {
+  local base
+  [ ! -e "$venv/motet.installing" ] || return 1
+  if read_stamp; then
+    [ "$stamp_root" = "$root" ] && [ "$stamp_venv" = "$venv" ] || return 1
+  fi
+  base=$("$venv/bin/python" -I -c "$python_probe" 2>/dev/null) || return 1
+  "$venv/bin/python" -I -c 'import sys; sys.exit(sys.prefix == sys.base_prefix)' || return 1
+  [ -z "${MOTET_PYTHON:-}" ] || [ "$base" = "$python" ]
+}
+
+need_environment() {
+  environment_is_current && return
+  python=$(find_python) || exit 1
+  claim_environment
+  # Another ./dev may have done the work while this one waited.
+  if ! environment_is_current; then install_environment; fi
+  exec 9>&-
+}
+
+claim_environment() { # waits for the lock, and holds it until descriptor 9 is closed
+  if [ -d "$venv" ] && [ ! -e "$venv/pyvenv.cfg" ] && [ ! -e "$venv/motet.lock" ] && [ -n "$(ls -A "$venv")" ]; then
+    fail "$venv is not a virtual environment, so it is left alone" "move it away, or set MOTET_VENV to another directory"
+  fi
+  mkdir -p "$venv"
+  exec 9>>"$venv/motet.lock"
+  "$python" -I "$root/tools/hold_lock.py" 9 "another ./dev is installing into $venv; waiting for it"
+}
+
+install_environment() {
+  say "Installing into $venv with $python: up to 45 MB to download."
+  if environment_is_reusable; then
+    : >"$venv/motet.installing"
+  else
+    : >"$venv/motet.installing"
+    find "$venv" -mindepth 1 -maxdepth 1 ! -name motet.lock ! -name motet.installing -exec rm -rf {} +
+    create_environment
+  fi
+  rm -f "$venv/motet.stamp"
+  install_packages --require-hashes -r "$root/requirements/dev.txt"
+  install_packages --no-deps --no-build-isolation -e "$root"
+  rm -f "$venv/motet.installing"
+  write_stamp
+}
+
+# Spark is large, so it is installed when something asks for it, on top of the environment.
+need_spark() {
+  need_environment
+  spark_is_current && return
+  say "Installing Spark into $venv: about 610 MB to download (460 MB of it Spark, 35 MB a Java), 1.1 GB on disk."
+  python=$venv/bin/python
+  claim_environment
+  if ! spark_is_current; then
+    : >"$venv/motet.installing"
+    # Spark comes as a source package: what builds it is locked too.
+    show_progress=yes
+    install_packages --require-hashes -r "$root/requirements/bootstrap.txt"
+    install_packages --require-hashes --no-build-isolation -r "$root/requirements/spark.txt"
+    cksum <"$root/requirements/spark.txt" >"$venv/motet.spark"
+    rm -f "$venv/motet.installing"
+  fi
+  exec 9>&-
+}
+
+spark_is_current() {
+  [ -f "$venv/motet.spark" ] && [ "$(cat "$venv/motet.spark")" = "$(cksum <"$root/requirements/spark.txt")" ]
+}
+
+have_uv() { uv --version >/dev/null 2>&1; } # it must run: it may be a shim too
+
+create_environment() {
+  if have_uv; then
+    uv venv --quiet --allow-existing --python "$python" "$venv"
+  else
+    "$python" -I -m venv --without-pip "$venv"
+  fi
+}
+
+install_packages() { # the arguments of `pip install`
+  local quiet=yes
+  [ -z "${show_progress:-}" ] || quiet=
+  if have_uv; then
+    uv pip install ${quiet:+--quiet} --python "$venv/bin/python" "$@" || give_up_installing
+  else
+    need_pip
+    PIP_USER=no PIP_REQUIRE_VIRTUALENV=yes "$venv/bin/python" -m pip install ${quiet:+-qq} \
+      --disable-pip-version-check --no-input "$@" || give_up_installing
+  fi
+}
+
+# An installer that ended by itself left things in order (no network, say), so the next call may go on from here.
+give_up_installing() {
+  rm -f "$venv/motet.installing"
+  fail "the packages could not be installed" "the reason is above; the same command tries again"
+}
+
+# Debian's python3 comes without ensurepip (python3-venv has it, and installing that takes root). There pip is fetched
+# as a wheel, checked against the lock, and installs itself.
+need_pip() {
+  local wheel
+  # pip knows nothing of uv's settings, but whoever made them meant this.
+  if [ -z "${PIP_INDEX_URL:-}" ] && [ -n "${UV_DEFAULT_INDEX:-${UV_INDEX_URL:-}}" ]; then
+    export PIP_INDEX_URL="${UV_DEFAULT_INDEX:-$UV_INDEX_URL}"
+  fi
+  if "$venv/bin/python" -I -c 'import pip' 2>/dev/null; then return; fi
+  if "$venv/bin/python" -m ensurepip --default-pip >/dev/null 2>&1; then return; fi
+  say "This Python has no ensurepip: fetching pip from the package index."
+  wheel=$("$venv/bin/python" -I "$root/tools/fetch_pip.py" "$root/requirements/bootstrap.txt" "$venv") || exit 1
+  "$venv/bin/python" "$wheel/pip" install -qq --disable-pip-version-check --no-index --no-deps "$wheel"
+  rm -f "$wheel"
+}
+
+lock_everything() { # further arguments go to uv
+  local uv
+  if have_uv; then uv=uv; else uv=$venv/bin/uv; fi
+  "$uv" --version >/dev/null 2>&1 || fail "lock needs uv" "./dev shell pip install uv, or see the documentation of uv"
+  cd "$root" || exit 1
+  # Other sources than the default index would put hashes into the locks that nobody else can get.
+  unset UV_INDEX UV_EXTRA_INDEX_URL UV_FIND_LINKS
+  set -- --quiet --universal --python-version 3.11 --generate-hashes --no-config \
+    --no-header --no-annotate --no-emit-index-url --no-emit-find-links "$@"
+  printf '%s\n' pip setuptools |
+    "$uv" pip compile "$@" -o requirements/bootstrap.txt - >/dev/null
+  "$uv" pip compile "$@" --group dev -o requirements/dev.txt pyproject.toml >/dev/null
+  "$uv" pip compile "$@" --extra spark --extra sql --extra s3 --constraint requirements/dev.txt \
+    -o requirements/spark.txt pyproject.toml >/dev/null
+}
