@@ -2,11 +2,15 @@
 
 Both sides of the claim do the same work: 256 bytes there and back, 64 in flight, a server process and
 a client process, on the same kind of event loop. The bare pair cuts messages by a length and echoes
-them. The framed pair is ``TcpNetwork`` as a node uses it: greeting, two checksums per frame and
-direction, an inbox, a turn that takes, sends and flushes once. Rounds alternate; the ratio is the
-median over pairs of neighbouring rounds, so that a machine that slows down slows both.
+them. The framed pair is ``TcpNetwork`` as a node uses it: greetings, checksums, an inbox, a turn that
+takes, sends and flushes once. Rounds alternate; the ratio is the median over pairs of neighbouring
+rounds, so that a machine that slows down slows both.
 
-    python bench/framed_echo.py [--quick] [--json] [--loop asyncio|uvloop] [--rounds N] [--seconds S]
+Where the two processes run matters more than what they do, so it is fixed: by default each has a core
+of its own, as two machines would; ``--placement one`` puts both on the same core, where nothing hides
+behind the time it takes to wake the other side, and ``free`` leaves it to the system.
+
+    python bench/framed_echo.py [--quick] [--json] [--loop asyncio|uvloop] [--placement two|one|free]
 """
 
 from __future__ import annotations
@@ -14,6 +18,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -162,8 +167,9 @@ class FramedServer(Turns):
 
     def turn(self) -> None:
         network = self.network
+        send = network.send
         for delivery in network.take(turn_events_max):
-            network.send(delivery.sender, delivery.frame)
+            send(delivery.sender, delivery.frame)
         network.flush()
 
 
@@ -230,8 +236,23 @@ def run_on(loop_kind: str, main: Coroutine[Any, Any, Any]) -> Any:
         return runner.run(main)
 
 
-def play(role: str, loop_kind: str, port: int, seconds: float) -> None:
+def cores() -> list[int]:
+    """The cores we may use; none where a process cannot choose."""
+    if not hasattr(os, "sched_setaffinity"):
+        return []
+    return sorted(os.sched_getaffinity(0))
+
+
+def take_place(role: str, placement: str) -> None:
+    if placement != "free":
+        own = cores()[1] if placement == "two" and role.endswith("client") else cores()[0]
+        os.sched_setaffinity(0, {own})
+
+
+def play(role: str, options: argparse.Namespace, seconds: float) -> None:
     """Be one of the four processes."""
+    take_place(role, options.placement)
+    loop_kind, port = options.loop, options.port
     if role == "bare-server":
         run_on(loop_kind, serve_bare())
     elif role == "framed-server":
@@ -242,9 +263,10 @@ def play(role: str, loop_kind: str, port: int, seconds: float) -> None:
         print(run_on(loop_kind, ask_framed(port, seconds)))
 
 
-def one_round(pair: str, loop_kind: str, seconds: float) -> float:
+def one_round(pair: str, options: argparse.Namespace, seconds: float) -> float:
     """Start a server and a client; the client's requests answered per second."""
-    base = [sys.executable, __file__, "--loop", loop_kind, "--role"]
+    same = ["--loop", options.loop, "--placement", options.placement]
+    base = [sys.executable, __file__, *same, "--role"]
     server = subprocess.Popen([*base, f"{pair}-server"], stdout=subprocess.PIPE, text=True)
     try:
         assert server.stdout is not None
@@ -257,16 +279,17 @@ def one_round(pair: str, loop_kind: str, seconds: float) -> float:
         server.communicate()
 
 
-def measure(loop_kind: str, rounds: int, seconds: float) -> dict[str, object]:
+def measure(options: argparse.Namespace, rounds: int, seconds: float) -> dict[str, object]:
     bare, framed = [], []
     for _ in range(rounds):
-        bare.append(one_round("bare", loop_kind, seconds))
-        framed.append(one_round("framed", loop_kind, seconds))
+        bare.append(one_round("bare", options, seconds))
+        framed.append(one_round("framed", options, seconds))
     ratios = [ours / theirs for ours, theirs in zip(framed, bare, strict=True)]
     ratio = statistics.median(ratios)
     return {
         "bench": "framed_echo",
-        "loop": loop_kind,
+        "loop": options.loop,
+        "placement": options.placement,
         "in_flight": IN_FLIGHT,
         "frame_bytes": FRAME_BYTES,
         "bare_per_second": round(statistics.median(bare)),
@@ -284,6 +307,8 @@ def main() -> int:
     parser.add_argument("--json", action="store_true", help="one line of JSON")
     default_loop = "asyncio" if loop_factory() is None else "uvloop"
     parser.add_argument("--loop", choices=["asyncio", "uvloop"], default=default_loop)
+    default_placement = "two" if len(cores()) > 1 else "free"
+    parser.add_argument("--placement", choices=["two", "one", "free"], default=default_placement)
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--seconds", type=float)
     parser.add_argument("--role", help=argparse.SUPPRESS)
@@ -291,13 +316,14 @@ def main() -> int:
     options = parser.parse_args()
     seconds = options.seconds or (0.5 if options.quick else 2.0)
     if options.role:
-        play(options.role, options.loop, options.port, seconds)
+        play(options.role, options, seconds)
         return 0
-    result = measure(options.loop, options.rounds or (3 if options.quick else 5), seconds)
+    result = measure(options, options.rounds or (3 if options.quick else 7), seconds)
     if options.json:
         print(json.dumps(result))
     else:
-        print(f"framed request/reply, {IN_FLIGHT} in flight, {FRAME_BYTES} B, {options.loop}")
+        where = f"{options.loop}, placement {options.placement}"
+        print(f"framed request/reply, {IN_FLIGHT} in flight, {FRAME_BYTES} B, {where}")
         print(f"  bare asyncio Protocol echo  {result['bare_per_second']:>9,} /s")
         print(f"  framed over TcpNetwork      {result['framed_per_second']:>9,} /s")
         print(f"  ratio {result['ratio']} (rounds {result['ratios']}), required {RATIO_REQUIRED}")

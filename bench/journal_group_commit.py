@@ -60,7 +60,7 @@ RATIO_REQUIRED = 0.50
 BATCHES = (1, 16, 64)
 RECORD_BYTES = 256
 BODY = bytes(range(RECORD_BYTES - RECORD_HEADER_BYTES))
-FILE_BYTES = 16 * MIB
+FILE_BYTES = 4 * MIB
 JOURNAL = FileName("journal")
 CLIENT = Address("client-1")
 NODE = Address("n0")
@@ -202,11 +202,11 @@ def raw_rate(folder: Path, batch: int, seconds: float) -> float:
 
 def measure(folder: Path, batch: int, rounds: int, seconds: float) -> dict[str, object]:
     raw, together, apart = [], [], []
-    for number in range(rounds):
+    for _ in range(rounds):
         raw.append(raw_rate(folder / "raw", batch, seconds))
-        of_round = folder / f"{batch}-{number}"
-        together.append(run(journal_rate(of_round / "together", 1, batch, seconds)))
-        apart.append(run(journal_rate(of_round / "apart", batch, 1, seconds)))
+        files = folder / str(batch)
+        together.append(run(journal_rate(files / "together", 1, batch, seconds)))
+        apart.append(run(journal_rate(files / "apart", batch, 1, seconds)))
     return {
         "batch": batch,
         "raw_per_second": round(statistics.median(raw)),

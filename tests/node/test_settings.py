@@ -79,9 +79,9 @@ def test_variables_that_are_no_settings_are_left_alone() -> None:
     [
         ("[node]\nprot = 1", "no setting node.prot (my.toml)", "did you mean node.port?"),
         ("[nod]\nport = 1", "no setting nod.port", "did you mean node.port?"),
-        ("[clock]\nport = 1", "no setting clock.port", "did you mean node.port?"),
+        ("[log]\nport = 1", "no setting log.port", "did you mean node.port?"),
         ("port = 1", "port stands outside of a section", "did you mean node.port?"),
-        ("zzz = 1", "zzz stands outside", "put it under one of [node], [clock], [log], [debug]"),
+        ("zzz = 1", "zzz stands outside", "put it under one of [node], [log], [debug]"),
         ("[node]\nport = 70000", "node.port cannot be 70000 (my.toml)", "Base port"),
         ("[node]\nport = true", "node.port cannot be True", "Base port"),
         ("[node]\nport = 'x'", "node.port cannot be 'x'", "Base port"),
@@ -90,7 +90,6 @@ def test_variables_that_are_no_settings_are_left_alone() -> None:
         ("[node]\npeers = 'n0=nowhere'", "node.peers cannot be", "All nodes"),
         ("[log]\nlevel = 'loud'", "log.level cannot be 'loud'", "least severe"),
         ("[node", "my.toml is not TOML", "correct that place"),
-        ("[clock]\nreserve_ms = 250", "clock.reserve_ms is 250 (my.toml)", "twice the reserve"),
     ],
 )
 def test_what_does_not_fit_is_refused_with_place_and_advice(
@@ -114,6 +113,13 @@ def test_misspelt_variables_are_refused() -> None:
 def test_a_file_that_was_named_must_be_there() -> None:
     with pytest.raises(BadConfig, match=r"cannot read missing\.toml"):
         load(Path("missing.toml"))
+
+
+def test_every_setting_is_documented() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "operate" / "configuration.md").read_text()
+    rows = [line.split("|")[1:-1] for line in page.splitlines() if line.startswith("| `")]
+    documented = {row[0].strip().strip("`"): row[-1].strip() for row in rows}
+    assert documented == {key: about.description for key, about in KEYS.items()}
 
 
 def test_every_default_passes_its_own_check() -> None:

@@ -12,7 +12,6 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from motet import limits
 from motet.ids import NodeId
 from motet.node.logs import LogFormat, LogLevel
 
@@ -53,19 +52,6 @@ class NodeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ] = {}
 
 
-class ClockSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``[clock]``: the cluster clock."""
-
-    drift_ms_max: Annotated[
-        int,
-        Meta(ge=1, description="How far ahead of our time of day a clock from outside may be."),
-    ] = limits.clock_drift_ms_max
-    reserve_ms: Annotated[
-        int,
-        Meta(ge=1, description="How far ahead the clock's durable bound is placed."),
-    ] = limits.clock_reserve_ms
-
-
 class LogSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """``[log]``: what the node writes to stderr."""
 
@@ -90,7 +76,6 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """All settings of a node."""
 
     node: NodeSettings = NodeSettings()
-    clock: ClockSettings = ClockSettings()
     log: LogSettings = LogSettings()
     debug: DebugSettings = DebugSettings()
 

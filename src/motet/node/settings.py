@@ -93,9 +93,7 @@ def load(
             if raw is not None:
                 values[key] = _convert(key, raw, origin)
                 origins[key] = origin
-    config = _assemble(values)
-    _check_together(config, origins)
-    return Settings(config, origins)
+    return Settings(_assemble(values), origins)
 
 
 def _assemble(values: Mapping[str, object]) -> Config:
@@ -104,16 +102,6 @@ def _assemble(values: Mapping[str, object]) -> Config:
         section, name = key.split(".")
         tree.setdefault(section, {})[name] = value
     return msgspec.convert(tree, Config)
-
-
-def _check_together(config: Config, origins: Mapping[str, str]) -> None:
-    clock = config.clock
-    if 2 * clock.reserve_ms >= clock.drift_ms_max:
-        raise BadConfig(
-            f"clock.reserve_ms is {clock.reserve_ms} ({origins['clock.reserve_ms']}) and "
-            f"clock.drift_ms_max is {clock.drift_ms_max} ({origins['clock.drift_ms_max']})",
-            hint="let the drift be more than twice the reserve, or peers refuse a restarted node's clock",
-        )
 
 
 def _value(config: Config, key: str) -> object:

@@ -100,12 +100,7 @@ def _machines(driver: Driver) -> dict[str, MachineStatus]:
 def _peers(node: NodeView) -> list[PeerStatus]:
     settings = node.config.node
     return [
-        PeerStatus(peer, address, _is_connected(node.network, Address(peer)))
+        PeerStatus(peer, address, node.network.is_connected(Address(peer)))
         for peer, address in settings.peers.items()
         if peer != settings.id
     ]
-
-
-def _is_connected(network: TcpNetwork, address: Address) -> bool:
-    peer = network._peers.get(address)
-    return peer is not None and bool(peer.connections)

@@ -8,10 +8,11 @@ from itertools import product
 from random import Random
 from typing import Literal, NamedTuple, TypeAlias
 
+from tests.verify.history.oracle import State, apply
+
 from motet.verify.history import History, Recorder
 from motet.verify.history.events import Event, Failed, Invoke, Ok, OperationId, Unknown
 from motet.verify.history.values import BadHistory, Value
-from tests.verify.history.oracle import State, apply
 
 
 class Act(NamedTuple):
@@ -94,11 +95,10 @@ def good_history(
     world = _World(random, choose, initial, trouble)
     while world.invoked < operations or world.waiting or world.answered:
         step = random.random()
-        if world.invoked < operations and len(world.waiting) + len(world.answered) < processes:
-            if step < 0.4:
-                world.invoke()
-                continue
-        if world.answered and step < 0.7:
+        busy = len(world.waiting) + len(world.answered)
+        if step < 0.4 and world.invoked < operations and busy < processes:
+            world.invoke()
+        elif world.answered and step < 0.7:
             world.answer()
         elif world.waiting:
             world.take()

@@ -8,9 +8,6 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from motet.verify.history import History, Recorder, check_register
-from motet.verify.history.values import BadHistory, Value
 from tests.verify.history.histories import (
     Act,
     all_histories,
@@ -19,6 +16,9 @@ from tests.verify.history.histories import (
     unknown,
 )
 from tests.verify.history.oracle import State, linearizable
+
+from motet.verify.history import History, Recorder, check_register
+from motet.verify.history.values import BadHistory, Value
 
 READS = [Act("read", None, 0), Act("read", None, 1)]
 WRITES = [Act("write", 0), Act("write", 1)]
@@ -62,7 +62,7 @@ def test_every_history_of_up_to_three_operations(count: int) -> None:
         [*READS, WRITES[1]],
         [READS[1], WRITES[0], UNKNOWN[1]],
         [CAS[0], CAS[2], WRITES[1]],
-        [CAS[3], WRITES[0], UNKNOWN[2]],
+        [READS[1], CAS[1], UNKNOWN[2]],
     ],
     ids=["reads-and-writes", "unknown-writes", "cas", "unknown-cas"],
 )
@@ -108,7 +108,7 @@ def test_long_good_histories_are_ok() -> None:
         assert check_register(good, initial=0).status == "ok", f"seed {seed}"
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.randoms(use_true_random=False), st.integers(2, 7), st.integers(0, 3))
 def test_any_history(random: Random, operations: int, mutations: int) -> None:
     history = good_history(random, pick, 0, operations=operations)
@@ -132,9 +132,7 @@ def sequence(*acts: Act) -> History:
 
 
 def test_a_stale_read_is_witnessed_by_the_write_it_misses() -> None:
-    history = sequence(
-        Act("write", 1), Act("read", None, 1), Act("write", 2), Act("read", None, 1)
-    )
+    history = sequence(Act("write", 1), Act("read", None, 1), Act("write", 2), Act("read", None, 1))
     witness = check_register(history).witness
     assert witness is not None
     assert [op.id for op in witness.operations] == [2, 3]

@@ -70,8 +70,9 @@ class SetWitnesses:
         before = next(op for op in self._operations if op.began == began)
         if after is None or after.function == "add":
             element = next(item for item, times in self._additions.items() if times[1] == ended)
-            if before.function == "read":
-                return self._missing(element, before)
+            for read in self._reads:
+                if ended < read.began and element not in _answer(read):
+                    return self._missing(element, read)
             return self._reordered(element, before)
         if before.function == "read":
             return self._went_back(after, before)
