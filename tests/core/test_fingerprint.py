@@ -57,7 +57,8 @@ def test_order_of_insertion_does_not_matter() -> None:
 
 
 def test_kinds_of_values_do_not_mix() -> None:
-    different = [["dict", []], ["set", []], 1, "1", b"1", [1], {1}, {1: 1}, None, [], {}, Box([], {}), Crate([], {})]
+    lists = [["dict", []], ["set", []], ["Box", [[], {}]]]
+    different = [*lists, 1, "1", b"1", [1], {1}, {1: 1}, None, [], {}, Box([], {}), Crate([], {})]
     assert len({fingerprint(value) for value in different}) == len(different)
 
 

@@ -19,10 +19,9 @@ import msgspec
 
 from motet.core.clock.hlc import Clock
 from motet.core.clock.messages import ClockRefused, RequestId, Tick, Ticked
-from motet.format.frame import Frame
+from motet.format.frame import Frame, FrameKind
 from motet.ids import Address
 from motet.node.config import HTTP_PORT_OFFSET
-from motet.node.hosting import MachineKind
 from motet.real.network import TcpNetwork
 
 SECONDS_MAX = 60.0
@@ -114,7 +113,7 @@ async def tick(port: int) -> Clock:
         None, cluster="motet", listen=None, peers={node: ("127.0.0.1", port)}, wake=arrived.set
     )
     await network.start()
-    network.send(node, Frame(MachineKind.CLOCK, 0, msgspec.msgpack.encode(Tick(RequestId(1)))))
+    network.send(node, Frame(FrameKind.CLOCK, 0, msgspec.msgpack.encode(Tick(RequestId(1)))))
     network.flush()
     async with asyncio.timeout(SECONDS_MAX):
         await arrived.wait()

@@ -204,6 +204,20 @@ def test_a_recorded_node_replays(tmp_path: Path) -> None:
     assert replayed.steps >= 4, "started, read back, received, written"
 
 
+def test_a_trace_that_cannot_be_written_is_a_clear_error(tmp_path: Path) -> None:
+    settings = Config(
+        node=config(tmp_path, free_base_port()).node, debug=DebugSettings(trace=str(tmp_path))
+    )
+    with pytest.raises(NodeError, match="cannot write the trace"):
+        asyncio.run(Node(settings).start())
+
+
+def test_a_data_folder_that_cannot_be_used_is_a_clear_error(tmp_path: Path) -> None:
+    (tmp_path / "n0").write_text("a file, not a folder")
+    with pytest.raises(NodeError, match=r"cannot use .* as data folder"):
+        asyncio.run(Node(config(tmp_path, free_base_port())).start())
+
+
 # Processes
 
 

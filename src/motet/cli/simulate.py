@@ -8,10 +8,11 @@ import time
 
 import typer
 
+from motet.cli import command_app
 from motet.cli.output import OUTPUT_OPTION, Output, print_json
 from motet.errors import BadInput
 
-app = typer.Typer(rich_markup_mode=None)
+app = command_app()
 
 
 @app.command()

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from motet.core.clock.messages import Adjust, Adopt, PingClock, PongClock, ReadClock, Tick
 from motet.core.clock.node_clock import NodeClock
 from motet.core.clock.time_peer import TimePeer
+from motet.format.frame import FrameKind
 from motet.ids import NodeId
-from motet.node.hosting import Hosting, MachineKind
+from motet.node.hosting import Hosting
 from motet.ports.disk import Disk
 from motet.ports.time import Time
 
@@ -30,7 +31,7 @@ def host_clock(node: NodeId, disk: Disk, time: Time) -> Hosting[NodeClock]:
 
     return Hosting(
         name=CLOCK_MACHINE,
-        kind=MachineKind.CLOCK,
+        kind=FrameKind.CLOCK,
         messages=ReadClock | Tick | Adjust | Adopt,
         machine=lambda: NodeClock(node),
         disk=disk,
@@ -55,7 +56,7 @@ def host_time(
 
     return Hosting(
         name=TIME_MACHINE,
-        kind=MachineKind.TIME,
+        kind=FrameKind.TIME,
         messages=PingClock | PongClock,
         machine=lambda: TimePeer(node, replicas),
         disk=disk,

@@ -2,7 +2,7 @@
 
 The sync at the end of a turn makes all changes of the turn durable together, or the node stops. So two
 small collections are enough to keep E3 and E5: the changes that are not durable yet, and those that
-failed without the machine having been told. Plain writes are gathered until the sync, or until anything
+failed. Plain writes are gathered until the sync, or until anything
 else is done with the disk.
 """
 
@@ -51,7 +51,7 @@ class DiskWork:
         self.pending: dict[WriteId, None] = {}
         #: durable, and the machine has not been told yet
         self.durable: list[WriteId] = []
-        #: failed, and the machine has not been told yet
+        #: failed; kept for good, because nothing may ever leave that waits for one of them
         self.failed: set[WriteId] = set()
         #: the newest change asked for
         self.asked_max = WriteId(-1)

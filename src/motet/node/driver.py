@@ -7,12 +7,12 @@ T1  The time is read once; all events of a turn carry the same ``now``.
 T2  Events: first what the last turn completed (``Written``, ``ReadBack`` …), then what the network
     brought, then timers that are due. Messages go before timers, so that a node that was held up hears
     its peers before it decides that they are silent.
-T3  Effects are carried out in order. Changes to the disk are made at once, in the page cache; sends
-    are queued, or held while the write they name is not durable.
+T3  Effects are carried out in order. Sends are queued, or held while the write they name is not
+    durable. Plain writes are gathered until T5, or until anything else is done with the disk.
 T4  One write per peer. It goes out before the sync, so that peers work while our disk does.
-T5  One sync per dirty file. It succeeds, or the node stops: after a failed sync nobody knows what is on
-    the disk. Held sends are released; they leave with the next turn's write, and that turn follows at
-    once, since ``Written`` waits in it.
+T5  Gathered writes, then one sync per dirty file. It succeeds, or the node stops: after a failed sync
+    nobody knows what is on the disk. Held sends are released; they leave with the next turn's write,
+    and that turn follows at once, since ``Written`` waits in it.
 
 Between turns the loop serves sockets and HTTP. With nothing to do it sleeps until the network wakes it
 or a timer is due. No task, lock or future is made per message.
@@ -75,8 +75,10 @@ class Driver:
         self._recorder = recorder
         self._check_invariants = check_invariants
         self._by_kind: dict[int, Hosted] = {}
-        #: a machine's share of a turn; the other half at least is the network's
-        self._local_max = max(1, turn_events_max // (2 * len(hostings)))
+        #: of a turn's events a quarter each is for completions and for timers, in equal shares for
+        #: the machines; the rest, at least half, is for the network
+        self._share = turn_events_max // (4 * len(hostings))
+        assert self._share > 0, "more machines than events in a turn"
         self._running = False
         self._turn_is_due = False
         self._network_has_more = False
@@ -141,7 +143,8 @@ class Driver:
     def _die(self, error: Exception) -> None:
         self._end()
         if not isinstance(error, NodeError):
-            error = NodeError(f"the driver failed: {error!r}").with_traceback(error.__traceback__)
+            failure = NodeError(f"the driver failed: {error!r}")
+            failure.__cause__, error = error, failure
         logger.critical("node_stopped", exc_info=error, extra={"fields": {"why": error.what}})
         self.finished.set_exception(error)
         self.finished.exception()  # it is in the log, so asyncio need not insist that somebody looks
@@ -162,12 +165,13 @@ class Driver:
             self._die(error)
 
     def _step_machines(self, now: Now) -> None:
+        share = self._share
         count = 0
         for hosted in self.hosted:
-            count += hosted.take_local(now, self._local_max)
-        count += self._receive(now, turn_events_max - count)
+            count += hosted.take_local(now, share)
+        count += self._receive(now, turn_events_max - count - share * len(self.hosted))
         for hosted in self.hosted:
-            count += hosted.take_timers(now, self._local_max)
+            count += hosted.take_timers(now, share)
         self.counters.turns += 1
         self.counters.events += count
 

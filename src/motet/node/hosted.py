@@ -20,7 +20,6 @@ from motet.core.machine import (
     Send,
     SetTimer,
     Write,
-    WriteFailed,
     Written,
 )
 from motet.errors import NodeError
@@ -113,8 +112,6 @@ class Hosted:
         for _ in range(count):
             make, fields = local.popleft()
             step(make(now, *fields))
-            if make is WriteFailed:
-                self._disk.failed.discard(fields[0])  # its first field is the write
         return len(durable) + count
 
     def refuse(self, sender: Address, error: Exception) -> None:

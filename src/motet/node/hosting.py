@@ -1,11 +1,10 @@
-"""What a driver has to be told about a machine it hosts, and the frame kinds the machines own.
+"""What a driver has to be told about a machine it hosts.
 
 A hosting is a row of data: the driver treats all machines alike and knows none of them.
 """
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -14,16 +13,6 @@ from motet.core.machine import Machine
 from motet.ports.disk import Disk
 
 M = TypeVar("M", bound=Machine)
-
-
-class MachineKind(enum.IntEnum):
-    """The frame kind of each machine's messages, the same on every node and never given away twice.
-
-    1 to 15 belong to the connection itself (:class:`motet.format.frame.FrameKind`).
-    """
-
-    CLOCK = 16
-    TIME = 17
 
 
 def always_serving(_machine: Machine) -> str | None:

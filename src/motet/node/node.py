@@ -47,8 +47,8 @@ class Node:
     def __init__(self, config: Config) -> None:
         check_can_run(config)
         self.config = config
-        self.started_at = datetime.now(UTC)
         self._time = RealTime()
+        self.started_at = datetime.fromtimestamp(self._time.now().wall_ms / 1000, UTC)
         #: what has to be closed at the end, the last first
         self._opened = contextlib.AsyncExitStack()
 
@@ -129,8 +129,7 @@ class Node:
         settings, debug = self.config.node, self.config.debug
         recorder = None
         if debug.trace:
-            recorder = TraceWriter(Path(debug.trace))
-            self._opened.callback(recorder.close)
+            recorder = self._open_trace(Path(debug.trace))
         replicas = tuple(settings.peers) or (settings.id,)
         return Driver(
             [
@@ -142,6 +141,17 @@ class Node:
             recorder=recorder,
             check_invariants=debug.invariants,
         )
+
+    def _open_trace(self, path: Path) -> TraceWriter:
+        try:
+            recorder = TraceWriter(path)
+        except OSError as error:
+            raise NodeError(
+                f"cannot write the trace {path}: {error.strerror}",
+                hint="set debug.trace to a file this user can write, or to nothing",
+            ) from None
+        self._opened.callback(recorder.close)
+        return recorder
 
     def _open_disk(self, machine: str) -> RealDisk:
         disk = RealDisk(Path(self.config.node.data) / machine)

@@ -160,13 +160,13 @@ def _known(key: str, origin: str) -> str:
 def _did_you_mean(key: str, otherwise: str | None) -> str:
     """The nearest key; whoever forgot the section is told which one has this name."""
     names = {name.split(".")[1]: name for name in KEYS}
+    name = key.rpartition(".")[2]
+    if name in names:
+        return f"did you mean {names[name]}?"
     close = difflib.get_close_matches(key, KEYS, n=1, cutoff=0.7)
-    if close:
-        return f"did you mean {close[0]}?"
-    close = difflib.get_close_matches(key.rsplit(".", maxsplit=1)[-1], names, n=1, cutoff=0.7)
-    if close:
-        return f"did you mean {names[close[0]]}?"
-    return otherwise or BadConfig.hint
+    if not close:
+        close = [names[n] for n in difflib.get_close_matches(name, names, n=1, cutoff=0.7)]
+    return f"did you mean {close[0]}?" if close else otherwise or BadConfig.hint
 
 
 def _sections() -> str:

@@ -147,8 +147,9 @@ class TcpNetwork:
         return self._address or Address("client")
 
     def send(self, to: Address, frame: Frame) -> bool:
-        peer = self._sendable.get(to)
-        if peer is None:
+        try:
+            peer = self._sendable[to]
+        except KeyError:
             self._counters.dropped_unknown += 1
             return False
         queued_bytes = peer.queued_bytes + FRAME_HEADER_BYTES + len(frame.body)
@@ -252,8 +253,8 @@ class TcpNetwork:
             return
         queue = peer.queue
         self._counters.frames_out += len(queue)
+        data = encode_batches(queue, peer.queued_bytes)
         peer.clear()
-        data = encode_batches(queue)
         self._counters.bytes_out += len(data)
         connection.transport.write(data)
 

@@ -2,8 +2,9 @@
 
 Each file is its durable content plus the list of changes since its last sync. Reading sees all changes.
 A crash decides for each change whether it is kept, lost, or torn into sectors of which some are kept;
-that covers every order in which a drive may have written its cache back. Rot damages durable sectors;
-a damaged sector stays damaged until it is written again.
+that covers every order in which a drive may have written its cache back. A write may survive the cut
+before it, but not the replacement of its file: that is another file. Rot damages durable sectors; a
+damaged sector stays damaged until what is written over it is durable.
 """
 
 from __future__ import annotations
@@ -27,31 +28,84 @@ class ChangeKind(IntEnum):
     """What a pending change does to its file."""
 
     WRITE = 1
-    RESIZE = 2
-    REPLACE = 3
-    REMOVE = 4
+    GROW = 2
+    CUT = 3
+    REPLACE = 4
+    REMOVE = 5
+
+
+TEARABLE = (ChangeKind.WRITE, ChangeKind.GROW)
+ENDINGS = (ChangeKind.REPLACE, ChangeKind.REMOVE)
 
 
 class Change(msgspec.Struct, frozen=True):
     """A change that is visible but not yet durable."""
 
     kind: ChangeKind
+    #: where a write begins, or the size to grow or to cut to
     offset: int
-    data: bytes
+    data: bytes = b""
+
+
+class _Image:
+    """A file as it looks from one side: its bytes, and the sectors that cannot be read."""
+
+    __slots__ = ("content", "unreadable")
+
+    def __init__(self) -> None:
+        #: None when there is no file
+        self.content: bytearray | None = None
+        self.unreadable: dict[int, None] = {}
+
+    def copy(self) -> _Image:
+        twin = _Image()
+        twin.content = None if self.content is None else bytearray(self.content)
+        twin.unreadable = dict(self.unreadable)
+        return twin
+
+    def apply(self, change: Change) -> None:
+        """In place: a small write to a large file costs as much as the write."""
+        kind, at = change.kind, change.offset
+        if kind is ChangeKind.REMOVE:
+            self.content = None
+        elif kind is ChangeKind.REPLACE:
+            self.content = bytearray(change.data)
+        else:
+            if self.content is None:
+                self.content = bytearray()
+            content = self.content
+            if len(content) < at:
+                content.extend(bytes(at - len(content)))
+            if kind is ChangeKind.WRITE:
+                content[at : at + len(change.data)] = change.data
+            elif kind is ChangeKind.CUT:
+                del content[at:]
+        if self.unreadable:
+            self._heal(change)
+
+    def _heal(self, change: Change) -> None:
+        """A sector that was written whole or cut off can be read again."""
+        kind, at = change.kind, change.offset
+        first = (at + SECTOR_BYTES - 1) // SECTOR_BYTES
+        if kind is ChangeKind.WRITE:
+            for sector in range(first, (at + len(change.data)) // SECTOR_BYTES):
+                self.unreadable.pop(sector, None)
+        elif kind is ChangeKind.CUT:
+            self.unreadable = {s: None for s in self.unreadable if s < first}
+        elif kind is not ChangeKind.GROW:
+            self.unreadable.clear()
 
 
 class _File:
-    """One file: ``content`` is what a reader sees, None when there is no file."""
+    """One file: what is on the platter, what a reader sees, and the changes between the two."""
 
-    __slots__ = ("content", "durable", "pending", "unreadable")
+    __slots__ = ("durable", "pending", "seen")
 
     def __init__(self) -> None:
-        self.durable: bytes | None = None
-        self.content: bytearray | None = None
-        #: content is durable with pending applied in order
+        self.durable = _Image()
+        #: durable with pending applied in order
+        self.seen = _Image()
         self.pending: list[Change] = []
-        #: sectors that cannot be read until they are written again
-        self.unreadable: dict[int, None] = {}
 
 
 class SimDisk:
@@ -63,13 +117,16 @@ class SimDisk:
         self._files: dict[FileName, _File] = {}
         #: while set, nothing that needs new room succeeds
         self.full = False
+        #: while set, reads do not fail but for sectors that are damaged
+        self.steady = False
 
     # The port
 
     def preallocate(self, file: FileName, size_bytes: int) -> None:
-        if (self.size(file) or 0) < size_bytes or self.size(file) is None:
+        size = self.size(file)
+        if size is None or size < size_bytes:
             self._need_room(file)
-            self._change(file, Change(ChangeKind.RESIZE, size_bytes, b""))
+            self._change(file, Change(ChangeKind.GROW, size_bytes))
 
     def write(self, file: FileName, offset: int, data: bytes) -> None:
         size = self.size(file)
@@ -78,22 +135,22 @@ class SimDisk:
         self._change(file, Change(ChangeKind.WRITE, offset, bytes(data)))
 
     def read(self, file: FileName, offset: int, size_bytes: int | None = None) -> bytes:
-        entry = self._entry(file)
-        if entry.content is None:
+        seen = self._entry(file).seen
+        if seen.content is None:
             return b""
-        end = len(entry.content) if size_bytes is None else offset + size_bytes
-        data = bytes(entry.content[offset:end])
-        if entry.unreadable:
+        end = len(seen.content) if size_bytes is None else offset + size_bytes
+        data = bytes(seen.content[offset:end])
+        if seen.unreadable:
             last = (offset + len(data) + SECTOR_BYTES - 1) // SECTOR_BYTES
-            bad = [s for s in range(offset // SECTOR_BYTES, last) if s in entry.unreadable]
+            bad = [s for s in range(offset // SECTOR_BYTES, last) if s in seen.unreadable]
             if bad:
                 raise DiskReadFailed(f"{file}: sector {bad[0]} cannot be read")
-        if data and self._dice.chance(self.faults.read_error):
+        if data and not self.steady and self._dice.chance(self.faults.read_error):
             raise DiskReadFailed(f"{file}: reading {len(data)} bytes at {offset} failed")
         return data
 
     def size(self, file: FileName) -> int | None:
-        content = self._entry(file).content
+        content = self._entry(file).seen.content
         return None if content is None else len(content)
 
     def sync(self, file: FileName) -> None:
@@ -102,7 +159,7 @@ class SimDisk:
     def truncate(self, file: FileName, size_bytes: int) -> None:
         size = self.size(file)
         if size is not None and size_bytes < size:
-            self._change(file, Change(ChangeKind.RESIZE, size_bytes, b""))
+            self._change(file, Change(ChangeKind.CUT, size_bytes))
 
     def replace(self, file: FileName, data: bytes) -> None:
         self.stage_replace(file, data)
@@ -113,7 +170,7 @@ class SimDisk:
         self.sync(file)
 
     def files(self) -> list[FileName]:
-        return sorted(name for name, file in self._files.items() if file.content is not None)
+        return sorted(name for name, file in self._files.items() if file.seen.content is not None)
 
     # What the world adds: changes take time, and time is when crashes happen
 
@@ -124,8 +181,8 @@ class SimDisk:
 
     def stage_remove(self, file: FileName) -> None:
         """Begin to remove."""
-        if self._entry(file).content is not None:
-            self._change(file, Change(ChangeKind.REMOVE, 0, b""))
+        if self._entry(file).seen.content is not None:
+            self._change(file, Change(ChangeKind.REMOVE, 0))
 
     def pending(self, file: FileName) -> int:
         """How many changes of the file are not durable yet."""
@@ -135,10 +192,8 @@ class SimDisk:
         """Make the oldest ``count`` changes of the file durable."""
         entry = self._entry(file)
         assert count <= len(entry.pending)
-        if count == len(entry.pending):
-            entry.durable = None if entry.content is None else bytes(entry.content)
-        else:
-            entry.durable = _apply(entry.durable, entry.pending[:count])
+        for change in entry.pending[:count]:
+            entry.durable.apply(change)
         del entry.pending[:count]
 
     def crash(self) -> list[str]:
@@ -146,28 +201,29 @@ class SimDisk:
         marks: list[str] = []
         for entry in self._files.values():
             if entry.pending:
-                entry.durable = self._survivors(entry, marks)
-            entry.pending = []
-            entry.content = None if entry.durable is None else bytearray(entry.durable)
+                for change in self._survivors(entry.pending, marks):
+                    entry.durable.apply(change)
+                entry.pending = []
+                entry.seen = entry.durable.copy()
         return marks
 
     def rot(self) -> FileName | None:
         """Damage one durable sector of one file, by flipped bits or so that it cannot be read."""
-        names = [name for name, entry in self._files.items() if entry.durable]
+        names = [name for name, entry in self._files.items() if entry.durable.content]
         if not names:
             return None
         name = self._dice.pick(sorted(names))
         entry = self._files[name]
-        assert entry.durable is not None
-        at = self._dice.between(0, len(entry.durable) - 1)
+        content = entry.durable.content
+        assert content is not None
+        at = self._dice.between(0, len(content) - 1)
         if self._dice.chance(0.3):
-            entry.unreadable[at // SECTOR_BYTES] = None
-            return name
-        damaged = bytearray(entry.durable)
-        damaged[at] ^= 1 << self._dice.between(0, 7)
-        entry.durable = bytes(damaged)
-        content = _apply(entry.durable, entry.pending)
-        entry.content = None if content is None else bytearray(content)
+            entry.durable.unreadable[at // SECTOR_BYTES] = None
+        else:
+            content[at] ^= 1 << self._dice.between(0, 7)
+        entry.seen = entry.durable.copy()
+        for change in entry.pending:
+            entry.seen.apply(change)
         return name
 
     # Inside
@@ -187,41 +243,27 @@ class SimDisk:
     def _change(self, file: FileName, change: Change) -> None:
         entry = self._entry(file)
         entry.pending.append(change)
-        if change.kind is ChangeKind.WRITE:  # the hot one: in place, without copying the file
-            entry.content = _write(entry.content, change.offset, change.data)
-        else:
-            content = _apply(entry.content, [change])
-            entry.content = None if content is None else bytearray(content)
-        if entry.unreadable:
-            self._heal(entry, change)
+        entry.seen.apply(change)
 
-    def _heal(self, entry: _File, change: Change) -> None:
-        """A sector written whole or cut off can be read again."""
-        if change.kind is ChangeKind.WRITE:
-            first = (change.offset + SECTOR_BYTES - 1) // SECTOR_BYTES
-            last = (change.offset + len(change.data)) // SECTOR_BYTES
-            for sector in range(first, last):
-                entry.unreadable.pop(sector, None)
-        elif change.kind is not ChangeKind.RESIZE:
-            entry.unreadable.clear()
-
-    def _survivors(self, entry: _File, marks: list[str]) -> bytes | None:
+    def _survivors(self, pending: list[Change], marks: list[str]) -> list[Change]:
         kept: list[Change] = []
-        for change in entry.pending:
+        for change in pending:
             if self._dice.chance(self.faults.lost):
                 marks.append("lost_write")
-                if change.kind is not ChangeKind.WRITE:
-                    break  # later changes went to a file or a size that never came to be
-                continue
-            if change.kind is ChangeKind.WRITE and self._dice.chance(self.faults.torn):
+                if change.kind in ENDINGS:
+                    break  # later changes went to a file that never came to be
+            elif change.kind in TEARABLE and self._dice.chance(self.faults.torn):
                 marks.append("torn_write")
                 kept.extend(self._tear(change))
-                continue
-            kept.append(change)
-        return _apply(entry.durable, kept)
+            else:
+                kept.append(change)
+        return kept
 
     def _tear(self, change: Change) -> list[Change]:
-        """Some of a write's sectors; within one sector only a prefix of the bytes is never kept."""
+        """Some of a write's sectors, each whole or not at all; or part of the way to a new size."""
+        if change.kind is ChangeKind.GROW:
+            sectors = self._dice.between(0, change.offset // SECTOR_BYTES)
+            return [Change(ChangeKind.GROW, sectors * SECTOR_BYTES)]
         cuts = [change.offset]
         edge = (change.offset // SECTOR_BYTES + 1) * SECTOR_BYTES
         end = change.offset + len(change.data)
@@ -232,34 +274,3 @@ class SimDisk:
             for low, high in itertools.pairwise(cuts)
         ]
         return self._dice.subset(pieces)
-
-
-def _apply(content: bytes | bytearray | None, changes: list[Change]) -> bytes | None:
-    result = None if content is None else bytearray(content)
-    for change in changes:
-        if change.kind is ChangeKind.WRITE:
-            result = _write(result, change.offset, change.data)
-        elif change.kind is ChangeKind.RESIZE:
-            result = _resize(result, change.offset)
-        elif change.kind is ChangeKind.REPLACE:
-            result = bytearray(change.data)
-        else:
-            result = None
-    return None if result is None else bytes(result)
-
-
-def _write(content: bytearray | None, offset: int, data: bytes) -> bytearray:
-    content = bytearray() if content is None else content
-    if len(content) < offset:
-        content.extend(bytes(offset - len(content)))
-    content[offset : offset + len(data)] = data
-    return content
-
-
-def _resize(content: bytearray | None, size_bytes: int) -> bytearray:
-    content = bytearray() if content is None else content
-    if len(content) > size_bytes:
-        del content[size_bytes:]
-    else:
-        content.extend(bytes(size_bytes - len(content)))
-    return content

@@ -64,6 +64,8 @@ class TimeFaults(msgspec.Struct, frozen=True):
     #: wall clocks that jump, either way
     jump_interval_ms: int = 0
     jump_ms_max: int = 0
+    #: what the monotonic clock says when an incarnation begins, at most: its zero means nothing
+    uptime_ms_max: int = 0
 
 
 class ObjectFaults(msgspec.Struct, frozen=True):
@@ -82,6 +84,8 @@ class NodeFaults(msgspec.Struct, frozen=True):
 
     crash_interval_ms: int = 0
     down_ms_max: int = 500
+    #: a message on its way from a node that crashes, lost with it: a crash in the middle of a step
+    unsent: float = 0.0
     #: a crash that takes every node at once
     all_at_once: float = 0.0
     #: a process that stands still and then goes on as if nothing had been
@@ -108,20 +112,32 @@ LOSSY = NetworkFaults(
     one_way=0.4,
 )
 CRASHING = NodeFaults(
-    crash_interval_ms=300, all_at_once=0.15, pause_interval_ms=500, pause_ms_max=700
+    crash_interval_ms=300,
+    unsent=0.3,
+    all_at_once=0.15,
+    pause_interval_ms=500,
+    pause_ms_max=700,
 )
 FORGETFUL = DiskFaults(lost=0.5, torn=0.4, slow_interval_ms=700, full_interval_ms=900)
 ROTTEN = msgspec.structs.replace(FORGETFUL, rot_interval_ms=400, read_error=0.002)
-JUMPY = TimeFaults(skew_ms_max=200, rate_ppm_max=500, jump_interval_ms=300, jump_ms_max=5_000)
+UPTIME_MS_MAX = 30 * 24 * 3_600_000
+REBOOTED = TimeFaults(uptime_ms_max=UPTIME_MS_MAX)
+JUMPY = TimeFaults(
+    skew_ms_max=200,
+    rate_ppm_max=500,
+    jump_interval_ms=300,
+    jump_ms_max=5_000,
+    uptime_ms_max=UPTIME_MS_MAX,
+)
 UNSURE = ObjectFaults(error=0.05, unknown=0.05)
 
 PROFILES: dict[str, Faults] = {
     "none": Faults(),
     "network": Faults(network=LOSSY),
-    "crash": Faults(disk=FORGETFUL, nodes=CRASHING),
-    "disk": Faults(disk=ROTTEN, nodes=CRASHING),
+    "crash": Faults(disk=FORGETFUL, time=REBOOTED, nodes=CRASHING),
+    "disk": Faults(disk=ROTTEN, time=REBOOTED, nodes=CRASHING),
     "clock": Faults(time=JUMPY, nodes=CRASHING),
-    "all": Faults(network=LOSSY, disk=FORGETFUL, time=JUMPY, objects=UNSURE, nodes=CRASHING),
+    "all": Faults(network=LOSSY, disk=ROTTEN, time=JUMPY, objects=UNSURE, nodes=CRASHING),
 }
 SWARM = "swarm"
 """The profile that draws a different mixture for each seed: some kinds of fault off, others harsh.
@@ -152,6 +168,8 @@ def _swarm(dice: Dice) -> Faults:
         latency_us_max=dice.pick([100, 300, 5_000]),
         lost=dice.pick([0.0, 0.3, 0.7, 1.0]),
         torn=dice.pick([0.0, 0.3, 1.0]),
+        rot_interval_ms=dice.pick([0, 0, 0, 500]),
+        read_error=dice.pick([0.0, 0.0, 0.0, 0.01]),
         slow_interval_ms=dice.pick([0, 0, 500]),
         full_interval_ms=dice.pick([0, 0, 600]),
     )
@@ -160,9 +178,11 @@ def _swarm(dice: Dice) -> Faults:
         rate_ppm_max=dice.pick([0, 200, 2_000]),
         jump_interval_ms=dice.pick([0, 0, 300]),
         jump_ms_max=dice.pick([50, 5_000]),
+        uptime_ms_max=UPTIME_MS_MAX,
     )
     nodes = NodeFaults(
         crash_interval_ms=dice.pick([0, 100, 300, 1_000]),
+        unsent=dice.pick([0.0, 0.5]),
         all_at_once=dice.pick([0.0, 0.2, 1.0]),
         pause_interval_ms=dice.pick([0, 0, 400]),
     )

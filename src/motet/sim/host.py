@@ -75,6 +75,8 @@ class Host:
         self._latency_dice = world.dice.fork(f"latency.{self.label}")
         #: while set, the disk takes fifty times as long
         self.slow = False
+        #: messages that arrive before ``Started`` are lost
+        self.listening = False
 
     def reset(self) -> None:
         """A new incarnation: a fresh machine that remembers nothing but its files."""
@@ -121,12 +123,12 @@ class Host:
         try:
             self._begin(effect)
         except DiskFull as error:
-            self._after_latency(effect.file, self._change_failed, (effect.id, str(error)))
+            self._soon(self._change_failed, (effect.id, error.what))
             return
         changes = self.disk.pending(effect.file) - before
         if self.world.trace is not None:
             self._trace(glyph.WRITING, f"{effect.id} {_describe(effect)}")
-        self._after_latency(effect.file, self._change_durable, (effect.id, effect.file, changes))
+        self._in_turn(effect.file, self._change_durable, (effect.id, effect.file, changes))
         if self.node.ambush is not None:
             self.node.ambush()
 
@@ -161,9 +163,9 @@ class Host:
         try:
             data = self.disk.read(effect.file, effect.offset, effect.size_bytes)
         except DiskReadFailed as error:
-            self._after_latency(effect.file, self._read_done, (effect, None, str(error)))
+            self._soon(self._read_done, (effect, None, error.what))
             return
-        self._after_latency(effect.file, self._read_done, (effect, data, ""))
+        self._soon(self._read_done, (effect, data, ""))
 
     def _read_done(self, effect: Read, data: bytes | None, why: str) -> None:
         now = self.node.time.now()
@@ -175,25 +177,30 @@ class Host:
         else:
             self.step(ReadBack(now, effect.id, data))
 
-    def _after_latency(
+    def _soon(self, action: Callable[..., None], args: tuple[object, ...]) -> None:
+        """Later. What needs no sync waits for none: it may come before a write that was begun earlier."""
+        self.world.at_node(self.node, self._latency_ns(), action, args)
+
+    def _in_turn(
         self, file: FileName, action: Callable[..., None], args: tuple[object, ...]
     ) -> None:
-        """Later, and not before what was begun earlier on the same file."""
-        low, high = self._latency_us
-        latency_ns = self._latency_dice.between(low, high) * NS_PER_US
-        if self.slow:
-            latency_ns *= SLOW_FACTOR
+        """Later, and not before the changes that were begun earlier on the same file."""
         now_ns = self.world.virtual.elapsed_ns
-        done_ns = max(now_ns + latency_ns, self._busy_until_ns.get(file, 0))
+        done_ns = max(now_ns + self._latency_ns(), self._busy_until_ns.get(file, 0))
         self._busy_until_ns[file] = done_ns
         self.world.at_node(self.node, done_ns - now_ns, action, args)
+
+    def _latency_ns(self) -> int:
+        low, high = self._latency_us
+        latency_ns = self._latency_dice.between(low, high) * NS_PER_US
+        return latency_ns * SLOW_FACTOR if self.slow else latency_ns
 
     # Timers and notes
 
     def _set_timer(self, effect: SetTimer) -> None:
         self._settings += 1
         self._timers[effect.timer] = self._settings
-        after_ns = effect.after_ms * NS_PER_MS
+        after_ns = self.node.time.virtual_ns(max(0, effect.after_ms) * NS_PER_MS)
         self.world.at_node(self.node, after_ns, self._fire, (effect.timer, self._settings))
 
     def _cancel_timer(self, effect: CancelTimer) -> None:

@@ -10,6 +10,8 @@ from motet.sim import trace as glyph
 from motet.sim.network import NS_PER_US
 from motet.sim.world import SimNode, World
 
+US_PER_MS = 1_000
+
 Permit = Callable[[str, Address], bool]
 """May this fault hit this node now? A part says no to what its protocol does not claim to survive."""
 
@@ -26,6 +28,9 @@ class Nemesis:
     def unleash(self) -> None:
         """Begin."""
         self._at_work = True
+        for node in self._world.nodes.values():
+            for host in node.hosts.values():
+                host.disk.steady = node.immune or not self._permit("read_error", node.address)
         faults = self._world.faults
         for interval_ms, strike in (
             (faults.nodes.crash_interval_ms, self._crash),
@@ -47,17 +52,17 @@ class Nemesis:
         world.fabric.heal()
         world.fabric.healed = True
         for node in world.nodes.values():
-            node.paused_until_ns = 0
+            world.at(0, world.resume, (node,))
             node.ambush = None
             for host in node.hosts.values():
                 host.slow = False
                 host.disk.full = False
+                host.disk.steady = True
             if not node.up:
                 world.start(node)
 
     def _again(self, interval_ms: int, strike: Callable[[], None]) -> None:
-        after_ms = self._dice.between(1, 2 * interval_ms)
-        self._world.at(after_ms * NS_PER_MS, self._strike, (interval_ms, strike))
+        self._later(2 * interval_ms, self._strike, interval_ms, strike)
 
     def _strike(self, interval_ms: int, strike: Callable[[], None]) -> None:
         if self._at_work:
@@ -74,8 +79,9 @@ class Nemesis:
         self._world.record(who, glyph.FAULT, f"{fault} {detail}".rstrip())
 
     def _later(self, most_ms: int, action: Callable[..., None], *args: object) -> None:
-        after_ms = self._dice.between(1, max(1, most_ms))
-        self._world.at(after_ms * NS_PER_MS, action, args)
+        """Not by whole milliseconds: what works by the clock must be struck at any moment of its work."""
+        after_us = self._dice.between(1, max(1, most_ms) * US_PER_MS)
+        self._world.at(after_us * NS_PER_US, action, args)
 
     # Each kind of fault
 
@@ -97,8 +103,11 @@ class Nemesis:
         """A write has begun: crash before it ends, or just after. Most bugs of durability live here."""
         node.ambush = None
         after_us = self._dice.between(0, self._world.faults.disk.latency_us_max)
-        world = self._world
-        world.at_node(node, after_us * NS_PER_US, self._bring_down, ("crash_writing", node))
+        self._world.at(after_us * NS_PER_US, self._pounce, (node, node.incarnation))
+
+    def _pounce(self, node: SimNode, incarnation: int) -> None:
+        if node.incarnation == incarnation:
+            self._bring_down("crash_writing", node)
 
     def _bring_down(self, fault: str, node: SimNode) -> None:
         if not self._at_work:
@@ -112,12 +121,12 @@ class Nemesis:
             self._world.start(node)
 
     def _pause(self) -> None:
-        for node in self._victims("pause")[:]:
-            if self._dice.chance(0.5):
-                pause_ms = self._dice.between(1, self._world.faults.nodes.pause_ms_max)
-                node.paused_until_ns = self._world.virtual.elapsed_ns + pause_ms * NS_PER_MS
-                self._happen("pause", node.address, f"{pause_ms} ms")
-                return
+        victims = self._victims("pause")
+        if victims:
+            node = self._dice.pick(victims)
+            pause_ms = self._dice.between(1, self._world.faults.nodes.pause_ms_max)
+            self._world.pause(node, pause_ms)
+            self._happen("pause", node.address, f"{pause_ms} ms")
 
     def _partition(self) -> None:
         world = self._world

@@ -45,6 +45,8 @@ class Fabric:
         self.blocked: dict[tuple[Address, Address], None] = {}
         #: (sender, receiver) pairs that hold everything back until this virtual time
         self.clogged: dict[tuple[Address, Address], int] = {}
+        #: (sender, receiver) -> when the newest message arrives that kept its place in the line
+        self._newest_ns: dict[tuple[Address, Address], int] = {}
         self.counts = NetworkCounts()
         #: while set, nothing is lost or repeated any more: the end of a run lets everything settle
         self.healed = False
@@ -61,20 +63,37 @@ class Fabric:
         if self.clogged:
             delay_ns += max(0, self.clogged.get(link, 0) - now_ns)
         if self._calm or self.healed:
-            return [delay_ns]
-        return self._troubled(delay_ns)
+            return [self._in_line_ns(link, now_ns, delay_ns)]
+        return self._troubled(link, now_ns, delay_ns)
 
-    def _troubled(self, delay_ns: int) -> list[int]:
+    def _in_line_ns(self, link: tuple[Address, Address], now_ns: int, delay_ns: int) -> int:
+        """One link is one connection: a message comes no sooner than the one before it."""
+        arrives_ns = now_ns + delay_ns
+        newest_ns = self._newest_ns.get(link, 0)
+        if arrives_ns < newest_ns:
+            return newest_ns - now_ns
+        self._newest_ns[link] = arrives_ns
+        return delay_ns
+
+    def _troubled(self, link: tuple[Address, Address], now_ns: int, delay_ns: int) -> list[int]:
         faults, unit = self._faults, self._unit
         if unit() < faults.loss:
             self.counts.lost += 1
             return []
         if unit() < faults.reordering:
             delay_ns *= 1 + int(unit() * 50)
+        else:
+            delay_ns = self._in_line_ns(link, now_ns, delay_ns)
         if unit() < faults.duplication:
             self.counts.repeated += 1
             return [delay_ns, delay_ns * (1 + int(unit() * 50))]
         return [delay_ns]
+
+    def disconnect(self, address: Address) -> None:
+        """The connections of this node are gone: what it sends next waits for nothing sent before."""
+        self._newest_ns = {
+            link: at_ns for link, at_ns in self._newest_ns.items() if address not in link
+        }
 
     def cut(self, left: Sequence[Address], right: Sequence[Address], *, one_way: bool) -> None:
         """Let nothing pass from left to right, and nothing back unless it is a one-way cut."""

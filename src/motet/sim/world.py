@@ -12,7 +12,17 @@ import heapq
 import traceback
 from collections.abc import Callable
 
-from motet.core.machine import NS_PER_MS, Effect, Event, Machine, Received, Send, Started, Violation
+from motet.core.machine import (
+    NS_PER_MS,
+    Effect,
+    Event,
+    Machine,
+    Message,
+    Received,
+    Send,
+    Started,
+    Violation,
+)
 from motet.core.render import render
 from motet.ids import Address
 from motet.limits import simulation_events_max
@@ -24,6 +34,9 @@ from motet.sim.host import Host, Stepper
 from motet.sim.network import Fabric
 from motet.sim.time import SimTime, VirtualTime
 from motet.sim.trace import Trace
+
+AWAKE = -1
+"""Paused until before all time."""
 
 Observer = Callable[[Host, Event, list[Effect]], None]
 """Sees every step after it was taken: checkers that watch a run."""
@@ -41,7 +54,9 @@ class SimNode:
         self.up = False
         #: what belongs to an older incarnation is dropped when its time comes
         self.incarnation = 0
-        self.paused_until_ns = 0
+        self.paused_until_ns = AWAKE
+        #: what has happened to it in a pause, in order
+        self.put_off: list[tuple[Callable[..., None], tuple[object, ...]]] = []
         #: called when a change to the disk begins: the nemesis strikes while it is under way
         self.ambush: Callable[[], None] | None = None
 
@@ -67,6 +82,7 @@ class World:
         self._fates_ns = self.fabric.fates_ns
         self._entropy = self.dice.fork("entropy")
         self._time_dice = self.dice.fork("time")
+        self._crash_dice = self.dice.fork("crash")
 
     # Building a world
 
@@ -137,9 +153,8 @@ class World:
     ) -> None:
         if node.incarnation != incarnation:
             return
-        wait_ns = node.paused_until_ns - self.virtual.elapsed_ns
-        if wait_ns > 0:
-            self.at_node(node, wait_ns, action, args)
+        if node.paused_until_ns >= self.virtual.elapsed_ns:
+            self._put_off(node, action, args)
             return
         action(*args)
 
@@ -153,23 +168,26 @@ class World:
         node = self.nodes.get(to)
         if node is None:
             return  # nobody of that name: lost, as on a real network
+        incarnation = host.node.incarnation
         for delay_ns in self._fates_ns(sender, to, self.virtual.elapsed_ns):
-            self.at(delay_ns, self._arrive, (node, host.name, sender, send.message))
+            args = (node, host.name, host.node, incarnation, send.message)
+            self.at(delay_ns, self._arrive, args)
 
-    def _arrive(self, node: SimNode, name: str, sender: Address, message: object) -> None:
-        if not node.up:
-            return
-        wait_ns = node.paused_until_ns - self.virtual.elapsed_ns
-        if wait_ns > 0:
-            self.at(wait_ns, self._arrive, (node, name, sender, message))
-            return
+    def _arrive(
+        self, node: SimNode, name: str, sender: SimNode, incarnation: int, message: Message
+    ) -> None:
         host = node.hosts.get(name)
-        if host is None:
+        if host is None or not host.listening:
+            return
+        if sender.incarnation != incarnation and self._crash_dice.chance(self.faults.nodes.unsent):
+            return
+        if node.paused_until_ns >= self.virtual.elapsed_ns:
+            self._put_off(node, self._arrive, (node, name, sender, incarnation, message))
             return
         if self.trace is not None:
-            self.record(host.label, glyph.RECEIVED, f"{sender} {render(message)}")
+            self.record(host.label, glyph.RECEIVED, f"{sender.address} {render(message)}")
         self.fabric.counts.delivered += 1
-        host.step(Received(node.time.now(), sender, message))  # type: ignore[arg-type]
+        host.step(Received(node.time.now(), sender.address, message))
 
     # The lives of nodes
 
@@ -178,7 +196,8 @@ class World:
         assert not node.up
         node.up = True
         node.incarnation += 1
-        node.paused_until_ns = 0
+        if not node.immune and self.faults.time.uptime_ms_max:
+            node.time.reboot(self._time_dice.between(0, self.faults.time.uptime_ms_max))
         for host in node.hosts.values():
             host.reset()
         for host in node.hosts.values():
@@ -188,6 +207,7 @@ class World:
             self.at_node(node, 0, self._begin, (host, nonce))
 
     def _begin(self, host: Host, nonce: int) -> None:
+        host.listening = True
         host.step(Started(host.node.time.now(), nonce))
 
     def crash(self, node: SimNode) -> None:
@@ -196,11 +216,46 @@ class World:
         node.up = False
         node.incarnation += 1
         node.ambush = None
+        node.paused_until_ns = AWAKE
+        node.put_off = []
+        self.fabric.disconnect(node.address)
         self.record(node.address, glyph.CRASHED, "crash")
         for host in node.hosts.values():
+            host.listening = False
             for mark in host.disk.crash():
                 self.mark(mark)
                 self.record(host.label, glyph.FAULT, mark)
+
+    def pause(self, node: SimNode, pause_ms: int) -> None:
+        """Let a node stand still: what happens to it meanwhile, it sees afterwards, in order."""
+        until_ns = self.virtual.elapsed_ns + pause_ms * NS_PER_MS
+        node.paused_until_ns = max(node.paused_until_ns, until_ns)
+
+    def resume(self, node: SimNode) -> None:
+        """Let a node go on, whether its pause is over or not."""
+        node.paused_until_ns = AWAKE
+        put_off, node.put_off = node.put_off, []
+        for action, args in put_off:
+            action(*args)
+
+    def _put_off(
+        self, node: SimNode, action: Callable[..., None], args: tuple[object, ...]
+    ) -> None:
+        if not node.put_off:
+            self._resume_later(node, node.incarnation)
+        node.put_off.append((action, args))
+
+    def _resume_later(self, node: SimNode, incarnation: int) -> None:
+        wait_ns = node.paused_until_ns - self.virtual.elapsed_ns
+        self.at(wait_ns, self._resume_if_due, (node, incarnation))
+
+    def _resume_if_due(self, node: SimNode, incarnation: int) -> None:
+        if node.incarnation != incarnation or not node.put_off:
+            return
+        if node.paused_until_ns > self.virtual.elapsed_ns:
+            self._resume_later(node, incarnation)
+        else:
+            self.resume(node)
 
     # What is seen
 

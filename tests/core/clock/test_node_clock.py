@@ -85,7 +85,9 @@ def test_c10_no_value_repeats_after_kill_9(kept: bool) -> None:
     handed_out = [bench.tick()]
     bench.wall_ms = 1000 + clock_reserve_ms // 2
     bench.ask_tick()
-    assert bench.in_flight is not None, "the next bound is on its way, and the tick did not wait for it"
+    assert bench.in_flight is not None, (
+        "the next bound is on its way, and the tick did not wait for it"
+    )
     answer = bench.answers[-1]
     assert isinstance(answer, Ticked)
     handed_out.append(answer.clock)
@@ -250,6 +252,7 @@ def test_a_full_queue_says_so() -> None:
     for _ in range(waiting_requests_max):
         assert bench.ask_tick() is None
     assert bench.refusal(bench.ask_tick()).code == "CLOCK_BUSY"
+    assert bench.read().clock == Clock(1000, 0), "a reading never waits"
     bench.finish_writes()
     served = [answer for answer in bench.answers if isinstance(answer, Ticked)]
     assert len({answer.clock for answer in served}) == waiting_requests_max

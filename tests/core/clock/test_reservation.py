@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -74,14 +76,14 @@ def test_ahead_of_the_wall_the_counter_is_reserved() -> None:
 
 def test_the_reserved_counter_doubles_while_it_is_used_up() -> None:
     clock = Reservation.recover(Clock(5000, 0), 4000)
-    reserved = []
+    reserved: list[int] = []
     while len(reserved) < 12:
         before = clock.bound
         tick(clock, 4000)
         if clock.bound != before:
             reserved.append(hlc.ticks_between(clock.last, clock.bound))
     assert reserved[0] == clock_reserve_ticks
-    for smaller, larger in zip(reserved, reserved[1:], strict=False):
+    for smaller, larger in pairwise(reserved):
         assert larger == min(2 * smaller, clock_reserve_ticks_max)
     assert reserved[-1] == clock_reserve_ticks_max
 
@@ -116,6 +118,14 @@ def test_steady_ticks_never_wait_and_write_ten_times_a_second() -> None:
         assert value == Clock(wall_ms, 0), "a tick had to wait"
         writes += write_if_wanted(clock, wall_ms)
     assert 90 <= writes <= 10 * 1000 // (clock_reserve_ms // 2)
+
+
+def test_ticks_ahead_of_the_wall_wait_once_and_then_find_their_bound_in_place() -> None:
+    clock = Reservation.recover(Clock(5000, 0), 4000)
+    tick(clock, 4000)
+    for _ in range(10 * clock_reserve_ticks):
+        assert clock.tick(4000) is not None, "a tick had to wait"
+        write_if_wanted(clock, 4000)
 
 
 def test_ticks_go_on_while_the_next_bound_is_in_flight() -> None:

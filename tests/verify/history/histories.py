@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
-from itertools import product
+from itertools import permutations, product
 from random import Random
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -34,6 +34,14 @@ def unknown(act: Act) -> Act:
 def all_histories(acts: Sequence[Act], count: int) -> Iterator[History]:
     """Every history of so many of these acts, in every interleaving that differs."""
     for chosen in product(acts, repeat=count):
+        endless = tuple(act.outcome == "unknown" for act in chosen)
+        for order in interleavings(endless):
+            yield history_of(chosen, order)
+
+
+def all_arrangements(acts: Sequence[Act]) -> Iterator[History]:
+    """Every history that has each of these acts once."""
+    for chosen in permutations(acts):
         endless = tuple(act.outcome == "unknown" for act in chosen)
         for order in interleavings(endless):
             yield history_of(chosen, order)

@@ -17,9 +17,10 @@ def linearizable(operations: Sequence[Operation], initial: State) -> bool:
 def _explained(remaining: tuple[Operation, ...], state: State) -> bool:
     if all(op.outcome == "unknown" for op in remaining):
         return True  # none of them need ever happen
+    first_end = min(op.ended for op in remaining)
     for op in remaining:
-        if any(other.ended < op.began for other in remaining):
-            continue  # somebody else ended before this one began, so has to come first
+        if first_end < op.began:
+            continue  # somebody else ended before this one began, and has to come first
         others = tuple(other for other in remaining if other is not op)
         state_after, result = apply(op.function, op.value, state)
         possible = op.outcome == "unknown" or _same_answer(op, result)

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.verify.history.histories import (
     Act,
+    all_arrangements,
     all_histories,
     good_history,
     mutated,
@@ -68,6 +69,24 @@ def test_every_history_of_up_to_three_operations(count: int) -> None:
 )
 def test_every_history_of_four_operations_of_a_kind(acts: list[Act]) -> None:
     verdicts = [compare(history) for history in all_histories(acts, 4)]
+    assert any(verdicts)
+    assert not all(verdicts)
+
+
+@pytest.mark.parametrize(
+    "acts",
+    [
+        [Act("write", 2), Act("write", 0), Act("cas", (0, 1), True), Act("read", None, 1)],
+        [Act("write", 2), unknown(Act("write", 0)), Act("cas", (0, 1), True), Act("read", None, 1)],
+        [Act("write", 2), Act("write", 0), unknown(Act("cas", (0, 1))), Act("read", None, 1)],
+        [Act("write", 1), Act("cas", (1, 2), True), Act("cas", (2, 0), True), Act("read", None, 2)],
+        [Act("write", 1), Act("write", 2), Act("cas", (2, 0), False), Act("read", None, 2)],
+        [Act("write", 0), Act("cas", (0, 1), True), Act("cas", (0, 2), True), Act("write", 2)],
+    ],
+)
+def test_every_arrangement_of_acts_that_hide_each_other(acts: list[Act]) -> None:
+    """A write that nobody sees fits anywhere before another write, also before one that changes nothing."""
+    verdicts = [compare(history) for history in all_arrangements(acts)]
     assert any(verdicts)
     assert not all(verdicts)
 

@@ -16,10 +16,10 @@ def test_bars_overlap_as_the_operations_do() -> None:
     recorder.unknown(cas, at=950)
     recorder.failed(recorder.invoke("c2", "add", None, "e", at=960), at=970)
     assert str(recorder.history()).splitlines() == [
-        "c1 write 1          |-----|                ok       100..250",
-        "reader read            |-----|             = 1      100..900",
+        "c1 write 1          |-----|                 ok       100..250",
+        "reader read            |-----|              = 1      100..900",
         "c1 cas x 1→nothing              |--------?  unknown  901..950",
-        "c2 add 'e'                         |--|    failed   960..970",
+        "c2 add 'e'                         |--|     failed   960..970",
     ]
 
 

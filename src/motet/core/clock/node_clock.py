@@ -188,7 +188,7 @@ class NodeClock(msgspec.Struct):
             return [Note("clock_ignored", type(message).__name__)]
         if self.phase == "broken":
             return [self._answer_broken(sender, message.request)]
-        if len(self.waiting) >= waiting_requests_max:
+        if len(self.waiting) >= waiting_requests_max and self._may_wait(message):
             busy = ClockBusy(f"{len(self.waiting)} requests wait for the clock already")
             return [_refuse(sender, message.request, busy)]
         answer = self._answer(sender, message, wall_ms) if self.phase == "serving" else None
@@ -198,6 +198,9 @@ class NodeClock(msgspec.Struct):
         if self.reservation.wants_bound:
             return [answer, *self._reserve(wall_ms)]
         return [answer]
+
+    def _may_wait(self, message: ClockRequest) -> bool:
+        return self.phase == "reading" or not isinstance(message, ReadClock)
 
     def _answer(self, sender: Address, message: ClockRequest, wall_ms: int) -> Send | None:
         """The answer, or None if it has to wait for a bound."""

@@ -66,8 +66,6 @@ def search(plan: Plan, starts: Sequence[Configuration], budget_steps: int) -> Fo
                     break
             elif kind != NOT or expected == value:
                 break
-            if spare & bit:
-                spare ^= bit
             at += 1
         steps += at + 1
         if steps > budget_steps:

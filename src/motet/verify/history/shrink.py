@@ -46,7 +46,7 @@ def witness_of(
         for op in operations
         if op.began < stuck.ended and op.outcome != "failed"
     ]
-    proof = _Shrinker(known, vocabulary, initial).proof()
+    proof = Shrinker(known, vocabulary, initial).proof()
     kind, expected, _ = meaning(stuck, vocabulary)
     return Witness(
         fault="refused" if kind == NOT else "unexplained",
@@ -67,7 +67,7 @@ def _weakened(op: Operation) -> Operation:
     return op._replace(outcome="unknown", result=None, ended=FOREVER)
 
 
-class _Shrinker:
+class Shrinker:
     """A violated history that is made smaller. All operations up to the one that cannot be explained."""
 
     def __init__(self, operations: list[Operation], vocabulary: Vocabulary, initial: Value) -> None:

@@ -11,7 +11,7 @@ its operations) and a last begin (the latest begin).
 There is an order exactly when no read ends before its write begins, no two forward zones overlap, and
 no backward zone lies within a forward one (Gibbons and Korach, Testing Shared Memories, 1997).
 
-A write of unknown outcome never ends; one that nobody read is left out. The initial value is a write
+A write of unknown outcome never ends, so one that nobody read is never in the way. The initial value is a write
 before all others. A value that is written twice, or written although it was the initial one, is beyond
 this checker: the verdict is unknown and says so, and ``check_register`` takes such histories.
 """
@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple, TypeAlias
 
-from motet.verify.history.operation import FOREVER, Operation
+from motet.verify.history.operation import Operation
 from motet.verify.history.record import History
 from motet.verify.history.register import require_one_key
 from motet.verify.history.unique_witness import came_back, read_before_write, read_of_unwritten
@@ -103,7 +103,7 @@ def _misplaced(operations: Sequence[Operation], clusters: _Clusters) -> Witness 
         begin = last_begin[value]
         if end < begin:
             forward.append((end, begin))
-        elif end != FOREVER:
+        else:
             backward.append((end, begin))
     forward.sort()
     starts = [end for end, _ in forward]
