@@ -1,0 +1,42 @@
+"""`motet inspect` on journals, whole and hurt."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from motet.format.journal import encode_record
+
+
+def inspect(*words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "motet", "inspect", *words]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_a_journal_is_described_record_by_record(tmp_path: Path) -> None:
+    file = tmp_path / "journal"
+    file.write_bytes(b"".join(encode_record(7, n, 1, b"body") for n in range(3)))
+    done = inspect(str(file))
+    assert done.returncode == 0
+    assert len([line for line in done.stdout.splitlines() if "body of 4 bytes" in line]) == 3
+    lines = json.loads(inspect(str(file), "--output", "json").stdout)["lines"]
+    assert "\n".join(lines) + "\n" == done.stdout
+
+
+def test_damage_is_shown(tmp_path: Path) -> None:
+    file = tmp_path / "journal"
+    data = bytearray(b"".join(encode_record(7, n, 1, b"body") for n in range(3)))
+    data[60] ^= 1
+    file.write_bytes(bytes(data))
+    whole = b"".join(encode_record(7, n, 1, b"body") for n in range(3))
+    (tmp_path / "whole").write_bytes(whole)
+    assert inspect(str(file)).stdout != inspect(str(tmp_path / "whole")).stdout
+    assert "damaged" in inspect(str(file)).stdout
+
+
+def test_a_missing_file_is_one_clear_line(tmp_path: Path) -> None:
+    done = inspect(str(tmp_path / "nothing"))
+    assert done.returncode == 1
+    assert done.stderr.startswith("BAD_INPUT ")

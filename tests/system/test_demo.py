@@ -1,0 +1,40 @@
+"""The demo, as a newcomer runs it: its report says what it promises."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+
+def demo(*words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "motet", "demo", *words]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_the_clock_demo_survives_its_own_kill(tmp_path: Path) -> None:
+    file = tmp_path / "report.json"
+    done = demo("clock", "--json", str(file))
+    assert done.returncode == 0, done.stdout + done.stderr
+    report = json.loads(file.read_text())
+    assert report["ok"] is True
+    clock = report["clock"]
+    assert (clock["repeated"], clock["went_back"]) == (0, 0)
+    assert clock["ticks_after_restart"] > 0
+    assert "×" in done.stdout
+
+
+def test_the_storm_demo_finds_its_planted_bug(tmp_path: Path) -> None:
+    file = tmp_path / "report.json"
+    done = demo("storm", "--json", str(file))
+    assert done.returncode == 0, done.stdout + done.stderr
+    storm = json.loads(file.read_text())["storm"]
+    assert storm["violated"] == 0
+    assert storm["replay"] in done.stdout
+
+
+def test_an_unknown_demo_is_refused_and_the_known_ones_are_named() -> None:
+    done = demo("opera")
+    assert done.returncode == 1
+    assert done.stderr.startswith("BAD_INPUT there is no demo 'opera'; choose one of clock, storm")
