@@ -29,6 +29,12 @@ turn_events_max = 4096
 inbox_messages_max = 16_384
 """Messages that have arrived and wait for a turn; reading from sockets pauses above it."""
 
+gathered_bytes_max = MIB
+"""Writes of a turn that wait to become one call; above this they are written without waiting longer."""
+
+timers_max = 4096
+"""Timers of one machine that run at once; each has a name that its machine made up."""
+
 peer_queue_bytes_max = 32 * MIB
 """Bytes queued for one peer; more is dropped and counted, since every protocol here repeats itself."""
 
@@ -44,7 +50,8 @@ clock_counter_max = (1 << 22) - 1
 """22 bits of events within a millisecond."""
 
 clock_reserve_ms = 200
-"""How far ahead of the wall clock the durable bound is placed: five small writes a second while ticking.
+"""How far ahead of the wall clock the durable bound is placed: ten small writes a second while ticking,
+since a new bound is asked for when half of the last is used.
 A restarted node may start that far ahead, so it must stay well below what its peers accept."""
 
 clock_reserve_ticks = 1 << 10
@@ -54,6 +61,9 @@ restarts burn a quarter of one millisecond's counter."""
 
 clock_reserve_ticks_max = 1 << 18
 """The reservation doubles up to this while one incarnation keeps using it up."""
+
+clock_waiting_max = 4096
+"""Requests that wait for a clock's bound: as many as a node steps in one turn of its loop."""
 
 clock_drift_ms_max = 500
 """How far ahead of our wall clock a clock from a peer or client may be."""

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from motet.core.machine import NS_PER_MS
 from motet.ids import TimerName
-from motet.node.timers import Timers, timers_max
+from motet.limits import timers_max
+from motet.node.timers import Timers
 
 NAMES = [TimerName(name) for name in "abcde"]
 

@@ -28,8 +28,9 @@ from motet.core.machine import (
 )
 from motet.errors import DiskFull, DiskReadFailed, MotetError, NodeError
 from motet.ids import FileName, WriteId
+from motet.limits import gathered_bytes_max
 from motet.node.counters import Counters
-from motet.node.gathered_writes import GatheredWrites, gathered_bytes_max
+from motet.node.gathered_writes import GatheredWrites
 from motet.node.logs import complain
 from motet.ports.disk import Disk
 

@@ -12,11 +12,7 @@ from collections.abc import Iterable
 from motet.core.machine import Write
 from motet.errors import DiskFull
 from motet.ids import FileName
-from motet.limits import MIB
 from motet.ports.disk import Disk
-
-gathered_bytes_max = MIB
-"""Above this, what is gathered is written without waiting for the end of the turn."""
 
 
 class _Run:

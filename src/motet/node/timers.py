@@ -11,9 +11,7 @@ import heapq
 
 from motet.core.machine import NS_PER_MS
 from motet.ids import TimerName
-
-timers_max = 4096
-"""Timers of one machine that run at once; more is a fault of the machine, so it is asserted."""
+from motet.limits import timers_max
 
 _SWEEP_AT = 64
 

@@ -267,6 +267,27 @@ def test_the_interval_holds_the_true_time_while_a_majority_is_honest(
         assert bounds.lower <= cluster_ns <= bounds.upper
 
 
+@pytest.mark.parametrize("rate_ppm", [-150, 150])
+@pytest.mark.parametrize("error_ms", [-wall_error_ms, wall_error_ms])
+def test_the_interval_allows_for_a_monotonic_clock_that_runs_wrong(
+    rate_ppm: int, error_ms: int
+) -> None:
+    """With both walls as wrong as they may be, a clock that is fast or slow would hide the truth."""
+
+    def our_clocks(true_ms: int) -> Now:
+        monotonic_ns = true_ms * NS_PER_MS * (1_000_000 + rate_ppm) // 1_000_000
+        return Now(monotonic_ns, (true_ms + error_ms) * NS_PER_MS)
+
+    time = ClusterTime.begin(OWN, REPLICAS[:2], NONCE, our_clocks(0))
+    pong = PongClock(NONCE, our_clocks(1000).monotonic_ns, our_clocks(1000).wall_ns)
+    assert time.learn(PEER, pong, our_clocks(1000))
+    assert time.advance(our_clocks(17_000))
+    for true_ms in (17_000, 70_000):
+        bounds = time.bounds_ns(our_clocks(true_ms))
+        assert bounds is not None
+        assert bounds.lower <= true_ms * NS_PER_MS <= bounds.upper
+
+
 # Plain state
 
 

@@ -18,13 +18,14 @@ from motet.core.clock.messages import (
     Tick,
     Ticked,
 )
-from motet.core.clock.node_clock import NodeClock, Waiting, waiting_requests_max
+from motet.core.clock.node_clock import NodeClock, Waiting
 from motet.core.machine import Now, Read, ReadBack, ReadFailed, Received, Send, Started
 from motet.limits import (
     clock_counter_max,
     clock_drift_ms_max,
     clock_logical_max,
     clock_reserve_ms,
+    clock_waiting_max,
 )
 
 
@@ -249,13 +250,13 @@ def test_a_disk_slower_than_the_reservation_delays_ticks_and_does_not_starve_the
 
 def test_a_full_queue_says_so() -> None:
     bench = Bench(1000)
-    for _ in range(waiting_requests_max):
+    for _ in range(clock_waiting_max):
         assert bench.ask_tick() is None
     assert bench.refusal(bench.ask_tick()).code == "CLOCK_BUSY"
     assert bench.read().clock == Clock(1000, 0), "a reading never waits"
     bench.finish_writes()
     served = [answer for answer in bench.answers if isinstance(answer, Ticked)]
-    assert len({answer.clock for answer in served}) == waiting_requests_max
+    assert len({answer.clock for answer in served}) == clock_waiting_max
 
 
 @pytest.mark.parametrize("damage", ["flipped", "torn", "prolonged", "foreign", "unreadable"])
@@ -317,7 +318,7 @@ def test_requests_that_wait_for_an_unreadable_bound_are_refused() -> None:
 
 def test_the_queue_is_bounded_before_the_bound_is_read_too() -> None:
     clock, _ = starting()
-    for request in range(waiting_requests_max):
+    for request in range(clock_waiting_max):
         assert clock.step(Received(Now(0, 0), CLIENT, Tick(RequestId(request)))) == []
     (refused,) = clock.step(Received(Now(0, 0), CLIENT, Tick(RequestId(9))))
     assert isinstance(refused, Send)

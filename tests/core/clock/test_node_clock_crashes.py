@@ -9,13 +9,13 @@ from tests.core.clock.harness import Bench
 
 from motet.core.clock.hlc import ZERO, Clock
 from motet.core.clock.messages import Adjusted, ClockRefused, Ticked
-from motet.core.clock.node_clock import waiting_requests_max
 from motet.core.fingerprint import fingerprint
 from motet.limits import (
     clock_counter_max,
     clock_drift_ms_max,
     clock_reserve_ms,
     clock_reserve_ticks,
+    clock_waiting_max,
 )
 
 counters = st.sampled_from([0, 1, clock_counter_max - 1, clock_counter_max])
@@ -47,7 +47,7 @@ class CrashingClock(RuleBasedStateMachine):
 
     @rule(count=st.sampled_from([1, 1, 1, 1, 1, 5, 5, clock_reserve_ticks + 10]))
     def tick(self, count: int) -> None:
-        room = waiting_requests_max - len(self.bench.clock.waiting) - 1
+        room = clock_waiting_max - len(self.bench.clock.waiting) - 1
         for _ in range(min(count, room)):
             self.bench.ask_tick()
             self.look_at_answers()

@@ -232,6 +232,7 @@ def test_an_adjust_past_the_bound_waits_for_one_that_covers_it() -> None:
     assert bound > remote
     clock.bound_written()
     assert clock.adjust(remote, 1000) == remote
+    assert clock.demand == ZERO, "nobody waits any more"
 
 
 def test_an_adjust_before_the_first_tick_cannot_lower_the_clock() -> None:

@@ -28,6 +28,20 @@ def unknown(act: Act) -> Act:
     return act._replace(result=None, outcome="unknown")
 
 
+def sequence(*acts: Act) -> History:
+    """The acts one after the other, by processes in turn."""
+    recorder = Recorder()
+    for number, act in enumerate(acts):
+        op = recorder.invoke(f"c{number}", act.function, None, act.value, at=10 * number)
+        if act.outcome == "ok":
+            recorder.ok(op, act.result, at=10 * number + 5)
+        elif act.outcome == "failed":
+            recorder.failed(op, at=10 * number + 5)
+        else:
+            recorder.unknown(op, at=10 * number + 5)
+    return recorder.history()
+
+
 # Every small history
 
 
@@ -111,6 +125,17 @@ def good_history(
         elif world.waiting:
             world.take()
     return world.recorder.history()
+
+
+def register_client(random: Random, state: State) -> tuple[str, Value, Value]:
+    """A client of a register with few values, so that mistakes are easy to make and to miss."""
+    function = random.choice(["read", "write", "cas"])
+    if function == "read":
+        return function, None, None
+    if function == "write":
+        return function, None, random.randrange(3)
+    expected = state if isinstance(state, int) and random.random() < 0.6 else random.randrange(3)
+    return function, None, (expected, random.randrange(3))
 
 
 class _World:

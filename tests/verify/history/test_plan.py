@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from tests.verify.history.histories import Act, good_history, unknown
-from tests.verify.history.test_register import pick, sequence
+from tests.verify.history.histories import Act, good_history, register_client, sequence, unknown
 
 from motet.verify.history.plan import CAS, READ, WRITE, make_plan
 
@@ -13,14 +12,14 @@ FUNCTIONS = {"read": READ, "write": WRITE, "cas": CAS}
 
 
 def test_bits_are_as_few_as_operations_open_at_once() -> None:
-    history = good_history(Random(1), pick, 0, operations=2_000, processes=5, trouble=0)
+    history = good_history(Random(1), register_client, 0, operations=2_000, processes=5, trouble=0)
     plan = make_plan(history.operations, FUNCTIONS)
     assert len(plan.returns) == 2_000
     assert max(bit for steps in plan.returns for _, bit, *_ in steps) < 1 << 5
 
 
 def test_every_return_lists_what_is_open_with_bits_that_differ() -> None:
-    history = good_history(Random(2), pick, 0, operations=300, processes=6, trouble=0)
+    history = good_history(Random(2), register_client, 0, operations=300, processes=6, trouble=0)
     plan = make_plan(history.operations, FUNCTIONS)
     for steps in plan.returns:
         returning = history.operations[steps[0][5]]

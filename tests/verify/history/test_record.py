@@ -5,10 +5,9 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.verify.history.histories import good_history
-from tests.verify.history.test_register import pick
+from tests.verify.history.histories import good_history, register_client
 
 from motet.verify.history import History, Recorder, check_register
 from motet.verify.history.operation import FOREVER
@@ -111,6 +110,7 @@ values = st.recursive(
 )
 
 
+@settings(deadline=None)
 @given(values, values, values, st.text(min_size=1))
 def test_any_value_comes_back_from_ndjson(
     key: Value, value: Value, result: Value, process: str
@@ -124,7 +124,7 @@ def test_any_value_comes_back_from_ndjson(
 
 def test_whole_histories_come_back_from_ndjson() -> None:
     for seed in range(50):
-        history = good_history(Random(seed), pick, 0, operations=20)
+        history = good_history(Random(seed), register_client, 0, operations=20)
         lines = history.to_ndjson()
         again = History.from_ndjson(lines)
         assert again.operations == history.operations

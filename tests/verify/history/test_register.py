@@ -14,9 +14,11 @@ from tests.verify.history.histories import (
     all_histories,
     good_history,
     mutated,
+    register_client,
+    sequence,
     unknown,
 )
-from tests.verify.history.oracle import State, linearizable
+from tests.verify.history.oracle import linearizable
 
 from motet.verify.history import History, Recorder, check_register
 from motet.verify.history.values import BadHistory, Value
@@ -97,22 +99,11 @@ def test_every_history_of_four_operations() -> None:
         compare(history)
 
 
-def pick(random: Random, state: State) -> tuple[str, Value, Value]:
-    """A client of a register with few values, so that mistakes are easy to make and to miss."""
-    function = random.choice(["read", "write", "cas"])
-    if function == "read":
-        return function, None, None
-    if function == "write":
-        return function, None, random.randrange(3)
-    expected = state if isinstance(state, int) and random.random() < 0.6 else random.randrange(3)
-    return function, None, (expected, random.randrange(3))
-
-
 def test_good_and_mutated_histories() -> None:
     violated = 0
     for seed in range(2_500):
         random = Random(seed)
-        good = good_history(random, pick, 0, operations=random.randrange(2, 8))
+        good = good_history(random, register_client, 0, operations=random.randrange(2, 8))
         assert compare(good), f"seed {seed}"
         violated += not compare(mutated(random, mutated(random, good)))
     assert violated > 500
@@ -122,7 +113,12 @@ def test_long_good_histories_are_ok() -> None:
     for seed in range(60):
         random = Random(seed)
         good = good_history(
-            random, pick, 0, operations=200, processes=5, trouble=random.choice([0, 0.02, 0.1])
+            random,
+            register_client,
+            0,
+            operations=200,
+            processes=5,
+            trouble=random.choice([0, 0.02, 0.1]),
         )
         assert check_register(good, initial=0).status == "ok", f"seed {seed}"
 
@@ -130,24 +126,10 @@ def test_long_good_histories_are_ok() -> None:
 @settings(max_examples=150, deadline=None)
 @given(st.randoms(use_true_random=False), st.integers(2, 7), st.integers(0, 3))
 def test_any_history(random: Random, operations: int, mutations: int) -> None:
-    history = good_history(random, pick, 0, operations=operations)
+    history = good_history(random, register_client, 0, operations=operations)
     for _ in range(mutations):
         history = mutated(random, history)
     compare(history)
-
-
-def sequence(*acts: Act) -> History:
-    """The acts one after the other, by processes in turn."""
-    recorder = Recorder()
-    for number, act in enumerate(acts):
-        op = recorder.invoke(f"c{number}", act.function, None, act.value, at=10 * number)
-        if act.outcome == "ok":
-            recorder.ok(op, act.result, at=10 * number + 5)
-        elif act.outcome == "failed":
-            recorder.failed(op, at=10 * number + 5)
-        else:
-            recorder.unknown(op, at=10 * number + 5)
-    return recorder.history()
 
 
 def test_a_stale_read_is_witnessed_by_the_write_it_misses() -> None:
@@ -189,7 +171,7 @@ def test_an_unknown_write_may_take_effect_late_or_never() -> None:
 
 def test_an_exhausted_budget_is_unknown_for_good_and_for_bad_histories() -> None:
     random = Random(3)
-    good = good_history(random, pick, 0, operations=100, trouble=0)
+    good = good_history(random, register_client, 0, operations=100, trouble=0)
     bad = sequence(Act("write", 1), Act("read", None, 2))
     for history, steps in chain(
         ((good, steps) for steps in (0, 1, 50)), ((bad, steps) for steps in (0, 1))
@@ -202,7 +184,7 @@ def test_an_exhausted_budget_is_unknown_for_good_and_for_bad_histories() -> None
 
 
 def test_the_verdict_flips_from_unknown_once_at_a_fixed_number_of_steps() -> None:
-    history = good_history(Random(5), pick, 0, operations=60, trouble=0)
+    history = good_history(Random(5), register_client, 0, operations=60, trouble=0)
     needed = check_register(history, initial=0).steps
     assert check_register(history, initial=0, budget_steps=needed).status == "ok"
     assert check_register(history, initial=0, budget_steps=needed - 1).status == "unknown"

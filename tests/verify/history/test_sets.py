@@ -10,10 +10,10 @@ from tests.verify.history.histories import (
     all_histories,
     good_history,
     mutated,
+    sequence,
     unknown,
 )
 from tests.verify.history.oracle import State, linearizable
-from tests.verify.history.test_register import sequence
 
 from motet.verify.history import History, Recorder, check_set
 from motet.verify.history.values import BadHistory, Value

@@ -13,10 +13,10 @@ from tests.verify.history.histories import (
     history_of,
     interleavings,
     mutated,
+    sequence,
     unknown,
 )
 from tests.verify.history.oracle import State, linearizable
-from tests.verify.history.test_register import sequence
 
 from motet.verify.history import History, Recorder, check_register, check_unique_register
 from motet.verify.history.events import Ok

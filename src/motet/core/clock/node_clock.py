@@ -16,7 +16,7 @@ Invariants, with those of ``reservation`` (K1 to K4):
 
 K1  What was promised to anybody is at or below ``last``.
 K5  Somebody waits only while a bound is being written, or the old one is being read; and no more than
-    ``waiting_requests_max`` of them.
+    ``clock_waiting_max`` of them.
 K6  A bound is in flight exactly when a write is.
 K7  A broken clock has promised nothing, and nobody waits for it.
 """
@@ -62,19 +62,17 @@ from motet.errors import (
     BadClock,
     BadInput,
     BadRecord,
+    ClockBusy,
     ClockDrift,
-    ClockError,
     ClockExhausted,
     DiskFull,
     DiskReadFailed,
     MotetError,
 )
 from motet.ids import Address, FileName, NodeId, ReadId, WriteId
+from motet.limits import clock_waiting_max
 
 BOUND_FILE = FileName("clock-bound")
-
-waiting_requests_max = 4096
-"""Requests that wait for a bound: as many as a node steps in one turn of its loop."""
 
 _FIRST_READ = ReadId(0)
 
@@ -84,13 +82,6 @@ _WHAT_TO_DO_WHEN_BROKEN = (
 )
 
 Phase = Literal["new", "reading", "serving", "broken"]
-
-
-class ClockBusy(ClockError):
-    """Too many requests wait for the clock's bound to be written."""
-
-    code = "CLOCK_BUSY"
-    hint = "the disk is slow or the load is high: try again in a moment"
 
 
 class Waiting(msgspec.Struct, frozen=True):
@@ -188,7 +179,7 @@ class NodeClock(msgspec.Struct):
             return [Note("clock_ignored", type(message).__name__)]
         if self.phase == "broken":
             return [self._answer_broken(sender, message.request)]
-        if len(self.waiting) >= waiting_requests_max and self._may_wait(message):
+        if len(self.waiting) >= clock_waiting_max and self._may_wait(message):
             busy = ClockBusy(f"{len(self.waiting)} requests wait for the clock already")
             return [_refuse(sender, message.request, busy)]
         answer = self._answer(sender, message, wall_ms) if self.phase == "serving" else None
@@ -284,7 +275,7 @@ class NodeClock(msgspec.Struct):
             what = f"promised {self.promised}, and now at {self.reservation.last}"
             found.append(Violation("K1", what))
         is_pending = self.phase == "reading" or self.writing is not None
-        if (self.waiting and not is_pending) or len(self.waiting) > waiting_requests_max:
+        if (self.waiting and not is_pending) or len(self.waiting) > clock_waiting_max:
             found.append(Violation("K5", f"{len(self.waiting)} wait while {self.phase}"))
         if (self.writing is None) != (self.reservation.wanted is None):
             what = f"write {self.writing} and bound {self.reservation.wanted} in flight"

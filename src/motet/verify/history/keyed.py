@@ -9,6 +9,7 @@ answers ``True`` or ``False``. The answers of put and delete say nothing and are
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from motet.verify.history.operation import Operation
 from motet.verify.history.plan import CAS, DELETE, READ, WRITE
@@ -23,19 +24,18 @@ _FUNCTIONS = {"get": READ, "put": WRITE, "delete": DELETE, "cas": CAS}
 def check_keyed(
     history: History,
     *,
-    initial: Mapping[str, object] | None = None,
+    initial: Mapping[Any, object] | None = None,
     budget_steps: int = budget_steps_default,
 ) -> Verdict:
     """Check every key; ``initial`` is what the store held at first, the budget is for each key.
 
     One violated key makes the verdict violated; else one unknown key makes it unknown.
     """
-    values = {key: frozen(value) for key, value in (initial or {}).items()}
+    held = {frozen(key): frozen(value) for key, value in (initial or {}).items()}
     steps = 0
     reasons: list[str] = []
     for key, operations in _by_key(history).items():
-        held = values.get(key) if isinstance(key, str) else None
-        verdict = check_operations(operations, _FUNCTIONS, held, budget_steps)
+        verdict = check_operations(operations, _FUNCTIONS, held.get(key), budget_steps)
         steps += verdict.steps
         if verdict.witness is not None:
             return Verdict("violated", len(history), steps, witness=verdict.witness)

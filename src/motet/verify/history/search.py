@@ -10,10 +10,14 @@ S1  An observer is done wherever the value suits it while it is open: it changes
 S2  An open write is *spare* once it could have been hidden: directly before another write, or where
     the register held its value anyway. A spare write may pass its return without any effect, and until
     then may still take effect. So a hidden write costs no branch.
-S3  Before the forced step, a write is tried only if somebody open waits for its value; any other write
-    would only be overwritten, which S2 covers. Of several writes of a value the one that ends first is
-    tried, as the others can still do all that it could.
+S3  Before the forced step, a write is tried only if somebody open waits for its value: any other would
+    have to be followed by a write, and then S2 covers it. A write of the value that is there already is
+    tried for one purpose: it hides other writes in front of a cas that needs this value. Of several
+    writes of a value the one that ends first is tried; the others can still do all that it could.
 S4  An operation of unknown outcome is never forced, so it is tried only where its effect is waited for.
+
+Taking a write at once because the register holds its value anyway, without keeping it spare, would be
+wrong: it may be the one that brings the value back later.
 
 A configuration is looked at once. The search is deterministic, and its work is counted in steps:
 configurations looked at, and returns passed.
@@ -100,13 +104,13 @@ def _push_moves(plan: Plan, configuration: Configuration, stack: list[Configurat
             likely.append((at, after, done | bit, hidden & ~bit))
         elif leave or after in wanted:
             stack.append((at, after, done | bit, hidden & ~bit))
-    for bit, after in cas:
-        (likely if bit == forced_bit else stack).append((at, after, done | bit, spare | same))
     if forced_kind == WRITE and forced_value != value and spare & forced_bit:
         skipped = (at + 1, value, done, spare ^ forced_bit)
         effect_likely = plan.next_seen[at] == forced_value
         likely.insert(0 if effect_likely else len(likely), skipped)
     stack += likely
+    for bit, after in cas:  # on top, for the value it needs is there now
+        stack.append((at, after, done | bit, spare | same))
 
 
 def _look(plan: Plan, configuration: Configuration) -> _Open:

@@ -51,8 +51,14 @@ def witness_of(
     return Witness(
         fault="refused" if kind == NOT else "unexplained",
         sentence=_sentence(stuck, kind, expected, found.values),
-        operations=tuple(proof[-witness_operations_max:]),
+        operations=_latest(proof, stuck),
     )
+
+
+def _latest(proof: Sequence[Operation], stuck: Operation) -> tuple[Operation, ...]:
+    """So many operations of the proof as are shown, and always the one that cannot be explained."""
+    latest = proof[-witness_operations_max:]
+    return tuple(latest) if stuck in latest else (stuck, *latest[1:])
 
 
 def _sentence(stuck: Operation, kind: int, expected: Value, values: Sequence[Value]) -> str:

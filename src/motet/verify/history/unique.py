@@ -11,9 +11,9 @@ its operations) and a last begin (the latest begin).
 There is an order exactly when no read ends before its write begins, no two forward zones overlap, and
 no backward zone lies within a forward one (Gibbons and Korach, Testing Shared Memories, 1997).
 
-A write of unknown outcome never ends, so one that nobody read is never in the way. The initial value is a write
-before all others. A value that is written twice, or written although it was the initial one, is beyond
-this checker: the verdict is unknown and says so, and ``check_register`` takes such histories.
+A write of unknown outcome never ends, so one that nobody read is never in the way. The initial value
+is a write before all others. A value that is written twice, or written although it was the initial one,
+is beyond this checker: the verdict is unknown and says so, and ``check_register`` takes such histories.
 """
 
 from __future__ import annotations

@@ -113,9 +113,7 @@ class ClockRun:
         return []  # everything is watched while it happens
 
     def permits(self, fault: str, _node: Address, /) -> bool:
-        return (
-            fault != "rot"
-        )  # a damaged bound stops the clock, by design, until a person looks at it
+        return fault != "rot"  # a damaged bound stops the clock until a person looks at it
 
 
 def _factory(address: Address, plant: str | None) -> Callable[[], Stepper]:

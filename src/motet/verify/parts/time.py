@@ -3,7 +3,9 @@
 Three walls are right to within the error that agreement assumes of an honest machine; the other two agree
 with each other, are off by up to minutes, and jump. What is watched, after every step of every replica:
 
-T4  a replica that calls itself synchronised knows an interval that holds the true time
+T4  a replica that calls itself synchronised, and has heard a majority of right walls for it, knows an
+    interval that holds the true time. Whoever heard fewer may be misled: an answer that took long agrees
+    with everybody, and two wrong walls and such an answer are a majority too.
 T5  its own idea of the time, moved into that interval, is in it
 """
 
@@ -11,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from motet.core.clock.cluster_time import monotonic_error_ppm, wall_error_ms
+from motet.core.clock.cluster_time import ClusterTime, Epoch, monotonic_error_ppm, wall_error_ms
 from motet.core.clock.marzullo import Interval
 from motet.core.clock.time_peer import TimePeer
 from motet.core.machine import NS_PER_MS, Effect, Event, Violation
@@ -53,6 +55,10 @@ class TimeRun:
     def __init__(self, world: World, plant: str | None) -> None:
         self._world = world
         self._plant = plant
+        #: node -> how many right walls it has heard in its window, its own included
+        self._right_heard: dict[Address, int] = {}
+        #: node -> its newest agreement, and whether a majority of right walls stood behind it
+        self._agreements: dict[Address, tuple[Epoch, bool]] = {}
         dice = world.dice.fork("walls")
         astray_ms = dice.pick([-1, 1]) * dice.between(2 * wall_error_ms, LOST_MS_MAX)
         for address in REPLICAS:
@@ -90,14 +96,24 @@ class TimeRun:
         assert isinstance(peer, TimePeer)
         if peer.time is None:
             return
+        is_founded = self._is_founded(host.node.address, peer.time)
         bounds, wall_ns = peer.time.bounds_ns(event.now), peer.time.wall_ns(event.now)
         if bounds is None or wall_ns is None:
             return
         true_ns = EPOCH_NS + self._world.virtual.elapsed_ns
-        if not _holds(bounds, true_ns):
+        if is_founded and not _holds(bounds, true_ns):
             self._world.violated("T4", f"{host.label} is sure of {bounds}, it is {true_ns}")
         if not _holds(bounds, wall_ns):
             self._world.violated("T5", f"{host.label} says {wall_ns} outside {bounds}")
+
+    def _is_founded(self, node: Address, time: ClusterTime) -> bool:
+        """Does the node's agreement rest on a majority of right walls? An agreement ends its window."""
+        newest, is_founded = self._agreements.get(node, (None, False))
+        if time.epoch is not None and time.epoch != newest:
+            is_founded = self._right_heard[node] >= time.quorum
+            self._agreements[node] = (time.epoch, is_founded)
+        self._right_heard[node] = sum(Address(s) in HONEST for s in (time.own, *time.samples))
+        return is_founded
 
 
 def _holds(interval: Interval, instant_ns: int) -> bool:

@@ -88,9 +88,8 @@ class ToyRun:
         return [Violation("T1" if verdict.status == "violated" else "unjudged", str(verdict))]
 
     def permits(self, fault: str, _node: Address, /) -> bool:
-        return (
-            fault != "rot"
-        )  # one copy cannot survive rot; that it is noticed is a test of its own
+        # One copy cannot survive a damaged disk; that the damage is noticed is a test of its own.
+        return fault not in ("rot", "read_error")
 
 
 class Client:

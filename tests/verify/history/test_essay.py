@@ -1,0 +1,24 @@
+"""The examples of docs/internals/histories.md do what they say."""
+
+from __future__ import annotations
+
+import doctest
+import re
+from pathlib import Path
+
+from motet.verify.history import set_witness
+
+ESSAY = Path(__file__).parents[3] / "docs" / "internals" / "histories.md"
+
+
+def test_the_examples_run() -> None:
+    failed, tried = doctest.testfile(str(ESSAY), module_relative=False)
+    assert tried > 10
+    assert failed == 0
+
+
+def test_the_essay_lists_every_fault_of_a_set() -> None:
+    faults = re.findall(r"^``([a-z-]+)``", set_witness.__doc__ or "", flags=re.MULTILINE)
+    listed = re.findall(r"^\| ([a-z-]+) \|", ESSAY.read_text(), flags=re.MULTILINE)
+    assert faults
+    assert set(faults) <= set(listed)
