@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from motet.errors import BadScenario
-from motet.testing.scenario import StepRaised, run_scenario
+from motet.errors import BadScenario, StepRaised
+from motet.testing.scenario import run_scenario
 
 SCENARIOS = Path(__file__).parent / "scenarios"
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import pickle
 import re
+from pathlib import Path
 
 import pytest
 
@@ -56,3 +58,23 @@ def test_an_error_survives_pickling_with_its_advice() -> None:
     error = pickle.loads(pickle.dumps(errors.BadClock("what", hint="advice")))
     assert isinstance(error, errors.BadClock)
     assert str(error) == "BAD_CLOCK what; advice"
+
+
+def test_there_is_no_error_outside_the_tree() -> None:
+    names = {kind.__name__ for kind in ALL}
+    strays = [
+        f"{path.name}: {node.name}"
+        for path in Path(errors.__file__).parent.rglob("*.py")
+        if path.name != "errors.py"
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ClassDef)
+        and any(isinstance(base, ast.Name) and base.id in names for base in node.bases)
+    ]
+    assert strays == []
+
+
+def test_a_code_from_a_node_becomes_its_error_again() -> None:
+    error = errors.error_of("CLOCK_DRIFT", "too far", "set the time")
+    assert isinstance(error, errors.ClockDrift)
+    assert str(error) == "CLOCK_DRIFT too far; set the time"
+    assert type(errors.error_of("FROM_THE_FUTURE", "what", "advice")) is MotetError

@@ -6,7 +6,8 @@
     ├── BadInput                   the caller gave something we cannot take; nothing was changed
     │   ├── BadClock               a clock text or number outside 42 and 22 bits
     │   ├── BadConfig              a setting that does not exist or does not fit
-    │   └── BadScenario            a golden script that does not parse
+    │   ├── BadScenario            a golden script that does not parse
+    │   └── BadHistory             a history that was recorded wrongly, or cannot be judged
     ├── BadBytes                   bytes that are not what they should be
     │   ├── BadFrame               a frame that is torn, foreign, too large or damaged
     │   └── BadRecord              a journal record that is damaged
@@ -21,6 +22,7 @@
     │   ├── ClockDrift             a clock offered from outside is too far ahead
     │   └── ClockBusy              too many requests wait for the clock's disk
     ├── NodeError                  a node cannot start or go on
+    ├── StepRaised                 a command of a golden script blew up
     └── OutcomeUnknown             it may or may not have happened; a retry with the same token is safe
 
 An operating error is raised or answered and handled; a broken rule of our own is an ``assert``. The
@@ -79,6 +81,13 @@ class BadScenario(BadInput):
 
     code = "BAD_SCENARIO"
     hint = "a block is one or more commands, a line `----`, the expected output, and a blank line"
+
+
+class BadHistory(BadInput):
+    """A history that was recorded wrongly, or handed to a checker that cannot read it."""
+
+    code = "BAD_HISTORY"
+    hint = "correct the recording; the system under test has not been judged"
 
 
 class BadBytes(MotetError):
@@ -175,6 +184,13 @@ class NodeError(MotetError):
 
     code = "NODE"
     hint = "read the node's log"
+
+
+class StepRaised(MotetError):
+    """A command of a script raised something its part does not count as an answer; see ``__cause__``."""
+
+    code = "SCENARIO_STEP"
+    hint = "this is a bug in the part or in what it drives: the traceback says where"
 
 
 class OutcomeUnknown(MotetError):

@@ -81,15 +81,25 @@ def test_other_bytes_are_refused(data: bytes) -> None:
     assert found == [], "no random bytes make a frame"
 
 
-@pytest.mark.parametrize("kind", [-1, 0, 1, BATCH_KIND, 15, 256])
-def test_what_is_not_a_message_does_not_hide_in_a_batch(kind: int) -> None:
-    with pytest.raises(BadFrame, match=str(kind)):
-        decode_batch(encode([Frame(16, 0, b""), Frame(kind, 0, b""), Frame(255, 0, b"")]))
+def test_a_batch_that_nobody_packs() -> None:
+    too_large = encode([Frame(16, 0, b"")] * batch_bytes_max)
+    with pytest.raises(BadFrame, match="at most"):
+        decode_batch(too_large)
+    too_deep = b"\x91\x84" + encode("kind") + b"\x10" + encode("odd") + b"\x91" * 100_000
+    with pytest.raises(BadFrame, match="not a batch"):
+        decode_batch(too_deep)
 
 
-def test_an_id_that_no_frame_can_have() -> None:
-    with pytest.raises(BadFrame, match="negative"):
-        decode_batch(encode([Frame(16, 0, b""), Frame(16, -1, b"")]))
+def test_the_most_that_fits_into_a_batch_is_taken() -> None:
+    smallest = [Frame(255, 2**64 - 1, b"")] * (batch_bytes_max // FRAME_HEADER_BYTES)
+    (outer,) = FrameDecoder().feed(encode_batches(smallest, size_bytes(smallest)))
+    assert decode_batch(outer.body) == smallest
+
+
+@pytest.mark.parametrize("odd", [-1, -(2**63), 2**64 - 1])
+def test_an_id_goes_back_as_it_came(odd: int) -> None:
+    (came,) = decode_batch(encode([Frame(16, odd, b"question")]))
+    assert travel([Frame(16, came.id, b"answer")]) == [Frame(16, odd, b"answer")]
 
 
 @pytest.mark.parametrize("kind", [0, 1, 3, 15])

@@ -40,6 +40,7 @@ from motet.sim.faults import (
 )
 from motet.sim.host import Host
 from motet.sim.nemesis import Nemesis
+from motet.sim.trace import Trace
 from motet.sim.world import SimNode, World
 
 SLOW = Faults(disk=DiskFaults(latency_us_min=5_000, latency_us_max=5_000, lost=1.0))
@@ -238,7 +239,7 @@ def test_a_second_pause_prolongs_the_first_and_never_shortens_it() -> None:
 
 def test_crashes_come_between_whole_milliseconds_too() -> None:
     """A machine that works by the clock is not always struck at the same moment of its work."""
-    found = set()
+    found: set[int] = set()
     for seed in range(60):
         world = World(seed, Faults(nodes=NodeFaults(crash_interval_ms=20)))
         put(world, "a")
@@ -315,32 +316,24 @@ def test_profile_none_has_no_fault_at_all() -> None:
 
 @pytest.mark.parametrize("fault", ["crash", "pause", "clock_jump", "rot", "slow_disk", "full_disk"])
 def test_a_fault_that_is_not_permitted_spares_the_node(fault: str) -> None:
-    world = World(
-        1,
-        Faults(
-            disk=PROFILES["disk"].disk, time=PROFILES["clock"].time, nodes=PROFILES["crash"].nodes
-        ),
+    faults = Faults(
+        disk=PROFILES["disk"].disk, time=PROFILES["clock"].time, nodes=PROFILES["crash"].nodes
     )
-    for name in ("a", "b"):
+    trace = Trace()
+    world = World(1, faults, trace)
+    for name in ("spared", "struck"):
         host = put(world, name)
         host.disk.write(FILE, 0, b"x")
         host.disk.sync(FILE)
-    struck = []
-    spared = Address("a")
-
-    def permit(asked: str, node: Address) -> bool:
-        struck.append(asked)
-        return asked != fault or node != spared
-
-    nemesis = Nemesis(world, permit)
-    trace: list[str] = []
-    world.record = lambda who, _sign, what: trace.append(f"{who} {what}")  # type: ignore[method-assign]
-    nemesis.unleash()
+    Nemesis(world, lambda asked, node: asked != fault or node != "spared").unleash()
     world.run(20_000)
-    assert fault in struck
-    hits = [line for line in trace if line.split()[1] == fault]
-    assert hits
-    assert not [line for line in hits if line.split()[0].partition(".")[0] == spared]
+    columns = [line.split() for line in trace.lines]
+    hit = {
+        who.partition(".")[0]
+        for _, who, glyph, what, *_ in columns
+        if (glyph, what) == ("!", fault)
+    }
+    assert hit == {"struck"}
 
 
 def test_reads_fail_only_where_that_is_permitted_and_never_after_the_storm() -> None:

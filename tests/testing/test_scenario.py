@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from motet.errors import BadScenario
+from motet.errors import BadScenario, StepRaised
 from motet.testing import scenario
 from motet.testing.part import ScenarioPart, VerbPart, verb
-from motet.testing.scenario import StepRaised, find_scripts, main, run_scenario
+from motet.testing.scenario import find_scripts, main, run_scenario
 
 GOOD = """\
 # a counter counts

@@ -17,13 +17,13 @@ app = command_app()
 
 @app.command()
 def simulate(
-    part: str = typer.Argument("toy", help="What to simulate: toy or clock."),
+    part: str = typer.Argument("toy", help="What to simulate: toy, clock or time."),
     seed: int | None = typer.Option(None, help="Run this one seed and show what happened."),
     seeds: str | None = typer.Option(None, help="Run a range such as 1-500, up to a violation."),
     profile: str = typer.Option("swarm", help="Which faults: see docs/internals/simulation.md."),
     plant: str | None = typer.Option(None, help="Run with this bug planted, to see it found."),
     trace: bool = typer.Option(False, "--trace", help="Print every line of the trace."),
-    jobs: int = typer.Option(0, help="Processes for a range; 0 means one per core."),
+    jobs: int = typer.Option(0, min=0, help="Processes for a range; 0 means one per core."),
     output: Output = OUTPUT_OPTION,
 ) -> None:
     """Simulate a part under faults; the same seed does the same thing, every time.
@@ -34,7 +34,8 @@ def simulate(
     """
     if seeds is not None and (seed is not None or trace):
         raise BadInput(
-            "--seeds runs many seeds without a trace", hint="use --seed N --trace for one"
+            "--seeds cannot go together with --seed or --trace",
+            hint="use --seed N --trace for one seed, --seeds A-B for a range",
         )
     if seeds is not None:
         first, last = _range(seeds)

@@ -99,8 +99,8 @@ class Phase(StrEnum):
     BROKEN = "broken"
 
 
-class Pending(msgspec.Struct, frozen=True):
-    """A value that is not durable yet, and who waits for it."""
+class Asked(msgspec.Struct, frozen=True):
+    """A value that somebody brought, and who waits for an answer."""
 
     client: Address
     request: int
@@ -116,9 +116,11 @@ class State(msgspec.Struct):
     #: value -> its position, durable or being written (T4)
     positions: dict[str, int] = {}
     #: the batch on its way to the disk: writing[i] will be at position len(values) + i
-    writing: list[Pending] = []
+    writing: list[str] = []
+    #: who waits for the batch; several may have brought one value
+    asking: list[Asked] = []
     #: what came in meanwhile; it goes out as one batch when the disk is done
-    waiting: list[Pending] = []
+    waiting: list[Asked] = []
     #: where the next record goes: the end of the durable journal
     end_bytes: int = 0
     #: the size of the batch being written
@@ -159,39 +161,43 @@ class Notebook:
             return [Send(client, Recalled(message.request, list(self.state.values)))]
         if len(self.state.waiting) >= WAITING_MAX:
             return [Send(client, Refused(message.request, "too many requests at once"))]
-        self.state.waiting.append(Pending(client, message.request, message.value))
+        self.state.waiting.append(Asked(client, message.request, message.value))
         return [] if self.state.writing else self._write_batch()
 
     def _write_batch(self) -> list[Effect]:
         """What waits together travels together: one write, one sync, many answers."""
         state = self.state
         assert not state.writing, "one batch at a time"
-        asked, state.waiting = state.waiting, []
-        for pending in asked:
-            if pending.value not in state.positions:
-                state.positions[pending.value] = len(state.values) + len(state.writing)
-                state.writing.append(pending)
-        after = None
+        waited, state.waiting = state.waiting, []
         effects: list[Effect] = []
-        if state.writing:
-            after = self._take_write_id()
-            data = self._encode_batch()
-            state.writing_bytes = len(data)
-            effects.append(Write(after, JOURNAL, state.end_bytes, data))
-        if self._acknowledge_early:
-            after = None
-        for pending in asked:
-            answer = Remembered(pending.request, state.positions[pending.value])
-            effects.append(Send(pending.client, answer, after))  # durable before promised
-        if len(state.writing) > 1:
-            effects.append(Note("toy_batch"))
-        return effects
+        for asked in waited:
+            position = state.positions.get(asked.value)
+            if position is not None and position < len(state.values):
+                effects.append(Send(asked.client, Remembered(asked.request, position)))
+                continue
+            state.asking.append(asked)
+            if position is None:
+                state.positions[asked.value] = len(state.values) + len(state.writing)
+                state.writing.append(asked.value)
+        return effects + self._begin_write() if state.writing else effects
+
+    def _begin_write(self) -> list[Effect]:
+        state = self.state
+        write = self._take_write_id()
+        data = self._encode_batch()
+        state.writing_bytes = len(data)
+        effects: list[Effect] = [Write(write, JOURNAL, state.end_bytes, data)]
+        after = None if self._acknowledge_early else write  # durable before promised
+        for asked in state.asking:
+            answer = Remembered(asked.request, state.positions[asked.value])
+            effects.append(Send(asked.client, answer, after))
+        return [*effects, Note("toy_batch")] if len(state.writing) > 1 else effects
 
     def _encode_batch(self) -> bytes:
         durable = len(self.state.values)  # what a reader may take for granted if this write is torn
         records = [
-            encode_record(SALT, durable + i, VALUE_RECORD, pending.value.encode(), durable)
-            for i, pending in enumerate(self.state.writing)
+            encode_record(SALT, durable + index, VALUE_RECORD, value.encode(), durable)
+            for index, value in enumerate(self.state.writing)
         ]
         return b"".join(records)
 
@@ -201,21 +207,21 @@ class Notebook:
             state.phase = Phase.SERVING
             return []
         assert state.writing, "T2: a write is durable that nobody began"
-        state.values.extend(pending.value for pending in state.writing)
+        state.values += state.writing
         state.end_bytes += state.writing_bytes
-        state.writing = []
+        state.writing, state.asking = [], []
         return self._write_batch()
 
     def _on_write_failed(self, why: str) -> list[Effect]:
         """The disk is full and the file as it was; say so to those who wait, and go on."""
         if self.state.phase is Phase.CUTTING:
             return self._break(why)
-        failed, self.state.writing = self.state.writing, []
-        effects: list[Effect] = [Note("toy_disk_full", why)]
-        for pending in failed:
-            del self.state.positions[pending.value]
-            effects.append(Send(pending.client, Refused(pending.request, why)))
-        return effects + self._write_batch()
+        for value in self.state.writing:
+            del self.state.positions[value]
+        asking = self.state.asking
+        self.state.writing, self.state.asking = [], []
+        refusals = [Send(asked.client, Refused(asked.request, why)) for asked in asking]
+        return [Note("toy_disk_full", why), *refusals, *self._write_batch()]
 
     def _take_write_id(self) -> WriteId:
         write = self.state.next_write
@@ -257,7 +263,7 @@ class Notebook:
         state = self.state
         if state.phase is not Phase.SERVING and (state.writing or state.waiting):
             return [Violation("T3", f"takes requests while {state.phase.value}")]
-        if state.waiting and not state.writing:
+        if (state.waiting or state.asking) and not state.writing:
             return [Violation("T2", "requests wait though the disk is idle")]
         if len(state.positions) != len(state.values) + len(state.writing):
             return [Violation("T4", "a value is kept twice, or a position is not")]

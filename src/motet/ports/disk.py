@@ -1,7 +1,7 @@
 """The disk: named files in one folder, with an explicit line between written and durable.
 
-All calls return when they are done and none of them waits for the platter but ``sync`` and ``replace``.
-A driver writes what a turn brought and then syncs each file once.
+All calls return when they are done and none waits for the platter but ``sync``, ``replace`` and
+``remove``. A driver writes what a turn brought and then syncs each file once.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ class Disk(Protocol):
     """Files that survive what they promise to survive.
 
     After a crash a file holds everything that was there at its last ``sync``, and any subset of what was
-    written since, torn at sector boundaries. Names are flat: letters, digits, ``.``, ``-``, ``_``.
+    written since, torn at sector boundaries. What the next life has found there stays: a second crash
+    does not take it away. Names are flat (letters, digits, ``.``, ``-``, ``_``), others are ``BadInput``.
     """
 
     def preallocate(self, file: FileName, size_bytes: int) -> None:
@@ -34,13 +35,13 @@ class Disk(Protocol):
         """How large the file is, None when there is none."""
 
     def sync(self, file: FileName) -> None:
-        """Make everything written to the file durable, its existence and size included.
+        """Make everything written to the file durable, its existence and size included; no file is fine.
 
         An error here is final for the process: what is on disk is then unknown.
         """
 
     def truncate(self, file: FileName, size_bytes: int) -> None:
-        """Cut the file; durable with the next ``sync``."""
+        """Cut the file to at most this size; durable with the next ``sync``. It never grows."""
 
     def replace(self, file: FileName, data: bytes) -> None:
         """Atomically and durably give the file this content. ``DiskFull``: the old content stays."""

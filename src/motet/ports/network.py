@@ -31,7 +31,10 @@ class Network(Protocol):
         """Who we are to our peers."""
 
     def send(self, to: Address, frame: Frame) -> bool:
-        """Queue a frame. False: dropped at once (unknown peer or a full queue); True promises nothing."""
+        """Queue a frame. False: dropped at once (unknown peer or a full queue); True promises nothing.
+
+        What a node has to say to itself does not go through the network.
+        """
 
     def flush(self) -> None:
         """Hand over all that is queued: one write per peer."""

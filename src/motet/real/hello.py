@@ -64,5 +64,5 @@ def decode_hello(frame: Frame) -> Hello | None:
         return None
     try:
         return _decode(frame.body)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None

@@ -54,9 +54,8 @@ class Inbox:
             self._bytes = 0
         else:
             rest = self._deliveries = taken[limit:]
-            self._bytes = (
-                self._bytes * len(rest) // len(taken)
-            )  # near enough to decide when to read
+            # By share, not by size: near enough to decide when to read again.
+            self._bytes = self._bytes * len(rest) // len(taken)
             del taken[limit:]
         if self.is_full and self._is_half_empty():
             self._become_full(False)

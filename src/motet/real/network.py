@@ -3,9 +3,9 @@
 N1  *A turn is a batch.* Frames that arrive are kept until they are taken; frames that are sent are kept
     until they are flushed, and then leave in one write per peer. There is no task per message.
 N2  *Everything is bounded.* A full inbox stops reading on every connection until half of it has been
-    taken. A peer's queue drops what does not fit and counts it; what is flushed and not yet taken by
-    the system is at most once more that much. A client that does not read its answers
-    is not read from.
+    taken. A peer's queue drops what does not fit and counts it; what was flushed and the system has
+    not taken yet is at most once more that much. A client that does not read its answers is not read
+    from.
 N3  *Dialed when needed.* A frame leaves over any connection to its peer, whoever dialed it; without one,
     a known peer is dialed, after a pause that doubles with each failure. What waited for a dial that
     failed is dropped: it would only be stale, and every protocol here repeats itself.

@@ -84,8 +84,10 @@ class LocalObjects:
         self, unfinished: Path, target: Path, name: Callable[[Path, Path], None]
     ) -> None:
         for _ in range(_attempts_max):
+            # Whatever making the folder met on its way, only the next step says whether it is there.
+            with contextlib.suppress(FileExistsError, FileNotFoundError):
+                target.parent.mkdir(parents=True)
             with contextlib.suppress(FileNotFoundError):
-                target.parent.mkdir(parents=True, exist_ok=True)
                 name(unfinished, target)
                 return
         raise OSError(None, f"{target.parent} does not stay")

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from motet.testing.local_cluster import LocalCluster
     from motet.testing.part import ScenarioPart, VerbPart, verb
     from motet.testing.proxy_lane import ProxyMode
-    from motet.testing.scenario import ScenarioResult, StepRaised, run_scenario
+    from motet.testing.scenario import ScenarioResult, run_scenario
     from motet.testing.script import Command
     from motet.testing.workbench import Workbench
 
@@ -26,7 +26,6 @@ _HOMES = {
     "ProxyMode": "proxy_lane",
     "ScenarioPart": "part",
     "ScenarioResult": "scenario",
-    "StepRaised": "scenario",
     "VerbPart": "part",
     "Workbench": "workbench",
     "run_scenario": "scenario",
@@ -41,7 +40,6 @@ __all__ = [
     "ProxyMode",
     "ScenarioPart",
     "ScenarioResult",
-    "StepRaised",
     "VerbPart",
     "Workbench",
     "run_scenario",

@@ -18,19 +18,12 @@ from pathlib import Path
 
 import msgspec
 
-from motet.errors import BadScenario, MotetError
+from motet.errors import BadScenario, StepRaised
 from motet.testing.part import ScenarioPart, VerbPart
 from motet.testing.parts import open_part, part_class
 from motet.testing.script import NOTHING_PRINTED, Block, parse_script, render_output
 
 OpenPart = Callable[[str], ScenarioPart]
-
-
-class StepRaised(MotetError):
-    """A command of a script raised something its part does not count as an answer; see ``__cause__``."""
-
-    code = "SCENARIO_STEP"
-    hint = "this is a bug in the part or in what it drives: the traceback says where"
 
 
 class ScenarioResult(msgspec.Struct, frozen=True):

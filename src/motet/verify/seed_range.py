@@ -1,13 +1,18 @@
 """Many seeds of one part, on as many cores as there are, ended by the first violation.
 
 Seeds are independent, so they are spread over processes; results are taken in the order of the seeds, so
-that the seed reported is the lowest that fails, whatever the number of processes.
+that the seed reported is the lowest that fails, whatever the number of processes. No more than a few seeds
+are handed out ahead of that, so a range may be as long as one likes, and ^C ends it after the seeds that
+are being run.
 """
 
 from __future__ import annotations
 
+import itertools
+import signal
+from collections import deque
 from collections.abc import Callable, Generator
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import closing
 from functools import partial
 from multiprocessing import get_context
@@ -18,7 +23,11 @@ from motet.sim.part import Outcome
 from motet.sim.simulate import simulate
 from motet.verify.parts import part_named
 
-CHUNK_SEEDS = 8
+ALONE_SEEDS_MAX = 8
+"""So few seeds are run before another process would have started."""
+
+AHEAD_SEEDS = 4
+"""Seeds handed out for each process: enough that it never waits for us."""
 
 
 class RangeOutcome(msgspec.Struct):
@@ -75,14 +84,31 @@ def _run_seed(part_name: str, profile: str, plant: str | None, seed: int) -> Out
 
 
 def _outcomes(run_one: Callable[[int], Outcome], seeds: range, jobs: int) -> Generator[Outcome]:
-    if jobs <= 1 or len(seeds) <= CHUNK_SEEDS:
+    if jobs <= 1 or seeds.stop - seeds.start <= ALONE_SEEDS_MAX:
         yield from map(run_one, seeds)
         return
     pool = ProcessPoolExecutor(jobs, mp_context=get_context("spawn"))
+    left = iter(seeds)
     try:
-        yield from pool.map(run_one, seeds, chunksize=CHUNK_SEEDS)
+        running = deque(
+            _submit(pool, run_one, seed) for seed in itertools.islice(left, AHEAD_SEEDS * jobs)
+        )
+        while running:
+            yield running.popleft().result()
+            running.extend(_submit(pool, run_one, seed) for seed in itertools.islice(left, 1))
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _submit(
+    pool: ProcessPoolExecutor, run_one: Callable[[int], Outcome], seed: int
+) -> Future[Outcome]:
+    """A process that this starts inherits our signal mask: ^C is for us, and we tell the others."""
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        return pool.submit(run_one, seed)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
 def _count(result: RangeOutcome, outcome: Outcome) -> None:

@@ -10,9 +10,10 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from tests.verify.history.oracle import State, apply
 
+from motet.errors import BadHistory
 from motet.verify.history import History, Recorder
 from motet.verify.history.events import Event, Failed, Invoke, Ok, OperationId, Unknown
-from motet.verify.history.values import BadHistory, Value
+from motet.verify.history.values import Value
 
 
 class Act(NamedTuple):

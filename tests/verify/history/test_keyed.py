@@ -8,8 +8,9 @@ import pytest
 from tests.verify.history.histories import good_history, mutated
 from tests.verify.history.oracle import State, linearizable
 
+from motet.errors import BadHistory
 from motet.verify.history import History, Recorder, check_keyed
-from motet.verify.history.values import BadHistory, Value
+from motet.verify.history.values import Value
 
 
 def pick(random: Random, state: State) -> tuple[str, Value, Value]:

@@ -9,9 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.verify.history.histories import good_history, register_client
 
+from motet.errors import BadHistory
 from motet.verify.history import History, Recorder, check_register
 from motet.verify.history.operation import FOREVER
-from motet.verify.history.values import BadHistory, Value
+from motet.verify.history.values import Value
 
 
 def test_every_outcome() -> None:

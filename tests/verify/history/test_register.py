@@ -20,8 +20,9 @@ from tests.verify.history.histories import (
 )
 from tests.verify.history.oracle import linearizable
 
+from motet.errors import BadHistory
 from motet.verify.history import History, Recorder, check_register
-from motet.verify.history.values import BadHistory, Value
+from motet.verify.history.values import Value
 
 READS = [Act("read", None, 0), Act("read", None, 1)]
 WRITES = [Act("write", 0), Act("write", 1)]
@@ -148,6 +149,26 @@ def test_two_cas_from_one_value_are_witnessed_by_both() -> None:
     assert witness is not None
     assert [op.id for op in witness.operations] == [1, 2]
     assert "c2's cas 1→3 succeeded" in witness.sentence
+
+
+def test_the_sentence_names_every_value_the_register_could_hold() -> None:
+    """Also those of operations whose outcome is unknown, one after the other."""
+    history = sequence(
+        Act("write", 1),
+        unknown(Act("write", 2)),
+        unknown(Act("cas", (2, 3))),
+        unknown(Act("cas", (4, 5))),
+        Act("read", None, 5),
+    )
+    witness = check_register(history).witness
+    assert witness is not None
+    assert witness.sentence.endswith("could only hold 1 or 2 or 3")
+
+
+def test_a_cas_that_keeps_the_value_needs_it() -> None:
+    witness = check_register(sequence(Act("write", 1), Act("cas", (2, 2), True))).witness
+    assert witness is not None
+    assert "c1's cas 2→2 succeeded" in witness.sentence
 
 
 def test_a_refused_cas_needs_another_value() -> None:

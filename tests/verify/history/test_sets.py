@@ -15,8 +15,9 @@ from tests.verify.history.histories import (
 )
 from tests.verify.history.oracle import State, linearizable
 
+from motet.errors import BadHistory
 from motet.verify.history import History, Recorder, check_set
-from motet.verify.history.values import BadHistory, Value
+from motet.verify.history.values import Value
 
 ADDS = [Act("add", "a"), Act("add", "b")]
 UNKNOWN = [unknown(add) for add in ADDS]

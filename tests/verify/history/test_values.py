@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from motet.verify.history.values import BadHistory, frozen, show
+from motet.errors import BadHistory
+from motet.verify.history.values import frozen, show
 
 
 def test_sequences_become_tuples_and_sets_are_sorted() -> None:

@@ -15,7 +15,7 @@ from typing import Any, NewType, TypeAlias
 
 import msgspec
 
-from motet.verify.history.values import BadHistory
+from motet.errors import BadHistory
 
 OperationId = NewType("OperationId", int)
 """One operation of one history, counted from 0 in the order of invocation."""

@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from motet.errors import BadHistory
 from motet.verify.history.operation import Operation
 from motet.verify.history.plan import CAS, DELETE, READ, WRITE
 from motet.verify.history.record import History
 from motet.verify.history.register import check_operations
-from motet.verify.history.values import BadHistory, Value, frozen, show
+from motet.verify.history.values import Value, frozen, show
 from motet.verify.history.verdict import Verdict, budget_steps_default
 
 _FUNCTIONS = {"get": READ, "put": WRITE, "delete": DELETE, "cas": CAS}

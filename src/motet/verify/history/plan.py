@@ -20,8 +20,9 @@ from bisect import insort
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
+from motet.errors import BadHistory
 from motet.verify.history.operation import FOREVER, Operation
-from motet.verify.history.values import BadHistory, Value
+from motet.verify.history.values import Value
 
 READ, WRITE, CAS, NOT = range(4)
 DELETE = 4  # in a vocabulary only: a write of nothing

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from motet.errors import BadHistory
 from motet.verify.history.events import (
     Event,
     Failed,
@@ -30,7 +31,7 @@ from motet.verify.history.events import (
 )
 from motet.verify.history.operation import FOREVER, Operation, Outcome
 from motet.verify.history.timeline import timeline
-from motet.verify.history.values import BadHistory, Value, frozen
+from motet.verify.history.values import Value, frozen
 
 
 class History:

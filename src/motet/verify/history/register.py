@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from motet.errors import BadHistory
 from motet.verify.history.operation import Operation
 from motet.verify.history.plan import CAS, READ, WRITE, Vocabulary, make_plan
 from motet.verify.history.record import History
 from motet.verify.history.search import search
 from motet.verify.history.shrink import witness_of
-from motet.verify.history.values import BadHistory, Value, frozen, show
+from motet.verify.history.values import Value, frozen, show
 from motet.verify.history.verdict import Verdict, budget_steps_default
 
 _FUNCTIONS = {"read": READ, "write": WRITE, "cas": CAS}

@@ -184,8 +184,16 @@ def _values_at(plan: Plan, at: int, seen: dict[Configuration, None]) -> tuple[Va
     for stuck_at, value, done, _ in seen:
         if stuck_at != at:
             continue
-        values[value] = None
-        for _, bit, kind, _, after, _ in plan.returns[at]:
-            if kind == WRITE and not done & bit:
-                values[after] = None
+        held = [value]
+        held += [
+            after
+            for _, bit, kind, _, after, _ in plan.returns[at]
+            if kind == WRITE and not done & bit
+        ]
+        held += [after for after, alike in plan.writes_of.items() if _unused(alike, at, done)]
+        for expected in held:  # grows while we go
+            for after, alike in plan.cas_from.get(expected, {}).items():
+                if after not in held and _unused(alike, at, done):
+                    held.append(after)
+        values.update(dict.fromkeys(held))
     return tuple(values)

@@ -21,11 +21,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
 
+from motet.errors import BadHistory
 from motet.verify.history.operation import FOREVER, Operation
 from motet.verify.history.record import History
 from motet.verify.history.register import require_one_key
 from motet.verify.history.set_witness import Additions, SetWitnesses
-from motet.verify.history.values import BadHistory, Value, frozen
+from motet.verify.history.values import Value, frozen
 from motet.verify.history.verdict import Verdict, Witness
 
 

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from motet.verify.history.operation import FOREVER, Operation
-from motet.verify.history.plan import CAS, NOT, WRITE, Plan, Vocabulary, make_plan, meaning
+from motet.verify.history.plan import NOT, WRITE, Plan, Vocabulary, make_plan, meaning
 from motet.verify.history.search import Configuration, Found, search
 from motet.verify.history.values import Value, show
 from motet.verify.history.verdict import Witness
@@ -47,10 +47,10 @@ def witness_of(
         if op.began < stuck.ended and op.outcome != "failed"
     ]
     proof = Shrinker(known, vocabulary, initial).proof()
-    kind, expected, _ = meaning(stuck, vocabulary)
+    kind = meaning(stuck, vocabulary)[0]
     return Witness(
         fault="refused" if kind == NOT else "unexplained",
-        sentence=_sentence(stuck, kind, expected, found.values),
+        sentence=_sentence(stuck, kind, found.values),
         operations=_latest(proof, stuck),
     )
 
@@ -61,8 +61,11 @@ def _latest(proof: Sequence[Operation], stuck: Operation) -> tuple[Operation, ..
     return tuple(latest) if stuck in latest else (stuck, *latest[1:])
 
 
-def _sentence(stuck: Operation, kind: int, expected: Value, values: Sequence[Value]) -> str:
-    did = {CAS: "succeeded", NOT: "was refused"}.get(kind, f"answered {show(expected)}")
+def _sentence(stuck: Operation, kind: int, values: Sequence[Value]) -> str:
+    if stuck.function == "cas":
+        did = "was refused" if kind == NOT else "succeeded"
+    else:
+        did = f"answered {show(stuck.result)}"
     return (
         f"{stuck.process}'s {stuck.call} {did}, but no order of the operations explains that: "
         f"when it ended, the register could only hold {' or '.join(map(show, values))}"

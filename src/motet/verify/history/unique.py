@@ -23,11 +23,12 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple, TypeAlias
 
+from motet.errors import BadHistory
 from motet.verify.history.operation import Operation
 from motet.verify.history.record import History
 from motet.verify.history.register import require_one_key
 from motet.verify.history.unique_witness import came_back, read_before_write, read_of_unwritten
-from motet.verify.history.values import BadHistory, Value, frozen, show
+from motet.verify.history.values import Value, frozen, show
 from motet.verify.history.verdict import Verdict, Witness
 
 _BEFORE_ALL = -1  # end of the initial write; it begins at -2

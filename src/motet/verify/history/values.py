@@ -9,16 +9,9 @@ from __future__ import annotations
 
 from typing import TypeAlias, Union
 
-from motet.errors import BadInput
+from motet.errors import BadHistory
 
 Value: TypeAlias = Union[bool, int, str, tuple["Value", ...], None]  # noqa: UP007 - it is recursive
-
-
-class BadHistory(BadInput):
-    """A history that was recorded wrongly, or handed to a checker that cannot read it."""
-
-    code = "BAD_HISTORY"
-    hint = "correct the recording; the system under test has not been judged"
 
 
 def frozen(value: object) -> Value:

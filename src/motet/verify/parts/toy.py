@@ -1,7 +1,8 @@
 """The toy machine in the storm: clients remember values and recall them, and nothing may be missing.
 
 The history of ``add`` and ``read`` operations is judged by the set checker: a value whose ``add`` was
-confirmed and that a later ``read`` does not show is lost. That is rule T1 of the toy's essay.
+confirmed and that a later ``read`` does not show is lost. In the end each value must be at the position
+that was confirmed for it. That is rule T1 of the toy's essay.
 """
 
 from __future__ import annotations
@@ -84,8 +85,21 @@ class ToyRun:
     def check(self) -> list[Violation]:
         verdict = check_set(self.recorder.history())
         if verdict.status == "ok":
-            return []
+            return self._misplaced()
         return [Violation("T1" if verdict.status == "violated" else "unjudged", str(verdict))]
+
+    def _misplaced(self) -> list[Violation]:
+        if not self.finished():
+            return []
+        found = dict(enumerate(self.reader.recalled))
+        return [
+            Violation(
+                "T1", f"{value!r} was confirmed at {position}: there is {found.get(position)!r}"
+            )
+            for client in self.clients
+            for position, value in client.confirmed
+            if found.get(position) != value
+        ]
 
     def permits(self, fault: str, _node: Address, /) -> bool:
         # One copy cannot survive a damaged disk; that the damage is noticed is a test of its own.
@@ -112,6 +126,11 @@ class Client:
         self._request = 0
         self._lives = 0
         self._open: OperationId | None = None
+        self._value = ""
+        #: position and value of each confirmed ``add``
+        self.confirmed: list[tuple[int, str]] = []
+        #: what the newest ``read`` showed
+        self.recalled: list[str] = []
 
     def itself(self) -> Client:
         """A client is never restarted, so its factory may hand out the one there is."""
@@ -140,9 +159,10 @@ class Client:
             message = Recall(self._request)
         else:
             # Long enough to span sectors now and then, so that a crash can tear it.
-            value = f"{self.name}-{self._request}" + "." * self._dice.pick([0, 100, 700, 1_500])
-            self._open = self._recorder.invoke(process, "add", None, value, self._at())
-            message = Remember(self._request, value)
+            padding = "." * self._dice.pick([0, 100, 700, 1_500])
+            self._value = f"{self.name}-{self._request}{padding}"
+            self._open = self._recorder.invoke(process, "add", None, self._value, self._at())
+            message = Remember(self._request, self._value)
         return [Send(SERVER, message), SetTimer(_TIMEOUT, TIMEOUT_MS)]
 
     def _answered(self, message: Message) -> list[Effect]:
@@ -151,8 +171,12 @@ class Client:
             return []  # too late: this outcome has been given up as unknown
         if isinstance(message, Refused):
             return self._gave_up()  # a repeated copy of the request may still be taken
-        values = message.values if isinstance(message, Recalled) else None
-        self._recorder.ok(self._open, values, self._at())
+        if isinstance(message, Recalled):
+            self.recalled = message.values
+            self._recorder.ok(self._open, message.values, self._at())
+        else:
+            self.confirmed.append((message.position, self._value))
+            self._recorder.ok(self._open, None, self._at())
         self._open = None
         self.left -= 1
         return self._pause()

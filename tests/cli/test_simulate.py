@@ -1,0 +1,184 @@
+"""``motet simulate`` as a user meets it: clear refusals, exit codes, JSON, and a line that replays."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from motet.cli import app as root
+from motet.verify.parts import PARTS
+
+PLANT = "ack-before-durable"
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    """Exit code, what was printed, and what was complained."""
+    with pytest.raises(SystemExit) as exited:
+        root.main(["simulate", *arguments])
+    printed = capsys.readouterr()
+    return int(exited.value.code or 0), printed.out, printed.err
+
+
+REFUSED: dict[str, list[str]] = {
+    "no-such-part": ["choose one of toy, clock, time"],
+    "toy --profile tempest": ["tempest", "swarm"],
+    "toy --plant moth": ["moth", PLANT],
+    "toy --seeds 5-1": ["'5-1'", "1-500"],
+    "toy --seeds a-b": ["'a-b'", "1-500"],
+    "toy --seeds 7": ["'7'", "1-500"],
+    "toy --seeds 1-2-3": ["'1-2-3'", "1-500"],
+    "toy --seeds -5": ["'-5'", "1-500"],
+    "toy --seed 1 --seeds 1-2": ["--seeds", "--seed"],
+    "toy --seeds 1-2 --trace": ["--seeds", "--trace"],
+    "toy --seeds 1-20 --jobs 2 --profile tempest": ["tempest", "swarm"],
+    "toy --seeds 1-20 --jobs 2 --plant moth": ["moth", PLANT],
+}
+
+
+@pytest.mark.parametrize("line", REFUSED)
+def test_what_cannot_be_run_is_refused_in_one_line(
+    line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, err = run(capsys, *line.split())
+    assert (code, out) == (1, "")
+    (complaint,) = err.splitlines()
+    assert complaint.startswith("BAD_INPUT ")
+    assert all(word in complaint for word in REFUSED[line])
+
+
+@pytest.mark.parametrize("line", ["toy --seed x", "toy --jobs -1", "toy --output yaml", "toy toy"])
+def test_what_cannot_be_understood_is_a_wrong_call(
+    line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, err = run(capsys, *line.split())
+    assert (code, out) == (2, "")
+    assert "motet simulate --help" in err
+
+
+def test_the_help_names_every_part(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "--help")
+    assert code == 0
+    line = next(line for line in out.splitlines() if "What to simulate" in line)
+    assert all(part in line for part in PARTS)
+
+
+# One seed
+
+
+def test_an_ok_seed_says_so_and_exits_with_0(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = run(capsys, "toy", "--seed", "3", "--profile", "none")
+    assert (code, err) == (0, "")
+    assert out.startswith("toy seed 3 profile none: ok after ")
+    assert "replay" not in out
+
+
+def test_without_a_part_or_a_seed_it_is_the_toy_and_seed_1(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run(capsys)[1] == run(capsys, "toy", "--seed", "1")[1]
+
+
+def test_json_of_one_seed_is_one_document(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "toy", "--seed", "3", "-o", "json")
+    assert code == 0
+    document = json.loads(out)
+    assert (document["part"], document["seed"], document["verdict"]) == ("toy", 3, "ok")
+    assert document["replay"] == "motet simulate toy --seed 3 --profile swarm --trace"
+    assert len(document["trace_digest"]) == 32
+    assert "tail" not in document
+
+
+def test_the_trace_has_as_many_lines_as_it_says(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "toy", "--seed", "3", "--trace", "--output", "json")
+    assert code == 0
+    document = json.loads(out)
+    assert len(document["tail"]) == document["trace_lines"] > 100
+    printed = run(capsys, "toy", "--seed", "3", "--trace")[1].splitlines()
+    assert printed[: document["trace_lines"]] == document["tail"]
+
+
+def test_a_seed_with_a_planted_bug_exits_with_1_and_is_replayed_by_its_line(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    code, out, _ = run(capsys, "toy", "--seeds", "1-1000", "--plant", PLANT, "-o", "json")
+    assert code == 1
+    found = json.loads(out)
+    assert found["verdict"] == found["failure"]["verdict"] == "violated"
+    words = found["replay"].split()
+    assert words[:2] == ["motet", "simulate"]
+    first, second = (run(capsys, *words[2:]) for _ in range(2))
+    assert first == second
+    assert first[0] == 1
+    assert f"violates T1: {found['failure']['violations'][0]['what']}" in first[1]
+
+
+def test_the_line_that_is_printed_replays_to_the_byte_in_other_processes(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    _, out, _ = run(capsys, "toy", "--seeds", "1-1000", "--plant", PLANT)
+    (line,) = [line for line in out.splitlines() if line.startswith("replay: ")]
+    command = [sys.executable, "-m", *line.removeprefix("replay: ").split()]
+    traces = {
+        subprocess.run(
+            command, env=os.environ | {"PYTHONHASHSEED": seed}, capture_output=True, check=False
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(traces) == 1
+    assert traces.pop().count(b"\n") > 100
+
+
+# A range
+
+
+def test_a_range_that_is_ok_exits_with_0(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "toy", "--seeds", "1-60", "--output", "json")
+    assert code == 0
+    document = json.loads(out)
+    assert (document["verdict"], document["seeds_run"]) == ("ok", 60)
+    assert document["replay"] is document["failure"] is None
+    assert document["missing_marks"] == []
+
+
+def test_a_range_that_missed_a_mark_exits_with_1_and_names_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    code, out, _ = run(capsys, "toy", "--seeds", "1-3", "--profile", "none")
+    assert code == 1
+    assert "uncovered" in out
+    assert "never seen: crash" in out
+
+
+def test_interrupting_a_range_stops_it_without_a_traceback() -> None:
+    """^C goes to the whole group of processes, in the middle of a range that would take hours."""
+    terminal, stderr = os.openpty()
+    command = [sys.executable, "-m", "motet", "simulate", "toy", "--seeds", "1-10000000"]
+    process = subprocess.Popen(
+        [*command, "--jobs", "2"], stdout=subprocess.PIPE, stderr=stderr, start_new_session=True
+    )
+    os.close(stderr)
+    shown = b""
+    while b"of 10000000 seeds" not in shown:
+        shown += os.read(terminal, 1_000)
+    os.killpg(process.pid, signal.SIGINT)
+    out, _ = process.communicate(timeout=60)
+    shown += drained(terminal)
+    os.close(terminal)
+    assert (process.returncode, out) == (130, b"")
+    assert b"Traceback" not in shown
+
+
+def drained(terminal: int) -> bytes:
+    """All that is left to read from a terminal whose other side is closed."""
+    found = b""
+    try:
+        while data := os.read(terminal, 1_000):
+            found += data
+    except OSError:  # how Linux says that the other side is closed
+        pass
+    return found
