@@ -24,12 +24,6 @@ ELSEWHERE = {
 }
 
 
-#: pages with a fragment that is not fenced as one yet; a page that has been mended fails until it is taken out
-UNMARKED = {
-    "docs/internals/driver.md": "its block `Hosting(...)` is a fragment: fence it as no-run"
-}
-
-
 class Block(NamedTuple):
     """A fenced block of Python: the rest of its fence line, its text, and the line it begins at."""
 
@@ -70,14 +64,8 @@ def pages() -> list[str]:
     return [path.relative_to(ROOT).as_posix() for path in paths if blocks(path.read_text("utf-8"))]
 
 
-def cases() -> list[Any]:
-    return [
-        pytest.param(name, marks=pytest.mark.xfail(reason=UNMARKED[name], raises=NameError))
-        if name in UNMARKED
-        else name
-        for name in pages()
-        if name not in ELSEWHERE
-    ]
+def cases() -> list[str]:
+    return [name for name in pages() if name not in ELSEWHERE]
 
 
 @pytest.mark.parametrize("name", cases())
