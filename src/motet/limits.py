@@ -17,6 +17,10 @@ a request still fits; a length field above it is refused before a byte is alloca
 message_bytes_max = 8 * MIB
 """The body of one message."""
 
+batch_bytes_max = 64 * KIB
+"""Small frames that travel as one. Nothing of a batch is seen before its last byte, so it must not take
+long."""
+
 record_bytes_max = frame_bytes_max + 64
 """One journal record with its header, which is a little larger than a frame's: whatever fits into a frame
 can be logged."""
@@ -37,6 +41,15 @@ timers_max = 4096
 
 peer_queue_bytes_max = 32 * MIB
 """Bytes queued for one peer; more is dropped and counted, since every protocol here repeats itself."""
+
+inbox_bytes_max = 64 * MIB
+"""Bytes that have arrived and wait for a turn: as many as it takes to keep a node busy, and no more."""
+
+hello_body_bytes_max = 1 * KIB
+"""More than this before the first frame is complete is not a greeting."""
+
+open_files_max = 64
+"""Files of one folder kept open; the rest are opened when they are needed."""
 
 connections_max = 4096
 """Connections a node accepts; one more is closed at once."""
@@ -74,6 +87,7 @@ simulation_events_max = 1_000_000
 """Events of one simulated run; a run that reaches it is reported as not finished, never as ok."""
 
 assert message_bytes_max < frame_bytes_max
+assert batch_bytes_max < message_bytes_max
 assert frame_bytes_max < record_bytes_max
 assert frame_bytes_max < peer_queue_bytes_max, "one frame always fits into an empty queue"
 assert turn_events_max <= inbox_messages_max

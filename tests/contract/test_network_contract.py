@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tests.contract.network_harness import NetworkHarness
 
-from motet.format.frame import Frame
+from motet.format.frame import FRAME_HEADER_BYTES, Frame
 from motet.ids import Address
 from motet.limits import MIB, peer_queue_bytes_max
 from motet.ports.network import Delivery, Network
@@ -147,11 +147,12 @@ def test_a_dead_peer_holds_nobody_up(network_harness: NetworkHarness) -> None:
     assert sorted(ids(receive(network_harness, n2, 200))) == list(range(200))
 
 
-def test_what_waits_to_be_flushed_is_bounded(network_harness: NetworkHarness) -> None:
-    n1, *_ = network_harness.endpoints
-    body = bytes(256 * 1024)
-    accepted = 0
-    while n1.send(network_harness.gone, frame(accepted, body)):
-        accepted += 1
-        assert accepted * len(body) < 1000 * peer_queue_bytes_max, "a queue without an end"
-    assert accepted > 0
+def test_a_full_queue_is_one_peer_s_matter(network_harness: NetworkHarness) -> None:
+    n1, n2, _ = network_harness.endpoints
+    body = bytes(MIB - FRAME_HEADER_BYTES)
+    room = peer_queue_bytes_max // MIB
+    results = [n1.send(network_harness.gone, frame(number, body)) for number in range(room + 3)]
+    assert results == [True] * room + [False] * 3
+    assert n1.send(n2.address, frame(1))
+    n1.flush()
+    assert ids(receive(network_harness, n2, 1)) == [1]

@@ -13,8 +13,9 @@ import pytest
 
 from motet.errors import DiskError, DiskFull, DiskReadFailed, NodeError
 from motet.ids import FileName
+from motet.limits import open_files_max
 from motet.real import disk as disk_module
-from motet.real.disk import RealDisk, open_files_max
+from motet.real.disk import RealDisk
 
 A = FileName("a")
 B = FileName("b")

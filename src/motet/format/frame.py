@@ -18,6 +18,7 @@ from __future__ import annotations
 import enum
 import struct
 from collections.abc import Iterable
+from typing import Annotated
 
 import msgspec
 
@@ -75,16 +76,17 @@ class FrameKind(enum.IntEnum):
     """
 
     HELLO = 1
+    BATCH = 2
     CLOCK = 16
     TIME = 17
 
 
-class Frame(msgspec.Struct, frozen=True, gc=False):
+class Frame(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One message as it travels: what it is, which request it belongs to, and its bytes."""
 
-    kind: int
+    kind: Annotated[int, msgspec.Meta(ge=0, le=(1 << 8) - 1)]
     #: correlates a reply with its request; the format gives it no meaning
-    id: int
+    id: Annotated[int, msgspec.Meta(ge=0)]
     body: bytes
 
 

@@ -14,10 +14,11 @@ from collections.abc import Callable
 from typing import Protocol, cast
 
 from motet.errors import BadFrame
-from motet.format.frame import Frame, FrameDecoder
+from motet.format.batch import MESSAGE_KIND_MIN, decode_batch
+from motet.format.frame import Frame, FrameDecoder, FrameKind
 from motet.ids import Address
-from motet.real.batch import BATCH_KIND, MESSAGE_KIND_MIN, decode_batch
-from motet.real.hello import Hello, Refusal, decode_hello, hello_body_bytes_max
+from motet.limits import hello_body_bytes_max
+from motet.real.hello import Hello, Refusal, decode_hello
 
 write_buffer_bytes_high = 1 << 20
 """Bytes the system has not taken yet above which we keep further frames to ourselves."""
@@ -179,14 +180,14 @@ class Connection(asyncio.Protocol):
 def unpack(frames: list[Frame]) -> list[Frame]:
     """The messages in the frames of a greeted connection."""
     if (
-        len(frames) == 1 and frames[0].kind == BATCH_KIND
+        len(frames) == 1 and frames[0].kind == FrameKind.BATCH
     ):  # what a turn of the other side looks like
         return decode_batch(frames[0].body)
     messages: list[Frame] = []
     for frame in frames:
         if frame.kind >= MESSAGE_KIND_MIN:
             messages.append(frame)
-        elif frame.kind == BATCH_KIND:
+        elif frame.kind == FrameKind.BATCH:
             messages += decode_batch(frame.body)
         else:
             raise BadFrame(f"a frame of kind {frame.kind} behind the greeting")

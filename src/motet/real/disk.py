@@ -25,6 +25,7 @@ from pathlib import Path
 
 from motet.errors import BadInput, DiskError, DiskFull, DiskReadFailed
 from motet.ids import FileName
+from motet.limits import open_files_max
 from motet.real.durable import (
     FULL,
     make_folder,
@@ -36,9 +37,6 @@ from motet.real.durable import (
     write_zeros,
 )
 from motet.real.folder_lock import FolderLock
-
-open_files_max = 64
-"""Descriptors kept open; the one used longest ago is closed for the next."""
 
 _FLAT_NAME = re.compile(r"[A-Za-z0-9._-]{1,200}")
 # Our own files have a character that the port's names cannot have.

@@ -8,14 +8,12 @@ import msgspec
 
 from motet.format.frame import Frame, FrameKind, encode_frame
 from motet.ids import Address
+from motet.limits import hello_body_bytes_max
 
 PROTOCOL_VERSION = 1
 
 CLIENT_PREFIX = "client-"
 """How the addresses begin that a node gives to its clients; no node may be called that."""
-
-hello_body_bytes_max = 1024
-"""More than this before the first frame is complete is not a greeting."""
 
 
 class Refusal(enum.StrEnum):

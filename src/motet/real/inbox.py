@@ -7,11 +7,8 @@ from itertools import repeat
 
 from motet.format.frame import Frame
 from motet.ids import Address
-from motet.limits import MIB, inbox_messages_max
+from motet.limits import inbox_bytes_max, inbox_messages_max
 from motet.ports.network import Delivery
-
-inbox_bytes_max = 64 * MIB
-"""Bytes that have arrived and wait for a turn: the other measure of a full inbox, for large frames."""
 
 
 class Inbox:

@@ -20,11 +20,11 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 
 from motet.errors import BadFrame
+from motet.format.batch import encode_batches
 from motet.format.frame import FRAME_HEADER_BYTES, Frame
 from motet.ids import Address
 from motet.limits import connections_max, frame_bytes_max, peer_queue_bytes_max
 from motet.ports.network import Delivery
-from motet.real.batch import encode_batches
 from motet.real.connection import Connection
 from motet.real.hello import CLIENT_PREFIX, PROTOCOL_VERSION, Hello, Refusal, encode_hello
 from motet.real.inbox import Inbox

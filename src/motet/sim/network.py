@@ -10,8 +10,9 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from motet.format.frame import Frame
+from motet.format.frame import FRAME_HEADER_BYTES, Frame
 from motet.ids import Address
+from motet.limits import peer_queue_bytes_max
 from motet.ports.network import Delivery
 from motet.sim.dice import Dice
 from motet.sim.faults import NetworkFaults
@@ -128,6 +129,8 @@ class SimNetwork:
         self._schedule = schedule
         self._inbox_messages_max = inbox_messages_max
         self._outbox: list[tuple[Address, Frame]] = []
+        #: peer -> bytes in the outbox
+        self._queued_bytes: dict[Address, int] = {}
         self._inbox: list[Delivery] = []
         members[address] = self
 
@@ -136,13 +139,15 @@ class SimNetwork:
         return self._address
 
     def send(self, to: Address, frame: Frame) -> bool:
-        if to not in self._members or len(self._outbox) >= self._inbox_messages_max:
+        queued_bytes = self._queued_bytes.get(to, 0) + FRAME_HEADER_BYTES + len(frame.body)
+        if to not in self._members or queued_bytes > peer_queue_bytes_max:
             return False
+        self._queued_bytes[to] = queued_bytes
         self._outbox.append((to, frame))
         return True
 
     def flush(self) -> None:
-        outbox, self._outbox = self._outbox, []
+        outbox, self._outbox, self._queued_bytes = self._outbox, [], {}
         for to, frame in outbox:
             delivery = Delivery(self._address, frame)
             for delay_ns in self._fabric.fates_ns(self._address, to, self._now_ns()):

@@ -34,7 +34,9 @@ class Trace:
         self.count = 0
 
     def add(self, elapsed_ns: int, who: str, glyph: str, what: str) -> None:
-        """One more line."""
+        """One more line, whatever is in it."""
+        if "\n" in what:
+            what = what.replace("\n", "\\n")
         line = f"{elapsed_ns // 1_000 / 1_000:10.3f} {who:<10} {glyph} {what}"
         self.count += 1
         self._digest.update(line.encode())

@@ -8,15 +8,16 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from motet.errors import BadFrame
+from motet.format.batch import decode_batch, encode_batches
 from motet.format.frame import (
     FRAME_BODY_BYTES_MAX,
     FRAME_HEADER_BYTES,
     Frame,
     FrameDecoder,
+    FrameKind,
     encode_frame,
 )
-from motet.limits import KIB
-from motet.real.batch import BATCH_KIND, batch_bytes_max, decode_batch, encode_batches
+from motet.limits import KIB, batch_bytes_max
 from motet.real.connection import unpack
 
 bodies = st.one_of(
@@ -43,7 +44,7 @@ def test_what_goes_in_comes_out_in_order(sent: list[Frame]) -> None:
 @given(st.lists(frames, min_size=1, max_size=30))
 def test_a_batch_is_never_larger_than_allowed(sent: list[Frame]) -> None:
     for outer in FrameDecoder().feed(encode_batches(sent, size_bytes(sent))):
-        if outer.kind == BATCH_KIND:
+        if outer.kind == FrameKind.BATCH:
             inside = decode_batch(outer.body)
             assert len(inside) > 1
             assert size_bytes(inside) <= batch_bytes_max
@@ -52,7 +53,7 @@ def test_a_batch_is_never_larger_than_allowed(sent: list[Frame]) -> None:
 def test_small_frames_share_one_batch_and_a_single_one_travels_as_itself() -> None:
     small = [Frame(16, number, b"x") for number in range(100)]
     (outer,) = FrameDecoder().feed(encode_batches(small, size_bytes(small)))
-    assert outer.kind == BATCH_KIND
+    assert outer.kind == FrameKind.BATCH
     assert encode_batches(small[:1], size_bytes(small[:1])) == encode_frame(16, 0, b"x")
 
 
@@ -96,7 +97,13 @@ def test_the_most_that_fits_into_a_batch_is_taken() -> None:
     assert decode_batch(outer.body) == smallest
 
 
-@pytest.mark.parametrize("odd", [-1, -(2**63), 2**64 - 1])
+@pytest.mark.parametrize("frame", [[16, -1, b""], [-1, 0, b""], [256, 0, b""], [16, 2**63, "text"]])
+def test_a_kind_or_id_out_of_range_is_refused(frame: list[object]) -> None:
+    with pytest.raises(BadFrame, match="not a batch"):
+        decode_batch(msgspec.msgpack.encode([frame]))
+
+
+@pytest.mark.parametrize("odd", [0, 2**63, 2**64 - 1])
 def test_an_id_goes_back_as_it_came(odd: int) -> None:
     (came,) = decode_batch(encode([Frame(16, odd, b"question")]))
     assert travel([Frame(16, came.id, b"answer")]) == [Frame(16, odd, b"answer")]

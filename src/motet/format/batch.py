@@ -12,17 +12,11 @@ from collections.abc import Sequence
 import msgspec
 
 from motet.errors import BadFrame
-from motet.format.frame import FRAME_HEADER_BYTES, Frame, encode_frame
-from motet.limits import KIB
-
-BATCH_KIND = 2
-"""The frame kind of a batch, one of those that are about the connection."""
+from motet.format.frame import FRAME_HEADER_BYTES, Frame, FrameKind, encode_frame
+from motet.limits import batch_bytes_max
 
 MESSAGE_KIND_MIN = 16
 """The first kind that is a message's; the ones below are about the connection."""
-
-batch_bytes_max = 64 * KIB
-"""Frames in one batch. Nothing of a batch is seen before its last byte, so it must not take long."""
 
 _encoded_bytes_max = 2 * batch_bytes_max
 """A batch as its sender may have packed it: names and numbers make small frames a little larger."""
@@ -50,11 +44,7 @@ def encode_batches(frames: Sequence[Frame], size_bytes: int) -> bytes:
 
 
 def decode_batch(data: bytes) -> list[Frame]:
-    """The frames in the body of a batch. ``BadFrame`` when it is not one.
-
-    Kinds and ids are not looked at one by one: a kind that nobody here knows is nobody's frame, and an
-    id is only ever handed back to whom it came from.
-    """
+    """The frames in the body of a batch. ``BadFrame`` when it is not one."""
     if len(data) > _encoded_bytes_max:
         raise BadFrame(f"a batch of {len(data)} bytes, at most {_encoded_bytes_max}")
     try:
@@ -64,6 +54,6 @@ def decode_batch(data: bytes) -> list[Frame]:
 
 
 def _encode_run(frames: Sequence[Frame]) -> bytes:
-    if len(frames) == 1 and frames[0].id >= 0:  # a batch can bring, and take back, a negative id
+    if len(frames) == 1:
         return encode_frame(frames[0].kind, frames[0].id, frames[0].body)
-    return encode_frame(BATCH_KIND, 0, _encode(frames))
+    return encode_frame(FrameKind.BATCH, 0, _encode(frames))
