@@ -16,7 +16,9 @@ import time
 from collections.abc import Callable
 
 from motet.core.clock import hlc
-from motet.core.clock.messages import RequestId, Tick
+from motet.core.clock.messages import (
+    Tick,
+)
 from motet.core.clock.node_clock import NodeClock
 from motet.core.clock.reservation import Reservation
 from motet.core.machine import (
@@ -30,7 +32,7 @@ from motet.core.machine import (
     Started,
     Written,
 )
-from motet.ids import Address, NodeId
+from motet.ids import Address, NodeId, RequestId
 
 TICKS_PER_MS = 1_000
 START_MS = 1_763_233_000_000

@@ -7,22 +7,42 @@ costs next to nothing.
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from motet.version import __version__
+
 if TYPE_CHECKING:
+    from motet import aio
+    from motet.client.sync import Database, connect
     from motet.core.clock.hlc import Clock
-    from motet.errors import MotetError, OutcomeUnknown
+    from motet.embedded import open  # noqa: A004
+    from motet.errors import Conflict, MotetError, OutcomeUnknown
 
-__version__ = "0.1.0"
 
-__all__ = ["Clock", "MotetError", "OutcomeUnknown", "__version__"]
+__all__ = [
+    "Clock",
+    "Conflict",
+    "Database",
+    "MotetError",
+    "OutcomeUnknown",
+    "__version__",
+    "aio",
+    "connect",
+    "open",
+]
 
 _HOMES = {
     "Clock": "motet.core.clock.hlc",
+    "Conflict": "motet.errors",
+    "Database": "motet.client.sync",
     "MotetError": "motet.errors",
     "OutcomeUnknown": "motet.errors",
+    "connect": "motet.client.sync",
+    "open": "motet.embedded",
 }
 
 
 def __getattr__(name: str) -> object:
+    if name == "aio":
+        return import_module("motet.aio")
     if name not in _HOMES:
         raise AttributeError(f"module 'motet' has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)

@@ -6,6 +6,10 @@
     ├── BadInput                   the caller gave something we cannot take; nothing was changed
     │   ├── BadClock               a clock text or number outside 42 and 22 bits
     │   ├── BadConfig              a setting that does not exist or does not fit
+    │   ├── BadCursor              a cursor that is garbled, or of another database or other streams
+    │   ├── NoSuchStream           there is no stream of that name
+    │   ├── StreamExists           there is one already, and it is a different one
+    │   ├── TooLarge               a row, a key or a transaction beyond its bound
     │   ├── BadScenario            a golden script that does not parse
     │   └── BadHistory             a history that was recorded wrongly, or cannot be judged
     ├── BadBytes                   bytes that are not what they should be
@@ -21,7 +25,10 @@
     │   ├── ClockExhausted         the end of the clock's range; it never wraps
     │   ├── ClockDrift             a clock offered from outside is too far ahead
     │   └── ClockBusy              too many requests wait for the clock's disk
+    ├── Conflict                   what a transaction had read has changed since; it was not applied
+    ├── TokenExpired               a retry of something older than what is remembered
     ├── NodeError                  a node cannot start or go on
+    │   └── DatabaseLocked         another process has this database open
     ├── StepRaised                 a command of a golden script blew up
     └── OutcomeUnknown             it may or may not have happened; a retry with the same token is safe
 
@@ -74,6 +81,34 @@ class BadConfig(BadInput):
 
     code = "BAD_CONFIG"
     hint = "`motet config show --origin` lists every setting, its value and where it came from"
+
+
+class BadCursor(BadInput):
+    """A cursor that is garbled, or belongs to another database or other streams."""
+
+    code = "BAD_CURSOR"
+    hint = "use the cursor of a page of these streams of this database, or start without one"
+
+
+class NoSuchStream(BadInput):
+    """There is no stream of that name."""
+
+    code = "NO_SUCH_STREAM"
+    hint = "create it with create_stream, or correct its name"
+
+
+class StreamExists(BadInput):
+    """There is a stream of that name already, and it is a different one."""
+
+    code = "STREAM_EXISTS"
+    hint = "use another name, or the same schema and number of shards"
+
+
+class TooLarge(BadInput):
+    """A row, a key or a transaction beyond its bound."""
+
+    code = "TOO_LARGE"
+    hint = "make it smaller, or split it"
 
 
 class BadScenario(BadInput):
@@ -179,11 +214,32 @@ class ClockBusy(ClockError):
     hint = "the disk is slow or the load is high: try again in a moment"
 
 
+class Conflict(MotetError):
+    """What a transaction had read has changed since; it was not applied."""
+
+    code = "CONFLICT"
+    hint = "run it again from its first read; db.transact does that"
+
+
+class TokenExpired(MotetError):
+    """A retry of something older than what is remembered; whether it was applied is not known here."""
+
+    code = "TOKEN_EXPIRED"
+    hint = "read back what is there before you send it again under a new token"
+
+
 class NodeError(MotetError):
     """A node cannot start or go on."""
 
     code = "NODE"
     hint = "read the node's log"
+
+
+class DatabaseLocked(NodeError):
+    """Another process has this database open."""
+
+    code = "DATABASE_LOCKED"
+    hint = "connect to its endpoint instead, or end that process"
 
 
 class StepRaised(MotetError):

@@ -26,3 +26,18 @@ TimerName = NewType("TimerName", str)
 
 ObjectKey = NewType("ObjectKey", str)
 """The name of one object in an object store, parts separated by ``/``."""
+
+RequestId = NewType("RequestId", int)
+"""One request of one sender; the pair is what an answer is matched by."""
+
+StreamName = NewType("StreamName", str)
+"""A change stream of the database."""
+
+ShardId = NewType("ShardId", int)
+"""A shard of a stream, from 0."""
+
+Offset = NewType("Offset", int)
+"""An entry's place in its shard, from 0; -1 is before the first."""
+
+TransactionId = NewType("TransactionId", str)
+"""A transaction, unique in its database."""

@@ -81,6 +81,38 @@ clock_waiting_max = 4096
 clock_drift_ms_max = 500
 """How far ahead of our wall clock a clock from a peer or client may be."""
 
+# Streams and transactions
+
+key_bytes_max = 1 * KIB
+"""A key."""
+
+row_bytes_max = 1 * MIB
+"""One row or value."""
+
+transaction_changes_max = 10_000
+"""Changes of one transaction."""
+
+transaction_bytes_max = 4 * MIB
+"""All keys and rows of one transaction: half a message, so that it travels and is logged whole."""
+
+page_changes_max = 10_000
+"""Changes of one page of the feed, or entries of one read."""
+
+page_bytes_max = 2 * MIB
+"""Bytes of one page, give or take its last transaction."""
+
+stream_shards_max = 256
+"""Shards of one stream."""
+
+streams_max = 10_000
+"""Streams of one database."""
+
+segment_bytes = 16 * MIB
+"""One file of the log, made large before it is used, so that writing needs no new blocks."""
+
+commits_waiting_max = 4096
+"""Requests that wait for the log or the clock: as many as a node steps in one turn."""
+
 # The simulated world
 
 simulation_events_max = 1_000_000
@@ -91,6 +123,12 @@ assert batch_bytes_max < message_bytes_max
 assert frame_bytes_max < record_bytes_max
 assert frame_bytes_max < peer_queue_bytes_max, "one frame always fits into an empty queue"
 assert turn_events_max <= inbox_messages_max
+assert row_bytes_max + key_bytes_max < transaction_bytes_max
+assert transaction_bytes_max + page_bytes_max < message_bytes_max, (
+    "the last transaction fits its page"
+)
+assert record_bytes_max <= 2 * segment_bytes
+assert transaction_bytes_max < segment_bytes // 2, "a segment takes more than one transaction"
 assert clock_logical_max.bit_length() + clock_counter_max.bit_length() == 64
 assert clock_reserve_ticks <= clock_reserve_ticks_max <= clock_counter_max
 assert 2 * clock_reserve_ms < clock_drift_ms_max, (

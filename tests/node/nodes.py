@@ -18,9 +18,13 @@ from typing import Any, NamedTuple
 import msgspec
 
 from motet.core.clock.hlc import Clock
-from motet.core.clock.messages import ClockRefused, RequestId, Tick, Ticked
+from motet.core.clock.messages import (
+    ClockRefused,
+    Tick,
+    Ticked,
+)
 from motet.format.frame import Frame, FrameKind
-from motet.ids import Address
+from motet.ids import Address, RequestId
 from motet.node.config import HTTP_PORT_OFFSET
 from motet.real.network import TcpNetwork
 

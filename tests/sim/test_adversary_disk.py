@@ -122,6 +122,16 @@ def test_a_truncation_whose_crash_undid_it_is_seen_undone() -> None:
     assert host.disk.read(FILE, 0) == b"whole", "but never durable"
 
 
+def test_a_truncation_never_makes_a_file_longer() -> None:
+    disk = SimDisk(Dice(1))
+    disk.write(FILE, 0, b"abc")
+    for size_bytes in (3, 4, 100):
+        disk.truncate(FILE, size_bytes)
+        assert disk.read(FILE, 0) == b"abc"
+    disk.truncate(OTHER, 0)
+    assert disk.size(OTHER) is None
+
+
 def test_without_disk_faults_a_crash_loses_nothing() -> None:
     for disk in disks(30, PROFILES["none"].disk):
         disk.write(FILE, 0, b"a" * 3 * SECTOR)
@@ -166,9 +176,12 @@ def test_a_durable_write_heals_an_unreadable_sector_for_good() -> None:
     assert disk.read(FILE, 0, SECTOR) == b"n" * SECTOR
 
 
-def test_part_of_a_sector_heals_nothing_and_other_sectors_stay_readable() -> None:
+@pytest.mark.parametrize(("offset", "size"), [(0, SECTOR - 1), (1, SECTOR - 1), (1, 2 * SECTOR)])
+def test_part_of_a_sector_heals_nothing_and_other_sectors_stay_readable(
+    offset: int, size: int
+) -> None:
     disk = sick_disk(HARSH)
-    disk.write(FILE, 0, b"n" * (SECTOR - 1))
+    disk.write(FILE, offset, b"o" * size)
     with pytest.raises(DiskReadFailed):
         disk.read(FILE, 0, 1)
     assert disk.read(FILE, SECTOR) == b"o" * 3 * SECTOR
@@ -218,6 +231,21 @@ def test_rot_spares_what_is_not_durable() -> None:
     assert disk.rot() is None
     disk.sync(FILE)
     assert disk.rot() == FILE
+
+
+def test_rot_under_a_write_in_the_cache_is_not_seen_until_the_crash_that_loses_it() -> None:
+    for seed in range(20):
+        disk = SimDisk(Dice(seed), DiskFaults(lost=1.0))
+        disk.write(FILE, 0, b"o" * SECTOR)
+        disk.sync(FILE)
+        disk.write(FILE, 0, b"n" * SECTOR)
+        disk.rot()
+        assert disk.read(FILE, 0) == b"n" * SECTOR
+        disk.crash()
+        try:
+            assert disk.read(FILE, 0) != b"o" * SECTOR
+        except DiskReadFailed:
+            continue
 
 
 def test_a_read_fails_now_and_then_as_often_as_said() -> None:
@@ -322,6 +350,25 @@ def test_a_send_that_names_a_failed_write_never_leaves_however_late_it_is_asked(
     world.run(10)
     assert seen(host, WriteFailed)
     assert not seen(receiver, Received)
+
+
+def test_a_write_that_failed_in_an_earlier_life_says_nothing_about_one_of_the_same_number() -> None:
+    def promise(event: Event) -> list[Effect]:
+        if isinstance(event, Started):
+            return [Replace(WriteId(0), FILE, b"x")]
+        return [Send(Address("b"), Hello(1), after=WriteId(0))]
+
+    world = World(1, Faults())
+    receiver = put(world, "b", silent)
+    host = put(world, "a", promise)
+    host.disk.full = True
+    world.run(10)
+    world.crash(host.node)
+    host.disk.full = False
+    world.start(host.node)
+    world.run(20)
+    assert seen(host, Written)
+    assert len(seen(receiver, Received)) == 1
 
 
 def test_the_younger_of_two_writes_in_flight_is_at_risk_when_the_older_is_durable() -> None:

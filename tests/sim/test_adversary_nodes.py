@@ -9,6 +9,7 @@ from tests.sim.scripted import (
     FILE,
     TIMER,
     Hello,
+    Scripted,
     all_seen,
     heard,
     on_start,
@@ -27,10 +28,11 @@ from motet.core.machine import (
     Send,
     SetTimer,
     Started,
+    Violation,
     Write,
     Written,
 )
-from motet.ids import Address, ReadId, WriteId
+from motet.ids import Address, ReadId, TimerName, WriteId
 from motet.sim.faults import (
     PROFILES,
     DiskFaults,
@@ -45,6 +47,7 @@ from motet.sim.world import SimNode, World
 
 SLOW = Faults(disk=DiskFaults(latency_us_min=5_000, latency_us_max=5_000, lost=1.0))
 MS = NS_PER_MS
+OTHER_TIMER = TimerName("other")
 
 
 # Starting
@@ -225,8 +228,9 @@ def test_a_second_pause_prolongs_the_first_and_never_shortens_it() -> None:
     world.run(1)
     world.pause(host.node, 20)
     world.pause(host.node, 10)
-    world.run(10)
-    world.pause(host.node, 40)
+    world.run(20)
+    assert not seen(host, Fired)
+    world.pause(host.node, 30)
     world.run(49)
     assert not seen(host, Fired)
     world.run(60)
@@ -346,6 +350,31 @@ def test_reads_fail_only_where_that_is_permitted_and_never_after_the_storm() -> 
         assert hosts[name].disk.steady is not fails
     nemesis.stop()
     assert all(host.disk.steady for host in hosts.values())
+
+
+def test_after_the_storm_disks_have_room_and_are_quick_again() -> None:
+    world = World(1, Faults())
+    host = put(world, "a", on_start(Write(WriteId(0), FILE, 0, b"x")))
+    nemesis = Nemesis(world)
+    nemesis.unleash()
+    host.disk.full = host.slow = True
+    nemesis.stop()
+    world.run(1)
+    assert [event.write for event in seen(host, Written)] == [0]
+
+
+def test_a_violated_invariant_ends_the_run_and_names_its_node() -> None:
+    class Broken(Scripted):
+        def invariants(self) -> list[Violation]:
+            return [Violation("I1", "seen")] if len(self.seen) > 1 else []
+
+    world = World(1, Faults())
+    node = world.add_node("a")
+    world.host(node, "m", lambda: Broken(on_start(SetTimer(TIMER, 5), SetTimer(OTHER_TIMER, 9))))
+    world.start(node)
+    assert not world.run(20)
+    assert world.violations == [Violation("I1", "a.m: seen")]
+    assert world.virtual.elapsed_ns == 5 * MS
 
 
 def test_a_read_in_the_calm_after_the_storm_succeeds() -> None:

@@ -85,7 +85,7 @@ def _insist_on_assertions() -> None:
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        from motet import __version__
+        from motet.version import __version__
 
         typer.echo(f"motet {__version__}")
         raise typer.Exit

@@ -11,13 +11,14 @@ import typer
 from motet.cli import command_app
 from motet.cli.output import OUTPUT_OPTION, Output, print_json
 from motet.errors import BadInput
+from motet.verify.parts import PARTS
 
 app = command_app()
 
 
 @app.command()
 def simulate(
-    part: str = typer.Argument("toy", help="What to simulate: toy, clock or time."),
+    part: str = typer.Argument("toy", help=f"What to simulate: {', '.join(PARTS)}."),
     seed: int | None = typer.Option(None, help="Run this one seed and show what happened."),
     seeds: str | None = typer.Option(None, help="Run a range such as 1-500, up to a violation."),
     profile: str = typer.Option("swarm", help="Which faults: see docs/internals/simulation.md."),

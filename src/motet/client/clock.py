@@ -15,7 +15,6 @@ from motet.core.clock.messages import (
     ClockIs,
     ClockRefused,
     ReadClock,
-    RequestId,
     Tick,
     Ticked,
 )
@@ -30,7 +29,7 @@ from motet.core.clock.transaction_clock import (
 )
 from motet.errors import ClockError, MotetError, NodeError, error_of
 from motet.format.frame import FrameKind
-from motet.ids import Address, NodeId
+from motet.ids import Address, NodeId, RequestId
 
 ClockAnswer = ClockIs | Ticked | Adjusted | ClockRefused
 

@@ -1,7 +1,8 @@
 """A client's link to nodes: requests out, answers back, many under way at once.
 
 An answer is matched to its request by the ``request`` number inside the message. A request without an
-answer in time ends as ``OutcomeUnknown``: the node may have done it, or may do it yet.
+answer in time ends as ``OutcomeUnknown``: the node may have done it, or may do it yet. The same holds for
+what is under way when the link ends.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import Generic, Self, TypeVar
+from typing import Generic, Protocol, Self, TypeVar
 
 import msgspec
 
@@ -18,12 +19,27 @@ from motet.errors import BadInput, NodeError, OutcomeUnknown
 from motet.format.frame import Frame
 from motet.ids import Address
 from motet.limits import inbox_messages_max
+from motet.ports.network import Network
 from motet.real.network import TcpNetwork
 
 answer_seconds_max = 5.0
 """How long an answer is waited for unless told otherwise."""
 
 Answer = TypeVar("Answer", bound=Message)
+
+
+class ClientNetwork(Network, Protocol):
+    """A network with a beginning and an end, as a client sees it."""
+
+    async def start(self) -> None:
+        """From here on frames can be sent."""
+
+    async def stop(self) -> None:
+        """Nothing comes and goes any more."""
+
+
+MakeNetwork = Callable[[Callable[[], None]], ClientNetwork]
+"""Makes a network that calls this function when something has arrived."""
 
 
 def parse_endpoint(text: str) -> tuple[str, int]:
@@ -35,7 +51,10 @@ def parse_endpoint(text: str) -> tuple[str, int]:
 
 
 class Link(Generic[Answer]):
-    """Requests to one kind of machine on some nodes; use it as ``async with``."""
+    """Requests to one kind of machine on some nodes; use it as ``async with``.
+
+    The nodes are reached over TCP, unless ``network`` makes another one: then they need no endpoints.
+    """
 
     def __init__(
         self,
@@ -43,16 +62,17 @@ class Link(Generic[Answer]):
         kind: int,
         answers: object,
         cluster: str = "motet",
+        network: MakeNetwork | None = None,
     ) -> None:
         self._endpoints = {node: parse_endpoint(text) for node, text in nodes.items()}
         self._kind = kind
         self._encode = msgspec.msgpack.Encoder().encode
         #: ``answers`` is the tagged union of the messages that may come back
         self._decode: Callable[[bytes], Answer] = msgspec.msgpack.Decoder(answers).decode
-        self._network = TcpNetwork(
-            None, cluster=cluster, listen=None, peers=self._endpoints, wake=self._wake
-        )
+        self._network: ClientNetwork = (network or self._tcp_network(cluster))(self._wake)
         self._requests = 0
+        #: why nothing can be asked any more
+        self._over: NodeError | None = None
         #: request -> who waits for its answer
         self._waiting: dict[int, asyncio.Future[Answer]] = {}
 
@@ -66,16 +86,30 @@ class Link(Generic[Answer]):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self.end(NodeError("the link to the node is closed", hint="make a new one"))
         await self._network.stop()
 
-    async def reach(self, node: Address) -> None:
+    def end(self, why: NodeError) -> None:
+        """Ask nothing any more. Of what is under way it is unknown whether it was done."""
+        self._over = self._over or why
+        for future in self._waiting.values():
+            if not future.done():
+                future.set_exception(OutcomeUnknown(f"no answer came: {why.what}"))
+
+    async def idle(self, seconds: float) -> None:
+        """Wait until all that was asked up to now has been answered, but no longer than this."""
+        if self._waiting:
+            await asyncio.wait(self._waiting.values(), timeout=seconds)
+
+    async def reach(self, node: Address, seconds: float = answer_seconds_max) -> None:
         """``NodeError`` when nothing listens where the node should be: nothing was asked yet."""
         host, port = self._endpoints[node]
         try:
-            _, writer = await asyncio.open_connection(host, port)
+            async with asyncio.timeout(seconds):
+                _, writer = await asyncio.open_connection(host, port)
         except OSError as error:
             raise NodeError(
-                f"nothing answers at {host}:{port} ({error.strerror or error})",
+                f"nothing answers at {host}:{port} ({error.strerror or str(error) or 'silence'})",
                 hint="start it with `motet node`, or name another with --endpoint",
             ) from None
         writer.close()
@@ -84,6 +118,8 @@ class Link(Generic[Answer]):
         self, node: Address, make: Callable[[int], Message], seconds: float = answer_seconds_max
     ) -> Answer:
         """Send the message that ``make`` builds for a request number; wait for its answer."""
+        if self._over is not None:
+            raise NodeError(self._over.what, hint=self._over.advice)
         self._requests += 1
         request = self._requests
         message = make(request)
@@ -100,6 +136,11 @@ class Link(Generic[Answer]):
             raise OutcomeUnknown(what) from None
         finally:
             del self._waiting[request]
+
+    def _tcp_network(self, cluster: str) -> MakeNetwork:
+        return lambda wake: TcpNetwork(
+            None, cluster=cluster, listen=None, peers=self._endpoints, wake=wake
+        )
 
     def _wake(self) -> None:
         asyncio.get_running_loop().call_soon(self._take)

@@ -14,8 +14,8 @@ E1  A step runs to completion. It never waits, and its effects are a finished li
 E2  The effects of one step are carried out in the order of the list.
 E3  *Durable before promised.* A ``Send`` whose ``after`` names a write leaves only when that write is
     on disk. A crash before that loses the send together with the write.
-E4  After a crash a file holds all that was durable, and of the rest any subset, torn anywhere. What a
-    machine may rely on is ``Written``, and nothing before it.
+E4  After a crash a file holds all that was durable, and of the rest any subset, torn between sectors.
+    What a machine may rely on is ``Written``, and nothing before it.
 E5  Every ``Write``, ``Replace``, ``Truncate``, ``Preallocate`` and ``Remove`` ends in exactly one
     ``Written`` or ``WriteFailed``; every ``Read`` in one ``ReadBack`` or ``ReadFailed``; unless the
     node stops first.

@@ -79,6 +79,7 @@ class FrameKind(enum.IntEnum):
     BATCH = 2
     CLOCK = 16
     TIME = 17
+    STREAMS = 18
 
 
 class Frame(msgspec.Struct, frozen=True, array_like=True, gc=False):

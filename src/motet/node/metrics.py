@@ -19,9 +19,9 @@ from prometheus_client.core import (
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
-from motet import __version__
 from motet.node.counters import Counters, Histogram
 from motet.node.status import NodeView
+from motet.version import __version__
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 

@@ -15,7 +15,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
 
-from motet import __version__
 from motet.core.clock.node_clock import NodeClock
 from motet.core.clock.time_peer import TimePeer
 from motet.errors import BadConfig, NodeError
@@ -37,6 +36,7 @@ from motet.real.folder_lock import FolderLock
 from motet.real.loop import run
 from motet.real.network import TcpNetwork
 from motet.real.time import RealTime
+from motet.version import __version__
 
 M = TypeVar("M")
 

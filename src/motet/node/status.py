@@ -8,11 +8,11 @@ from typing import Protocol
 
 import msgspec
 
-from motet import __version__
 from motet.ids import Address, NodeId
 from motet.node.config import Config
 from motet.node.driver import Driver
 from motet.real.network import TcpNetwork
+from motet.version import __version__
 
 
 class NodeView(Protocol):

@@ -71,8 +71,6 @@ class TimeFaults(msgspec.Struct, frozen=True):
 class ObjectFaults(msgspec.Struct, frozen=True):
     """How the object store misbehaves."""
 
-    latency_ms_min: int = 2
-    latency_ms_max: int = 20
     #: a call refused without effect
     error: float = 0.0
     #: a call whose answer is lost, half of them after it took effect

@@ -11,7 +11,6 @@ from motet.core.clock.messages import (
     ClockRefused,
     ClockRequest,
     ReadClock,
-    RequestId,
     Tick,
     Ticked,
 )
@@ -33,7 +32,7 @@ from motet.core.machine import (
     WriteFailed,
     Written,
 )
-from motet.ids import Address, NodeId
+from motet.ids import Address, NodeId, RequestId
 
 NODE = NodeId("n1")
 CLIENT = Address("client-1")

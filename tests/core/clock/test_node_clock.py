@@ -14,12 +14,12 @@ from motet.core.clock.messages import (
     ClockRefused,
     PingClock,
     ReadClock,
-    RequestId,
     Tick,
     Ticked,
 )
 from motet.core.clock.node_clock import NodeClock, Waiting
 from motet.core.machine import Now, Read, ReadBack, ReadFailed, Received, Send, Started
+from motet.ids import RequestId
 from motet.limits import (
     clock_counter_max,
     clock_drift_ms_max,

@@ -8,14 +8,14 @@ from functools import partial
 import pytest
 
 from motet.core.clock.hlc import Clock
-from motet.core.clock.messages import RequestId, Ticked
+from motet.core.clock.messages import Tick, Ticked
 from motet.core.clock.node_clock import NodeClock
-from motet.core.machine import Effect, Event, Send
-from motet.ids import NodeId
+from motet.core.machine import Effect, Event, Fired, Now, Received, Send
+from motet.ids import NodeId, RequestId, TimerName
 from motet.sim.faults import PROFILES, Faults
 from motet.sim.simulate import simulate
 from motet.sim.world import World
-from motet.verify.parts.clock import FORGETS, HURRIES, NODES, ClockPart, ClockRun
+from motet.verify.parts.clock import FORGETS, HURRIES, NODES, Client, ClockPart, ClockRun
 
 
 class Spoiled(NodeClock):
@@ -83,6 +83,24 @@ def test_the_honest_clock_is_ok_in_every_profile(profile: str) -> None:
 def test_a_planted_bug_needs_a_crash_to_show(plant: str) -> None:
     calm = [simulate(ClockPart(), seed, profile="none", plant=plant) for seed in range(5)]
     assert {outcome.verdict for outcome in calm} == {"ok"}
+
+
+def test_a_client_that_sees_a_clock_again_says_so() -> None:
+    """K9 is about what reaches the client, whatever the nodes believe to have sent."""
+    now = Now(monotonic_ns=0, wall_ns=0)
+    world = World(1, Faults())
+    client = Client(world, "c1")
+    told: set[str] = set()
+    for _ in range(20):
+        for effect in client.step(Fired(now, TimerName("next"))):
+            if isinstance(effect, Send) and isinstance(effect.message, Tick):
+                told.add(effect.to)
+                before = len(world.violations)
+                client.step(Received(now, effect.to, Ticked(effect.message.request, Clock(9, 9))))
+                if len(world.violations) > before:
+                    assert world.violations[-1].invariant == "K9"
+                    return
+    raise AssertionError(f"nothing was said about {sorted(told)}")
 
 
 def test_rot_is_not_for_this_part() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from motet.core.clock.cluster_time import ClusterTime
 from motet.core.clock.time_peer import TimePeer
 from motet.core.machine import NS_PER_MS
 from motet.sim.faults import PROFILES, Faults
@@ -22,6 +23,13 @@ def test_honest_replicas_agree_in_every_profile(profile: str) -> None:
 def test_a_third_that_follows_the_wrong_clock_is_noticed_without_any_fault() -> None:
     outcome = simulate(TimePart(), 1, profile="none", plant=MAJORITY)
     assert {violation.invariant for violation in outcome.violations} == {"T4"}
+
+
+def test_a_time_outside_of_what_was_agreed_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A replica with a wrong wall that is not moved into the interval it knows."""
+    monkeypatch.setattr(ClusterTime, "wall_ns", lambda _self, now: now.wall_ns)
+    outcome = simulate(TimePart(), 1, profile="none")
+    assert {violation.invariant for violation in outcome.violations} == {"T5"}
 
 
 def test_a_replica_that_heard_too_few_right_walls_is_not_held_to_the_true_time() -> None:

@@ -6,13 +6,9 @@ answer, or a ``ClockRefused`` that says why and what to do; a refused request ha
 
 from __future__ import annotations
 
-from typing import NewType
-
 from motet.core.clock.hlc import Clock
 from motet.core.machine import Message
-
-RequestId = NewType("RequestId", int)
-"""One request of one sender; the pair is what an answer is matched by."""
+from motet.ids import RequestId
 
 
 class ClockMessage(Message, frozen=True, tag=lambda name: f"clock.{name}"):

@@ -38,7 +38,6 @@ from motet.core.clock.messages import (
     ClockRefused,
     ClockRequest,
     ReadClock,
-    RequestId,
     Tick,
     Ticked,
 )
@@ -69,7 +68,7 @@ from motet.errors import (
     DiskReadFailed,
     MotetError,
 )
-from motet.ids import Address, FileName, NodeId, ReadId, WriteId
+from motet.ids import Address, FileName, NodeId, ReadId, RequestId, WriteId
 from motet.limits import clock_waiting_max
 
 BOUND_FILE = FileName("clock-bound")

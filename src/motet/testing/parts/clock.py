@@ -21,7 +21,6 @@ from motet.core.clock.messages import (
     ClockRefused,
     ClockRequest,
     ReadClock,
-    RequestId,
     Tick,
     Ticked,
 )
@@ -37,7 +36,7 @@ from motet.core.clock.transaction_clock import (
 )
 from motet.core.machine import NS_PER_MS, Message
 from motet.errors import BadClock, BadScenario
-from motet.ids import Address, NodeId
+from motet.ids import Address, NodeId, RequestId
 from motet.testing.bench_network import Which
 from motet.testing.bench_part import BenchPart
 from motet.testing.part import Converter, verb

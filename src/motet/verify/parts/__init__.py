@@ -11,6 +11,7 @@ PARTS: dict[str, str] = {
     "toy": "motet.verify.parts.toy:ToyPart",
     "clock": "motet.verify.parts.clock:ClockPart",
     "time": "motet.verify.parts.time:TimePart",
+    "streams": "motet.verify.parts.streams:StreamsPart",
 }
 """``motet simulate NAME`` -> where it is; imported when asked for."""
 

@@ -17,7 +17,6 @@ from motet.core.clock.messages import (
     Adjust,
     Adjusted,
     ClockRefused,
-    RequestId,
     Tick,
     Ticked,
 )
@@ -43,14 +42,13 @@ from motet.core.machine import (
     SetTimer,
     Started,
     Violation,
-    WriteFailed,
-    Written,
 )
 from motet.errors import ClockDrift
-from motet.ids import Address, NodeId, TimerName
+from motet.ids import Address, NodeId, RequestId, TimerName
 from motet.limits import clock_reserve_ms
 from motet.sim.host import Host, Stepper
 from motet.sim.world import World
+from motet.verify.parts.hurried import Hurried
 
 NODES = (Address("n1"), Address("n2"), Address("n3"))
 CLIENTS = 3
@@ -117,29 +115,23 @@ class ClockRun:
 
 
 def _factory(address: Address, plant: str | None) -> Callable[[], Stepper]:
-    if plant is None:
-        return lambda: NodeClock(NodeId(address))
-    return lambda: Careless(NodeClock(NodeId(address)), plant)
+    if plant == FORGETS:
+        return lambda: Forgetful(NodeClock(NodeId(address)))
+    if plant == HURRIES:
+        return lambda: Hurried(NodeClock(NodeId(address)), Replace)
+    return lambda: NodeClock(NodeId(address))
 
 
-class Careless:
-    """A clock with a planted bug, wrapped around the real one."""
+class Forgetful:
+    """A clock with a planted bug: it takes its bound for a file that is not there."""
 
-    def __init__(self, clock: NodeClock, plant: str) -> None:
+    def __init__(self, clock: NodeClock) -> None:
         self._clock = clock
-        self._plant = plant
 
     def step(self, event: Event) -> list[Effect]:
-        if self._plant == FORGETS and isinstance(event, ReadBack):
+        if isinstance(event, ReadBack):
             event = ReadBack(event.now, event.read, b"")
-        if self._plant == HURRIES and isinstance(event, Written | WriteFailed):
-            return []
-        effects = self._clock.step(event)
-        if self._plant == HURRIES:
-            for effect in list(effects):
-                if isinstance(effect, Replace):
-                    effects = effects + self._clock.step(Written(event.now, effect.id))
-        return effects
+        return self._clock.step(event)
 
     def invariants(self) -> list[Violation]:
         return self._clock.invariants()

@@ -1,0 +1,108 @@
+"""Requests about streams to one node: each is answered, refused with its error, or unknown.
+
+``once`` is for what must not be done twice. ``repeated`` is for what may be: reading, creating what may be
+there already, and appending under a token. It asks again when no answer came.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TypeVar
+
+from motet.client.link import Link, answer_seconds_max
+from motet.core.streams.messages import (
+    Appended,
+    CommitDone,
+    Described,
+    Entries,
+    FeedPage,
+    Latest,
+    StreamReady,
+    StreamsAnswer,
+    StreamsRefused,
+    StreamsRequest,
+    VisibleIs,
+)
+from motet.errors import NodeError, OutcomeUnknown, error_of
+from motet.ids import Address, RequestId
+
+Expected = TypeVar(
+    "Expected",
+    Described,
+    StreamReady,
+    Appended,
+    Entries,
+    Latest,
+    CommitDone,
+    FeedPage,
+    VisibleIs,
+)
+Make = Callable[[RequestId], StreamsRequest]
+
+attempts_max = 3
+"""How often something is asked that may be asked again."""
+
+
+class Calls:
+    """The way from a client's objects to their node; each answer is waited for so many seconds."""
+
+    def __init__(
+        self,
+        link: Link[StreamsAnswer],
+        node: Address,
+        name: str,
+        seconds: float = answer_seconds_max,
+    ) -> None:
+        self._link = link
+        self._node = node
+        #: what errors call the database
+        self.name = name
+        self._seconds = seconds
+        self._closing = asyncio.Event()
+
+    def is_closing(self) -> bool:
+        return self._closing.is_set()
+
+    async def once(
+        self, make: Make, kind: type[Expected], seconds: float | None = None
+    ) -> Expected:
+        """Ask, a single time."""
+        if self.is_closing():
+            raise closed(self.name)
+        answer = await self._link.ask(
+            self._node, lambda n: make(RequestId(n)), seconds or self._seconds
+        )
+        if isinstance(answer, StreamsRefused):
+            raise error_of(answer.code, answer.what, answer.advice)
+        if not isinstance(answer, kind):
+            raise NodeError(f"the node answered with {type(answer).__name__}, not {kind.__name__}")
+        return answer
+
+    async def repeated(self, make: Make, kind: type[Expected]) -> Expected:
+        """Ask, and again if no answer comes."""
+        for _ in range(attempts_max - 1):
+            try:
+                return await self.once(make, kind)
+            except OutcomeUnknown:
+                if self.is_closing():
+                    raise
+        return await self.once(make, kind)
+
+    async def pause(self, seconds: float) -> None:
+        """Wait so long, or until the database is closed."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._closing.wait()
+        except TimeoutError:
+            return
+
+    async def close(self) -> None:
+        """Ask nothing any more, and let what is under way be answered."""
+        self._closing.set()
+        await self._link.idle(self._seconds)
+
+
+def closed(name: str) -> NodeError:
+    """What is said to whoever uses a database after its end."""
+    return NodeError(f"{name} is closed", hint="open it, or connect to it, once more")

@@ -1,0 +1,167 @@
+"""Changes and entries, as readers see them: the fields of the feed, with rows decoded when asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from motet.client.rows import Row, row_of
+from motet.core.clock.hlc import Clock
+from motet.core.streams.change import Change as RawChange
+from motet.core.streams.change import Op
+from motet.core.streams.messages import EPOCH, Wanted
+from motet.ids import Offset, ShardId, StreamName, TransactionId
+
+SHOWN_LENGTH_MAX = 60
+_1970 = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where an appended entry is."""
+
+    shard: ShardId
+    epoch: int
+    offset: Offset
+    clock: Clock
+    #: it had been there before: this token was used already
+    duplicate: bool = field(default=False, compare=False)
+
+
+class Change:
+    """One change of one key. In the feed, ``(clock, transaction, index)`` is its place in the order."""
+
+    __slots__ = ("raw",)
+
+    def __init__(self, raw: RawChange) -> None:
+        #: as it came from the node
+        self.raw = raw
+
+    @property
+    def clock(self) -> Clock:
+        """The commit clock of its transaction."""
+        return self.raw.clock
+
+    @property
+    def transaction(self) -> TransactionId:
+        return self.raw.transaction
+
+    @property
+    def index(self) -> int:
+        """Which of the changes of its transaction, from 0."""
+        return self.raw.index
+
+    @property
+    def count(self) -> int:
+        """How many changes its transaction has."""
+        return self.raw.count
+
+    @property
+    def stream(self) -> StreamName:
+        return self.raw.stream
+
+    @property
+    def shard(self) -> ShardId:
+        return self.raw.shard
+
+    @property
+    def offset(self) -> Offset:
+        """Its place in its shard."""
+        return self.raw.offset
+
+    @property
+    def key(self) -> bytes:
+        return self.raw.key
+
+    @property
+    def op(self) -> Op:
+        return self.raw.op
+
+    @property
+    def row(self) -> Any:
+        """The row as a dict; the value of a raw entry; None for a delete."""
+        return _decoded(self.raw.op, self.raw.row)
+
+    @property
+    def before(self) -> Any:
+        """The row before, if whoever made the change said it."""
+        return _decoded(self.raw.op, self.raw.before)
+
+    @property
+    def at(self) -> datetime:
+        """The time of day at the node when it was taken."""
+        return _1970 + timedelta(milliseconds=self.raw.at_ms)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Change) and self.raw == other.raw
+
+    def __hash__(self) -> int:
+        return hash((self.raw.transaction, self.raw.index))
+
+    def __repr__(self) -> str:
+        raw = self.raw
+        return f"<{type(self).__name__} {raw.clock} {_shown(raw.op, raw.stream, raw.key, raw.row)}>"
+
+
+class Entry(Change):
+    """A change in its place in a shard."""
+
+    __slots__ = ()
+
+    @property
+    def epoch(self) -> int:
+        return EPOCH
+
+    @property
+    def value(self) -> bytes | None:
+        """The bytes as they were appended; of a row its JSON; None for a delete."""
+        return self.raw.row
+
+
+class OwnChange:
+    """A change that the asking transaction has made itself and not committed yet."""
+
+    __slots__ = ("_wanted",)
+
+    #: it has none yet
+    clock: Clock | None = None
+
+    def __init__(self, wanted: Wanted) -> None:
+        self._wanted = wanted
+
+    @property
+    def stream(self) -> StreamName:
+        return self._wanted.stream
+
+    @property
+    def key(self) -> bytes:
+        return self._wanted.key
+
+    @property
+    def op(self) -> Op:
+        return self._wanted.op
+
+    @property
+    def row(self) -> Any:
+        return _decoded(self._wanted.op, self._wanted.row)
+
+    @property
+    def before(self) -> Any:
+        return _decoded(self._wanted.op, self._wanted.before)
+
+    def __repr__(self) -> str:
+        mine = self._wanted
+        return f"<OwnChange {_shown(mine.op, mine.stream, mine.key, mine.row)}>"
+
+
+def _decoded(op: Op, data: bytes | None) -> Row | bytes | None:
+    return data if data is None or op == "append" else row_of(data)
+
+
+def _shown(op: Op, stream: StreamName, key: bytes, row: bytes | None) -> str:
+    text = f"{op} {stream} {key.decode(errors='backslashreplace')}"
+    if row is not None:
+        text += " " + row[:SHOWN_LENGTH_MAX].decode(errors="backslashreplace")
+        text += "…" if len(row) > SHOWN_LENGTH_MAX else ""
+    return text

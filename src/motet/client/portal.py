@@ -1,0 +1,99 @@
+"""A way into an event loop from outside: one thread that runs it, and calls that wait for coroutines there.
+
+The thread never keeps a process alive, and a portal that is closed leaves none behind. Calls may come from
+many threads at once. A call that was under way when the portal closed is ended, never left waiting.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Callable, Coroutine
+from concurrent.futures import CancelledError
+from typing import Any, ParamSpec, TypeVar
+
+from motet.errors import NodeError
+from motet.real.loop import loop_factory
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Portal:
+    """An event loop in a thread of its own, from construction to ``close``."""
+
+    def __init__(self, name: str) -> None:
+        #: what errors call it
+        self.name = name
+        self._process = os.getpid()
+        self._lock = threading.Lock()
+        self._is_closed = False
+        started = threading.Event()
+        self._thread = threading.Thread(
+            target=self._run, args=(started,), name=f"motet {name}", daemon=True
+        )
+        self._thread.start()
+        started.wait()
+
+    def call(
+        self, function: Callable[P, Coroutine[Any, Any, T]], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """Run a coroutine function in the loop and wait for what comes of it."""
+        self._check_process()
+        with self._lock:
+            # Under the lock: what is handed over before the end is announced is ended with it.
+            if self._is_closed:
+                raise self._closed()
+            future = asyncio.run_coroutine_threadsafe(function(*args, **kwargs), self._loop)
+        try:
+            return future.result()
+        except CancelledError:
+            raise self._closed() from None
+        except BaseException:
+            future.cancel()  # an interrupt from the keyboard, for instance; done already otherwise
+            raise
+
+    def close(self, last: Callable[[], Coroutine[Any, Any, None]] | None = None) -> None:
+        """Run a last coroutine function, end everything else, and the thread. A second time is fine."""
+        if os.getpid() != self._process:
+            return  # a forked child has neither the thread nor anything to close
+        with self._lock:
+            if self._is_closed:
+                return
+            self._is_closed = True
+        if threading.current_thread() is self._thread:
+            # A garbage collection may run anywhere, here too; then nobody can wait.
+            self._ending = self._loop.create_task(self._end(last))
+            return
+        try:
+            asyncio.run_coroutine_threadsafe(self._end(last), self._loop).result()
+        finally:
+            self._thread.join()
+
+    async def _end(self, last: Callable[[], Coroutine[Any, Any, None]] | None) -> None:
+        try:
+            if last is not None:
+                await last()
+        finally:
+            self._over.set()
+
+    def _run(self, started: threading.Event) -> None:
+        with asyncio.Runner(loop_factory=loop_factory()) as runner:
+            runner.run(self._live(started))
+
+    async def _live(self, started: threading.Event) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._over = asyncio.Event()
+        started.set()
+        await self._over.wait()
+
+    def _check_process(self) -> None:
+        if os.getpid() != self._process:
+            raise NodeError(
+                f"{self.name} was opened by the process this one was forked from",
+                hint="open it, or connect to its endpoint, in this process",
+            )
+
+    def _closed(self) -> NodeError:
+        return NodeError(f"{self.name} is closed", hint="open it, or connect to it, once more")

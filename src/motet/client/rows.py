@@ -1,0 +1,142 @@
+"""What callers hand in, checked and turned into bytes before anything is sent; and back again.
+
+A key is text or bytes and is kept as bytes. A row is a dict of JSON: what comes back is what went in, so
+anything that JSON would silently turn into something else (a number as a name, a NaN) is refused.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from motet.core.streams.change import Token
+from motet.core.streams.checks import STREAM_NAME
+from motet.errors import BadInput, TooLarge
+from motet.ids import StreamName
+from motet.limits import key_bytes_max, page_changes_max, row_bytes_max, stream_shards_max
+
+Key = str | bytes
+Row = dict[str, Any]
+
+producer_length_max = 200
+token_number_max = (1 << 63) - 1
+
+_encode_json = json.JSONEncoder(
+    ensure_ascii=False, allow_nan=False, separators=(",", ":"), check_circular=True
+).encode
+
+
+def key_bytes(key: Key) -> bytes:
+    """A key as it is kept."""
+    if isinstance(key, str):
+        key = _utf8(key, "a key")
+    elif not isinstance(key, bytes):
+        raise BadInput(f"a key is str or bytes, not {type(key).__name__}")
+    if not key:
+        raise BadInput("a key has at least one byte")
+    if len(key) > key_bytes_max:
+        raise TooLarge(f"a key of {len(key)} bytes is longer than {key_bytes_max}")
+    return key
+
+
+def value_bytes(value: bytes) -> bytes:
+    """The value of a raw entry."""
+    if not isinstance(value, bytes | bytearray | memoryview):
+        raise BadInput(
+            f"the value of an entry is bytes, not {type(value).__name__}",
+            hint="encode it, or use a transaction to write a row",
+        )
+    return _bounded(bytes(value), "a value")
+
+
+def row_bytes(row: Row) -> bytes:
+    """A row as JSON."""
+    if not isinstance(row, dict):
+        raise BadInput(f"a row is a dict, not {type(row).__name__}")
+    try:
+        _check_names(row)
+        text = _encode_json(row)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise BadInput(f"the row is not JSON: {error}") from None
+    return _bounded(_utf8(text, "a row"), "a row")
+
+
+def row_of(data: bytes) -> Row:
+    """The row in what ``row_bytes`` made of it."""
+    row: Row = json.loads(data)
+    return row
+
+
+def stream_name(name: str) -> StreamName:
+    """A name that a stream can have."""
+    if not isinstance(name, str):
+        raise BadInput(f"the name of a stream is str, not {type(name).__name__}")
+    if not STREAM_NAME.fullmatch(name):
+        raise BadInput(
+            f"{name[:60]!r} is not a name for a stream",
+            hint="a letter, then up to 127 letters, digits, `_`, `.` or `-`",
+        )
+    return StreamName(name)
+
+
+def stream_names(names: Sequence[str]) -> tuple[StreamName, ...]:
+    """A set of streams: each once, sorted."""
+    if not names:
+        raise BadInput("no stream is named", hint="name one or more, each as its own argument")
+    return tuple(sorted({stream_name(name) for name in names}))
+
+
+def token_of(token: object) -> Token | None:
+    """A token as it travels."""
+    if token is None:
+        return None
+    if not isinstance(token, tuple) or len(token) != 2:
+        raise BadInput('a token is a pair, the producer and its own count: ("producer", 17)')
+    producer, number = token
+    if not isinstance(producer, str) or not 0 < len(producer) <= producer_length_max:
+        raise BadInput(f"the producer of a token is text of 1 to {producer_length_max} characters")
+    _utf8(producer, "a producer")
+    return Token(producer, whole_number("a token's number", number, 0, token_number_max))
+
+
+def whole_number(what: str, value: object, low: int, high: int) -> int:
+    """A number of the caller's that has to be within bounds."""
+    if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+        raise BadInput(f"{what} is a whole number from {low} to {high}, not {value!r}")
+    return value
+
+
+def shard_count(shards: int) -> int:
+    """How many shards a new stream is to have."""
+    return whole_number("shards", shards, 1, stream_shards_max)
+
+
+def page_limit(limit: int) -> int:
+    """How many changes or entries are asked for at once."""
+    return whole_number("limit", limit, 1, page_changes_max)
+
+
+def _check_names(value: object) -> None:
+    """JSON would turn ``{1: …}`` into ``{"1": …}`` without a word."""
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            if not isinstance(name, str):
+                raise TypeError(f"{name!r} is used as a name, and a name is str")
+            _check_names(inner)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            _check_names(inner)
+
+
+def _bounded(data: bytes, what: str) -> bytes:
+    if len(data) > row_bytes_max:
+        raise TooLarge(f"{what} of {len(data)} bytes is longer than {row_bytes_max}")
+    return data
+
+
+def _utf8(text: str, what: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        raise BadInput(f"{what} has a lone surrogate, which is no character") from None

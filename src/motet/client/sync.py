@@ -1,0 +1,249 @@
+"""The database without an event loop: the same calls, each waiting for its coroutine in the portal.
+
+Nothing is decided here. A database and its streams may be used from many threads at once; a transaction
+belongs to one.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator
+from types import TracebackType
+from typing import Self, TypeVar
+
+from motet.client import database
+from motet.client.change import Change, Entry, OwnChange, Position
+from motet.client.database import AsyncDatabase, page_limit_default
+from motet.client.feed import Page, Tail
+from motet.client.portal import Portal
+from motet.client.rows import Key, Row
+from motet.client.stream import AsyncStream, HasOffset
+from motet.client.transaction import (
+    AsyncTransaction,
+    RowOp,
+    attempts_default,
+    pauses_seconds,
+)
+from motet.core.clock.hlc import Clock
+from motet.core.streams.messages import StreamInfo
+from motet.errors import Conflict, MotetError
+from motet.ids import StreamName, TransactionId
+from motet.real.entropy import RealEntropy
+
+T = TypeVar("T")
+
+
+class Database:
+    """A database; made by ``motet.open`` or ``motet.connect``. It ends with its process at the latest."""
+
+    def __init__(self, portal: Portal, inner: AsyncDatabase) -> None:
+        self._portal = portal
+        self._inner = inner
+        # Also called when we are forgotten, and at the end of the process.
+        self._end = weakref.finalize(self, portal.close, inner.close)
+
+    @property
+    def endpoint(self) -> str:
+        """Where other processes reach it; an embedded one serves from the first time it is asked."""
+        return self._portal.call(self._inner.endpoint)
+
+    def close(self) -> None:
+        """Let what is under way be answered, and end; a second time is fine."""
+        self._end()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return repr(self._inner)
+
+    def create_stream(
+        self,
+        name: str,
+        schema: object | None = None,
+        shards: int = 4,
+        replicas: int | None = None,
+    ) -> Stream:
+        """Create a stream; the same once more is fine, another one of that name is ``StreamExists``."""
+        inner = self._portal.call(self._inner.create_stream, name, schema, shards, replicas)
+        return Stream(self, self._portal, inner)
+
+    def stream(self, name: str) -> Stream:
+        """A stream by its name; whether there is one shows when it is used."""
+        return Stream(self, self._portal, self._inner.stream(name))
+
+    def streams(self) -> list[StreamInfo]:
+        """All streams, by name, with their shards and how many entries these have."""
+        return self._portal.call(self._inner.streams)
+
+    def transaction(self) -> Transaction:
+        """A transaction: ``with db.transaction() as txn``. Leaving the block commits it."""
+        return Transaction(self._portal, self._inner.transaction())
+
+    def transact(self, run: Callable[[Transaction], T], attempts: int = attempts_default) -> T:
+        """Run a function in a transaction, again from its start when it met a ``Conflict``."""
+        for pause_seconds in pauses_seconds(attempts, RealEntropy()):
+            try:
+                return self._attempt(run)
+            except Conflict:
+                self._portal.call(self._inner.pause, pause_seconds)
+        return self._attempt(run)
+
+    def _attempt(self, run: Callable[[Transaction], T]) -> T:
+        with self.transaction() as txn:
+            return run(txn)
+
+    def clock(self) -> Clock:
+        """The highest clock handed out."""
+        return self._portal.call(self._inner.clock)
+
+    def visible_clock(self, *streams: str, wait: bool = False) -> Clock:
+        """No change of these streams at or below this clock appears any more.
+
+        With ``wait``, one that everything committed before the call is at or below.
+        """
+        return self._portal.call(self._inner.visible_clock, *streams, wait=wait)
+
+    def changes(
+        self,
+        *streams: str,
+        after: str | Clock | None = None,
+        limit: int = page_limit_default,
+        up_to: Clock | None = None,
+    ) -> Page:
+        """The next page of the feed of these streams: whole transactions, in the order of their clocks.
+
+        A page may be longer than ``limit`` when its only transaction is.
+        """
+        return self._portal.call(
+            self._inner.changes, *streams, after=after, limit=limit, up_to=up_to
+        )
+
+    def tail(
+        self,
+        *streams: str,
+        after: str | Clock | None = None,
+        limit: int = page_limit_default,
+        stop_after: int | None = None,
+    ) -> Iterator[Change]:
+        """All changes of these streams, for ever: until the database is closed, or so many have come."""
+        # Not the generator itself: bad input is to be told now, not when the first change is wanted.
+        return self._follow(self._inner.follow(streams, after, limit, stop_after))
+
+    def _follow(self, tail: Tail) -> Iterator[Change]:
+        while True:
+            try:
+                changes = self._portal.call(tail.next_changes)
+            except MotetError:
+                if not self._end.alive:
+                    return
+                raise
+            if not changes:
+                return
+            yield from changes
+
+
+class Stream:
+    """One stream of a database."""
+
+    def __init__(self, database: Database, portal: Portal, inner: AsyncStream) -> None:
+        #: a database that nobody holds any more is closed
+        self._database = database
+        self._portal = portal
+        self._inner = inner
+
+    @property
+    def name(self) -> StreamName:
+        return self._inner.name
+
+    def append(self, key: Key, value: bytes, token: tuple[str, int] | None = None) -> Position:
+        """Append a raw entry, durably.
+
+        With a token (a producer and its own rising count) it is appended once however often it is
+        sent, so a lost answer is asked for again; without one that is an ``OutcomeUnknown``.
+        """
+        return self._portal.call(self._inner.append, key, value, token)
+
+    def read(
+        self, shard: int = 0, after: int | HasOffset | None = None, limit: int = 1000
+    ) -> list[Entry]:
+        """Entries of a shard in order, behind an offset, an entry or a position."""
+        return self._portal.call(self._inner.read, shard, after, limit)
+
+    def __repr__(self) -> str:
+        return repr(self._inner)
+
+
+class Transaction:
+    """One transaction, for the length of a ``with`` block."""
+
+    def __init__(self, portal: Portal, inner: AsyncTransaction) -> None:
+        self._portal = portal
+        self._inner = inner
+
+    @property
+    def id(self) -> TransactionId:
+        return self._inner.id
+
+    @property
+    def clock(self) -> Clock | None:
+        """Its commit clock, once it is committed."""
+        return self._inner.clock
+
+    def get(self, stream: str, key: Key) -> Change | OwnChange | None:
+        """The latest change of a key: our own if there is one, else the latest committed one.
+
+        None if it never had one. The answer stays the same within the transaction, and the commit is
+        refused if it is no longer true by then.
+        """
+        return self._portal.call(self._inner.get, stream, key)
+
+    def change(
+        self,
+        stream: str,
+        key: Key,
+        op: RowOp,
+        row: Row | None = None,
+        before: Row | None = None,
+    ) -> None:
+        """Insert, update or delete a key when the block is left. ``before`` is carried along as it is."""
+        self._inner.change(stream, key, op, row, before)
+
+    def __enter__(self) -> Self:
+        self._inner.begin()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if kind is None:
+            self._portal.call(self._inner.commit)
+        else:
+            self._inner.abort()
+
+    def __repr__(self) -> str:
+        return repr(self._inner)
+
+
+def connect(endpoint: str | None = None) -> Database:
+    """The database at an endpoint: the first of a comma separated list that answers.
+
+    Without one, at ``$MOTET_ENDPOINT``.
+    """
+    portal = Portal(endpoint or "a connection")
+    try:
+        return Database(portal, portal.call(database.connect, endpoint))
+    except BaseException:
+        portal.close()
+        raise

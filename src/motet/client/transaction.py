@@ -1,0 +1,168 @@
+"""Transactions: what was read and what is to be changed, gathered here and sent as one request.
+
+Nothing is sent before the block is left but the reads. What they saw goes along with the changes, and
+the node makes the changes only if it is still so; else ``Conflict``. Leaving the block by an exception sends
+nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Literal, Self, get_args
+
+from motet.client.calls import Calls
+from motet.client.change import Change, OwnChange
+from motet.client.rows import Key, Row, key_bytes, row_bytes, stream_name, whole_number
+from motet.core.clock.hlc import Clock
+from motet.core.streams.messages import (
+    Commit,
+    CommitDone,
+    GetLatest,
+    KeyRead,
+    Latest,
+    Wanted,
+)
+from motet.errors import BadInput, OutcomeUnknown, TooLarge
+from motet.ids import StreamName, TransactionId
+from motet.limits import transaction_bytes_max, transaction_changes_max
+from motet.ports.entropy import Entropy
+
+RowOp = Literal["insert", "update", "delete"]
+
+attempts_default = 30
+attempts_max = 10_000
+pause_ms_min, pause_ms_max = 1, 64
+"""The longest pause after the first conflict, and after many."""
+
+
+class AsyncTransaction:
+    """One transaction, for the length of an ``async with`` block."""
+
+    def __init__(self, calls: Calls, name: TransactionId) -> None:
+        self.id = name
+        #: its commit clock, once it is committed
+        self.clock: Clock | None = None
+        self._calls = calls
+        self._phase: Literal["new", "open", "over"] = "new"
+        #: what was read, in the order of reading
+        self._reads: dict[tuple[StreamName, bytes], Change | None] = {}
+        self._wanted: list[Wanted] = []
+        self._own: dict[tuple[StreamName, bytes], OwnChange] = {}
+        self._bytes = 0
+
+    async def get(self, stream: str, key: Key) -> Change | OwnChange | None:
+        """The latest change of a key: our own if there is one, else the latest committed one.
+
+        None if it never had one. The answer stays the same within the transaction, and the commit is
+        refused if it is no longer true by then.
+        """
+        self._check_open()
+        place = (stream_name(stream), key_bytes(key))
+        if place in self._own:
+            return self._own[place]
+        if place not in self._reads:
+            self._check_count()
+            found = await self._calls.repeated(lambda n: GetLatest(n, *place), Latest)
+            read = None if found.change is None else Change(found.change)
+            self._reads.setdefault(place, read)  # another get of the same key may have been first
+        return self._reads[place]
+
+    def change(
+        self,
+        stream: str,
+        key: Key,
+        op: RowOp,
+        row: Row | None = None,
+        before: Row | None = None,
+    ) -> None:
+        """Insert, update or delete a key when the block is left. ``before`` is carried along as it is."""
+        self._check_open()
+        if op not in get_args(RowOp):
+            raise BadInput(f"{op!r} is not an operation", hint="use insert, update or delete")
+        if (row is None) != (op == "delete"):
+            raise BadInput("a delete has no row" if op == "delete" else f"an {op} needs a row")
+        wanted = Wanted(
+            stream_name(stream),
+            key_bytes(key),
+            op,
+            None if row is None else row_bytes(row),
+            None if before is None else row_bytes(before),
+        )
+        self._check_count()
+        size_bytes = len(wanted.key) + len(wanted.row or b"") + len(wanted.before or b"")
+        if self._bytes + size_bytes > transaction_bytes_max:
+            raise TooLarge(f"a transaction has at most {transaction_bytes_max} bytes")
+        self._bytes += size_bytes
+        self._wanted.append(wanted)
+        self._own[wanted.stream, wanted.key] = OwnChange(wanted)
+
+    def begin(self) -> None:
+        """The block is entered."""
+        if self._phase != "new":
+            raise BadInput("a transaction is used once", hint="begin another one")
+        self._phase = "open"
+
+    def abort(self) -> None:
+        """The block is left by an exception: nothing is sent."""
+        self._phase = "over"
+
+    async def commit(self) -> None:
+        """The block is left. A transaction that has neither read nor changed anything has no clock."""
+        self._check_open()
+        self._phase = "over"
+        if not self._wanted and not self._reads:
+            return
+        reads = tuple(
+            KeyRead(*place, None if seen is None else seen.clock)
+            for place, seen in self._reads.items()
+        )
+        changes = tuple(self._wanted)
+        try:
+            done = await self._calls.once(lambda n: Commit(n, self.id, reads, changes), CommitDone)
+        except OutcomeUnknown as error:
+            hint = f"look for transaction {self.id} in the feed before you do it again"
+            raise OutcomeUnknown(error.what, hint=hint) from None
+        self.clock = done.clock
+
+    async def __aenter__(self) -> Self:
+        self.begin()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if kind is None:
+            await self.commit()
+        else:
+            self.abort()
+
+    def __repr__(self) -> str:
+        state = f"at {self.clock}" if self.clock is not None else self._phase
+        return (
+            f"<Transaction {self.id} {state}: {len(self._reads)} read, {len(self._wanted)} changed>"
+        )
+
+    def _check_open(self) -> None:
+        if self._phase == "new":
+            raise BadInput(
+                "the transaction has not begun", hint="use it as `with db.transaction() as txn:`"
+            )
+        if self._phase == "over":
+            raise BadInput("the transaction is over", hint="begin another one")
+
+    def _check_count(self) -> None:
+        if len(self._reads) + len(self._wanted) >= transaction_changes_max:
+            raise TooLarge(f"a transaction has at most {transaction_changes_max} reads and changes")
+
+
+def pauses_seconds(attempts: int, entropy: Entropy) -> Iterator[float]:
+    """How long to wait after each conflict but the last; at random, so that rivals part."""
+    whole_number("attempts", attempts, 1, attempts_max)
+    longest_ms = pause_ms_min
+    for _ in range(attempts - 1):
+        yield entropy.nonce() % (longest_ms * 1000) / 1e6
+        longest_ms = min(2 * longest_ms, pause_ms_max)

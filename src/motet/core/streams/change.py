@@ -1,0 +1,107 @@
+"""A change, as it is logged and as it is read back, and the records of the log.
+
+One record of the log is one transaction, whole: that is what makes it atomic. A raw entry is a transaction
+of one change whose operation is ``append``.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Literal
+
+import msgspec
+
+from motet.core.clock.hlc import Clock
+from motet.ids import Offset, ShardId, StreamName, TransactionId
+
+Op = Literal["append", "insert", "update", "delete"]
+
+
+class RecordKind(IntEnum):
+    """What a record of the log says; never given away twice."""
+
+    STREAM_CREATED = 1
+    COMMITTED = 2
+
+
+class Token(msgspec.Struct, frozen=True, array_like=True):
+    """Names an append so that a retry is recognised: the producer, and its own count."""
+
+    producer: str
+    number: int
+
+
+class StreamCreated(msgspec.Struct, frozen=True, array_like=True):
+    """A stream begins, above every clock handed out before."""
+
+    clock: Clock
+    name: StreamName
+    shards: int
+    #: an Arrow schema as its IPC bytes; None for rows of JSON
+    schema: bytes | None
+
+
+class LoggedChange(msgspec.Struct, frozen=True, array_like=True):
+    """One change of one key, and where it is in its shard."""
+
+    stream: StreamName
+    shard: ShardId
+    offset: Offset
+    key: bytes
+    op: Op
+    #: the row as JSON; the value itself for ``append``; None for a delete
+    row: bytes | None
+    before: bytes | None
+
+
+class Committed(msgspec.Struct, frozen=True, array_like=True):
+    """A transaction: all of its changes, at one clock."""
+
+    clock: Clock
+    transaction: TransactionId
+    #: the node's wall clock when it was taken, in milliseconds
+    at_ms: int
+    changes: tuple[LoggedChange, ...]
+    token: Token | None = None
+
+
+class Change(msgspec.Struct, frozen=True, array_like=True):
+    """One change in the feed; ``(clock, transaction, index)`` is its place in the order of everything."""
+
+    clock: Clock
+    transaction: TransactionId
+    index: int
+    #: how many changes the transaction has
+    count: int
+    stream: StreamName
+    shard: ShardId
+    offset: Offset
+    key: bytes
+    op: Op
+    row: bytes | None
+    before: bytes | None
+    at_ms: int
+
+
+encode_body = msgspec.msgpack.Encoder().encode
+decode_stream_created = msgspec.msgpack.Decoder(StreamCreated).decode
+decode_committed = msgspec.msgpack.Decoder(Committed).decode
+
+
+def feed_change(committed: Committed, index: int) -> Change:
+    """The change with this index as the feed shows it."""
+    logged = committed.changes[index]
+    return Change(
+        clock=committed.clock,
+        transaction=committed.transaction,
+        index=index,
+        count=len(committed.changes),
+        stream=logged.stream,
+        shard=logged.shard,
+        offset=logged.offset,
+        key=logged.key,
+        op=logged.op,
+        row=logged.row,
+        before=logged.before,
+        at_ms=committed.at_ms,
+    )

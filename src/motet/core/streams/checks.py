@@ -1,0 +1,100 @@
+"""What a request must be like to be taken at all; a client that breaks a rule is told which, and no more."""
+
+from __future__ import annotations
+
+import re
+
+from motet.core.streams.messages import (
+    Append,
+    Commit,
+    CreateStream,
+    GetLatest,
+    ReadEntries,
+    ReadFeed,
+    StreamsRequest,
+    Wanted,
+)
+from motet.errors import BadInput, TooLarge
+from motet.format.checksum import crc32c
+from motet.ids import ShardId
+from motet.limits import (
+    key_bytes_max,
+    page_changes_max,
+    row_bytes_max,
+    stream_shards_max,
+    transaction_bytes_max,
+    transaction_changes_max,
+)
+
+STREAM_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,127}")
+
+
+def shard_of(key: bytes, shards: int) -> ShardId:
+    """The shard a key belongs to, the same for every client and for ever."""
+    return ShardId(crc32c(key) % shards)
+
+
+def check(message: StreamsRequest) -> None:
+    """``BadInput`` when the request cannot be taken."""
+    if isinstance(message, CreateStream):
+        _check_stream(message)
+    elif isinstance(message, Append):
+        _check_key(message.key)
+        _check_row(message.value)
+    elif isinstance(message, GetLatest):
+        _check_key(message.key)
+    elif isinstance(message, Commit):
+        _check_commit(message)
+    elif isinstance(message, ReadEntries | ReadFeed):
+        if not 0 < message.limit <= page_changes_max:
+            raise BadInput(f"a limit of {message.limit} is not between 1 and {page_changes_max}")
+        if isinstance(message, ReadFeed) and not message.streams:
+            raise BadInput("a feed needs at least one stream")
+
+
+def _check_stream(message: CreateStream) -> None:
+    if not STREAM_NAME.fullmatch(message.name):
+        raise BadInput(
+            f"{message.name[:60]!r} is no name for a stream",
+            hint="a letter, then up to 127 letters, digits, `_`, `.` or `-`",
+        )
+    if not 0 < message.shards <= stream_shards_max:
+        raise BadInput(f"{message.shards} shards are not between 1 and {stream_shards_max}")
+
+
+def _check_commit(message: Commit) -> None:
+    if not 0 < len(message.transaction) <= 128:
+        raise BadInput("a transaction id has 1 to 128 characters")
+    count = len(message.changes) + len(message.reads)
+    if count > transaction_changes_max:
+        raise TooLarge(f"{count} reads and changes, {transaction_changes_max} are allowed")
+    total_bytes = 0
+    for wanted in message.changes:
+        total_bytes += _check_change(wanted)
+    if total_bytes > transaction_bytes_max:
+        raise TooLarge(f"a transaction of {total_bytes} bytes, {transaction_bytes_max} are allowed")
+    for read in message.reads:
+        _check_key(read.key)
+
+
+def _check_change(wanted: Wanted) -> int:
+    _check_key(wanted.key)
+    if wanted.op not in ("insert", "update", "delete"):
+        raise BadInput(f"{wanted.op!r} is no change of a row", hint="insert, update or delete")
+    if (wanted.row is None) != (wanted.op == "delete"):
+        raise BadInput(f"{wanted.op} of a key {'with' if wanted.row else 'without'} a row")
+    row_bytes = _check_row(wanted.row or b"") + _check_row(wanted.before or b"")
+    return len(wanted.key) + row_bytes
+
+
+def _check_key(key: bytes) -> None:
+    if not key:
+        raise BadInput("a key cannot be empty")
+    if len(key) > key_bytes_max:
+        raise TooLarge(f"a key of {len(key)} bytes, {key_bytes_max} are allowed")
+
+
+def _check_row(row: bytes) -> int:
+    if len(row) > row_bytes_max:
+        raise TooLarge(f"a row of {len(row)} bytes, {row_bytes_max} are allowed")
+    return len(row)

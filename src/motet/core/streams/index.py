@@ -1,0 +1,103 @@
+"""What a node knows of its durable log: where each record is, each stream, the latest change of each key.
+
+The index is a fold of the log: reading the log from the beginning gives the same index, which is how a
+restart gets it back. It holds places, not rows; rows are read from the log when somebody asks.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+
+import msgspec
+
+from motet.core.clock.hlc import ZERO, Clock
+from motet.core.streams.change import Committed, StreamCreated, Token
+from motet.core.streams.messages import StreamInfo
+from motet.ids import Offset, ShardId, StreamName
+
+
+class LatestChange(msgspec.Struct, frozen=True):
+    """The newest change of a key."""
+
+    clock: Clock
+    #: the record it is in, and which of its changes it is
+    sequence: int
+    index: int
+
+
+class TokenUse(msgspec.Struct, frozen=True):
+    """The newest append of a producer, so that a retry gets the same answer."""
+
+    number: int
+    shard: ShardId
+    offset: Offset
+    clock: Clock
+
+
+class StreamState(msgspec.Struct):
+    """One stream."""
+
+    name: StreamName
+    shards: int
+    schema: bytes | None
+    born: Clock
+    #: entries[shard][offset] is the sequence of the record that holds the entry
+    entries: list[list[int]]
+    latest: dict[bytes, LatestChange] = msgspec.field(default_factory=dict)
+    #: by producer
+    tokens: dict[str, TokenUse] = msgspec.field(default_factory=dict)
+
+    def info(self) -> StreamInfo:
+        counts = tuple(len(entries) for entries in self.entries)
+        return StreamInfo(self.name, self.shards, self.schema, self.born, counts)
+
+
+class Index(msgspec.Struct):
+    """Everything durable, by where it is."""
+
+    streams: dict[StreamName, StreamState] = msgspec.field(default_factory=dict)
+    #: positions[s] is where record s begins in the log as a whole, sizes[s] how long it is
+    positions: list[int] = msgspec.field(default_factory=list)
+    sizes: list[int] = msgspec.field(default_factory=list)
+    #: clocks[s] is the clock of record s; they rise
+    clocks: list[Clock] = msgspec.field(default_factory=list)
+
+    @property
+    def newest(self) -> Clock:
+        """The clock of the last record."""
+        return self.clocks[-1] if self.clocks else ZERO
+
+    def first_after(self, clock: Clock | None) -> int:
+        """The sequence of the first record above a clock."""
+        return 0 if clock is None else bisect_right(self.clocks, clock)
+
+    def add(self, record: StreamCreated | Committed, position: int, size_bytes: int) -> None:
+        """Take in the next record of the log."""
+        assert record.clock > self.newest, "S2: clocks rise along the log"
+        sequence = len(self.positions)
+        self.positions.append(position)
+        self.sizes.append(size_bytes)
+        self.clocks.append(record.clock)
+        if isinstance(record, StreamCreated):
+            entries: list[list[int]] = [[] for _ in range(record.shards)]
+            self.streams[record.name] = StreamState(
+                record.name, record.shards, record.schema, record.clock, entries
+            )
+        else:
+            self._add_changes(record, sequence)
+
+    def _add_changes(self, record: Committed, sequence: int) -> None:
+        for index, change in enumerate(record.changes):
+            stream = self.streams[change.stream]
+            entries = stream.entries[change.shard]
+            assert len(entries) == change.offset, "S3: a shard has no gap"
+            entries.append(sequence)
+            stream.latest[change.key] = LatestChange(record.clock, sequence, index)
+        if record.token is not None:
+            change = record.changes[0]
+            self.streams[change.stream].tokens[record.token.producer] = _use(record, record.token)
+
+
+def _use(record: Committed, token: Token) -> TokenUse:
+    change = record.changes[0]
+    return TokenUse(token.number, change.shard, change.offset, record.clock)

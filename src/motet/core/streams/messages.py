@@ -1,0 +1,228 @@
+"""What clients ask of the streams of a node, and the answers.
+
+A request carries an id of the client's choice, and its answer the same. Each request gets one answer, or
+a ``StreamsRefused`` that says why and what to do; a refused request has changed nothing.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from motet.core.clock.hlc import Clock
+from motet.core.machine import Message
+from motet.core.streams.change import Change, Op, Token
+from motet.ids import Offset, RequestId, ShardId, StreamName, TransactionId
+
+EPOCH = 1
+"""The epoch of every shard as long as a shard has one replica and no elections."""
+
+
+class StreamsMessage(Message, frozen=True, tag=lambda name: f"streams.{name}"):
+    """Above all messages about streams."""
+
+
+class StreamsRequest(StreamsMessage, frozen=True):
+    """Above all that is asked."""
+
+    request: RequestId
+
+
+# Requests
+
+
+class Describe(StreamsRequest, frozen=True):
+    """Which database is this, which streams does it have, and how do its clocks stand?"""
+
+
+class CreateStream(StreamsRequest, frozen=True):
+    """Create a stream; the same again is fine, another one of that name is not."""
+
+    name: StreamName
+    shards: int
+    schema: bytes | None = None
+
+
+class Append(StreamsRequest, frozen=True):
+    """Append a raw entry."""
+
+    stream: StreamName
+    key: bytes
+    value: bytes
+    token: Token | None = None
+
+
+class ReadEntries(StreamsRequest, frozen=True):
+    """Committed entries of one shard behind an offset."""
+
+    stream: StreamName
+    shard: ShardId
+    #: -1 for the beginning
+    after: Offset
+    limit: int
+
+
+class GetLatest(StreamsRequest, frozen=True):
+    """The latest committed change of a key."""
+
+    stream: StreamName
+    key: bytes
+
+
+class KeyRead(msgspec.Struct, frozen=True, array_like=True):
+    """A key that a transaction has read, and what it saw: the clock of its latest change, None for none."""
+
+    stream: StreamName
+    key: bytes
+    seen: Clock | None
+
+
+class Wanted(msgspec.Struct, frozen=True, array_like=True):
+    """A change that a transaction wants to make."""
+
+    stream: StreamName
+    key: bytes
+    op: Op
+    row: bytes | None
+    before: bytes | None
+
+
+class Commit(StreamsRequest, frozen=True):
+    """Make these changes, all of them or none, if what was read is still so."""
+
+    transaction: TransactionId
+    reads: tuple[KeyRead, ...]
+    changes: tuple[Wanted, ...]
+
+
+class ReadFeed(StreamsRequest, frozen=True):
+    """Changes of some streams in the order of their clocks, behind a cursor and up to the visible clock."""
+
+    streams: tuple[StreamName, ...]
+    #: the transaction behind which the page begins; None for the beginning
+    after: Clock | None
+    #: at most so many, but never less than a whole transaction
+    limit: int
+    #: nothing above this clock; None for all that is visible
+    up_to: Clock | None = None
+
+
+class ReadVisible(StreamsRequest, frozen=True):
+    """The visible clock; with ``wait`` one at or above every clock handed out before."""
+
+    streams: tuple[StreamName, ...]
+    wait: bool
+
+
+# Answers
+
+
+class StreamInfo(msgspec.Struct, frozen=True, array_like=True):
+    """What is known of a stream."""
+
+    name: StreamName
+    shards: int
+    schema: bytes | None
+    born: Clock
+    #: entries in each shard
+    entries: tuple[int, ...]
+
+
+class Described(StreamsMessage, frozen=True):
+    """The database and its streams."""
+
+    request: RequestId
+    database: int
+    clock: Clock
+    visible: Clock
+    streams: tuple[StreamInfo, ...]
+
+
+class StreamReady(StreamsMessage, frozen=True):
+    """The stream is there."""
+
+    request: RequestId
+    created: bool
+    info: StreamInfo
+
+
+class Appended(StreamsMessage, frozen=True):
+    """The entry is durable, here."""
+
+    request: RequestId
+    shard: ShardId
+    epoch: int
+    offset: Offset
+    clock: Clock
+    #: it was there already: this token has been used before
+    duplicate: bool
+
+
+class Entries(StreamsMessage, frozen=True):
+    """Entries of a shard, in order."""
+
+    request: RequestId
+    entries: tuple[Change, ...]
+
+
+class Latest(StreamsMessage, frozen=True):
+    """The latest committed change of a key, None if it never had one."""
+
+    request: RequestId
+    change: Change | None
+
+
+class CommitDone(StreamsMessage, frozen=True):
+    """The transaction is durable and has this clock."""
+
+    request: RequestId
+    transaction: TransactionId
+    clock: Clock
+
+
+class FeedPage(StreamsMessage, frozen=True):
+    """Whole transactions, in order."""
+
+    request: RequestId
+    changes: tuple[Change, ...]
+    #: everything up to here has been looked at: the cursor for the next page
+    through: Clock
+    visible: Clock
+    #: there is more behind this page right now
+    more: bool
+
+
+class VisibleIs(StreamsMessage, frozen=True):
+    """No change at or below this clock will appear any more."""
+
+    request: RequestId
+    clock: Clock
+
+
+class StreamsRefused(StreamsMessage, frozen=True):
+    """It was not done, and nothing was changed."""
+
+    request: RequestId
+    #: the code of an error in ``motet.errors``
+    code: str
+    what: str
+    #: what to do about it
+    advice: str
+
+
+StreamsCall = (
+    Describe | CreateStream | Append | ReadEntries | GetLatest | Commit | ReadFeed | ReadVisible
+)
+"""All requests: what a node decodes."""
+
+StreamsAnswer = (
+    Described
+    | StreamReady
+    | Appended
+    | Entries
+    | Latest
+    | CommitDone
+    | FeedPage
+    | VisibleIs
+    | StreamsRefused
+)
+"""All answers: what a client decodes."""

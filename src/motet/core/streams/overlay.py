@@ -1,0 +1,95 @@
+"""What the records under way will change, so that the next request is judged as if they were durable.
+
+Requests are put into the log one after the other without waiting for the disk. A transaction must see that
+another one, still being written, has changed what it read; an entry must get the offset behind one that
+is still being written. When a write fails, everything behind it fails too, and the overlay is emptied.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from motet.core.clock.hlc import Clock
+from motet.core.streams.change import Committed, StreamCreated
+from motet.core.streams.index import Index, TokenUse
+from motet.ids import Offset, ShardId, StreamName
+
+
+class Overlay(msgspec.Struct):
+    """Pending effects on streams, offsets, keys and tokens."""
+
+    streams: dict[StreamName, StreamCreated] = msgspec.field(default_factory=dict)
+    #: (stream, shard) -> entries under way
+    entries: dict[tuple[StreamName, ShardId], int] = msgspec.field(default_factory=dict)
+    #: (stream, key) -> the clock of its newest change under way
+    keys: dict[tuple[StreamName, bytes], Clock] = msgspec.field(default_factory=dict)
+    #: (stream, producer) -> its newest append under way
+    tokens: dict[tuple[StreamName, str], TokenUse] = msgspec.field(default_factory=dict)
+
+    def clear(self) -> None:
+        """Nothing is under way any more."""
+        self.streams.clear()
+        self.entries.clear()
+        self.keys.clear()
+        self.tokens.clear()
+
+    def shards(self, index: Index, stream: StreamName) -> int | None:
+        """How many shards a stream has; None when there is no such stream."""
+        if stream in index.streams:
+            return index.streams[stream].shards
+        created = self.streams.get(stream)
+        return None if created is None else created.shards
+
+    def next_offset(self, index: Index, stream: StreamName, shard: ShardId) -> Offset:
+        """Where the next entry of a shard goes."""
+        known = index.streams.get(stream)
+        durable = 0 if known is None else len(known.entries[shard])
+        return Offset(durable + self.entries.get((stream, shard), 0))
+
+    def seen(self, index: Index, stream: StreamName, key: bytes) -> Clock | None:
+        """The clock of the newest change of a key, None if it never had one."""
+        pending = self.keys.get((stream, key))
+        if pending is not None:
+            return pending
+        known = index.streams.get(stream)
+        latest = None if known is None else known.latest.get(key)
+        return None if latest is None else latest.clock
+
+    def token(self, index: Index, stream: StreamName, producer: str) -> TokenUse | None:
+        """The newest append of a producer."""
+        pending = self.tokens.get((stream, producer))
+        if pending is not None:
+            return pending
+        known = index.streams.get(stream)
+        return None if known is None else known.tokens.get(producer)
+
+    def add(self, record: StreamCreated | Committed) -> None:
+        """A record is under way."""
+        if isinstance(record, StreamCreated):
+            self.streams[record.name] = record
+            return
+        for change in record.changes:
+            place = (change.stream, change.shard)
+            self.entries[place] = self.entries.get(place, 0) + 1
+            self.keys[change.stream, change.key] = record.clock
+        if record.token is not None:
+            change = record.changes[0]
+            use = TokenUse(record.token.number, change.shard, change.offset, record.clock)
+            self.tokens[change.stream, record.token.producer] = use
+
+    def remove(self, record: StreamCreated | Committed) -> None:
+        """A record is durable: what it changed is in the index now, unless a newer one is under way."""
+        if isinstance(record, StreamCreated):
+            del self.streams[record.name]
+            return
+        for change in record.changes:
+            place = (change.stream, change.shard)
+            left = self.entries.pop(place) - 1
+            if left:
+                self.entries[place] = left
+            if self.keys.get((change.stream, change.key)) == record.clock:
+                del self.keys[change.stream, change.key]
+        if record.token is not None:
+            key = (record.changes[0].stream, record.token.producer)
+            if self.tokens[key].clock == record.clock:
+                del self.tokens[key]

@@ -1,0 +1,144 @@
+"""What a request makes of the log: the record to be written, or an answer that needs none.
+
+Called when a request's turn has come and it has its clock. It sees the streams as they will be when
+everything before it is durable, so the order of the log is the order in which requests take effect.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from motet.core.clock.hlc import Clock
+from motet.core.machine import Message
+from motet.core.streams.change import Committed, LoggedChange, Op, StreamCreated
+from motet.core.streams.checks import shard_of
+from motet.core.streams.index import Index
+from motet.core.streams.messages import (
+    EPOCH,
+    Append,
+    Appended,
+    Commit,
+    CommitDone,
+    CreateStream,
+    StreamInfo,
+    StreamReady,
+)
+from motet.core.streams.overlay import Overlay
+from motet.errors import BadInput, Conflict, NoSuchStream, StreamExists, TokenExpired
+from motet.ids import Offset, ShardId, StreamName, TransactionId
+from motet.limits import streams_max
+
+
+class Planned(msgspec.Struct, frozen=True):
+    """A record to write, and the answer when it is durable."""
+
+    record: StreamCreated | Committed
+    answer: Message
+
+
+class Answered(msgspec.Struct, frozen=True):
+    """Nothing to write: the answer is about the record with this clock, which may still be under way."""
+
+    answer: Message
+    clock: Clock
+
+
+def plan(
+    index: Index,
+    overlay: Overlay,
+    message: CreateStream | Append | Commit,
+    clock: Clock,
+    wall_ms: int,
+) -> Planned | Answered:
+    """Decide; a ``MotetError`` refuses the request and changes nothing."""
+    if isinstance(message, CreateStream):
+        return _create(index, overlay, message, clock)
+    if isinstance(message, Append):
+        return _append(index, overlay, message, clock, wall_ms)
+    return _commit(index, overlay, message, clock, wall_ms)
+
+
+def _create(
+    index: Index, overlay: Overlay, message: CreateStream, clock: Clock
+) -> Planned | Answered:
+    known = index.streams.get(message.name)
+    pending = overlay.streams.get(message.name)
+    if known is None and pending is None:
+        if len(index.streams) + len(overlay.streams) >= streams_max:
+            raise BadInput(f"there are {streams_max} streams already, and no more are allowed")
+        record = StreamCreated(clock, message.name, message.shards, message.schema)
+        info = StreamInfo(
+            message.name, message.shards, message.schema, clock, (0,) * message.shards
+        )
+        return Planned(record, StreamReady(message.request, True, info))
+    shards = known.shards if known is not None else pending.shards if pending is not None else 0
+    schema = known.schema if known is not None else pending.schema if pending is not None else None
+    if (shards, schema) != (message.shards, message.schema):
+        differs = "another schema" if schema != message.schema else f"{shards} shards"
+        raise StreamExists(f"the stream {message.name!r} exists already, with {differs}")
+    if known is not None:
+        return Answered(StreamReady(message.request, False, known.info()), known.born)
+    assert pending is not None
+    info = StreamInfo(message.name, shards, schema, pending.clock, (0,) * shards)
+    return Answered(StreamReady(message.request, False, info), pending.clock)
+
+
+def _append(
+    index: Index, overlay: Overlay, message: Append, clock: Clock, wall_ms: int
+) -> Planned | Answered:
+    shard = _shard(index, overlay, message.stream, message.key)
+    token = message.token
+    if token is not None:
+        used = overlay.token(index, message.stream, token.producer)
+        if used is not None and token.number < used.number:
+            raise TokenExpired(
+                f"{token.producer} is at {used.number} already, {token.number} is not remembered"
+            )
+        if used is not None and token.number == used.number:
+            answer = Appended(message.request, used.shard, EPOCH, used.offset, used.clock, True)
+            return Answered(answer, used.clock)
+    offset = overlay.next_offset(index, message.stream, shard)
+    change = LoggedChange(message.stream, shard, offset, message.key, "append", message.value, None)
+    record = Committed(clock, _own_id(clock), wall_ms, (change,), token)
+    return Planned(record, Appended(message.request, shard, EPOCH, offset, clock, False))
+
+
+def _commit(
+    index: Index, overlay: Overlay, message: Commit, clock: Clock, wall_ms: int
+) -> Planned | Answered:
+    for read in message.reads:
+        _shard(index, overlay, read.stream, read.key)
+        seen = overlay.seen(index, read.stream, read.key)
+        if seen != read.seen:
+            raise Conflict(f"{_key(read.key)} of {read.stream} has changed since it was read")
+    done = CommitDone(message.request, message.transaction, clock)
+    if not message.changes:
+        return Answered(done, clock)
+    ahead: dict[tuple[StreamName, ShardId], int] = {}
+    changes = []
+    for wanted in message.changes:
+        shard = _shard(index, overlay, wanted.stream, wanted.key)
+        place = (wanted.stream, shard)
+        offset = Offset(overlay.next_offset(index, *place) + ahead.get(place, 0))
+        ahead[place] = ahead.get(place, 0) + 1
+        op: Op = wanted.op
+        changes.append(
+            LoggedChange(wanted.stream, shard, offset, wanted.key, op, wanted.row, wanted.before)
+        )
+    return Planned(Committed(clock, message.transaction, wall_ms, tuple(changes)), done)
+
+
+def _shard(index: Index, overlay: Overlay, stream: StreamName, key: bytes) -> ShardId:
+    shards = overlay.shards(index, stream)
+    if shards is None:
+        raise NoSuchStream(f"there is no stream {stream!r}")
+    return shard_of(key, shards)
+
+
+def _own_id(clock: Clock) -> TransactionId:
+    """An entry that is no transaction of anybody's gets an id of its own, unique as its clock is."""
+    return TransactionId(f"e-{clock.to_int():016x}")
+
+
+def _key(key: bytes) -> str:
+    return repr(key.decode(errors="replace"))

@@ -1,0 +1,148 @@
+"""Reading back: pages of the feed, entries of a shard, the latest change of a key.
+
+All of them read a stretch of the log, pick what was asked for, and go on with the next stretch until the
+page is full, the log ends, or enough has been looked at for one request. Only what is durable is read.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from motet.core.clock.hlc import Clock
+from motet.core.machine import Message, Read
+from motet.core.streams.change import Change, Committed, feed_change
+from motet.core.streams.index import Index
+from motet.core.streams.log import LogEnd
+from motet.core.streams.messages import (
+    Entries,
+    FeedPage,
+    GetLatest,
+    Latest,
+    ReadEntries,
+    ReadFeed,
+)
+from motet.core.streams.recovery import decode_record
+from motet.errors import BadRecord
+from motet.format.journal import scan
+from motet.ids import Address, ReadId
+from motet.limits import page_bytes_max
+
+STRETCH_BYTES = 256 * 1024
+"""One read of the log, unless a single record is longer."""
+
+
+class Reading(msgspec.Struct):
+    """One request that is being served from the log."""
+
+    client: Address
+    message: ReadFeed | ReadEntries | GetLatest
+    #: the next record to look at, and the one behind the last
+    next: int
+    stop: int
+    #: the visible clock when the reading began: what came later was not looked at
+    visible: Clock
+    #: the records of the read under way
+    first: int = 0
+    behind: int = 0
+    found: list[Change] = []
+    looked_at_bytes: int = 0
+    is_full: bool = False
+
+    def wants_more(self) -> bool:
+        return not self.is_full and self.next < self.stop and self.looked_at_bytes < page_bytes_max
+
+
+def begin(
+    index: Index, visible: Clock, client: Address, message: ReadFeed | ReadEntries | GetLatest
+) -> Reading:
+    """Where a request begins in the log, and where it ends at the latest."""
+    stop = len(index.positions)
+    if isinstance(message, ReadFeed):
+        if message.up_to is not None:
+            stop = min(stop, index.first_after(message.up_to))
+        return Reading(client, message, index.first_after(message.after), stop, visible)
+    stream = index.streams[message.stream]
+    if isinstance(message, GetLatest):
+        latest = stream.latest.get(message.key)
+        first = stop if latest is None else latest.sequence
+        return Reading(client, message, first, stop if latest is None else first + 1, visible)
+    entries = stream.entries[message.shard]
+    wanted = max(message.after + 1, 0)
+    first = entries[wanted] if wanted < len(entries) else stop
+    return Reading(client, message, first, stop, visible)
+
+
+def next_read(reading: Reading, index: Index, end: LogEnd, read: ReadId) -> Read:
+    """The next stretch: as many records as fit, at least one, of one segment."""
+    first = reading.next
+    file, offset = end.place(index.positions[first])
+    size_bytes = 0
+    behind = first
+    while behind < reading.stop and (behind == first or size_bytes < STRETCH_BYTES):
+        if end.place(index.positions[behind])[0] != file:
+            break
+        size_bytes += index.sizes[behind]
+        behind += 1
+    reading.first, reading.behind = first, behind
+    reading.looked_at_bytes += size_bytes
+    return Read(read, file, offset, size_bytes)
+
+
+def take(reading: Reading, data: bytes, salt: int) -> None:
+    """Pick from the stretch what was asked for; ``BadRecord`` when it is not what was written."""
+    found = scan(data, salt, reading.first)
+    if len(found.records) != reading.behind - reading.first:
+        raise BadRecord(f"the log is damaged at record {reading.first + len(found.records)}")
+    for record in found.records:
+        committed = decode_record(record)
+        if isinstance(committed, Committed) and not _pick(reading, committed):
+            reading.is_full = True
+            return
+        reading.next = record.sequence + 1
+
+
+def _pick(reading: Reading, committed: Committed) -> bool:
+    """Take what was asked for of one transaction; False if the page has no room for it."""
+    message = reading.message
+    picked = [
+        feed_change(committed, number)
+        for number, change in enumerate(committed.changes)
+        if (
+            change.stream in message.streams
+            if isinstance(message, ReadFeed)
+            else change.stream == message.stream
+            and (
+                change.key == message.key
+                if isinstance(message, GetLatest)
+                else change.shard == message.shard and change.offset > message.after
+            )
+        )
+    ]
+    if isinstance(message, GetLatest):
+        reading.found = picked[-1:]
+        return True
+    room = message.limit - len(reading.found)
+    if isinstance(message, ReadFeed):
+        if len(picked) > room and reading.found:
+            return False  # a page never splits a transaction
+        reading.found += picked
+        return True
+    reading.found += picked[:room]
+    return len(reading.found) < message.limit
+
+
+def answer(reading: Reading, index: Index) -> Message:
+    """The answer, when the reading wants no more."""
+    message, found = reading.message, tuple(reading.found)
+    if isinstance(message, GetLatest):
+        return Latest(message.request, found[0] if found else None)
+    if isinstance(message, ReadEntries):
+        return Entries(message.request, found)
+    more = reading.next < reading.stop
+    visible = reading.visible
+    through = visible if message.up_to is None else min(visible, message.up_to)
+    if more:
+        through = index.clocks[reading.next - 1] if reading.next else through
+    if message.after is not None:
+        through = max(through, message.after)
+    return FeedPage(message.request, found, through, visible, more)

@@ -1,0 +1,176 @@
+"""A node and its client in one process: a database in a folder, for whoever opens it first.
+
+::
+
+    data/
+      lock~         held as long as the database is open; says by which process
+      endpoint~     where that process serves others, from the first time it was asked
+      streams/      the files of the streams
+
+The client speaks to the node as it would over a socket, without the socket. ``motet.open`` runs both in a
+thread of their own, ``motet.aio.open`` in the caller's event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+from motet.client.database import AsyncDatabase, begin
+from motet.client.link import Link
+from motet.client.portal import Portal
+from motet.client.sync import Database
+from motet.core.streams.machine import StreamsMachine
+from motet.core.streams.messages import StreamsAnswer
+from motet.errors import BadInput, DatabaseLocked, MotetError, NodeError, error_of
+from motet.format.frame import FrameKind
+from motet.ids import Address
+from motet.node.driver import Driver
+from motet.node.streams import STREAMS_MACHINE, host_streams
+from motet.real.disk import RealDisk
+from motet.real.durable import make_folder
+from motet.real.entropy import RealEntropy
+from motet.real.folder_lock import FolderLock
+from motet.real.in_process import LOOPBACK, InProcessNetwork
+from motet.real.time import RealTime
+
+ADDRESS = Address("embedded")
+CLUSTER = "motet"
+LOCK_FILE = "lock~"
+ENDPOINT_FILE = "endpoint~"
+look_seconds_max = 0.02
+"""How long is waited at most before looking again whether a node that starts can serve."""
+
+
+class EmbeddedNode:
+    """A node that lives in this process and in this folder, between ``start`` and ``stop``."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        #: what has to be closed at the end, the last first
+        self._opened = AsyncExitStack()
+        self._serving = asyncio.Lock()
+        self._links: list[Link[StreamsAnswer]] = []
+
+    async def start(self) -> None:
+        """Lock the folder, and read what is in it; an error says why it cannot be served."""
+        try:
+            self._lock_folder()
+            disk = RealDisk(self._folder / STREAMS_MACHINE)
+            self._opened.callback(disk.close)
+            self._driver = Driver([host_streams(disk)], time=RealTime(), entropy=RealEntropy())
+            self._network = InProcessNetwork(ADDRESS, cluster=CLUSTER, wake=self._driver.wake)
+            self._opened.push_async_callback(self._network.stop)
+            self._driver.start(self._network)
+            self._opened.callback(self._driver.stop)
+            self._driver.finished.add_done_callback(self._ended)
+            await self._until_serving()
+        except BaseException:
+            await self._opened.aclose()
+            raise
+
+    async def stop(self) -> None:
+        """End between two turns, and give the folder back."""
+        await self._opened.aclose()
+
+    def link(self) -> Link[StreamsAnswer]:
+        """A way to the streams of this node."""
+        link: Link[StreamsAnswer] = Link(
+            {}, FrameKind.STREAMS, StreamsAnswer, network=self._network.client
+        )
+        self._links.append(link)
+        return link
+
+    async def endpoint(self) -> str:
+        """Where other processes reach it; it serves them from the first time this is asked."""
+        async with self._serving:
+            endpoint = f"{LOOPBACK}:{await self._network.serve()}"
+            (self._folder / ENDPOINT_FILE).write_text(f"{os.getpid()} {endpoint}\n")
+        return endpoint
+
+    def _lock_folder(self) -> None:
+        lock_file = self._folder / LOCK_FILE
+        try:
+            make_folder(self._folder)
+            lock = FolderLock(lock_file)
+        except OSError as error:
+            raise NodeError(
+                f"cannot open {self._folder} as a database: {error.strerror}",
+                hint="name a folder this user can write to, or one that is not there yet",
+            ) from None
+        except NodeError as error:
+            raise self._locked(error) from None
+        self._opened.callback(lock.close)
+        endpoint_file = self._folder / ENDPOINT_FILE
+        endpoint_file.unlink(missing_ok=True)  # of somebody who was killed
+        self._opened.callback(endpoint_file.unlink, missing_ok=True)
+
+    def _locked(self, error: NodeError) -> DatabaseLocked:
+        """Who has the folder, and where it serves; what is not of that process is old."""
+        try:
+            holder = (self._folder / LOCK_FILE).read_text().strip()
+            process, _, endpoint = (self._folder / ENDPOINT_FILE).read_text().strip().partition(" ")
+        except OSError:
+            holder, process, endpoint = "", "", ""
+        if not endpoint or process != holder:
+            hint = "use db.endpoint there and connect to it, or end that process"
+            return DatabaseLocked(error.what, hint=hint)
+        what = f"{error.what}, which serves at {endpoint}"
+        return DatabaseLocked(what, hint=f'motet.connect("{endpoint}"), or end that process')
+
+    async def _until_serving(self) -> None:
+        seconds = 0.0
+        while self._driver.not_serving():
+            if self._driver.finished.done():
+                await self._driver.finished  # raises why it had to end
+            machine = self._driver.hosted[0].machine
+            assert isinstance(machine, StreamsMachine)
+            if machine.state.broken is not None:
+                raise self._named(error_of(*machine.state.broken))
+            await asyncio.sleep(seconds)
+            seconds = min(2 * seconds + 0.0005, look_seconds_max)
+
+    def _named(self, error: MotetError) -> MotetError:
+        return type(error)(f"{self._folder}: {error.what}", hint=error.advice)
+
+    def _ended(self, finished: asyncio.Future[None]) -> None:
+        """The node had to stop by itself: whoever waits for it is told."""
+        error = None if finished.cancelled() else finished.exception()
+        if isinstance(error, NodeError):
+            for link in self._links:
+                link.end(error)
+
+
+async def open_async(path: str | os.PathLike[str]) -> AsyncDatabase:
+    """Open the database in a folder, in this event loop; a folder that is not there is made."""
+    folder = _folder(path)
+    async with AsyncExitStack() as opening:
+        node = EmbeddedNode(folder)
+        await node.start()
+        opening.push_async_callback(node.stop)
+        link = await opening.enter_async_context(node.link())
+        opened = AsyncExitStack()
+        database = await begin(link, ADDRESS, str(folder), node, opened)
+        opened.push_async_exit(opening.pop_all())
+        return database
+
+
+def open(path: str | os.PathLike[str]) -> Database:  # noqa: A001
+    """Open the database in a folder; one that is not there is made.
+
+    One process has it at a time: ``DatabaseLocked`` says who, and where to connect to instead.
+    """
+    portal = Portal(str(_folder(path)))
+    try:
+        return Database(portal, portal.call(open_async, path))
+    except BaseException:
+        portal.close()
+        raise
+
+
+def _folder(path: object) -> Path:
+    if not isinstance(path, str | os.PathLike) or not os.fspath(path):
+        raise BadInput(f"{path!r} is not the path of a folder")
+    return Path(os.fsdecode(path))

@@ -1,0 +1,157 @@
+"""The network of a node whose clients live in its own process, and that may listen for others too.
+
+P1  *The same bytes.* A client in the process speaks in frames, as one behind a socket does, so that there is
+    one protocol and one driver; only the socket is left out.
+P2  *The same bounds.* A full inbox takes no more from clients in the process: ``send`` says so.
+P3  *Taking turns.* Clients in the process and those behind sockets take turns in being heard first, so that
+    neither can keep the other from a node that is busy.
+
+It belongs to the loop of its node and is called from there alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from motet.format.frame import FRAME_HEADER_BYTES, Frame
+from motet.ids import Address
+from motet.ports.network import Delivery
+from motet.real.hello import CLIENT_PREFIX
+from motet.real.inbox import Inbox
+from motet.real.network import TcpNetwork
+
+LOOPBACK = "127.0.0.1"
+
+
+class InProcessNetwork:
+    """A node's place among the clients of its process; ``serve`` opens a door to other processes."""
+
+    def __init__(self, address: Address, *, cluster: str, wake: Callable[[], None]) -> None:
+        self._address = address
+        self._cluster = cluster
+        self._wake = wake
+        self._inbox = Inbox(wake, _nobody_listens)
+        self._clients: dict[Address, InProcessClient] = {}
+        self._clients_seen = 0
+        #: clients with answers that have not been flushed
+        self._unflushed: dict[InProcessClient, None] = {}
+        self._tcp: TcpNetwork | None = None
+        self._tcp_goes_first = False
+
+    def client(self, wake: Callable[[], None]) -> InProcessClient:
+        """A place for one more client; ``wake`` is called when answers have come for it."""
+        self._clients_seen += 1
+        # Nobody behind a socket can have this name: numbers only are given away there.
+        name = Address(f"{CLIENT_PREFIX}local-{self._clients_seen}")
+        return InProcessClient(self, name, wake)
+
+    async def serve(self, port: int = 0) -> int:
+        """Listen on loopback as well, from now on; at which port. The system chooses one for 0."""
+        if self._tcp is None:
+            tcp = TcpNetwork(
+                self._address,
+                cluster=self._cluster,
+                listen=(LOOPBACK, port),
+                peers={},
+                wake=self._wake,
+            )
+            await tcp.start()
+            self._tcp = tcp
+        return self._tcp.port
+
+    async def stop(self) -> None:
+        """Close the door, if it was opened."""
+        if self._tcp is not None:
+            await self._tcp.stop()
+
+    # What clients call ------------------------------------------------------------------------------
+
+    def join(self, client: InProcessClient) -> None:
+        self._clients[client.address] = client
+
+    def leave(self, client: InProcessClient) -> None:
+        self._clients.pop(client.address, None)
+        self._unflushed.pop(client, None)
+
+    def offer(self, sender: Address, frames: list[Frame]) -> bool:
+        """Frames for the node; False when there is no room for them (P2)."""
+        if self._inbox.is_full:
+            return False
+        self._inbox.put(sender, frames, _wire_bytes(frames))
+        return True
+
+    # The port -----------------------------------------------------------------------------------------
+
+    @property
+    def address(self) -> Address:
+        return self._address
+
+    def send(self, to: Address, frame: Frame) -> bool:
+        client = self._clients.get(to)
+        if client is not None:
+            client.answers.append(frame)
+            self._unflushed[client] = None
+            return True
+        return self._tcp is not None and self._tcp.send(to, frame)
+
+    def flush(self) -> None:
+        if self._unflushed:
+            unflushed, self._unflushed = self._unflushed, {}
+            for client in unflushed:
+                client.deliver(self._address)
+        if self._tcp is not None:
+            self._tcp.flush()
+
+    def take(self, limit: int) -> Sequence[Delivery]:
+        if self._tcp is None:
+            return self._inbox.take(limit)
+        self._tcp_goes_first = not self._tcp_goes_first
+        if self._tcp_goes_first:
+            taken = list(self._tcp.take(limit))
+            return taken + self._inbox.take(limit - len(taken))
+        taken = self._inbox.take(limit)
+        return taken + list(self._tcp.take(limit - len(taken)))
+
+
+class InProcessClient:
+    """One client's place in that network, between ``start`` and ``stop``; it knows its node alone."""
+
+    def __init__(self, node: InProcessNetwork, address: Address, wake: Callable[[], None]) -> None:
+        self._node = node
+        self._address = address
+        self._inbox = Inbox(wake, _nobody_listens)
+        #: what the node has sent and not flushed yet
+        self.answers: list[Frame] = []
+
+    async def start(self) -> None:
+        self._node.join(self)
+
+    async def stop(self) -> None:
+        self._node.leave(self)
+
+    def deliver(self, sender: Address) -> None:
+        """The node's answers have come."""
+        answers, self.answers = self.answers, []
+        self._inbox.put(sender, answers, _wire_bytes(answers))
+
+    @property
+    def address(self) -> Address:
+        return self._address
+
+    def send(self, to: Address, frame: Frame) -> bool:
+        # Handed over at once: it costs nothing here, and tells whether there is room.
+        return to == self._node.address and self._node.offer(self._address, [frame])
+
+    def flush(self) -> None:
+        """Nothing is ever kept back."""
+
+    def take(self, limit: int) -> Sequence[Delivery]:
+        return self._inbox.take(limit)
+
+
+def _nobody_listens(_is_full: bool) -> None:
+    """There is no socket to stop reading from: whoever sends is told."""
+
+
+def _wire_bytes(frames: list[Frame]) -> int:
+    return sum(FRAME_HEADER_BYTES + len(frame.body) for frame in frames)

@@ -1,0 +1,320 @@
+"""Streams in the storm: money moves between accounts, readers follow the feed, and the books must balance.
+
+Clients move amounts between keys of one stream by read-modify-write transactions; each answer they miss
+leaves a transaction that may or may not have happened. Readers page through the feed with their own
+cursor all the while. What is checked:
+
+S1   a transaction that was confirmed is in the feed once; one that was refused is not
+S2   what a reader saw, page by page, is exactly the feed as it stands in the end: nothing came late
+S4   after each transaction of the feed all balances add up to nothing, and each row fits what was read
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from motet.core.clock.hlc import Clock
+from motet.core.machine import (
+    Effect,
+    Event,
+    Fired,
+    Message,
+    Received,
+    Send,
+    SetTimer,
+    Started,
+    Violation,
+    Write,
+)
+from motet.core.streams.change import Change
+from motet.core.streams.machine import StreamsMachine
+from motet.core.streams.messages import (
+    Commit,
+    CommitDone,
+    CreateStream,
+    FeedPage,
+    GetLatest,
+    KeyRead,
+    Latest,
+    ReadFeed,
+    StreamReady,
+    StreamsRefused,
+    StreamsRequest,
+    Wanted,
+)
+from motet.errors import Conflict
+from motet.ids import Address, RequestId, StreamName, TimerName, TransactionId
+from motet.sim.host import Stepper
+from motet.sim.world import World
+from motet.verify.parts.hurried import Hurried
+
+SERVER = Address("n1")
+STREAM = StreamName("accounts")
+ACCOUNTS = (b"a", b"b", b"c", b"d")
+WRITERS = 3
+TRANSFERS = 15
+SEGMENT_BYTES = 8192
+PAGE = 7
+TIMEOUT_MS = 150
+BETWEEN_MS_MAX = 60
+
+HURRIES = "ack-before-durable"
+"""A record counts as durable as soon as its write has begun."""
+
+BLIND = "do-not-validate"
+"""A transaction is applied even if what it read has changed since."""
+
+_NEXT = TimerName("next")
+_TIMEOUT = TimerName("timeout")
+
+
+class StreamsPart:
+    """``motet simulate streams``."""
+
+    name = "streams"
+    marks = (
+        "crash",
+        "crash_writing",
+        "lost_write",
+        "torn_write",
+        "streams_recovered",
+        "streams_tail_cut",
+        "streams_segment",
+        "streams_bound_failed",
+        "transfer_conflict",
+        "transfer_unknown",
+    )
+    plants = (HURRIES, BLIND)
+    storm_ms = 4_000
+
+    def prepare(self, world: World, plant: str | None) -> StreamsRun:
+        return StreamsRun(world, plant)
+
+
+class StreamsRun:
+    """One node, some writers, two readers."""
+
+    def __init__(self, world: World, plant: str | None) -> None:
+        world.host(world.add_node(SERVER), "streams", _factory(plant))
+        self.writers = [Writer(world, f"w{number}") for number in range(1, WRITERS + 1)]
+        self.readers = [Reader(world, f"r{number}") for number in (1, 2)]
+        for actor in (*self.writers, *self.readers):
+            world.host(world.add_node(actor.name, immune=True), "streams", actor.itself)
+
+    def finished(self) -> bool:
+        """Writers are done, and then each reader has come to the end of the feed once more."""
+        if any(writer.left for writer in self.writers):
+            return False
+        for reader in self.readers:
+            reader.is_last_round = True
+        return all(reader.is_done for reader in self.readers)
+
+    def permits(self, fault: str, _node: Address, /) -> bool:
+        return fault != "rot"  # one copy: damage is noticed and stops the node, by design
+
+    def check(self) -> list[Violation]:
+        feeds = [reader.changes for reader in self.readers]
+        if not self.finished():
+            return []
+        if feeds[0] != feeds[1]:
+            return [Violation("S2", "two readers saw different feeds")]
+        return _check_order(feeds[0]) + _check_books(feeds[0]) + self._check_outcomes(feeds[0])
+
+    def _check_outcomes(self, feed: list[Change]) -> list[Violation]:
+        found = {change.transaction for change in feed}
+        for writer in self.writers:
+            for transaction, clock in writer.confirmed.items():
+                if not any(c.transaction == transaction and c.clock == clock for c in feed):
+                    return [Violation("S1", f"{transaction} was confirmed and is not in the feed")]
+            for transaction in writer.refused:
+                if transaction in found:
+                    return [Violation("S1", f"{transaction} was refused and is in the feed")]
+        return []
+
+
+def _factory(plant: str | None) -> Callable[[], Stepper]:
+    if plant == HURRIES:
+        return lambda: Hurried(StreamsMachine(SEGMENT_BYTES), Write)
+    if plant == BLIND:
+        return lambda: Blind(StreamsMachine(SEGMENT_BYTES))
+    return lambda: StreamsMachine(SEGMENT_BYTES)
+
+
+class Blind:
+    """Streams with a planted bug: what a transaction has read is not looked at again."""
+
+    def __init__(self, machine: StreamsMachine) -> None:
+        self._machine = machine
+
+    def step(self, event: Event) -> list[Effect]:
+        if isinstance(event, Received) and isinstance(event.message, Commit):
+            unread = msgspec.structs.replace(event.message, reads=())
+            event = Received(event.now, event.sender, unread)
+        return self._machine.step(event)
+
+    def invariants(self) -> list[Violation]:
+        return self._machine.invariants()
+
+
+def _check_order(feed: list[Change]) -> list[Violation]:
+    places = [(change.clock, change.transaction, change.index) for change in feed]
+    if places != sorted(set(places)):
+        return [Violation("S2", "the feed is not in order, or has something twice")]
+    return []
+
+
+def _check_books(feed: list[Change]) -> list[Violation]:
+    balances: dict[bytes, int] = {}
+    for position, change in enumerate(feed):
+        assert change.row is not None
+        before = 0 if change.before is None else _amount(change.before)
+        if balances.get(change.key, 0) != before:
+            return [Violation("S4", f"{change.transaction} read a balance that was not there")]
+        balances[change.key] = _amount(change.row)
+        ends = position + 1 == len(feed) or feed[position + 1].transaction != change.transaction
+        if ends and (sum(balances.values()) != 0 or change.index + 1 != change.count):
+            return [Violation("S4", f"the books do not balance after {change.transaction}")]
+    return []
+
+
+def _row(balance: int, padding: int) -> bytes:
+    return msgspec.json.encode((balance, "." * padding))
+
+
+def _amount(row: bytes) -> int:
+    return msgspec.json.decode(row, type=tuple[int, str])[0]
+
+
+class Actor:
+    """Asks one thing at a time; a time-out or a refusal is for the subclass to judge."""
+
+    def __init__(self, world: World, name: str) -> None:
+        self.name = name
+        self._world = world
+        self._dice = world.dice.fork(f"client.{name}")
+        self._asked: StreamsRequest | None = None
+        self._requests = 0
+
+    def itself(self) -> Actor:
+        """A client is never restarted, so its factory may hand out the one there is."""
+        return self
+
+    def step(self, event: Event) -> list[Effect]:
+        if isinstance(event, Started):
+            return self._ask(CreateStream(self._next_request(), STREAM, 2))
+        if isinstance(event, Fired) and event.timer == _NEXT:
+            return self.begin()
+        if isinstance(event, Fired):
+            return [] if self._asked is None else self._ended(None)
+        if isinstance(event, Received):
+            request = getattr(event.message, "request", None)
+            if self._asked is not None and request == self._asked.request:
+                return self._ended(event.message)
+        return []
+
+    def begin(self) -> list[Effect]:
+        """Begin the next thing to do."""
+        raise NotImplementedError
+
+    def answered(self, asked: StreamsRequest, message: Message | None) -> list[Effect]:
+        """Go on with an answer, a refusal, or none."""
+        raise NotImplementedError
+
+    def pause(self) -> list[Effect]:
+        return [SetTimer(_NEXT, self._dice.between(0, BETWEEN_MS_MAX))]
+
+    def _next_request(self) -> RequestId:
+        self._requests += 1
+        return RequestId(self._requests)
+
+    def _ask(self, message: StreamsRequest) -> list[Effect]:
+        self._asked = message
+        return [Send(SERVER, message), SetTimer(_TIMEOUT, TIMEOUT_MS)]
+
+    def _ended(self, message: Message | None) -> list[Effect]:
+        asked, self._asked = self._asked, None
+        assert asked is not None
+        if isinstance(asked, CreateStream):
+            if isinstance(message, StreamReady):
+                return self.pause()
+            return self._ask(CreateStream(self._next_request(), STREAM, 2))
+        return self.answered(asked, message)
+
+
+class Writer(Actor):
+    """Moves amounts from one account to another."""
+
+    def __init__(self, world: World, name: str) -> None:
+        super().__init__(world, name)
+        self.left = TRANSFERS
+        self.confirmed: dict[TransactionId, Clock] = {}
+        self.refused: list[TransactionId] = []
+        self._accounts: list[bytes] = []
+        self._seen: list[Change | None] = []
+
+    def begin(self) -> list[Effect]:
+        self._accounts = self._dice.shuffled(ACCOUNTS)[:2]
+        self._seen = []
+        return self._ask(GetLatest(self._next_request(), STREAM, self._accounts[0]))
+
+    def answered(self, asked: StreamsRequest, message: Message | None) -> list[Effect]:
+        if isinstance(message, Latest):
+            self._seen.append(message.change)
+            if len(self._seen) == 1:
+                return self._ask(GetLatest(self._next_request(), STREAM, self._accounts[1]))
+            return self._commit()
+        if isinstance(asked, Commit):
+            self._judge(asked, message)
+        return self.pause() if self.left else []
+
+    def _commit(self) -> list[Effect]:
+        amount = self._dice.between(1, 100)
+        reads, changes = [], []
+        for key, seen, by in zip(self._accounts, self._seen, (amount, -amount), strict=True):
+            before = None if seen is None else seen.row
+            balance = by if before is None else _amount(before) + by
+            reads.append(KeyRead(STREAM, key, None if seen is None else seen.clock))
+            # Long enough to span sectors now and then, so that a crash can tear it.
+            row = _row(balance, self._dice.pick([0, 100, 600, 1_200]))
+            changes.append(Wanted(STREAM, key, "insert" if seen is None else "update", row, before))
+        transaction = TransactionId(f"{self.name}-{self._requests}")
+        return self._ask(Commit(self._next_request(), transaction, tuple(reads), tuple(changes)))
+
+    def _judge(self, asked: Commit, message: Message | None) -> None:
+        if isinstance(message, CommitDone):
+            self.confirmed[asked.transaction] = message.clock
+            self.left -= 1
+        elif isinstance(message, StreamsRefused) and message.code == Conflict.code:
+            # The network may have brought a copy that was taken before: then this is our own change.
+            self._world.mark("transfer_conflict")
+        else:
+            self._world.mark("transfer_unknown")
+
+
+class Reader(Actor):
+    """Follows the feed, page by page, with a cursor of its own."""
+
+    def __init__(self, world: World, name: str) -> None:
+        super().__init__(world, name)
+        self.changes: list[Change] = []
+        self.is_last_round = False
+        self.is_done = False
+        self._after: Clock | None = None
+        self._began_last = False
+
+    def begin(self) -> list[Effect]:
+        self._began_last = self.is_last_round
+        return self._ask(ReadFeed(self._next_request(), (STREAM,), self._after, PAGE))
+
+    def answered(self, asked: StreamsRequest, message: Message | None) -> list[Effect]:
+        assert isinstance(asked, ReadFeed)
+        if not isinstance(message, FeedPage):
+            return self.pause()
+        self.changes += message.changes
+        self._after = message.through
+        if message.more:
+            return self.begin()
+        self.is_done = self._began_last
+        return [] if self.is_done else self.pause()
