@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -33,7 +34,7 @@ from motet.real.disk import RealDisk
 from motet.real.durable import make_folder
 from motet.real.entropy import RealEntropy
 from motet.real.folder_lock import FolderLock
-from motet.real.in_process import LOOPBACK, InProcessNetwork
+from motet.real.in_process import LOOPBACK, InProcessClient, InProcessNetwork
 from motet.real.time import RealTime
 
 ADDRESS = Address("embedded")
@@ -75,11 +76,13 @@ class EmbeddedNode:
         """End between two turns, and give the folder back."""
         await self._opened.aclose()
 
+    def client(self, wake: Callable[[], None]) -> InProcessClient:
+        """A place in the network of this node."""
+        return self._network.client(wake)
+
     def link(self) -> Link[StreamsAnswer]:
         """A way to the streams of this node."""
-        link: Link[StreamsAnswer] = Link(
-            {}, FrameKind.STREAMS, StreamsAnswer, network=self._network.client
-        )
+        link: Link[StreamsAnswer] = Link({}, FrameKind.STREAMS, StreamsAnswer, network=self.client)
         self._links.append(link)
         return link
 

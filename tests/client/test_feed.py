@@ -12,6 +12,7 @@ import motet
 from motet.client.change import Change
 from motet.client.cursor import parse_cursor
 from motet.errors import BadCursor, BadInput, NodeError, NoSuchStream
+from motet.limits import row_bytes_max
 
 
 @pytest.fixture
@@ -40,19 +41,27 @@ def pages(db: motet.Database, *streams: str, limit: int) -> list[list[Change]]:
             return found
 
 
-@pytest.mark.parametrize("limit", [1, 2, 3, 7, 1000])
-@pytest.mark.parametrize("streams", [("a",), ("a", "b"), ("c", "b", "a")])
-def test_pages_of_any_size_give_the_same_changes(
-    filled: motet.Database, streams: tuple[str, ...], limit: int
-) -> None:
-    whole = filled.changes(*streams).changes
-    found = pages(filled, *streams, limit=limit)
-    assert [change for page in found for change in page] == whole
-    places = [(c.clock, c.transaction, c.index) for c in whole]
-    assert places == sorted(set(places))
-    assert {c.stream for c in whole} == set(streams)
-    for page in found:
-        assert len(page) <= max(limit, page[0].count if page else 0)
+def test_pages_of_any_size_give_the_same_changes(filled: motet.Database) -> None:
+    for streams in (("a",), ("a", "b"), ("c", "b", "a")):
+        whole = filled.changes(*streams).changes
+        places = [(c.clock, c.transaction, c.index) for c in whole]
+        assert places == sorted(set(places))
+        assert {c.stream for c in whole} == set(streams)
+        for limit in (1, 2, 3, 7, 1000):
+            found = pages(filled, *streams, limit=limit)
+            assert [change for page in found for change in page] == whole
+            assert all(len(page) <= max(limit, page[0].count) for page in found if page)
+
+
+def test_a_long_stretch_of_other_streams_is_skipped(db: motet.Database) -> None:
+    db.create_stream("a")
+    db.create_stream("b")
+    for i in range(5):
+        db.stream("b").append(f"{i}", bytes(row_bytes_max))
+    db.stream("a").append("k", b"v")
+    page = db.changes("a")
+    assert [c.key for c in page] == [b"k"]
+    assert not page.more
 
 
 def test_pages_never_split_a_transaction(filled: motet.Database) -> None:

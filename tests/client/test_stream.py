@@ -20,7 +20,9 @@ def test_entries_come_back_in_the_order_of_their_shard(db: motet.Database) -> No
     assert [each.clock for each in positions] == sorted({each.clock for each in positions})
     for shard in range(2):
         entries = stream.read(shard)
-        assert [(e.key, e.value) for e in entries] == [s for s in sent if shard_of(s[0], 2) == shard]
+        assert [(e.key, e.value) for e in entries] == [
+            s for s in sent if shard_of(s[0], 2) == shard
+        ]
         assert [e.offset for e in entries] == list(range(len(entries)))
         placed = [each for each in positions if each.shard == shard]
         assert [Position(e.shard, e.epoch, e.offset, e.clock) for e in entries] == placed
@@ -93,7 +95,8 @@ def test_bad_calls_are_refused_and_change_nothing(db: motet.Database) -> None:
         stream.append("k" * (key_bytes_max + 1), b"v")
     with pytest.raises(TooLarge):
         stream.append("k", bytes(row_bytes_max + 1))
-    for arguments in [{"limit": 0}, {"limit": -1}, {"shard": -1}, {"shard": 4}, {"after": "x"}]:
+    wrong: list[dict[str, Any]] = [{"limit": 0}, {"limit": -1}, {"shard": -1}, {"shard": 4}]
+    for arguments in [*wrong, {"after": "x"}, {"after": -2}]:
         with pytest.raises(BadInput):
             stream.read(**arguments)
     assert sum(db.streams()[0].entries) == 0

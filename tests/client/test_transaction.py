@@ -34,7 +34,6 @@ def test_leaving_the_block_commits_all_changes_at_one_clock(db: motet.Database) 
         assert txn.get("stock", "s-9") is None
         txn.change("orders", key="o-1", op="insert", row={"sku": "s-9", "qty": 2})
         txn.change("stock", key=b"s-9", op="update", row={"left": 7}, before={"left": 9})
-        assert txn.clock is None
     first, second = db.changes("orders", "stock").changes
     assert {(c.clock, c.transaction, c.count) for c in (first, second)} == {(txn.clock, txn.id, 2)}
     assert [(c.index, c.stream, c.key, c.op) for c in (first, second)] == [
@@ -44,6 +43,14 @@ def test_leaving_the_block_commits_all_changes_at_one_clock(db: motet.Database) 
     assert (first.row, first.before) == ({"sku": "s-9", "qty": 2}, None)
     assert (second.row, second.before) == ({"left": 7}, {"left": 9})
     assert first.at.tzname() == "UTC"
+
+
+def test_there_is_no_clock_before_the_commit(db: motet.Database) -> None:
+    with db.transaction() as txn:
+        txn.change("stock", key="a", op="delete")
+        before = txn.clock
+    assert before is None
+    assert db.visible_clock(wait=True) == txn.clock
 
 
 def test_an_exception_sends_nothing(db: motet.Database) -> None:

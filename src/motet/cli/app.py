@@ -34,6 +34,8 @@ class Entry(NamedTuple):
 COMMANDS: tuple[Entry, ...] = (
     Entry("demo", "motet.cli.demo", "Show what Motet does, in a few seconds."),
     Entry("node", "motet.cli.node", "Run one node in the foreground."),
+    Entry("stream", "motet.cli.stream", "Create, list, append to and read streams."),
+    Entry("feed", "motet.cli.feed", "Read or follow the changes in the order of their clocks."),
     Entry("clock", "motet.cli.clock", "Show a node's cluster clock, or take its next value."),
     Entry("simulate", "motet.cli.simulate", "Put a part into a seeded storm of faults."),
     Entry("inspect", "motet.cli.inspect", "Describe a file that Motet wrote."),

@@ -40,7 +40,7 @@ def key_bytes(key: Key) -> bytes:
     return key
 
 
-def value_bytes(value: bytes) -> bytes:
+def value_bytes(value: object) -> bytes:
     """The value of a raw entry."""
     if not isinstance(value, bytes | bytearray | memoryview):
         raise BadInput(

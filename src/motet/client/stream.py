@@ -53,7 +53,10 @@ class AsyncStream:
     async def read(
         self, shard: int = 0, after: int | HasOffset | None = None, limit: int = 1000
     ) -> list[Entry]:
-        """Entries of a shard in order, behind an offset, an entry or a position."""
+        """Entries of a shard in order, behind an offset, an entry or a position.
+
+        There may be fewer than ``limit`` even if more follow; none at all means the end.
+        """
         whole_number("shard", shard, 0, stream_shards_max - 1)
         page_limit(limit)
         behind = Offset(_offset_of(after))

@@ -175,7 +175,10 @@ class Stream:
     def read(
         self, shard: int = 0, after: int | HasOffset | None = None, limit: int = 1000
     ) -> list[Entry]:
-        """Entries of a shard in order, behind an offset, an entry or a position."""
+        """Entries of a shard in order, behind an offset, an entry or a position.
+
+        There may be fewer than ``limit`` even if more follow; none at all means the end.
+        """
         return self._portal.call(self._inner.read, shard, after, limit)
 
     def __repr__(self) -> str:
