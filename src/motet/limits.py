@@ -98,8 +98,17 @@ transaction_bytes_max = 4 * MIB
 page_changes_max = 10_000
 """Changes of one page of the feed, or entries of one read."""
 
-page_bytes_max = 2 * MIB
+page_bytes_max = 1 * MIB
 """Bytes of one page, give or take its last transaction."""
+
+name_length_max = 128
+"""The name of a stream or a producer."""
+
+token_number_max = (1 << 63) - 1
+"""The count in a token: what fits a signed 64-bit number anywhere."""
+
+transaction_id_length_max = 64
+"""The id of a transaction."""
 
 stream_shards_max = 256
 """Shards of one stream."""
@@ -109,6 +118,9 @@ streams_max = 10_000
 
 segment_bytes = 16 * MIB
 """One file of the log, made large before it is used, so that writing needs no new blocks."""
+
+readings_max = 4096
+"""Requests that are being served from the log, or wait for the visible clock."""
 
 commits_waiting_max = 4096
 """Requests that wait for the log or the clock: as many as a node steps in one turn."""
@@ -124,9 +136,12 @@ assert frame_bytes_max < record_bytes_max
 assert frame_bytes_max < peer_queue_bytes_max, "one frame always fits into an empty queue"
 assert turn_events_max <= inbox_messages_max
 assert row_bytes_max + key_bytes_max < transaction_bytes_max
-assert transaction_bytes_max + page_bytes_max < message_bytes_max, (
-    "the last transaction fits its page"
-)
+assert (
+    transaction_bytes_max
+    + page_bytes_max
+    + page_changes_max * (name_length_max + transaction_id_length_max + 64)
+    < message_bytes_max
+), "a page with its last transaction, and the names in it, is one message"
 assert record_bytes_max <= 2 * segment_bytes
 assert transaction_bytes_max < segment_bytes // 2, "a segment takes more than one transaction"
 assert clock_logical_max.bit_length() + clock_counter_max.bit_length() == 64

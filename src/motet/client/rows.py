@@ -14,13 +14,18 @@ from motet.core.streams.change import Token
 from motet.core.streams.checks import STREAM_NAME
 from motet.errors import BadInput, TooLarge
 from motet.ids import StreamName
-from motet.limits import key_bytes_max, page_changes_max, row_bytes_max, stream_shards_max
+from motet.limits import (
+    key_bytes_max,
+    name_length_max,
+    page_changes_max,
+    row_bytes_max,
+    stream_shards_max,
+    token_number_max,
+)
 
 Key = str | bytes
 Row = dict[str, Any]
 
-producer_length_max = 200
-token_number_max = (1 << 63) - 1
 
 _encode_json = json.JSONEncoder(
     ensure_ascii=False, allow_nan=False, separators=(",", ":"), check_circular=True
@@ -94,8 +99,8 @@ def token_of(token: object) -> Token | None:
     if not isinstance(token, tuple) or len(token) != 2:
         raise BadInput('a token is a pair, the producer and its own count: ("producer", 17)')
     producer, number = token
-    if not isinstance(producer, str) or not 0 < len(producer) <= producer_length_max:
-        raise BadInput(f"the producer of a token is text of 1 to {producer_length_max} characters")
+    if not isinstance(producer, str) or not 0 < len(producer) <= name_length_max:
+        raise BadInput(f"the producer of a token is text of 1 to {name_length_max} characters")
     _utf8(producer, "a producer")
     return Token(producer, whole_number("a token's number", number, 0, token_number_max))
 

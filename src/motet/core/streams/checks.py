@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from motet.core.streams.change import Token
 from motet.core.streams.messages import (
     Append,
     Commit,
@@ -19,14 +20,17 @@ from motet.format.checksum import crc32c
 from motet.ids import ShardId
 from motet.limits import (
     key_bytes_max,
+    name_length_max,
     page_changes_max,
     row_bytes_max,
     stream_shards_max,
+    token_number_max,
     transaction_bytes_max,
     transaction_changes_max,
+    transaction_id_length_max,
 )
 
-STREAM_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,127}")
+STREAM_NAME = re.compile(rf"[A-Za-z][A-Za-z0-9_.-]{{0,{name_length_max - 1}}}")
 
 
 def shard_of(key: bytes, shards: int) -> ShardId:
@@ -41,6 +45,8 @@ def check(message: StreamsRequest) -> None:
     elif isinstance(message, Append):
         _check_key(message.key)
         _check_row(message.value)
+        if message.token is not None:
+            _check_token(message.token)
     elif isinstance(message, GetLatest):
         _check_key(message.key)
     elif isinstance(message, Commit):
@@ -60,11 +66,19 @@ def _check_stream(message: CreateStream) -> None:
         )
     if not 0 < message.shards <= stream_shards_max:
         raise BadInput(f"{message.shards} shards are not between 1 and {stream_shards_max}")
+    _check_row(message.schema or b"")
+
+
+def _check_token(token: Token) -> None:
+    if not 0 < len(token.producer) <= name_length_max:
+        raise BadInput(f"a producer has 1 to {name_length_max} characters")
+    if not 0 <= token.number <= token_number_max:
+        raise BadInput(f"the number of a token is not between 0 and {token_number_max}")
 
 
 def _check_commit(message: Commit) -> None:
-    if not 0 < len(message.transaction) <= 128:
-        raise BadInput("a transaction id has 1 to 128 characters")
+    if not 0 < len(message.transaction) <= transaction_id_length_max:
+        raise BadInput(f"a transaction id has 1 to {transaction_id_length_max} characters")
     count = len(message.changes) + len(message.reads)
     if count > transaction_changes_max:
         raise TooLarge(f"{count} reads and changes, {transaction_changes_max} are allowed")
@@ -82,7 +96,7 @@ def _check_change(wanted: Wanted) -> int:
     if wanted.op not in ("insert", "update", "delete"):
         raise BadInput(f"{wanted.op!r} is no change of a row", hint="insert, update or delete")
     if (wanted.row is None) != (wanted.op == "delete"):
-        raise BadInput(f"{wanted.op} of a key {'with' if wanted.row else 'without'} a row")
+        raise BadInput(f"{wanted.op} of a key {'without' if wanted.row is None else 'with'} a row")
     row_bytes = _check_row(wanted.row or b"") + _check_row(wanted.before or b"")
     return len(wanted.key) + row_bytes
 

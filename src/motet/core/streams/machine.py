@@ -74,7 +74,7 @@ from motet.core.streams.state import (
 )
 from motet.errors import BadInput, BadRecord, DiskReadFailed, MotetError, NodeError, NoSuchStream
 from motet.ids import Address, StreamName
-from motet.limits import segment_bytes
+from motet.limits import readings_max, segment_bytes
 
 
 class StreamsMachine:
@@ -130,6 +130,8 @@ class StreamsMachine:
             visible, last = state.tell_visible(), state.clock.last
             described = Described(message.request, state.end.salt, last, visible, streams)
             return [Send(client, described)]
+        if len(state.readings) + len(state.visible_waiters) >= readings_max:
+            raise NodeError("too many readers wait", hint="try again in a moment")
         if isinstance(message, ReadVisible):
             self._need_streams(message.streams)
             target = state.clock.last if message.wait else ZERO
@@ -191,15 +193,30 @@ class StreamsMachine:
         if file == IDENTITY_FILE:
             return self._identify(event)
         if file == BOUND_FILE:
-            return self._take_bound(event.data)
+            return self._take_bound(event)
         return self._take_segment(event)
 
     def _identify(self, event: ReadBack) -> list[Effect]:
         state = self.state
         if event.data:
+            state.phase = Phase.READING
             state.end.salt = decode_identity(event.data)
-            return [state.read_to_start(BOUND_FILE)]
-        state.phase = Phase.FOUNDING
+        else:
+            state.phase = Phase.FOUNDING
+        return [state.read_to_start(BOUND_FILE)]
+
+    def _take_bound(self, event: ReadBack) -> list[Effect]:
+        state = self.state
+        if state.phase is Phase.FOUNDING:
+            return self._found(event)
+        state.recovery = Recovery(decode_clock_bound(event.data))
+        return [state.read_to_start(segment_file(1))]
+
+    def _found(self, event: ReadBack) -> list[Effect]:
+        state = self.state
+        if event.data:
+            # A bound is written after the identity: this is a database that has lost its name.
+            raise BadRecord(f"there is a {BOUND_FILE} and no {IDENTITY_FILE}")
         state.clock = Reservation.recover(None, event.now.wall_ms)
         state.end.salt = state.nonce
         return [
@@ -207,12 +224,6 @@ class StreamsMachine:
             Preallocate(state.cleaning_id(), segment_file(1), state.end.segment_bytes),
             Replace(state.cleaning_id(), IDENTITY_FILE, encode_identity(state.end.salt)),
         ]
-
-    def _take_bound(self, data: bytes) -> list[Effect]:
-        state = self.state
-        state.phase = Phase.READING
-        state.recovery = Recovery(decode_clock_bound(data))
-        return [state.read_to_start(segment_file(1))]
 
     def _take_segment(self, event: ReadBack) -> list[Effect]:
         state, recovery = self.state, self.state.recovery

@@ -93,6 +93,12 @@ class State(msgspec.Struct):
     pending: list[Pending] = msgspec.field(default_factory=list)
     #: changes to the disk that must be done before the log goes on
     cleaning: list[WriteId] = msgspec.field(default_factory=list)
+    #: the last file that is there, while what is behind the end of the log is removed
+    cutting: int = 0
+    #: the first record of the newest file, until it is durable
+    segment_write: WriteId | None = None
+    #: one of the pending did not get onto the disk: they are cleared away when all have ended
+    has_failed: bool = False
     bound_write: WriteId | None = None
     readings: dict[ReadId, Reading] = msgspec.field(default_factory=dict)
     visible_waiters: list[VisibleWaiter] = msgspec.field(default_factory=list)
@@ -133,6 +139,10 @@ class State(msgspec.Struct):
         write = self.write_id()
         self.cleaning.append(write)
         return write
+
+    def is_held(self) -> bool:
+        """Whether the log cannot go on before something has happened on the disk."""
+        return bool(self.cleaning) or self.has_failed or self.segment_write is not None
 
     def visible(self) -> Clock:
         """No change at or below this clock will appear any more."""

@@ -3,6 +3,10 @@
 Requests are taken in order. Each gets its clock, is judged against what all before it will have changed, and
 goes into the log without waiting for the disk. Answers leave in the order of the log, each when its
 record and all before it are durable.
+
+The files of the log have no gap, whatever a crash leaves of what is under way: recovery reads on until
+there is no next file, and would never find one behind a gap. So a new file's first record is durable
+before anything follows it, and files are removed one after the other, the last one first.
 """
 
 from __future__ import annotations
@@ -26,7 +30,7 @@ from motet.core.streams.messages import Append, Commit, CreateStream
 from motet.core.streams.plan import Answered, Planned, plan
 from motet.core.streams.recovery import BOUND_FILE, IDENTITY_FILE
 from motet.core.streams.state import Answer, Pending, Phase, State, Waiting, refusal
-from motet.errors import DiskFull, MotetError, NodeError
+from motet.errors import ClockExhausted, DiskFull, MotetError, NodeError
 from motet.ids import Address
 from motet.limits import commits_waiting_max
 
@@ -44,9 +48,14 @@ def take(
 def drain(state: State, wall_ms: int) -> list[Effect]:
     """Put into the log what waits, in order, as far as the clock allows."""
     effects: list[Effect] = []
-    while state.waiting and not state.cleaning:
+    while state.waiting and not state.is_held():
         waiting = state.waiting[0]
-        clock = state.clock.tick(waiting.wall_ms)
+        try:
+            clock = state.clock.tick(waiting.wall_ms)
+        except ClockExhausted as error:
+            del state.waiting[0]
+            effects.append(refusal(waiting.client, waiting.message.request, error))
+            continue
         if clock is None:
             break
         del state.waiting[0]
@@ -85,6 +94,8 @@ def _append(state: State, planned: Planned, answer: Answer) -> list[Effect]:
         effects.append(Note("streams_segment", file))
         effects.append(Preallocate(state.write_id(), file, end.segment_bytes))
     write, (file, offset) = state.write_id(), end.place(end.position)
+    if offset == 0:
+        state.segment_write = write
     state.pending.append(
         Pending(write, planned.record, end.position, len(data), end.sequence, [answer])
     )
@@ -115,6 +126,8 @@ def on_written(state: State, event: Written) -> list[Effect]:
         return drain(state, wall_ms)
     if event.write in state.cleaning:
         state.cleaning.remove(event.write)
+        if state.cutting > state.end.segment:
+            return cut(state, state.cutting - 1)
         return [] if state.cleaning else _cleaned(state, wall_ms)
     return _ended(state, event, is_durable=True)
 
@@ -140,6 +153,10 @@ def _ended(state: State, event: Written | WriteFailed, *, is_durable: bool) -> l
     for pending in state.pending:
         if pending.write == event.write:
             pending.is_durable = is_durable
+            if not is_durable:
+                state.has_failed = True
+            elif event.write == state.segment_write:
+                state.segment_write = None
             return _settle(state, event.now.wall_ms)
     return []  # a file was made large, or was not: writing to it will do that, or fail by itself
 
@@ -160,6 +177,7 @@ def _settle(state: State, wall_ms: int) -> list[Effect]:
 def _clear_away(state: State) -> list[Effect]:
     """The oldest record failed: it and all behind it are refused, and their bytes removed."""
     failed, state.pending = state.pending, []
+    state.has_failed, state.segment_write = False, None
     state.overlay.clear()
     full = DiskFull("there was no room for it")
     effects: list[Effect] = [Note("streams_write_failed", f"{len(failed)} records")]
@@ -171,16 +189,16 @@ def _clear_away(state: State) -> list[Effect]:
 
 
 def cut(state: State, last_segment: int) -> list[Effect]:
-    """Remove what stands behind the end of the log, and wait for that before going on."""
+    """Remove what stands behind the end of the log, a step at a time, and wait before going on."""
     end = state.end
-    surplus = range(last_segment, end.segment, -1)
-    effects: list[Effect] = [
-        Remove(state.cleaning_id(), segment_file(segment)) for segment in surplus
-    ]
+    state.cutting = last_segment
+    if last_segment > end.segment:
+        return [Remove(state.cleaning_id(), segment_file(last_segment))]
     file = segment_file(end.segment)
-    effects.append(Truncate(state.cleaning_id(), file, end.offset))
-    effects.append(Preallocate(state.write_id(), file, end.segment_bytes))
-    return effects
+    return [
+        Truncate(state.cleaning_id(), file, end.offset),
+        Preallocate(state.write_id(), file, end.segment_bytes),
+    ]
 
 
 def _cleaned(state: State, wall_ms: int) -> list[Effect]:

@@ -11,6 +11,7 @@ from motet.testing.part import ScenarioPart
 #: part name → module and class
 PARTS: dict[str, str] = {
     "clock": "motet.testing.parts.clock:ClockPart",
+    "streams": "motet.testing.parts.streams:StreamsPart",
     "toy": "motet.testing.parts.toy:ToyPart",
 }
 
