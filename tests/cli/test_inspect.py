@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from motet import Clock
+from motet.core.clock.bound_file import encode_bound
 from motet.format.journal import encode_record
 
 
@@ -40,3 +42,11 @@ def test_a_missing_file_is_one_clear_line(tmp_path: Path) -> None:
     done = inspect(str(tmp_path / "nothing"))
     assert done.returncode == 1
     assert done.stderr.startswith("BAD_INPUT ")
+
+
+def test_a_clock_bound_is_read_and_its_damage_named(tmp_path: Path) -> None:
+    file = tmp_path / "clock-bound"
+    file.write_bytes(encode_bound(Clock(1800000000000, 5)))
+    assert inspect(str(file)).stdout == "durable bound of a clock: (1800000000000,5)\n"
+    file.write_bytes(file.read_bytes()[:-1])
+    assert inspect(str(file)).stdout.startswith("damaged durable bound of a clock: ")

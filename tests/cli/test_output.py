@@ -49,3 +49,8 @@ def test_colour_only_on_a_terminal_that_wants_it(
     assert (printed == plain_table(ROWS) + "\n") == is_plain
     assert ("\x1b[" in printed) != is_plain
     assert "a longer name" in printed
+
+
+def test_an_empty_table_says_so_beside_the_output(capsys: pytest.CaptureFixture[str]) -> None:
+    print_rows([], Output.TABLE)
+    assert capsys.readouterr() == ("", "nothing to show\n")

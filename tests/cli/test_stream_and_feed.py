@@ -60,6 +60,7 @@ def test_a_database_that_is_open_elsewhere_is_refused_by_its_name(tmp_path: Path
 
 def test_bad_input_is_one_clear_line(tmp_path: Path) -> None:
     where = ("--data", str(tmp_path / "db"))
+    assert run("stream", "create", "orders", *where).returncode == 0
     for words, code in (
         (("feed", "read", "nothing", *where), "NO_SUCH_STREAM"),
         (("feed", "read", "nothing", "--after", "garbled", *where), "BAD_CURSOR"),
@@ -73,3 +74,46 @@ def test_bad_input_is_one_clear_line(tmp_path: Path) -> None:
         assert (done.returncode, done.stdout) == (1, ""), words
         assert done.stderr.startswith(code + " "), done.stderr
         assert len(done.stderr.splitlines()) == 1
+
+
+def test_only_creating_makes_a_folder(tmp_path: Path) -> None:
+    mistyped = tmp_path / "dta"
+    for words in (
+        ("stream", "list"),
+        ("stream", "append", "orders", "k", "v"),
+        ("feed", "read", "o"),
+    ):
+        done = run(*words, "--data", str(mistyped))
+        assert (done.returncode, done.stdout) == (1, "")
+        assert done.stderr.startswith(f"BAD_INPUT there is no database in {mistyped}; ")
+    assert not mistyped.exists()
+
+
+def test_a_locale_without_the_letters_neither_changes_what_is_written_nor_ends_a_reader(
+    tmp_path: Path,
+) -> None:
+    where = ("--data", str(tmp_path / "db"))
+    plain = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
+    assert run("stream", "create", "orders", "--shards", "1", *where).returncode == 0
+    assert run("stream", "append", "orders", "клю", "→", *where, **plain).returncode == 0
+    with motet.open(tmp_path / "db") as db:
+        (entry,) = db.stream("orders").read(shard=0)
+    assert (entry.key, entry.value) == ("клю".encode(), "→".encode())
+    for words in (("feed", "read", "orders"), ("feed", "tail", "orders", "--count", "1")):
+        done = run(*words, *where, PYTHONIOENCODING="latin-1")
+        assert done.returncode == 0, done.stderr
+        assert r"\u2192" in done.stdout
+
+
+def test_the_row_before_an_update_is_shown(tmp_path: Path) -> None:
+    with motet.open(tmp_path / "db") as db:
+        db.create_stream("stock")
+        with db.transaction() as txn:
+            txn.change("stock", key="s", op="update", row={"left": 1}, before={"left": 2})
+    told = run("feed", "tail", "stock", "--count", "1", "--data", str(tmp_path / "db"))
+    assert json.loads(told.stdout)["before"] == {"left": 2}
+    table = run("feed", "read", "stock", "--data", str(tmp_path / "db")).stdout
+    header, row = table.splitlines()
+    assert header.split() == ["clock", "transaction", "stream", "key", "op", "row", "before"]
+    assert row.split()[-5:] == ["stock", "s", "update", "left=1", "left=2"]
+    assert len(row) < 80, "a change of one field fits a terminal"

@@ -109,6 +109,21 @@ def test_an_answer_that_is_lost_leaves_the_outcome_unknown(cluster: LocalCluster
         ask({N0: proxy.endpoint}, run)
 
 
+def test_an_ipv6_host_stands_in_brackets() -> None:
+    assert parse_endpoint("[::1]:7400") == ("::1", 7400)
+
+
+def test_a_reading_that_gets_no_answer_has_just_failed(cluster: LocalCluster) -> None:
+    """Somebody answers the connection, but not as a node of this cluster."""
+
+    async def run() -> None:
+        async with ClockClient({N0: cluster.endpoint(0)}, cluster="another") as client:
+            with pytest.raises(NodeError, match="cluster"):
+                await client.read(N0, seconds=0.3)
+
+    asyncio.run(run())
+
+
 @pytest.mark.parametrize("text", ["", "7400", ":7400", "host:", "host:0", "host:70000", "host:x"])
 def test_what_is_no_endpoint_is_refused(text: str) -> None:
     with pytest.raises(BadInput, match="endpoint"):

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -107,6 +108,7 @@ def root(
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run a command line and exit with its code."""
+    _print_whatever_there_is()
     command = typer.main.get_command(app)
     try:
         command.main(args=arguments, prog_name="motet")
@@ -115,6 +117,13 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
             raise
         typer.echo(error_line(error), err=True)
     sys.exit(1)
+
+
+def _print_whatever_there_is() -> None:
+    """What the terminal's encoding lacks is printed as an escape, instead of ending the command."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def error_line(error: Exception) -> str:

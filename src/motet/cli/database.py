@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from motet.errors import BadInput
+from motet.errors import BadConfig, BadInput
 
 if TYPE_CHECKING:
     from motet.client.sync import Database
@@ -17,14 +18,30 @@ DataOption = Annotated[
 ]
 EndpointOption = Annotated[
     str | None,
-    typer.Option("--endpoint", help="host:port that serves; the default is $MOTET_ENDPOINT."),
+    typer.Option(
+        "--endpoint", help="What db.endpoint says where it is open; else $MOTET_ENDPOINT."
+    ),
 ]
 
 
-def open_database(data: Path | None, endpoint: str | None) -> Database:
-    """Open the folder or connect to the endpoint; ``BadInput`` when both are given."""
+def open_database(data: Path | None, endpoint: str | None, *, create: bool = False) -> Database:
+    """Open the folder or connect to the endpoint; ``BadInput`` when it is not clear which is meant.
+
+    Only what is to ``create`` something makes a folder: a mistyped one is an error, not an empty database.
+    """
     import motet
 
     if data is not None and endpoint is not None:
         raise BadInput("--data and --endpoint name two databases", hint="give one of them")
-    return motet.connect(endpoint) if data is None else motet.open(data)
+    if data is None:
+        if not (endpoint or os.environ.get("MOTET_ENDPOINT")):
+            raise BadConfig(
+                "no database is named",
+                hint="give --data FOLDER or --endpoint HOST:PORT, or set $MOTET_ENDPOINT",
+            )
+        return motet.connect(endpoint)
+    if not create and not data.exists():
+        raise BadInput(
+            f"there is no database in {data}", hint="correct --data, or begin with `stream create`"
+        )
+    return motet.open(data)

@@ -50,6 +50,8 @@ def demo(
     """
     if name is not None and name not in DEMOS:
         raise BadInput(f"there is no demo {name!r}", hint=f"choose one of {', '.join(DEMOS)}")
+    if json is not None and not json.parent.is_dir():
+        raise BadInput(f"there is no folder {json.parent} for the report", hint="make it first")
     report: dict[str, Report] = {}
     for each, (headline, show) in DEMOS.items():
         if name in (None, each):

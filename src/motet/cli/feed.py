@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 app = command_app()
 
+TABLE_COLUMNS = ("clock", "transaction", "stream", "key", "op", "row", "before")
+"""What a table shows of a change, to fit a terminal; JSON has all of it."""
+
 StreamsArgument = Annotated[list[str], typer.Argument(help="Names of the streams.")]
 AfterOption = Annotated[str | None, typer.Option(help="Cursor to go on from.")]
 
@@ -43,7 +46,7 @@ def read(
         if output is Output.JSON:
             print_json({"changes": rows, "cursor": page.cursor, "more": page.more})
             return
-        print_rows(rows, output)
+        print_rows([{name: row[name] for name in TABLE_COLUMNS} for row in rows], output)
         typer.echo(f"cursor {page.cursor}", err=True)
 
 
@@ -67,7 +70,6 @@ def tail(
 
 
 def _row(change: Change) -> dict[str, object]:
-    row = change.row
     return {
         "clock": str(change.clock),
         "transaction": change.transaction,
@@ -77,6 +79,11 @@ def _row(change: Change) -> dict[str, object]:
         "shard": change.shard,
         "key": change.key.decode(errors="backslashreplace"),
         "op": change.op,
-        "row": row.decode(errors="backslashreplace") if isinstance(row, bytes) else row,
+        "row": _readable(change.row),
+        "before": _readable(change.before),
         "at": change.at.isoformat(),
     }
+
+
+def _readable(row: object) -> object:
+    return row.decode(errors="backslashreplace") if isinstance(row, bytes) else row

@@ -9,7 +9,7 @@ import typer
 
 from motet.cli import command_app
 from motet.cli.output import OUTPUT_OPTION, Output, print_json
-from motet.errors import BadInput
+from motet.errors import BadInput, BadRecord
 from motet.limits import MIB
 
 app = command_app()
@@ -20,24 +20,36 @@ inspected_bytes_max = 256 * MIB
 
 @app.command()
 def inspect(
-    file: Annotated[Path, typer.Argument(help="A journal, or bytes captured from a connection.")],
+    file: Annotated[
+        Path, typer.Argument(help="A journal, a clock bound, or frames of a connection.")
+    ],
     output: Output = OUTPUT_OPTION,
 ) -> None:
-    """Describe a journal or a stream of frames, record by record; damage is shown, never hidden.
+    """Describe a journal, a clock bound or a stream of frames; damage is shown, never hidden.
 
-    Example: motet inspect data/n0/journal
+    Example: motet inspect data/streams/log-1
     """
-    from motet.format.inspect import describe
-
     try:
         with file.open("rb") as opened:
             data = opened.read(inspected_bytes_max + 1)
     except OSError as error:
         raise BadInput(f"{file} cannot be read: {error.strerror}") from None
-    lines = describe(data[:inspected_bytes_max])
+    lines = _describe(data[:inspected_bytes_max])
     if len(data) > inspected_bytes_max:
         lines.append(f"… only the first {inspected_bytes_max} bytes were read")
     if output is Output.JSON:
         print_json({"file": str(file), "lines": lines})
     else:
         typer.echo("\n".join(lines))
+
+
+def _describe(data: bytes) -> list[str]:
+    from motet.core.clock.bound_file import MAGIC, decode_bound
+    from motet.format.inspect import describe
+
+    if not data.startswith(MAGIC):
+        return describe(data)
+    try:
+        return [f"durable bound of a clock: {decode_bound(data)}"]
+    except BadRecord as error:
+        return [f"damaged durable bound of a clock: {error.what}"]

@@ -39,6 +39,8 @@ def print_rows(rows: Sequence[Mapping[str, object]], output: Output) -> None:
         _print_coloured(rows)
     elif rows:
         typer.echo(plain_table(rows))
+    else:
+        typer.echo("nothing to show", err=True)
 
 
 def plain_table(rows: Sequence[Mapping[str, object]]) -> str:

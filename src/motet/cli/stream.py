@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Annotated
 
 import typer
@@ -32,7 +33,7 @@ def create(
 
     Example: motet stream create orders --shards 4 --data data/
     """
-    with open_database(data, endpoint) as db:
+    with open_database(data, endpoint, create=True) as db:
         db.create_stream(name, shards=shards)
         print_rows([{"stream": name, "shards": shards}], output)
 
@@ -76,7 +77,8 @@ def append(
     """
     named = None if token is None else _token(token)
     with open_database(data, endpoint) as db:
-        position = db.stream(name).append(key, value.encode(), token=named)
+        # The bytes that were typed, whatever the locale takes them for.
+        position = db.stream(name).append(os.fsencode(key), os.fsencode(value), token=named)
         row = {
             "shard": position.shard,
             "epoch": position.epoch,

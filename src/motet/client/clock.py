@@ -27,7 +27,7 @@ from motet.core.clock.transaction_clock import (
     TickAnswered,
     TransactionClock,
 )
-from motet.errors import ClockError, MotetError, NodeError, error_of
+from motet.errors import ClockError, MotetError, NodeError, OutcomeUnknown, error_of
 from motet.format.frame import FrameKind
 from motet.ids import Address, NodeId, RequestId
 
@@ -59,9 +59,14 @@ class ClockClient:
         """``NodeError`` when nothing listens where the node should be."""
         await self._link.reach(Address(node))
 
-    async def read(self, node: NodeId) -> ClockIs:
+    async def read(self, node: NodeId, seconds: float = answer_seconds_max) -> ClockIs:
         """How the node's clock stands; this promises nothing."""
-        answer = await self._link.ask(Address(node), lambda n: ReadClock(RequestId(n)))
+        try:
+            answer = await self._link.ask(Address(node), lambda n: ReadClock(RequestId(n)), seconds)
+        except OutcomeUnknown as error:
+            # A read changes nothing: there is nothing unknown about it, it just failed.
+            hint = "check the name of the cluster, and that this is the node's base port"
+            raise NodeError(error.what, hint=hint) from None
         return _expect(answer, ClockIs)
 
     async def tick(self, node: NodeId, seconds: float = answer_seconds_max) -> Clock:

@@ -47,7 +47,7 @@ def parse_endpoint(text: str) -> tuple[str, int]:
     host, colon, port = text.rpartition(":")
     if not colon or not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
         raise BadInput(f"{text!r} is not an endpoint", hint="write it as 127.0.0.1:7400")
-    return host, int(port)
+    return host.removeprefix("[").removesuffix("]"), int(port)  # an IPv6 host stands in brackets
 
 
 class Link(Generic[Answer]):
@@ -110,7 +110,7 @@ class Link(Generic[Answer]):
         except OSError as error:
             raise NodeError(
                 f"nothing answers at {host}:{port} ({error.strerror or str(error) or 'silence'})",
-                hint="start it with `motet node`, or name another with --endpoint",
+                hint="check the address, and that what should serve there is running",
             ) from None
         writer.close()
 
