@@ -11,6 +11,7 @@ S4   after each transaction of the feed all balances add up to nothing, and each
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
 
 import msgspec
@@ -19,12 +20,8 @@ from motet.core.clock.hlc import Clock
 from motet.core.machine import (
     Effect,
     Event,
-    Fired,
     Message,
     Received,
-    Send,
-    SetTimer,
-    Started,
     Violation,
     Write,
 )
@@ -41,13 +38,13 @@ from motet.core.streams.messages import (
     ReadFeed,
     StreamReady,
     StreamsRefused,
-    StreamsRequest,
     Wanted,
 )
 from motet.errors import Conflict
-from motet.ids import Address, RequestId, StreamName, TimerName, TransactionId
+from motet.ids import Address, StreamName, TransactionId
 from motet.sim.host import Stepper
 from motet.sim.world import World
+from motet.verify.parts.asker import Asker
 from motet.verify.parts.hurried import Hurried
 
 SERVER = Address("n1")
@@ -65,9 +62,6 @@ HURRIES = "ack-before-durable"
 
 BLIND = "do-not-validate"
 """A transaction is applied even if what it read has changed since."""
-
-_NEXT = TimerName("next")
-_TIMEOUT = TimerName("timeout")
 
 
 class StreamsPart:
@@ -183,60 +177,23 @@ def _amount(row: bytes) -> int:
     return msgspec.json.decode(row, type=tuple[int, str])[0]
 
 
-class Actor:
-    """Asks one thing at a time; a time-out or a refusal is for the subclass to judge."""
+class Actor(Asker):
+    """Makes sure that there is a stream, and goes on from there."""
 
     def __init__(self, world: World, name: str) -> None:
-        self.name = name
-        self._world = world
-        self._dice = world.dice.fork(f"client.{name}")
-        self._asked: StreamsRequest | None = None
-        self._requests = 0
+        super().__init__(world, name, SERVER, timeout_ms=TIMEOUT_MS, between_ms_max=BETWEEN_MS_MAX)
 
-    def itself(self) -> Actor:
-        """A client is never restarted, so its factory may hand out the one there is."""
-        return self
+    def started(self) -> list[Effect]:
+        return self.ask(CreateStream(self.next_request(), STREAM, 2))
 
-    def step(self, event: Event) -> list[Effect]:
-        if isinstance(event, Started):
-            return self._ask(CreateStream(self._next_request(), STREAM, 2))
-        if isinstance(event, Fired) and event.timer == _NEXT:
-            return self.begin()
-        if isinstance(event, Fired):
-            return [] if self._asked is None else self._ended(None)
-        if isinstance(event, Received):
-            request = getattr(event.message, "request", None)
-            if self._asked is not None and request == self._asked.request:
-                return self._ended(event.message)
-        return []
+    def answered(self, asked: Message, answer: Message | None) -> list[Effect]:
+        if not isinstance(asked, CreateStream):
+            return self.worked(asked, answer)
+        return self.pause() if isinstance(answer, StreamReady) else self.started()
 
-    def begin(self) -> list[Effect]:
-        """Begin the next thing to do."""
-        raise NotImplementedError
-
-    def answered(self, asked: StreamsRequest, message: Message | None) -> list[Effect]:
-        """Go on with an answer, a refusal, or none."""
-        raise NotImplementedError
-
-    def pause(self) -> list[Effect]:
-        return [SetTimer(_NEXT, self._dice.between(0, BETWEEN_MS_MAX))]
-
-    def _next_request(self) -> RequestId:
-        self._requests += 1
-        return RequestId(self._requests)
-
-    def _ask(self, message: StreamsRequest) -> list[Effect]:
-        self._asked = message
-        return [Send(SERVER, message), SetTimer(_TIMEOUT, TIMEOUT_MS)]
-
-    def _ended(self, message: Message | None) -> list[Effect]:
-        asked, self._asked = self._asked, None
-        assert asked is not None
-        if isinstance(asked, CreateStream):
-            if isinstance(message, StreamReady):
-                return self.pause()
-            return self._ask(CreateStream(self._next_request(), STREAM, 2))
-        return self.answered(asked, message)
+    @abstractmethod
+    def worked(self, asked: Message, answer: Message | None) -> list[Effect]:
+        """Go on with what came of the work itself."""
 
 
 class Writer(Actor):
@@ -250,42 +207,42 @@ class Writer(Actor):
         self._seen: list[Change | None] = []
 
     def begin(self) -> list[Effect]:
-        self._accounts = self._dice.shuffled(ACCOUNTS)[:2]
+        self._accounts = self.dice.shuffled(ACCOUNTS)[:2]
         self._seen = []
-        return self._ask(GetLatest(self._next_request(), STREAM, self._accounts[0]))
+        return self.ask(GetLatest(self.next_request(), STREAM, self._accounts[0]))
 
-    def answered(self, asked: StreamsRequest, message: Message | None) -> list[Effect]:
-        if isinstance(message, Latest):
-            self._seen.append(message.change)
+    def worked(self, asked: Message, answer: Message | None) -> list[Effect]:
+        if isinstance(answer, Latest):
+            self._seen.append(answer.change)
             if len(self._seen) == 1:
-                return self._ask(GetLatest(self._next_request(), STREAM, self._accounts[1]))
+                return self.ask(GetLatest(self.next_request(), STREAM, self._accounts[1]))
             return self._commit()
         if isinstance(asked, Commit):
-            self._judge(asked, message)
+            self._judge(asked, answer)
         return self.pause() if self.left else []
 
     def _commit(self) -> list[Effect]:
-        amount = self._dice.between(1, 100)
+        amount = self.dice.between(1, 100)
         reads, changes = [], []
         for key, seen, by in zip(self._accounts, self._seen, (amount, -amount), strict=True):
             before = None if seen is None else seen.row
             balance = by if before is None else _amount(before) + by
             reads.append(KeyRead(STREAM, key, None if seen is None else seen.clock))
             # Long enough to span sectors now and then, so that a crash can tear it.
-            row = _row(balance, self._dice.pick([0, 100, 600, 1_200]))
+            row = _row(balance, self.dice.pick([0, 100, 600, 1_200]))
             changes.append(Wanted(STREAM, key, "insert" if seen is None else "update", row, before))
         transaction = TransactionId(f"{self.name}-{self._requests}")
-        return self._ask(Commit(self._next_request(), transaction, tuple(reads), tuple(changes)))
+        return self.ask(Commit(self.next_request(), transaction, tuple(reads), tuple(changes)))
 
-    def _judge(self, asked: Commit, message: Message | None) -> None:
-        if isinstance(message, CommitDone):
-            self.confirmed[asked.transaction] = message.clock
+    def _judge(self, asked: Commit, answer: Message | None) -> None:
+        if isinstance(answer, CommitDone):
+            self.confirmed[asked.transaction] = answer.clock
             self.left -= 1
-        elif isinstance(message, StreamsRefused) and message.code == Conflict.code:
+        elif isinstance(answer, StreamsRefused) and answer.code == Conflict.code:
             # The network may have brought a copy that was taken before: then this is our own change.
-            self._world.mark("transfer_conflict")
+            self.world.mark("transfer_conflict")
         else:
-            self._world.mark("transfer_unknown")
+            self.world.mark("transfer_unknown")
 
 
 class Reader(Actor):
@@ -301,15 +258,15 @@ class Reader(Actor):
 
     def begin(self) -> list[Effect]:
         self._began_last = self.is_last_round
-        return self._ask(ReadFeed(self._next_request(), (STREAM,), self._after, PAGE))
+        return self.ask(ReadFeed(self.next_request(), (STREAM,), self._after, PAGE))
 
-    def answered(self, asked: StreamsRequest, message: Message | None) -> list[Effect]:
+    def worked(self, asked: Message, answer: Message | None) -> list[Effect]:
         assert isinstance(asked, ReadFeed)
-        if not isinstance(message, FeedPage):
+        if not isinstance(answer, FeedPage):
             return self.pause()
-        self.changes += message.changes
-        self._after = message.through
-        if message.more:
+        self.changes += answer.changes
+        self._after = answer.through
+        if answer.more:
             return self.begin()
         self.is_done = self._began_last
         return [] if self.is_done else self.pause()

@@ -9,21 +9,15 @@ from __future__ import annotations
 
 from motet.core.machine import (
     Effect,
-    Event,
-    Fired,
     Message,
-    Received,
-    Send,
-    SetTimer,
-    Started,
     Violation,
 )
-from motet.core.toy import Notebook, Recall, Recalled, Refused, Remember, Remembered
-from motet.ids import Address, TimerName
-from motet.sim.dice import Dice
+from motet.core.toy import Notebook, Recall, Recalled, Remember, Remembered
+from motet.ids import Address
 from motet.sim.world import World
 from motet.verify.history import Recorder, check_set
 from motet.verify.history.events import OperationId
+from motet.verify.parts.asker import Asker
 
 CLIENTS = 3
 OPERATIONS = 25
@@ -31,9 +25,6 @@ TIMEOUT_MS = 120
 BETWEEN_MS_MAX = 60
 SERVER = Address("n1")
 EARLY = "ack-before-durable"
-
-_NEXT = TimerName("next")
-_TIMEOUT = TimerName("timeout")
 
 
 class ToyPart:
@@ -106,7 +97,7 @@ class ToyRun:
         return fault not in ("rot", "read_error")
 
 
-class Client:
+class Client(Asker):
     """Works through its operations one after the other; a time-out leaves the outcome unknown."""
 
     def __init__(
@@ -117,78 +108,50 @@ class Client:
         operations: int,
         wait_for: list[Client] | None = None,
     ) -> None:
-        self.name = name
+        super().__init__(world, name, SERVER, timeout_ms=TIMEOUT_MS, between_ms_max=BETWEEN_MS_MAX)
         self.left = operations
-        self._world = world
         self._recorder = recorder
-        self._dice: Dice = world.dice.fork(f"client.{name}")
         self._wait_for = wait_for or []
-        self._request = 0
         self._lives = 0
         self._open: OperationId | None = None
-        self._value = ""
         #: position and value of each confirmed ``add``
         self.confirmed: list[tuple[int, str]] = []
         #: what the newest ``read`` showed
         self.recalled: list[str] = []
 
-    def itself(self) -> Client:
-        """A client is never restarted, so its factory may hand out the one there is."""
-        return self
-
-    def step(self, event: Event) -> list[Effect]:
-        if isinstance(event, Started):
-            return self._pause()
-        if isinstance(event, Fired):
-            return self._next() if event.timer == _NEXT else self._gave_up()
-        if isinstance(event, Received):
-            return self._answered(event.message)
-        return []
-
-    def _pause(self) -> list[Effect]:
-        return [SetTimer(_NEXT, self._dice.between(0, BETWEEN_MS_MAX))] if self.left else []
-
-    def _next(self) -> list[Effect]:
+    def begin(self) -> list[Effect]:
         if any(client.left for client in self._wait_for):
-            return self._pause()
-        self._request += 1
+            return self.pause()
+        request = self.next_request()
+        if self._wait_for or self.dice.chance(0.3):
+            self._invoke("read", None)
+            return self.ask(Recall(request))
+        # Long enough to span sectors now and then, so that a crash can tear it.
+        value = f"{self.name}-{request}" + "." * self.dice.pick([0, 100, 700, 1_500])
+        self._invoke("add", value)
+        return self.ask(Remember(request, value))
+
+    def answered(self, asked: Message, answer: Message | None) -> list[Effect]:
+        assert self._open is not None
+        if isinstance(answer, Recalled):
+            self.recalled = answer.values
+            self._recorder.ok(self._open, answer.values, self.at())
+            self.left -= 1
+        elif isinstance(answer, Remembered) and isinstance(asked, Remember):
+            self.confirmed.append((answer.position, asked.value))
+            self._recorder.ok(self._open, None, self.at())
+            self.left -= 1
+        else:
+            # No answer, or a refusal: a repeated copy of the request may still be taken.
+            self._give_up(self._open)
+        self._open = None
+        return self.pause() if self.left else []
+
+    def _invoke(self, function: str, value: str | None) -> None:
         process = f"{self.name}.{self._lives}"
-        message: Message
-        if self._wait_for or self._dice.chance(0.3):
-            self._open = self._recorder.invoke(process, "read", None, None, self._at())
-            message = Recall(self._request)
-        else:
-            # Long enough to span sectors now and then, so that a crash can tear it.
-            padding = "." * self._dice.pick([0, 100, 700, 1_500])
-            self._value = f"{self.name}-{self._request}{padding}"
-            self._open = self._recorder.invoke(process, "add", None, self._value, self._at())
-            message = Remember(self._request, self._value)
-        return [Send(SERVER, message), SetTimer(_TIMEOUT, TIMEOUT_MS)]
+        self._open = self._recorder.invoke(process, function, None, value, self.at())
 
-    def _answered(self, message: Message) -> list[Effect]:
-        assert isinstance(message, Remembered | Recalled | Refused)
-        if message.request != self._request or self._open is None:
-            return []  # too late: this outcome has been given up as unknown
-        if isinstance(message, Refused):
-            return self._gave_up()  # a repeated copy of the request may still be taken
-        if isinstance(message, Recalled):
-            self.recalled = message.values
-            self._recorder.ok(self._open, message.values, self._at())
-        else:
-            self.confirmed.append((message.position, self._value))
-            self._recorder.ok(self._open, None, self._at())
-        self._open = None
-        self.left -= 1
-        return self._pause()
-
-    def _gave_up(self) -> list[Effect]:
-        if self._open is None:
-            return []
-        self._world.mark("operation_unknown")
-        self._recorder.unknown(self._open, self._at())
-        self._open = None
+    def _give_up(self, operation: OperationId) -> None:
+        self.world.mark("operation_unknown")
+        self._recorder.unknown(operation, self.at())
         self._lives += 1  # what may still be running belongs to a process that is no more
-        return self._pause()
-
-    def _at(self) -> int:
-        return self._world.virtual.elapsed_ns
