@@ -21,7 +21,8 @@ import urllib.parse
 import urllib.request
 from pathlib import Path
 
-INDEX_DEFAULT = "https://pypi.org/simple/"
+INDEX_NAME = "pypi"
+INDEX_DEFAULT = f"https://{INDEX_NAME}.org/simple/"
 ACCEPTED = "application/vnd.pypi.simple.v1+json, text/html;q=0.5"
 TIMEOUT_SECONDS = 60
 ANSWER_BYTES_MAX = 64 * 1024 * 1024
