@@ -21,8 +21,8 @@ import urllib.parse
 import urllib.request
 from pathlib import Path
 
-INDEX_NAME = "pypi"
-INDEX_DEFAULT = f"https://{INDEX_NAME}.org/simple/"
+# Only for a Python that has neither ensurepip nor pip nor uv to ask; a configured index goes before it.
+INDEX_DEFAULT = "https://pypi.org/simple/"
 ACCEPTED = "application/vnd.pypi.simple.v1+json, text/html;q=0.5"
 TIMEOUT_SECONDS = 60
 ANSWER_BYTES_MAX = 64 * 1024 * 1024
