@@ -7,7 +7,7 @@ from tests.core.streams.harness import serving
 
 from motet.core.clock.bound_file import encode_bound
 from motet.core.clock.hlc import Clock
-from motet.core.streams.change import RecordKind, StreamCreated
+from motet.core.streams.change import Committed, LoggedChange, RecordKind, StreamCreated
 from motet.core.streams.index import Index
 from motet.core.streams.log import LogEnd
 from motet.core.streams.recovery import (
@@ -22,7 +22,7 @@ from motet.core.streams.recovery import (
 from motet.core.streams.state import Phase
 from motet.errors import BadRecord
 from motet.format.journal import Record
-from motet.ids import FileName, StreamName
+from motet.ids import FileName, Offset, ShardId, StreamName, TransactionId
 
 SEGMENT_BYTES = 512
 ZEROS = bytes(SEGMENT_BYTES)
@@ -141,3 +141,40 @@ def test_a_kind_that_is_not_known_says_what_to_do(kind: int) -> None:
 def test_a_body_that_is_not_one_is_refused(kind: RecordKind, body: bytes) -> None:
     with pytest.raises(BadRecord, match="cannot be read"):
         decode_record(Record(0, kind, body, 0))
+
+
+def committed(clock: Clock, *places: tuple[str, int, int]) -> Committed:
+    changes = tuple(
+        LoggedChange(StreamName(stream), ShardId(shard), Offset(offset), b"k", "append", b"", None)
+        for stream, shard, offset in places
+    )
+    return Committed(clock, TransactionId("t"), 0, changes)
+
+
+@pytest.mark.parametrize(
+    ("second", "why"),
+    [
+        (StreamCreated(Clock(1, 0), StreamName("s1"), 1, None), "not above"),
+        (StreamCreated(Clock(1, 1), StreamName("s0"), 1, None), "already"),
+        (committed(Clock(1, 1)), "changes nothing"),
+        (committed(Clock(1, 1), ("other", 0, 0)), "no shard"),
+        (committed(Clock(1, 1), ("s0", 1, 0)), "no shard"),
+        (committed(Clock(1, 1), ("s0", -1, 0)), "no shard"),
+        (committed(Clock(1, 1), ("s0", 0, 1)), "goes on at 0"),
+        (committed(Clock(1, 1), ("s0", 0, 0), ("s0", 0, 0)), "goes on at 1"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_whole_record_that_does_not_fit_the_log_is_damage(
+    second: StreamCreated | Committed, why: str
+) -> None:
+    end = LogEnd(salt=7, segment_bytes=SEGMENT_BYTES, sequence=1)
+    with pytest.raises(BadRecord, match=why):
+        taken(filled(record(0), end.encode(second, 0)))
+
+
+def test_several_entries_of_one_shard_in_one_record_fit() -> None:
+    end = LogEnd(salt=7, segment_bytes=SEGMENT_BYTES, sequence=1)
+    second = committed(Clock(1, 1), ("s0", 0, 0), ("s0", 0, 1))
+    _, index, _ = taken(filled(record(0), end.encode(second, 0)))
+    assert index.streams[StreamName("s0")].entries == [[1, 1]]

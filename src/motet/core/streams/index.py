@@ -71,6 +71,28 @@ class Index(msgspec.Struct):
         """The sequence of the first record above a clock."""
         return 0 if clock is None else bisect_right(self.clocks, clock)
 
+    def objection(self, record: StreamCreated | Committed) -> str | None:
+        """Why a record cannot be the next one of this log; None when it can. For what a disk gives back."""
+        if record.clock <= self.newest:
+            return f"its clock {record.clock} is not above {self.newest}"
+        if isinstance(record, StreamCreated):
+            return (
+                f"there is a stream {record.name} already" if record.name in self.streams else None
+            )
+        if not record.changes:
+            return "it changes nothing"
+        seen: dict[tuple[StreamName, ShardId], int] = {}
+        for change in record.changes:
+            stream = self.streams.get(change.stream)
+            if stream is None or not 0 <= change.shard < stream.shards:
+                return f"there is no shard {change.shard} of a stream {change.stream}"
+            place = (change.stream, change.shard)
+            expected = len(stream.entries[change.shard]) + seen.get(place, 0)
+            if change.offset != expected:
+                return f"{change.stream} goes on at {expected}, not at {change.offset}"
+            seen[place] = seen.get(place, 0) + 1
+        return None
+
     def add(self, record: StreamCreated | Committed, position: int, size_bytes: int) -> None:
         """Take in the next record of the log."""
         assert record.clock > self.newest, "S2: clocks rise along the log"

@@ -93,7 +93,11 @@ def take_segment(recovery: Recovery, index: Index, end: LogEnd, data: bytes) -> 
     for record in found.records:
         size_bytes = _size_of(record, found.end_offset, found.records)
         end.offset = record.offset
-        index.add(decode_record(record), end.position, size_bytes)
+        found_record = decode_record(record)
+        objection = index.objection(found_record)
+        if objection is not None:
+            raise BadRecord(f"record {record.sequence} does not fit the log: {objection}")
+        index.add(found_record, end.position, size_bytes)
         end.advance(size_bytes)
     if found.ending is Ending.TORN:
         recovery.is_torn = True
