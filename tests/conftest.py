@@ -7,10 +7,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 
 from motet.errors import BadScenario, StepRaised
 from motet.testing.scenario import run_scenario
+
+# A slow machine is no failure: nothing here is judged by how long it takes.
+hypothesis.settings.register_profile("house", deadline=None)
+hypothesis.settings.load_profile("house")
 
 SCENARIOS = Path(__file__).parent / "scenarios"
 

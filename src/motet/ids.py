@@ -41,3 +41,15 @@ Offset = NewType("Offset", int)
 
 TransactionId = NewType("TransactionId", str)
 """A transaction, unique in its database."""
+
+TableName = NewType("TableName", str)
+"""A table of the database."""
+
+TableId = NewType("TableId", str)
+"""A table for ever, 16 hex digits; another table of the same name has another id."""
+
+PartId = NewType("PartId", str)
+"""A part's files, 16 hex digits, minted when they are written and never used again."""
+
+WriterName = NewType("WriterName", str)
+"""An ordered writer, for instance a pipeline."""

@@ -125,6 +125,41 @@ readings_max = 4096
 commits_waiting_max = 4096
 """Requests that wait for the log or the clock: as many as a node steps in one turn."""
 
+# Tables
+
+tables_max = 10_000
+"""Tables of one database."""
+
+table_columns_max = 1000
+"""Columns of a table or of a typed stream."""
+
+schema_bytes_max = 256 * KIB
+"""An Arrow schema as its IPC bytes."""
+
+table_shards_max = 256
+"""Shards of one table."""
+
+table_parts_max = 10_000
+"""Parts of one table: the list of them is one message. More than that are too many to read well, too."""
+
+publish_parts_max = 4096
+"""Parts that become visible in one step."""
+
+table_tokens_max = 1_000_000
+"""Insert tokens that a table remembers. None is ever forgotten, so beyond it none is taken any more."""
+
+writers_max = 10_000
+"""Ordered writers of one database; their last epoch is never forgotten."""
+
+writer_note_length_max = 4 * KIB
+"""What an ordered writer may say about its last error."""
+
+part_bytes_max = 256 * MIB
+"""The file of one part: it is built in memory before it is written."""
+
+feed_splits_max = 256
+"""Stretches into which a slice of the feed is cut for readers that work side by side."""
+
 # The simulated world
 
 simulation_events_max = 1_000_000
@@ -142,6 +177,8 @@ assert (
     + page_changes_max * (name_length_max + transaction_id_length_max + 64)
     < message_bytes_max
 ), "a page with its last transaction, and the names in it, is one message"
+assert table_parts_max * 400 < message_bytes_max, "the parts of a table are one message"
+assert publish_parts_max * 700 < transaction_bytes_max, "and so is what is published in one step"
 assert record_bytes_max <= 2 * segment_bytes
 assert transaction_bytes_max < segment_bytes // 2, "a segment takes more than one transaction"
 assert clock_logical_max.bit_length() + clock_counter_max.bit_length() == 64

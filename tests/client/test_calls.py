@@ -10,6 +10,7 @@ import pytest
 
 from motet.client.calls import Calls, attempts_max
 from motet.client.link import Link
+from motet.client.schemas import Schemas
 from motet.client.stream import AsyncStream
 from motet.client.transaction import AsyncTransaction
 from motet.core.streams.messages import (
@@ -75,7 +76,7 @@ def play(tmp_path: Path, scene: Callable[[Calls, Lossy], Awaitable[None]]) -> No
 
 def test_an_append_without_a_token_is_not_sent_again(tmp_path: Path) -> None:
     async def scene(calls: Calls, network: Lossy) -> None:
-        stream = AsyncStream(calls, "a")
+        stream = AsyncStream(calls, "a", Schemas(calls))
         network.losses = 1
         with pytest.raises(OutcomeUnknown):
             await stream.append("k", b"v")
@@ -86,7 +87,7 @@ def test_an_append_without_a_token_is_not_sent_again(tmp_path: Path) -> None:
 
 def test_an_append_with_a_token_is_sent_again_and_applied_once(tmp_path: Path) -> None:
     async def scene(calls: Calls, network: Lossy) -> None:
-        stream = AsyncStream(calls, "a")
+        stream = AsyncStream(calls, "a", Schemas(calls))
         network.losses = attempts_max - 1
         position = await stream.append("k", b"v", token=("p", 1))
         assert position.duplicate
@@ -101,13 +102,28 @@ def test_an_append_with_a_token_is_sent_again_and_applied_once(tmp_path: Path) -
 
 def test_a_commit_without_an_answer_names_its_transaction(tmp_path: Path) -> None:
     async def scene(calls: Calls, network: Lossy) -> None:
-        txn = AsyncTransaction(calls, TransactionId("t-1"))
+        schemas = Schemas(calls)
+        await schemas.look_for(StreamName("a"))
+        txn = AsyncTransaction(calls, TransactionId("t-1"), schemas)
         network.losses = 1
         with pytest.raises(OutcomeUnknown, match="t-1"):
             async with txn:
                 txn.change("a", key="k", op="insert", row={})
         assert txn.clock is None
-        assert [entry.transaction for entry in await AsyncStream(calls, "a").read()] == ["t-1"]
+        entries = await AsyncStream(calls, "a", schemas).read()
+        assert [entry.transaction for entry in entries] == ["t-1"]
+
+    play(tmp_path, scene)
+
+
+def test_a_transaction_that_cannot_ask_for_its_stream_has_failed(tmp_path: Path) -> None:
+    async def scene(calls: Calls, network: Lossy) -> None:
+        txn = AsyncTransaction(calls, TransactionId("t-1"), Schemas(calls))
+        network.losses = attempts_max
+        with pytest.raises(NodeError, match="cannot be asked for"):
+            async with txn:
+                txn.change("a", key="k", op="insert", row={})
+        assert await AsyncStream(calls, "a", Schemas(calls)).read() == []
 
     play(tmp_path, scene)
 
@@ -130,7 +146,7 @@ def test_an_answer_of_the_wrong_kind_is_an_error(tmp_path: Path) -> None:
 
 def test_closing_lets_what_is_under_way_be_answered(tmp_path: Path) -> None:
     async def scene(calls: Calls, network: Lossy) -> None:
-        stream = AsyncStream(calls, "a")
+        stream = AsyncStream(calls, "a", Schemas(calls))
         appends = [asyncio.create_task(stream.append("k", bytes([i]))) for i in range(50)]
         await asyncio.sleep(0)  # they are sent
         await calls.close()
@@ -145,12 +161,12 @@ def test_closing_lets_what_is_under_way_be_answered(tmp_path: Path) -> None:
 def test_the_end_of_a_link_leaves_nobody_waiting(tmp_path: Path) -> None:
     async def scene(calls: Calls, network: Lossy) -> None:
         network.losses = 1
-        append = asyncio.create_task(AsyncStream(calls, "a").append("k", b"v"))
+        append = asyncio.create_task(AsyncStream(calls, "a", Schemas(calls)).append("k", b"v"))
         await asyncio.sleep(0)
         calls._link.end(NodeError("the disk is gone"))
         with pytest.raises(OutcomeUnknown, match="the disk is gone"):
             await append
         with pytest.raises(NodeError, match="the disk is gone"):
-            await AsyncStream(calls, "a").read()
+            await AsyncStream(calls, "a", Schemas(calls)).read()
 
     play(tmp_path, scene)

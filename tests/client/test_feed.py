@@ -5,13 +5,14 @@ from __future__ import annotations
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import motet
 from motet.client.change import Change
 from motet.client.cursor import parse_cursor
-from motet.errors import BadCursor, BadInput, NodeError, NoSuchStream
+from motet.errors import BadCursor, BadInput, MissingLibrary, NoSuchStream
 from motet.limits import row_bytes_max
 
 
@@ -83,6 +84,41 @@ def test_a_page_can_be_bounded_by_clocks(filled: motet.Database) -> None:
     low, high = whole[10].clock, whole[40].clock
     between = filled.changes("a", "b", "c", after=low, up_to=high).changes
     assert between == [c for c in whole if low < c.clock <= high]
+
+
+@pytest.mark.parametrize("stretches", [1, 3, 50])
+def test_the_stretches_of_a_split_are_the_whole_slice(
+    filled: motet.Database, stretches: int
+) -> None:
+    whole = filled.changes("a", "b", "c").changes
+    split = filled.split_feed("a", "b", "c", stretches=stretches)
+    assert 1 <= len(split.bounds) <= stretches
+    assert list(split.bounds) == sorted(split.bounds)
+    found: list[Change] = []
+    after = None
+    for bound in split.bounds:
+        found += filled.changes("a", "b", "c", after=after, up_to=bound).changes
+        after = bound
+    assert found == whole
+
+
+def test_a_feed_is_split_behind_a_cursor(filled: motet.Database) -> None:
+    whole = filled.changes("a", "b", "c").changes
+    first = filled.changes("a", "b", "c", limit=10)
+    split = filled.split_feed("a", "b", "c", after=first.cursor, changes_max=8)
+    (bound,) = split.bounds
+    found = filled.changes("a", "b", "c", after=first.cursor, up_to=bound).changes
+    assert 0 < len(found) <= 8
+    assert found == whole[len(first) : len(first) + len(found)]
+    bad: list[dict[str, Any]] = [
+        {"stretches": 0},
+        {"changes_max": 0},
+        {"after": 7},
+        {"after": filled.changes("a").cursor},
+    ]
+    for wrong in bad:
+        with pytest.raises(BadInput):
+            filled.split_feed("a", "b", "c", **wrong)
 
 
 def test_a_cursor_of_other_streams_is_refused(filled: motet.Database) -> None:
@@ -190,5 +226,5 @@ def test_arrow_is_asked_for_by_name_when_it_is_missing(
     filled: motet.Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(NodeError, match="pyarrow"):
+    with pytest.raises(MissingLibrary, match="pyarrow"):
         filled.changes("a").to_arrow()

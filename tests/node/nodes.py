@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from motet.client.link import HTTP_PORT_OFFSET
 from motet.core.clock.hlc import Clock
 from motet.core.clock.messages import (
     ClockRefused,
@@ -25,7 +26,6 @@ from motet.core.clock.messages import (
 )
 from motet.format.frame import Frame, FrameKind
 from motet.ids import Address, RequestId
-from motet.node.config import HTTP_PORT_OFFSET
 from motet.real.network import TcpNetwork
 
 SECONDS_MAX = 60.0

@@ -141,16 +141,72 @@ def test_every_folder_on_the_way_is_synced(tmp_path: Path, monkeypatch: pytest.M
     assert synced == [tmp_path / "a+" / "b+", tmp_path / "a+", tmp_path]
 
 
-def test_what_a_dead_process_left_is_swept_away_after_a_day(tmp_path: Path) -> None:
+UPLOADER = """
+import sys, threading
+from pathlib import Path
+from motet.real.objects import LocalObjects
+
+unfinished = LocalObjects(Path(sys.argv[1])).begin()
+unfinished.write(b"half")
+print(unfinished.path, flush=True)
+threading.Event().wait()
+"""
+
+
+def test_what_a_dead_process_left_is_swept_away_and_of_nobody_else(tmp_path: Path) -> None:
+    uploader = subprocess.Popen(
+        [sys.executable, "-c", UPLOADER, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    )
+    assert uploader.stdout is not None
+    half = Path(uploader.stdout.readline().strip())
+    young = half.with_name("young")
+    young.write_bytes(b"half")
+    an_hour_ago = half.stat().st_mtime - 3600
+    os.utime(half, (an_hour_ago, an_hour_ago))
     LocalObjects(tmp_path)
-    old, young = (tmp_path / ".unfinished" / name for name in ("old", "young"))
-    for path in (old, young):
-        path.write_bytes(b"half")
-    two_days_ago = young.stat().st_mtime - 2 * 24 * 3600
-    os.utime(old, (two_days_ago, two_days_ago))
+    assert half.read_bytes() == b"half", "its writer lives, however slow it is"
+    uploader.kill()
+    uploader.communicate()
     objects = LocalObjects(tmp_path)
-    assert (old.exists(), young.exists()) == (False, True)
+    assert (half.exists(), young.exists()) == (False, True)
     assert asyncio.run(objects.list()) == []
+
+
+def test_piece_by_piece_nothing_is_seen_before_the_end(tmp_path: Path) -> None:
+    objects = LocalObjects(tmp_path)
+    for create_only in (True, False):
+        unfinished = objects.begin()
+        unfinished.write(b"first ")
+        unfinished.write(b"second")
+        with pytest.raises(ObjectMissing):
+            asyncio.run(objects.head(KEY))
+        objects.finish(KEY, unfinished, create_only=create_only)
+        unfinished.close()
+        unfinished.close()
+        assert objects.file_of(KEY).read_bytes() == b"first second"
+        assert asyncio.run(objects.confirm(KEY)).size_bytes == 12
+        asyncio.run(objects.delete(KEY))
+    unfinished = objects.begin()
+    unfinished.close()
+    assert list((tmp_path / ".unfinished").iterdir()) == []
+
+
+def test_one_whose_file_was_taken_away_changes_nothing(tmp_path: Path) -> None:
+    objects = LocalObjects(tmp_path)
+    unfinished = objects.begin()
+    unfinished.path.unlink()
+    with pytest.raises(ObjectError):
+        objects.finish(KEY, unfinished, create_only=True)
+    unfinished.close()
+    assert asyncio.run(objects.list()) == []
+
+
+def test_what_the_store_keeps_for_itself_is_no_object(tmp_path: Path) -> None:
+    objects = LocalObjects(tmp_path)
+    (tmp_path / ".store").write_bytes(b"token")
+    asyncio.run(objects.put(ObjectKey(".store"), b"an object"))
+    assert [info.key for info in asyncio.run(objects.list())] == [".store"]
+    assert (tmp_path / ".store").read_bytes() == b"token"
 
 
 def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:

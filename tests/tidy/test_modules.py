@@ -6,7 +6,7 @@ import ast
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-SOURCE = ROOT / "src" / "motet"
+SOURCE = ROOT / "src"
 
 #: modules that are started from outside, and ports whose first user is still to come
 ENTRANCES = {
@@ -21,7 +21,7 @@ ENTRANCES = {
 def modules() -> dict[str, Path]:
     named = {}
     for path in sorted(SOURCE.rglob("*.py")):
-        parts = ["motet", *path.relative_to(SOURCE).with_suffix("").parts]
+        parts = path.relative_to(SOURCE).with_suffix("").parts
         named[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
     return named
 

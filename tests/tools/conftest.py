@@ -65,6 +65,7 @@ class Checkout:
         self.bin = place / "bin"
         self.home = place / "home"
         self.journal = place / "journal"
+        self.patience_s = 240
         for directory in (self.root / "requirements", self.bin, self.home):
             directory.mkdir(parents=True)
         shutil.copy(REPOSITORY / "dev", self.root)
@@ -117,7 +118,7 @@ class Checkout:
     ) -> subprocess.CompletedProcess[str]:
         """Runs ./dev to its end."""
         process = self.start(*arguments, cwd=cwd, **environment)
-        out, err = process.communicate(timeout=240)
+        out, err = process.communicate(timeout=self.patience_s)
         return subprocess.CompletedProcess(arguments, process.returncode, out, err)
 
     def calls(self) -> list[str]:

@@ -272,10 +272,11 @@ def test_dev_works_without_ensurepip_and_uv(
 
 
 @pytest.mark.long
+@pytest.mark.timeout(1800)
 def test_the_repository_installs_without_ensurepip_and_uv(
     bare: Checkout, without_ensurepip: Path
 ) -> None:
-    """Downloads the locked packages, about 45 MB."""
+    """Downloads the locked packages, about 650 MB."""
     for name in ("requirements", "src"):
         shutil.copytree(REPOSITORY / name, bare.root / name, dirs_exist_ok=True)
     for name in ("pyproject.toml", "README.md", "LICENSE"):
@@ -285,7 +286,8 @@ def test_the_repository_installs_without_ensurepip_and_uv(
         for name, text in os.environ.items()
         if name.startswith(("PIP_", "SSL_")) or name.lower().endswith("_proxy")
     }
-    told = "import motet, pytest; from importlib.metadata import version; print(version('motet'))"
+    told = "import motet, pytest, pyspark; from importlib.metadata import version; print(version('motet'))"
+    bare.patience_s = 1500
     ended = bare.dev(
         "shell", "python", "-c", told, cwd=None, MOTET_PYTHON=str(without_ensurepip), **settings
     )

@@ -98,6 +98,20 @@ def test_demo_passes_its_arguments_to_motet(checkout: Checkout) -> None:
     assert "motet demo clock --json x" in checkout.calls()
 
 
+def test_spark_and_java_are_asked_of_the_package(checkout: Checkout) -> None:
+    checkout.dev("shell", "true")
+    (checkout.venv / "bin/python").unlink()
+    stand_in = checkout.command("stand-in", '#!/bin/sh\necho "$PWD: python $*"\nexit 3\n')
+    (checkout.venv / "bin/python").symlink_to(stand_in)
+    here = checkout.home.resolve()
+    spark = checkout.dev("spark", "sh", "-c", "a b", cwd=here)
+    assert spark.stdout == f"{here}: python -P -m motet.pipeline.session sh -c a b\n"
+    java = checkout.dev("java", cwd=here)
+    assert java.stdout == f"{here}: python -P -m motet.pipeline.java\n"
+    assert (spark.returncode, java.returncode) == (3, 3)
+    assert checkout.dev("java", "21").returncode == 2
+
+
 def test_check_runs_every_step_and_names_those_that_fail(checkout: Checkout) -> None:
     passed = checkout.dev("check")
     steps = [line for line in checkout.calls() if not line.startswith("uv")]

@@ -106,6 +106,19 @@ def test_what_was_not_selected_anyway_does_not_count(suite: Path) -> None:
     assert [line.split()[3:5] for line in not_run(lines)[:-1]] == [["marked", "long"]]
 
 
+def test_the_tests_of_spark_stay_in_one_process(tmp_path: Path) -> None:
+    many = "import pytest\n@pytest.mark.parametrize('i', range(8))\ndef test_many(i): pass\n"
+    for name in ("spark/test_a.py", "spark/deep/test_b.py", "core/test_c.py"):
+        (tmp_path / "tests" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "tests" / name).write_text(many)
+    lines = run(tmp_path, "-n2", "-v")
+    rows = [re.match(r"\[(gw\d)\].* PASSED tests/(\w+)/", line) for line in lines]
+    workers = [(row[2], row[1]) for row in rows if row]
+    assert len(workers) == 24
+    assert len({worker for part, worker in workers if part == "spark"}) == 1
+    assert {worker for _, worker in workers} == {"gw0", "gw1"}
+
+
 def test_the_repository_knows_the_tiers() -> None:
     settings = (REPOSITORY / "pyproject.toml").read_text()
     for tier in ("long", "foreign"):

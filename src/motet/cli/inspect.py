@@ -21,11 +21,12 @@ inspected_bytes_max = 256 * MIB
 @app.command()
 def inspect(
     file: Annotated[
-        Path, typer.Argument(help="A journal, a clock bound, or frames of a connection.")
+        Path,
+        typer.Argument(help="A journal, a clock bound, a part's file, or frames of a connection."),
     ],
     output: Output = OUTPUT_OPTION,
 ) -> None:
-    """Describe a journal, a clock bound or a stream of frames; damage is shown, never hidden.
+    """Describe a journal, a clock bound, a part or a stream of frames; damage is shown, never hidden.
 
     Example: motet inspect data/streams/log-1
     """
@@ -34,8 +35,9 @@ def inspect(
             data = opened.read(inspected_bytes_max + 1)
     except OSError as error:
         raise BadInput(f"{file} cannot be read: {error.strerror}") from None
-    lines = _describe(data[:inspected_bytes_max])
-    if len(data) > inspected_bytes_max:
+    is_whole = len(data) <= inspected_bytes_max
+    lines = _describe(data[:inspected_bytes_max], file.name if is_whole else "")
+    if not is_whole:
         lines.append(f"… only the first {inspected_bytes_max} bytes were read")
     if output is Output.JSON:
         print_json({"file": str(file), "lines": lines})
@@ -43,12 +45,12 @@ def inspect(
         typer.echo("\n".join(lines))
 
 
-def _describe(data: bytes) -> list[str]:
+def _describe(data: bytes, name: str) -> list[str]:
     from motet.core.clock.bound_file import MAGIC, decode_bound
     from motet.format.inspect import describe
 
     if not data.startswith(MAGIC):
-        return describe(data)
+        return describe(data, name=name)
     try:
         return [f"durable bound of a clock: {decode_bound(data)}"]
     except BadRecord as error:

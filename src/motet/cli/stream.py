@@ -25,6 +25,9 @@ def stream() -> None:
 def create(
     name: NameArgument,
     shards: Annotated[int, typer.Option(help="How many shards.")] = 4,
+    schema: Annotated[
+        str | None, typer.Option(help='Columns of its rows, "sku string, qty int"; else JSON.')
+    ] = None,
     data: DataOption = None,
     endpoint: EndpointOption = None,
     output: Output = OUTPUT_OPTION,
@@ -33,9 +36,10 @@ def create(
 
     Example: motet stream create orders --shards 4 --data data/
     """
+    columns = None if schema is None else _schema(schema)
     with open_database(data, endpoint, create=True) as db:
-        db.create_stream(name, shards=shards)
-        print_rows([{"stream": name, "shards": shards}], output)
+        db.create_stream(name, schema=columns, shards=shards)
+        print_rows([{"stream": name, "shards": shards, "typed": schema is not None}], output)
 
 
 @app.command("list")
@@ -51,6 +55,7 @@ def list_streams(
             {
                 "stream": info.name,
                 "shards": info.shards,
+                "typed": info.schema is not None,
                 "entries": sum(info.entries),
                 "born": str(info.born),
             }
@@ -116,6 +121,12 @@ def read(
             for entry in entries
         ]
         print_rows(rows, output)
+
+
+def _schema(text: str) -> object:
+    from motet.cli.schema_text import parse_schema
+
+    return parse_schema(text)
 
 
 def _token(text: str) -> tuple[str, int]:

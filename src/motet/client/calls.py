@@ -1,4 +1,4 @@
-"""Requests about streams to one node: each is answered, refused with its error, or unknown.
+"""Requests about streams and tables to one node: each is answered, refused with its error, or unknown.
 
 ``once`` is for what must not be done twice. ``repeated`` is for what may be: reading, creating what may be
 there already, and appending under a token. It asks again when no answer came.
@@ -11,18 +11,28 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from motet.client.link import Link, answer_seconds_max
+from motet.core.streams.conversation import StreamsRequest
 from motet.core.streams.messages import (
     Appended,
     CommitDone,
     Described,
     Entries,
     FeedPage,
+    FeedSplit,
     Latest,
     StreamReady,
     StreamsAnswer,
     StreamsRefused,
-    StreamsRequest,
     VisibleIs,
+)
+from motet.core.tables.messages import (
+    PublishDone,
+    TableIs,
+    TableReady,
+    TablesAre,
+    WriterIs,
+    WriterNotedDone,
+    WritersAre,
 )
 from motet.errors import NodeError, OutcomeUnknown, error_of
 from motet.ids import Address, RequestId
@@ -36,7 +46,15 @@ Expected = TypeVar(
     Latest,
     CommitDone,
     FeedPage,
+    FeedSplit,
     VisibleIs,
+    TableReady,
+    TablesAre,
+    TableIs,
+    PublishDone,
+    WriterIs,
+    WritersAre,
+    WriterNotedDone,
 )
 Make = Callable[[RequestId], StreamsRequest]
 

@@ -32,11 +32,13 @@ class Position:
 class Change:
     """One change of one key. In the feed, ``(clock, transaction, index)`` is its place in the order."""
 
-    __slots__ = ("raw",)
+    __slots__ = ("_schema", "raw")
 
-    def __init__(self, raw: RawChange) -> None:
+    def __init__(self, raw: RawChange, schema: bytes | None = None) -> None:
         #: as it came from the node
         self.raw = raw
+        #: of its stream; None for rows of JSON
+        self._schema = schema
 
     @property
     def clock(self) -> Clock:
@@ -80,13 +82,13 @@ class Change:
 
     @property
     def row(self) -> Any:
-        """The row as a dict; the value of a raw entry; None for a delete."""
-        return _decoded(self.raw.op, self.raw.row)
+        """The row as a dict, typed as its stream is; the value of a raw entry; None for a delete."""
+        return _decoded(self.raw.op, self.raw.row, self._schema)
 
     @property
     def before(self) -> Any:
         """The row before, if whoever made the change said it."""
-        return _decoded(self.raw.op, self.raw.before)
+        return _decoded(self.raw.op, self.raw.before, self._schema)
 
     @property
     def at(self) -> datetime:
@@ -122,13 +124,14 @@ class Entry(Change):
 class OwnChange:
     """A change that the asking transaction has made itself and not committed yet."""
 
-    __slots__ = ("_wanted",)
+    __slots__ = ("_schema", "_wanted")
 
     #: it has none yet
     clock: Clock | None = None
 
-    def __init__(self, wanted: Wanted) -> None:
+    def __init__(self, wanted: Wanted, schema: bytes | None = None) -> None:
         self._wanted = wanted
+        self._schema = schema
 
     @property
     def stream(self) -> StreamName:
@@ -144,19 +147,19 @@ class OwnChange:
 
     @property
     def row(self) -> Any:
-        return _decoded(self._wanted.op, self._wanted.row)
+        return _decoded(self._wanted.op, self._wanted.row, self._schema)
 
     @property
     def before(self) -> Any:
-        return _decoded(self._wanted.op, self._wanted.before)
+        return _decoded(self._wanted.op, self._wanted.before, self._schema)
 
     def __repr__(self) -> str:
         mine = self._wanted
         return f"<OwnChange {_shown(mine.op, mine.stream, mine.key, mine.row)}>"
 
 
-def _decoded(op: Op, data: bytes | None) -> Row | bytes | None:
-    return data if data is None or op == "append" else row_of(data)
+def _decoded(op: Op, data: bytes | None, schema: bytes | None) -> Row | bytes | None:
+    return data if data is None or op == "append" else row_of(data, schema)
 
 
 def _shown(op: Op, stream: StreamName, key: bytes, row: bytes | None) -> str:

@@ -1,4 +1,4 @@
-"""The database as a client sees it, for asyncio: streams, transactions, and the feed.
+"""The database as a client sees it, for asyncio: streams, transactions, the feed, and tables.
 
 Everything that waits is a coroutine; it is the same over a socket and within one process. The face without
 an event loop is in :mod:`motet.client.sync`.
@@ -6,29 +6,42 @@ an event loop is in :mod:`motet.client.sync`.
 
 from __future__ import annotations
 
+import asyncio
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from types import TracebackType
-from typing import Protocol, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 from motet.client.calls import Calls
 from motet.client.change import Change
 from motet.client.feed import Feed, Page, Tail
-from motet.client.link import Link, answer_seconds_max, parse_endpoint
+from motet.client.feed_split import split_feed
+from motet.client.link import HTTP_PORT_OFFSET, Link, answer_seconds_max, parse_endpoint
+from motet.client.part_store import PartStore, find_parts
+from motet.client.publication import Publication
+from motet.client.query import Queries
 from motet.client.rows import shard_count, stream_name, whole_number
+from motet.client.schemas import Schemas
+from motet.client.snapshot import Snapshot
 from motet.client.stream import AsyncStream
+from motet.client.table import AsyncTable
+from motet.client.tables import Consistency, Tables
 from motet.client.transaction import AsyncTransaction, attempts_default, pauses_seconds
+from motet.client.writers import Writers
 from motet.core.clock.hlc import Clock
 from motet.core.streams.messages import (
     CreateStream,
     Describe,
     Described,
+    FeedSplit,
     StreamInfo,
     StreamReady,
     StreamsAnswer,
 )
-from motet.errors import BadConfig, BadInput, Conflict, MotetError, NodeError, OutcomeUnknown
+from motet.core.tables.messages import TableInfo, WriterInfo
+from motet.core.tables.records import Engine, StagedPart, WriterStep
+from motet.errors import BadConfig, Conflict, MotetError, NodeError, OutcomeUnknown
 from motet.format.frame import FrameKind
 from motet.ids import Address, TransactionId
 from motet.real.entropy import RealEntropy
@@ -48,6 +61,9 @@ class Home(Protocol):
     async def endpoint(self) -> str:
         """Where others can reach it."""
 
+    async def parts(self) -> PartStore:
+        """Where the files of its tables are."""
+
 
 class AsyncDatabase:
     """A database; made by ``motet.aio.open`` or ``motet.aio.connect``."""
@@ -55,10 +71,16 @@ class AsyncDatabase:
     def __init__(self, calls: Calls, database: int, home: Home, opened: AsyncExitStack) -> None:
         self._calls = calls
         self._home = home
+        #: its own number: a cursor or a checkpoint of another one is refused
+        self.database_id = database
         #: what ends with us, the last first
         self._opened = opened
-        self._feed = Feed(calls, database)
+        self.schemas = Schemas(calls)
+        self._feed = Feed(calls, database, self.schemas)
         self._entropy = RealEntropy()
+        self._tables = Tables(calls, home.parts, self._entropy)
+        self._writers = Writers(calls)
+        self._queries = Queries(calls, self._tables, self._writers)
         #: makes the ids of our transactions different from those of all other clients
         self._session = self._entropy.nonce()
         self._transactions = 0
@@ -102,19 +124,18 @@ class AsyncDatabase:
     ) -> AsyncStream:
         """Create a stream; the same once more is fine, another one of that name is ``StreamExists``."""
         wanted, count = stream_name(name), shard_count(shards)
-        if schema is not None:
-            raise BadInput(
-                "typed streams are not part of this release",
-                hint="leave schema out: rows are JSON then",
-            )
+        kept = self.schemas.encoded(schema, wanted)
         if replicas is not None:
             whole_number("replicas", replicas, 1, 1)
-        await self._calls.repeated(lambda n: CreateStream(n, wanted, count), StreamReady)
+        ready = await self._calls.repeated(
+            lambda n: CreateStream(n, wanted, count, kept), StreamReady
+        )
+        self.schemas.learn([ready.info])
         return self.stream(name)
 
     def stream(self, name: str) -> AsyncStream:
         """A stream by its name."""
-        return AsyncStream(self._calls, name)
+        return AsyncStream(self._calls, name, self.schemas)
 
     async def streams(self) -> list[StreamInfo]:
         """All streams, by name, with their shards and how many entries these have."""
@@ -127,7 +148,7 @@ class AsyncDatabase:
         """A transaction: ``async with db.transaction() as txn``. Leaving the block commits it."""
         self._transactions += 1
         name = TransactionId(f"{self._session:016x}-{self._transactions}")
-        return AsyncTransaction(self._calls, name)
+        return AsyncTransaction(self._calls, name, self.schemas)
 
     async def transact(
         self,
@@ -195,6 +216,100 @@ class AsyncDatabase:
         """What a tail is made of."""
         return Tail(self._feed, self._calls, streams, after, limit, stop_after)
 
+    async def split_feed(
+        self,
+        *streams: str,
+        after: str | Clock | None = None,
+        up_to: Clock | None = None,
+        changes_max: int | None = None,
+        stretches: int = 1,
+    ) -> FeedSplit:
+        """Where to cut the feed behind a cursor or a clock: for readers side by side, or bit by bit."""
+        return await split_feed(
+            self._calls, self.database_id, streams, after, up_to, changes_max, stretches
+        )
+
+    # Tables
+
+    async def create_table(
+        self,
+        name: str,
+        schema: object,
+        order_by: Sequence[str],
+        shards: int = 1,
+        replicas: int | None = None,
+        engine: Engine = "merge",
+        version: str | None = None,
+        tombstone: str | None = None,
+    ) -> AsyncTable:
+        """Create a table; the same once more is fine, another one of that name is ``TableExists``.
+
+        ``merge`` keeps all rows; ``replacing`` keeps of each key (``order_by``) the row with the highest
+        ``version``, or the last one, and none if that says true in its ``tombstone`` column.
+        """
+        if replicas is not None:
+            whole_number("replicas", replicas, 1, 1)
+        await self._tables.create(name, schema, order_by, shards, engine, version, tombstone)
+        return self.table(name)
+
+    def table(self, name: str) -> AsyncTable:
+        """A table by its name."""
+        return AsyncTable(self._tables, name, self._calls.name)
+
+    async def tables(self) -> list[TableInfo]:
+        """All tables, by name, with their size."""
+        return await self._tables.all()
+
+    async def stage(self, table: str, data: object) -> list[StagedPart]:
+        """Write rows as parts of a table that nobody sees before they are published."""
+        return await self._tables.stage(table, data)
+
+    async def publish(
+        self,
+        parts: Sequence[StagedPart | Sequence[StagedPart]],
+        *,
+        token: str | tuple[str, int] | None = None,
+        step: WriterStep | None = None,
+    ) -> Publication:
+        """Make staged parts of any tables visible, all at once or not at all.
+
+        With a writer's step also only if it is the next one of that writer: ``WriterFenced`` if not; one
+        that was done already changes nothing.
+        """
+        return await self._tables.publish(parts, token, step)
+
+    async def snapshot(self, *tables: str, at: Clock | None = None) -> Snapshot:
+        """Some tables at one clock: now, or one that is visible."""
+        return await self._tables.snapshot(tables, at)
+
+    async def sql(
+        self,
+        query: str,
+        parameters: Sequence[object] | None = None,
+        consistency: Consistency = "sequential",
+        at: Clock | None = None,
+    ) -> Any:
+        """Ask in SQL (DuckDB's), all tables at one clock; a ``pyarrow.Table``."""
+        return await self._queries.run(query, parameters, consistency, at)
+
+    async def parts(self) -> PartStore:
+        """Where the files of the tables are."""
+        return await self._home.parts()
+
+    # Ordered writers
+
+    async def writer(self, name: str) -> WriterInfo | None:
+        """How far an ordered writer is; None if it has never published or said anything."""
+        return await self._writers.one(name)
+
+    async def writers(self) -> list[WriterInfo]:
+        """All ordered writers, by name."""
+        return await self._writers.all()
+
+    async def note_writer(self, name: str, error: str) -> None:
+        """Remember an ordered writer's last error; empty when all is well."""
+        await self._writers.note(name, error)
+
     async def pause(self, seconds: float) -> None:
         """Wait so long, or until the database is closed."""
         await self._calls.pause(seconds)
@@ -203,11 +318,22 @@ class AsyncDatabase:
 class _Remote:
     """A database behind an endpoint."""
 
-    def __init__(self, endpoint: str) -> None:
+    def __init__(self, endpoint: str, opened: AsyncExitStack) -> None:
         self._endpoint = endpoint
+        self._opened = opened
+        self._finding = asyncio.Lock()
+        self._parts: PartStore | None = None
 
     async def endpoint(self) -> str:
         return self._endpoint
+
+    async def parts(self) -> PartStore:
+        async with self._finding:
+            if self._parts is None:
+                host, port = parse_endpoint(self._endpoint)
+                self._parts = await find_parts(host, port + HTTP_PORT_OFFSET)
+                self._opened.push_async_callback(self._parts.close)
+        return self._parts
 
 
 async def begin(
@@ -216,7 +342,9 @@ async def begin(
     """The database at the other end of a link, once it has said which one it is."""
     calls = Calls(link, node, name)
     described = await calls.once(Describe, Described, connect_seconds_max)
-    return AsyncDatabase(calls, described.database, home, opened)
+    database = AsyncDatabase(calls, described.database, home, opened)
+    database.schemas.learn(described.streams)
+    return database
 
 
 async def connect(endpoint: str | None = None) -> AsyncDatabase:
@@ -241,7 +369,7 @@ async def _connect_to(endpoint: str) -> AsyncDatabase:
         await link.reach(node, connect_seconds_max)
         opened = AsyncExitStack()
         try:
-            database = await begin(link, node, endpoint, _Remote(endpoint), opened)
+            database = await begin(link, node, endpoint, _Remote(endpoint, opened), opened)
         except OutcomeUnknown:
             raise NodeError(
                 f"{endpoint} does not answer as a database",

@@ -7,16 +7,16 @@ cursor misses nothing and repeats nothing, however large the pages are.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from importlib import import_module
 from typing import Any
 
 from motet.client.calls import Calls
 from motet.client.change import Change
 from motet.client.cursor import Cursor, clock_behind, cursor_text
 from motet.client.rows import page_limit, stream_name, stream_names, whole_number
+from motet.client.schemas import Schemas, StreamSchema, need_pyarrow
 from motet.core.clock.hlc import Clock
 from motet.core.streams.messages import FeedPage, ReadFeed, ReadVisible, VisibleIs
-from motet.errors import BadInput, MotetError, NodeError
+from motet.errors import BadInput, MotetError
 from motet.ids import StreamName
 
 tail_pause_seconds_min, tail_pause_seconds_max = 0.002, 0.05
@@ -28,9 +28,16 @@ stop_after_max = (1 << 63) - 1
 class Page:
     """Some changes, in order, and the cursor behind them."""
 
-    __slots__ = ("changes", "cursor", "more", "visible")
+    __slots__ = ("_streams", "changes", "cursor", "more", "visible")
 
-    def __init__(self, changes: list[Change], cursor: str, visible: Clock, more: bool) -> None:
+    def __init__(
+        self,
+        changes: list[Change],
+        cursor: str,
+        visible: Clock,
+        more: bool,
+        streams: tuple[StreamSchema, ...],
+    ) -> None:
         self.changes = changes
         #: printable; hand it to ``changes`` or ``tail`` as ``after``, in any process
         self.cursor = cursor
@@ -38,6 +45,7 @@ class Page:
         self.visible = visible
         #: there was more behind this page
         self.more = more
+        self._streams = streams
 
     def __len__(self) -> int:
         return len(self.changes)
@@ -52,25 +60,26 @@ class Page:
     def to_arrow(self) -> Any:
         """The changes as a ``pyarrow.Table``.
 
-        ``row`` and ``before`` are JSON text; a raw entry has its bytes in ``value`` instead.
+        ``row`` and ``before`` are JSON text, unless all streams have a schema: then the struct of the one
+        stream, or of several a struct with a field for each.
         """
-        try:
-            pyarrow = import_module("pyarrow")
-        except ImportError:
-            raise NodeError(
-                "to_arrow needs pyarrow, which is not installed",
-                hint="install it, for instance with `pip install motet[sql]`",
-            ) from None
-        rows = [_arrow_row(change) for change in self.changes]
-        return pyarrow.Table.from_pylist(rows, schema=_arrow_schema(pyarrow))
+        need_pyarrow("to_arrow")
+        from motet.columnar.feed import feed_table
+
+        return feed_table([change.raw for change in self.changes], self._streams)
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """For whatever takes Arrow: pandas, polars, DuckDB."""
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
 
 
 class Feed:
     """The feed of one database, which has a number of its own."""
 
-    def __init__(self, calls: Calls, database: int) -> None:
+    def __init__(self, calls: Calls, database: int, schemas: Schemas) -> None:
         self._calls = calls
         self._database = database
+        self._schemas = schemas
 
     async def changes(
         self,
@@ -82,19 +91,25 @@ class Feed:
         """The page behind a cursor, or behind a clock."""
         names = stream_names(streams)
         page_limit(limit)
-        behind = after
-        if isinstance(after, str):
-            behind = clock_behind(
-                after, database=self._database, streams=names, name=self._calls.name
-            )
-        if not isinstance(behind, Clock | None):
-            raise BadInput(f"after is a cursor or a clock, not {type(after).__name__}")
+        behind = self._behind(names, after)
         found = await self._read(names, behind, limit, up_to)
         while found.more and not found.changes:
             # A long stretch of other streams: the node looks only so far for one request.
             found = await self._read(names, found.through, limit, up_to)
         cursor = cursor_text(Cursor(self._database, found.through, names))
-        return Page(list(map(Change, found.changes)), cursor, found.visible, found.more)
+        schemas = {name: await self._schemas.of(name) for name in names}
+        changes = [Change(raw, schemas[raw.stream]) for raw in found.changes]
+        known = tuple(StreamSchema(*each) for each in schemas.items())
+        return Page(changes, cursor, found.visible, found.more, known)
+
+    def _behind(self, names: tuple[StreamName, ...], after: str | Clock | None) -> Clock | None:
+        if isinstance(after, str):
+            return clock_behind(
+                after, database=self._database, streams=names, name=self._calls.name
+            )
+        if not isinstance(after, Clock | None):
+            raise BadInput(f"after is a cursor or a clock, not {type(after).__name__}")
+        return after
 
     async def _read(
         self, names: tuple[StreamName, ...], after: Clock | None, limit: int, up_to: Clock | None
@@ -153,43 +168,3 @@ class Tail:
             del changes[self._left :]
             self._left -= len(changes)
         return changes
-
-
-def _arrow_schema(pyarrow: Any) -> Any:
-    clock = pyarrow.struct([("logical", pyarrow.int64()), ("counter", pyarrow.int32())])
-    return pyarrow.schema(
-        [
-            ("clock", clock),
-            ("transaction", pyarrow.string()),
-            ("index", pyarrow.int32()),
-            ("count", pyarrow.int32()),
-            ("stream", pyarrow.string()),
-            ("shard", pyarrow.int32()),
-            ("key", pyarrow.binary()),
-            ("op", pyarrow.string()),
-            ("row", pyarrow.string()),
-            ("before", pyarrow.string()),
-            ("at", pyarrow.timestamp("ms", tz="UTC")),
-            ("value", pyarrow.binary()),
-        ]
-    )
-
-
-def _arrow_row(change: Change) -> dict[str, object]:
-    raw = change.raw
-    is_entry = raw.op == "append"
-    row = None if is_entry or raw.row is None else raw.row.decode()
-    return {
-        "clock": {"logical": raw.clock.logical, "counter": raw.clock.counter},
-        "transaction": raw.transaction,
-        "index": raw.index,
-        "count": raw.count,
-        "stream": raw.stream,
-        "shard": raw.shard,
-        "key": raw.key,
-        "op": raw.op,
-        "row": row,
-        "before": None if raw.before is None else raw.before.decode(),
-        "at": change.at,
-        "value": raw.row if is_entry else None,
-    }

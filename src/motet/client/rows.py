@@ -1,15 +1,18 @@
 """What callers hand in, checked and turned into bytes before anything is sent; and back again.
 
 A key is text or bytes and is kept as bytes. A row is a dict of JSON: what comes back is what went in, so
-anything that JSON would silently turn into something else (a number as a name, a NaN) is refused.
+anything that JSON would silently turn into something else (a number as a name, a NaN) is refused. A row of a
+typed stream is a dict of what its schema says.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 
+from motet.client.schemas import need_pyarrow
 from motet.core.streams.change import Token
 from motet.core.streams.checks import STREAM_NAME
 from motet.errors import BadInput, TooLarge
@@ -22,6 +25,9 @@ from motet.limits import (
     stream_shards_max,
     token_number_max,
 )
+
+if TYPE_CHECKING:
+    from motet.columnar.rows import RowCodec
 
 Key = str | bytes
 Row = dict[str, Any]
@@ -55,10 +61,12 @@ def value_bytes(value: object) -> bytes:
     return _bounded(bytes(value), "a value")
 
 
-def row_bytes(row: Row) -> bytes:
-    """A row as JSON."""
+def row_bytes(row: Row, schema: bytes | None = None) -> bytes:
+    """A row as JSON; of a typed stream, ``BadSchema`` if it is not of its schema."""
     if not isinstance(row, dict):
         raise BadInput(f"a row is a dict, not {type(row).__name__}")
+    if schema is not None:
+        return _bounded(_codec(schema).encode(row), "a row")
     try:
         _check_names(row)
         text = _encode_json(row)
@@ -67,10 +75,19 @@ def row_bytes(row: Row) -> bytes:
     return _bounded(_utf8(text, "a row"), "a row")
 
 
-def row_of(data: bytes) -> Row:
+def row_of(data: bytes, schema: bytes | None = None) -> Row:
     """The row in what ``row_bytes`` made of it."""
-    row: Row = json.loads(data)
+    row: Row = json.loads(data) if schema is None else _codec(schema).decode(data)
     return row
+
+
+def row_copy(row: Row) -> Row:
+    """A row that stays as it is when the caller's changes."""
+    try:
+        copied: Row = _copy(row)
+    except RecursionError:
+        raise BadInput("the row contains itself") from None
+    return copied
 
 
 def stream_name(name: str) -> StreamName:
@@ -120,6 +137,22 @@ def shard_count(shards: int) -> int:
 def page_limit(limit: int) -> int:
     """How many changes or entries are asked for at once."""
     return whole_number("limit", limit, 1, page_changes_max)
+
+
+@lru_cache(maxsize=1024)
+def _codec(schema: bytes) -> RowCodec:
+    need_pyarrow("a stream with a schema")
+    from motet.columnar.rows import row_codec
+
+    return row_codec(schema)
+
+
+def _copy(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _copy(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_copy(inner) for inner in value]
+    return bytes(value) if isinstance(value, bytearray | memoryview) else value
 
 
 def _check_names(value: object) -> None:

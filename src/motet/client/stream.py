@@ -15,6 +15,7 @@ from motet.client.rows import (
     value_bytes,
     whole_number,
 )
+from motet.client.schemas import Schemas
 from motet.core.streams.messages import Append, Appended, Entries, ReadEntries
 from motet.ids import Offset, ShardId
 from motet.limits import stream_shards_max
@@ -33,8 +34,9 @@ class HasOffset(Protocol):
 class AsyncStream:
     """A stream by its name; whether there is one shows when it is used."""
 
-    def __init__(self, calls: Calls, name: str) -> None:
+    def __init__(self, calls: Calls, name: str, schemas: Schemas) -> None:
         self._calls = calls
+        self._schemas = schemas
         self.name = stream_name(name)
 
     async def append(
@@ -63,7 +65,8 @@ class AsyncStream:
         found = await self._calls.repeated(
             lambda n: ReadEntries(n, self.name, ShardId(shard), behind, limit), Entries
         )
-        return [Entry(change) for change in found.entries]
+        schema = await self._schemas.of(self.name)
+        return [Entry(change, schema) for change in found.entries]
 
     def __repr__(self) -> str:
         return f"<Stream {self.name} of {self._calls.name}>"

@@ -7,17 +7,22 @@ belongs to one.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from motet.client import database
 from motet.client.change import Change, Entry, OwnChange, Position
 from motet.client.database import AsyncDatabase, page_limit_default
 from motet.client.feed import Page, Tail
+from motet.client.part_store import PartsLocator
 from motet.client.portal import Portal
+from motet.client.publication import Publication
 from motet.client.rows import Key, Row
+from motet.client.snapshot import Snapshot
 from motet.client.stream import AsyncStream, HasOffset
+from motet.client.sync_table import Table
+from motet.client.tables import Consistency
 from motet.client.transaction import (
     AsyncTransaction,
     RowOp,
@@ -25,7 +30,9 @@ from motet.client.transaction import (
     pauses_seconds,
 )
 from motet.core.clock.hlc import Clock
-from motet.core.streams.messages import StreamInfo
+from motet.core.streams.messages import FeedSplit, StreamInfo
+from motet.core.tables.messages import TableInfo, WriterInfo
+from motet.core.tables.records import Engine, StagedPart, WriterStep
 from motet.errors import Conflict, MotetError
 from motet.ids import StreamName, TransactionId
 from motet.real.entropy import RealEntropy
@@ -127,6 +134,24 @@ class Database:
             self._inner.changes, *streams, after=after, limit=limit, up_to=up_to
         )
 
+    def split_feed(
+        self,
+        *streams: str,
+        after: str | Clock | None = None,
+        up_to: Clock | None = None,
+        changes_max: int | None = None,
+        stretches: int = 1,
+    ) -> FeedSplit:
+        """Where to cut the feed behind a cursor or a clock: for readers side by side, or bit by bit."""
+        return self._portal.call(
+            self._inner.split_feed,
+            *streams,
+            after=after,
+            up_to=up_to,
+            changes_max=changes_max,
+            stretches=stretches,
+        )
+
     def tail(
         self,
         *streams: str,
@@ -149,6 +174,89 @@ class Database:
             if not changes:
                 return
             yield from changes
+
+    def create_table(
+        self,
+        name: str,
+        schema: object,
+        order_by: Sequence[str],
+        shards: int = 1,
+        replicas: int | None = None,
+        engine: Engine = "merge",
+        version: str | None = None,
+        tombstone: str | None = None,
+    ) -> Table:
+        """Create a table; the same once more is fine, another one of that name is ``TableExists``.
+
+        ``merge`` keeps all rows; ``replacing`` keeps of each key (``order_by``) the row with the highest
+        ``version``, or the last one, and none if that says true in its ``tombstone`` column.
+        """
+        create = self._inner.create_table
+        inner = self._portal.call(
+            create, name, schema, order_by, shards, replicas, engine, version, tombstone
+        )
+        return Table(self, self._portal, inner)
+
+    def table(self, name: str) -> Table:
+        """A table by its name; whether there is one shows when it is used."""
+        return Table(self, self._portal, self._inner.table(name))
+
+    def tables(self) -> list[TableInfo]:
+        """All tables, by name, with their size."""
+        return self._portal.call(self._inner.tables)
+
+    def stage(self, table: str, data: object) -> list[StagedPart]:
+        """Write rows as parts of a table that nobody sees before they are published."""
+        return self._portal.call(self._inner.stage, table, data)
+
+    def publish(
+        self,
+        parts: Sequence[StagedPart | Sequence[StagedPart]],
+        *,
+        token: str | tuple[str, int] | None = None,
+        step: WriterStep | None = None,
+    ) -> Publication:
+        """Make staged parts of any tables visible, all at once or not at all.
+
+        With a writer's step also only if it is the next one of that writer: ``WriterFenced`` if not; one
+        that was done already changes nothing.
+        """
+        return self._portal.call(self._inner.publish, parts, token=token, step=step)
+
+    def snapshot(self, *tables: str, at: Clock | None = None) -> Snapshot:
+        """Some tables at one clock: now, or one that is visible."""
+        return self._portal.call(self._inner.snapshot, *tables, at=at)
+
+    def sql(
+        self,
+        query: str,
+        parameters: Sequence[object] | None = None,
+        consistency: Consistency = "sequential",
+        at: Clock | None = None,
+    ) -> Any:
+        """Ask in SQL (DuckDB's), all tables at one clock; a ``pyarrow.Table``."""
+        return self._portal.call(self._inner.sql, query, parameters, consistency, at)
+
+    def parts_locator(self) -> PartsLocator:
+        """From where another process opens the files of the tables; can be pickled."""
+        return self._portal.call(self._inner.parts).locator()
+
+    @property
+    def database_id(self) -> int:
+        """Its own number: a cursor or a checkpoint of another one is refused."""
+        return self._inner.database_id
+
+    def writer(self, name: str) -> WriterInfo | None:
+        """How far an ordered writer is; None if it has never published or said anything."""
+        return self._portal.call(self._inner.writer, name)
+
+    def writers(self) -> list[WriterInfo]:
+        """All ordered writers, by name."""
+        return self._portal.call(self._inner.writers)
+
+    def note_writer(self, name: str, error: str) -> None:
+        """Remember an ordered writer's last error; empty when all is well."""
+        self._portal.call(self._inner.note_writer, name, error)
 
 
 class Stream:
@@ -217,7 +325,12 @@ class Transaction:
         row: Row | None = None,
         before: Row | None = None,
     ) -> None:
-        """Insert, update or delete a key when the block is left. ``before`` is carried along as it is."""
+        """Insert, update or delete a key when the block is left. ``before`` is carried along as it is.
+
+        Rows of a typed stream that do not fit its schema are a ``BadSchema``.
+        """
+        if self._inner.is_new(stream):
+            self._portal.call(self._inner.look_for, stream)
         self._inner.change(stream, key, op, row, before)
 
     def __enter__(self) -> Self:

@@ -3,17 +3,29 @@
 Nothing is sent before the block is left but the reads. What they saw goes along with the changes, and
 the node makes the changes only if it is still so; else ``Conflict``. Leaving the block by an exception sends
 nothing.
+
+A row is checked and encoded when it is handed in. If its stream is not known yet, which happens only when it
+was created elsewhere since, that is done at the next read or at the end, still before anything is sent.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from types import TracebackType
-from typing import Literal, Self, get_args
+from typing import Literal, NamedTuple, Self, get_args
 
 from motet.client.calls import Calls
 from motet.client.change import Change, OwnChange
-from motet.client.rows import Key, Row, key_bytes, row_bytes, stream_name, whole_number
+from motet.client.rows import (
+    Key,
+    Row,
+    key_bytes,
+    row_bytes,
+    row_copy,
+    stream_name,
+    whole_number,
+)
+from motet.client.schemas import Schemas
 from motet.core.clock.hlc import Clock
 from motet.core.streams.messages import (
     Commit,
@@ -23,7 +35,7 @@ from motet.core.streams.messages import (
     Latest,
     Wanted,
 )
-from motet.errors import BadInput, OutcomeUnknown, TooLarge
+from motet.errors import BadInput, BadSchema, OutcomeUnknown, TooLarge
 from motet.ids import StreamName, TransactionId
 from motet.limits import transaction_bytes_max, transaction_changes_max
 from motet.ports.entropy import Entropy
@@ -36,18 +48,31 @@ pause_ms_min, pause_ms_max = 1, 64
 """The longest pause after the first conflict, and after many."""
 
 
+class Later(NamedTuple):
+    """A change whose rows cannot be encoded before the schema of their stream is known."""
+
+    stream: StreamName
+    key: bytes
+    op: RowOp
+    row: Row | None
+    before: Row | None
+
+
 class AsyncTransaction:
     """One transaction, for the length of an ``async with`` block."""
 
-    def __init__(self, calls: Calls, name: TransactionId) -> None:
+    def __init__(self, calls: Calls, name: TransactionId, schemas: Schemas) -> None:
         self.id = name
         #: its commit clock, once it is committed
         self.clock: Clock | None = None
         self._calls = calls
+        self._schemas = schemas
         self._phase: Literal["new", "open", "over"] = "new"
         #: what was read, in the order of reading
         self._reads: dict[tuple[StreamName, bytes], Change | None] = {}
-        self._wanted: list[Wanted] = []
+        self._wanted: list[Wanted | Later] = []
+        #: how many of them are still to be encoded
+        self._later = 0
         self._own: dict[tuple[StreamName, bytes], OwnChange] = {}
         self._bytes = 0
 
@@ -59,12 +84,14 @@ class AsyncTransaction:
         """
         self._check_open()
         place = (stream_name(stream), key_bytes(key))
+        await self._settle()
         if place in self._own:
             return self._own[place]
         if place not in self._reads:
             self._check_count()
             found = await self._calls.repeated(lambda n: GetLatest(n, *place), Latest)
-            read = None if found.change is None else Change(found.change)
+            schema = await self._schemas.of(place[0])
+            read = None if found.change is None else Change(found.change, schema)
             self._reads.setdefault(place, read)  # another get of the same key may have been first
         return self._reads[place]
 
@@ -76,26 +103,69 @@ class AsyncTransaction:
         row: Row | None = None,
         before: Row | None = None,
     ) -> None:
-        """Insert, update or delete a key when the block is left. ``before`` is carried along as it is."""
+        """Insert, update or delete a key when the block is left. ``before`` is carried along as it is.
+
+        Rows of a typed stream that do not fit its schema are a ``BadSchema``.
+        """
         self._check_open()
         if op not in get_args(RowOp):
             raise BadInput(f"{op!r} is not an operation", hint="use insert, update or delete")
         if (row is None) != (op == "delete"):
             raise BadInput("a delete has no row" if op == "delete" else f"an {op} needs a row")
-        wanted = Wanted(
-            stream_name(stream),
-            key_bytes(key),
-            op,
-            None if row is None else row_bytes(row),
-            None if before is None else row_bytes(before),
-        )
+        for data in (row, before):
+            if not isinstance(data, dict | None):
+                raise BadInput(f"a row is a dict, not {type(data).__name__}")
         self._check_count()
+        asked = Later(stream_name(stream), key_bytes(key), op, row, before)
+        if not self._schemas.knows(asked.stream):
+            copies = [None if data is None else row_copy(data) for data in (row, before)]
+            self._wanted.append(Later(*asked[:3], *copies))
+            self._later += 1
+            return
+        wanted = self._encoded(asked)
+        self._wanted.append(wanted)
+        self._own[wanted.stream, wanted.key] = self._own_change(wanted)
+
+    def is_new(self, stream: str) -> bool:
+        """Whether a stream has to be looked for before its rows can be checked at once."""
+        self._check_open()
+        return not self._schemas.knows(stream_name(stream))
+
+    async def look_for(self, stream: str) -> None:
+        """Get to know a stream, if there is one of that name."""
+        await self._schemas.look_for(stream_name(stream))
+
+    def _encoded(self, asked: Later) -> Wanted:
+        """The change as it is sent; ``BadSchema`` if a row is not as its stream wants it."""
+        schema = self._schemas.known(asked.stream)
+        try:
+            rows = [None if data is None else row_bytes(data, schema) for data in asked[3:]]
+        except BadSchema as error:
+            raise BadSchema(f"stream {asked.stream!r}: {error.what}") from None
+        wanted = Wanted(*asked[:3], *rows)
         size_bytes = len(wanted.key) + len(wanted.row or b"") + len(wanted.before or b"")
         if self._bytes + size_bytes > transaction_bytes_max:
             raise TooLarge(f"a transaction has at most {transaction_bytes_max} bytes")
         self._bytes += size_bytes
-        self._wanted.append(wanted)
-        self._own[wanted.stream, wanted.key] = OwnChange(wanted)
+        return wanted
+
+    def _own_change(self, wanted: Wanted) -> OwnChange:
+        return OwnChange(wanted, self._schemas.known(wanted.stream))
+
+    async def _settle(self) -> None:
+        """Encode what had to wait for its stream to be known; ``NoSuchStream`` if it is not there."""
+        if not self._later:
+            return
+        for stream in {asked.stream: None for asked in self._wanted if isinstance(asked, Later)}:
+            await self._schemas.of(stream)
+        # No await below: another get may be here at the same time.
+        for place, asked in enumerate(self._wanted):
+            if isinstance(asked, Later) and self._schemas.knows(asked.stream):
+                self._wanted[place] = self._encoded(asked)
+                self._later -= 1
+        for wanted in self._wanted:
+            if isinstance(wanted, Wanted):
+                self._own[wanted.stream, wanted.key] = self._own_change(wanted)
 
     def begin(self) -> None:
         """The block is entered."""
@@ -113,11 +183,13 @@ class AsyncTransaction:
         self._phase = "over"
         if not self._wanted and not self._reads:
             return
+        await self._settle()
         reads = tuple(
             KeyRead(*place, None if seen is None else seen.clock)
             for place, seen in self._reads.items()
         )
-        changes = tuple(self._wanted)
+        changes = tuple([wanted for wanted in self._wanted if isinstance(wanted, Wanted)])
+        assert len(changes) == len(self._wanted), "all are encoded"
         try:
             done = await self._calls.once(lambda n: Commit(n, self.id, reads, changes), CommitDone)
         except OutcomeUnknown as error:

@@ -1,4 +1,4 @@
-"""Bytes in words: what a file of journal records, or a stream of frames, holds.
+"""Bytes in words: what a file of journal records, a part's file, or a stream of frames holds.
 
 For people with a file they do not trust: it shows all that can be read, in a journal also behind a bad
 place, and never raises, whatever it is given.
@@ -12,13 +12,24 @@ from itertools import islice
 from motet.format.checksum import crc32c
 from motet.format.frame import FRAME_HEADER, FRAME_HEADER_BYTES, FRAME_MAGIC, header_fault
 from motet.format.journal import scan
+from motet.format.manifest import describe_manifest, is_manifest
+from motet.format.part_key import content_hash, hash_in_name
 from motet.format.record import RECORD_HEADER_BYTES, RecordHeader, find_header, parse_body
 
 _BODY_SHOWN_BYTES = 24
+_PARQUET_MAGIC = b"PAR1"
+_PARQUET_BYTES_MIN = 12
 
 
-def describe(data: bytes, lines_max: int = 1000) -> list[str]:
-    """A line of summary, then one for each record, frame or gap, in the order of the file."""
+def describe(data: bytes, lines_max: int = 1000, name: str = "") -> list[str]:
+    """A line of summary, then one for each record, frame or gap, in the order of the file.
+
+    The name of the file tells of a part's file whether its content is what it was.
+    """
+    if data.startswith(_PARQUET_MAGIC) or hash_in_name(name) is not None:
+        return _part_file_lines(data, name)
+    if is_manifest(data):
+        return describe_manifest(data)
     if data.startswith(FRAME_MAGIC):
         lines = _frame_lines(data)
         summary = f"frames in {len(data)} bytes"
@@ -30,6 +41,23 @@ def describe(data: bytes, lines_max: int = 1000) -> list[str]:
     shown = list(islice(lines, lines_max))
     left_out = sum(1 for _ in lines)
     return [summary, *shown, *([f"and {left_out} more"] if left_out else [])]
+
+
+def _part_file_lines(data: bytes, name: str) -> list[str]:
+    """Parquet says how long its footer is in its last bytes; the rest is for those who read Parquet."""
+    lines = [f"part file of {len(data)} bytes"]
+    if not data.startswith(_PARQUET_MAGIC):
+        lines.append("not Parquet: it does not begin as such a file does")
+    elif len(data) < _PARQUET_BYTES_MIN or not data.endswith(_PARQUET_MAGIC):
+        lines.append("Parquet, cut off: it does not end as such a file does")
+    else:
+        lines.append(f"Parquet, footer of {int.from_bytes(data[-8:-4], 'little')} bytes")
+    promised = hash_in_name(name)
+    if promised is not None:
+        found = content_hash(data)
+        state = "as its name says" if found == promised else f"DAMAGED, it was {promised}"
+        lines.append(f"content {found}, {state}")
+    return lines
 
 
 def _frame_lines(data: bytes) -> Iterable[str]:

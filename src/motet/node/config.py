@@ -12,11 +12,9 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from motet.client.link import HTTP_PORT_OFFSET
 from motet.ids import NodeId
 from motet.node.logs import LogFormat, LogLevel
-
-HTTP_PORT_OFFSET = 3
-"""Ports count up from the node's base: native at +0, HTTP at +3."""
 
 _PORT_MAX = 65_535 - HTTP_PORT_OFFSET
 _ADDRESS = r"^.+:[0-9]{1,5}$"

@@ -1,7 +1,8 @@
-"""The HTTP face of a node: is it alive, can it serve, what does it count, how is it.
+"""The HTTP face of a node: is it alive, can it serve, what does it count, how is it; and the bytes of parts.
 
-It runs inside the node's own loop, so an answer is one look at plain data and never waits. There is no
-access log. Every answer that is not 200 is JSON with a code, what happened and what to do.
+It runs inside the node's own loop, so an answer is one look at plain data and never waits; files are read
+and written in threads (:mod:`motet.node.part_routes`). There is no access log. Every answer that is an error
+is JSON with a code, what happened and what to do.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ import os
 import socket
 from collections.abc import Callable, Iterator
 
-import msgspec
 import uvicorn
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -21,12 +21,16 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from motet.errors import BadInput, MotetError, NodeError
+from motet.node.http_answers import JsonAnswer, error_answer, status_code_of
 from motet.node.logs import logger
 from motet.node.metrics import CONTENT_TYPE, Metrics
+from motet.node.part_routes import ServedParts
 from motet.node.status import NodeStatus
 
 _LIST_OF_PATHS = "ask for /livez, /readyz, /metrics or /api/status"
 _graceful_seconds_max = 1
+_idle_seconds_max = 60
+"""How long a connection is kept on which nothing is asked: readers of parts pause to work."""
 
 
 class HttpServer:
@@ -40,17 +44,19 @@ class HttpServer:
         metrics: Metrics,
         status: Callable[[], NodeStatus],
         not_serving: Callable[[], list[str]],
+        parts: ServedParts | None = None,
     ) -> None:
         self._host, self._port = host, port
-        self._app = make_app(metrics, status, not_serving)
+        self._app = make_app(metrics, status, not_serving, parts)
 
-    async def start(self) -> None:
-        """Listen. ``NodeError`` when the port is taken."""
-        try:
-            family = socket.AF_INET6 if ":" in self._host else socket.AF_INET
-            listening = socket.create_server((self._host, self._port), family=family)
-        except OSError as error:
-            raise cannot_listen("HTTP", self._host, self._port, error) from None
+    async def start(self, listening: socket.socket | None = None) -> None:
+        """Listen, unless somebody does so already for us. ``NodeError`` when the port is taken."""
+        if listening is None:
+            try:
+                family = socket.AF_INET6 if ":" in self._host else socket.AF_INET
+                listening = socket.create_server((self._host, self._port), family=family)
+            except OSError as error:
+                raise cannot_listen("HTTP", self._host, self._port, error) from None
         config = uvicorn.Config(
             self._app,
             http="h11",
@@ -58,14 +64,19 @@ class HttpServer:
             lifespan="off",
             access_log=False,
             log_config=None,
-            timeout_graceful_shutdown=_graceful_seconds_max,
+            timeout_keep_alive=_idle_seconds_max,
         )
         self._server = _Server(config)
         self._serving = asyncio.create_task(self._server.serve(sockets=[listening]))
 
     async def stop(self) -> None:
-        """Finish the answers under way, then close."""
+        """Finish the answers under way, but do not wait for ever for whoever takes them; then close."""
         self._server.should_exit = True
+        await asyncio.wait([self._serving], timeout=_graceful_seconds_max)
+        if not self._serving.done():
+            for connection in list(self._server.server_state.connections):
+                if connection.transport is not None:
+                    connection.transport.abort()
         await self._serving
 
 
@@ -85,40 +96,39 @@ class _Server(uvicorn.Server):
         yield
 
 
-class _Json(Response):
-    media_type = "application/json"
-
-    def render(self, content: object) -> bytes:
-        return msgspec.json.encode(content, enc_hook=str)
-
-
 def make_app(
-    metrics: Metrics, status: Callable[[], NodeStatus], not_serving: Callable[[], list[str]]
+    metrics: Metrics,
+    status: Callable[[], NodeStatus],
+    not_serving: Callable[[], list[str]],
+    parts: ServedParts | None = None,
 ) -> Starlette:
-    """The routes."""
+    """The routes; those of parts only where there are parts."""
 
     async def livez(_: Request) -> Response:
         return PlainTextResponse("ok\n")
 
     async def readyz(_: Request) -> Response:
         reasons = not_serving()
-        return _Json({"ready": not reasons, "reasons": reasons}, 503 if reasons else 200)
+        return JsonAnswer({"ready": not reasons, "reasons": reasons}, 503 if reasons else 200)
 
     async def read_metrics(_: Request) -> Response:
         return Response(metrics.text(), media_type=CONTENT_TYPE)
 
     async def read_status(_: Request) -> Response:
-        return _Json(status())
+        return JsonAnswer(status())
 
-    return Starlette(
+    app = Starlette(
         routes=[
             Route("/livez", livez),
             Route("/readyz", readyz),
             Route("/metrics", read_metrics),
             Route("/api/status", read_status),
+            *([] if parts is None else parts.routes()),
         ],
-        exception_handlers={HTTPException: _refuse, Exception: _fail},
+        exception_handlers={HTTPException: _refuse, MotetError: _say, Exception: _fail},
     )
+    app.router.redirect_slashes = False  # there is nothing at a path that is nearly right
+    return app
 
 
 async def _refuse(request: Request, error: Exception) -> Response:
@@ -127,14 +137,17 @@ async def _refuse(request: Request, error: Exception) -> Response:
         what = f"there is nothing at {request.url.path}"
     else:
         what = f"{request.method} {request.url.path}: {error.detail}"
-    return _error_answer(BadInput(what, hint=_LIST_OF_PATHS), error.status_code)
+    return error_answer(BadInput(what, hint=_LIST_OF_PATHS), error.status_code)
+
+
+async def _say(request: Request, error: Exception) -> Response:
+    assert isinstance(error, MotetError)
+    if status_code_of(error) >= 500:
+        fields = {"path": request.url.path, "why": str(error)}
+        logger.error("http_failed", extra={"fields": fields})
+    return error_answer(error)
 
 
 async def _fail(request: Request, error: Exception) -> Response:
     logger.error("http_failed", exc_info=error, extra={"fields": {"path": request.url.path}})
-    return _error_answer(NodeError(f"{request.url.path} failed: {error!r}"), 500)
-
-
-def _error_answer(error: MotetError, status_code: int) -> Response:
-    answer = {"code": error.code, "what": error.what, "advice": error.advice}
-    return _Json({"error": answer}, status_code)
+    return error_answer(NodeError(f"{request.url.path} failed: {error!r}"), 500)

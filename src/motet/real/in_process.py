@@ -59,6 +59,12 @@ class InProcessNetwork:
             self._tcp = tcp
         return self._tcp.port
 
+    @property
+    def door(self) -> TcpNetwork:
+        """What listens for others, once ``serve`` was called."""
+        assert self._tcp is not None, "not listening"
+        return self._tcp
+
     async def stop(self) -> None:
         """Close the door, if it was opened."""
         if self._tcp is not None:

@@ -16,20 +16,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import secrets
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
 from motet.errors import ObjectError, ObjectExists, ObjectMissing, OutcomeUnknown
 from motet.ids import ObjectKey
 from motet.ports.objects import ObjectInfo
-from motet.real.durable import make_folder, read_up_to, sync_file, sync_folder_at, write_all
+from motet.real.durable import make_folder, read_up_to, sync_folder_at
 from motet.real.object_paths import folder_of_prefix, key_of, path_of
-from motet.real.time import RealTime
+from motet.real.unfinished import UnfinishedFile, sweep
+
+_OWN = "."
+"""What the store keeps for itself has names that begin so; no object has."""
 
 _UNFINISHED = ".unfinished"
-_unfinished_hours_max = 24
-"""A write that has taken this long is one whose process died."""
 
 _attempts_max = 100
 """How often a put makes its folder again that a delete has just found empty and removed."""
@@ -43,12 +43,13 @@ class LocalObjects:
         self._unfinished = folder / _UNFINISHED
         try:
             make_folder(self._unfinished)
-            self._sweep()
+            sweep(self._unfinished)
         except OSError as error:
             raise ObjectError(f"{folder}: {error.strerror}") from error
 
     async def put(self, key: ObjectKey, data: bytes, *, create_only: bool = False) -> None:
-        await asyncio.to_thread(self._put, key, path_of(key), data, create_only)
+        path_of(key)  # refuses what cannot be a key before anything is written
+        await asyncio.to_thread(self._put, key, data, create_only)
 
     async def get(self, key: ObjectKey, offset: int = 0, size_bytes: int | None = None) -> bytes:
         return await asyncio.to_thread(self._get, key, path_of(key), offset, size_bytes)
@@ -62,23 +63,47 @@ class LocalObjects:
     async def list(self, prefix: str = "") -> list[ObjectInfo]:
         return await asyncio.to_thread(list_folder, self._folder, prefix)
 
-    # What runs in threads ---------------------------------------------------------------------------
+    async def confirm(self, key: ObjectKey) -> ObjectInfo:
+        """The size of an object that is durable, also if somebody has named it a moment ago."""
+        return await asyncio.to_thread(self._confirm, key, path_of(key))
 
-    def _put(self, key: ObjectKey, path: PurePosixPath, data: bytes, create_only: bool) -> None:
-        target = self._folder / path
-        unfinished = self._unfinished / f"{os.getpid()}-{secrets.token_hex(8)}"
+    def file_of(self, key: ObjectKey) -> Path:
+        """The file in which an object is, or would be."""
+        return self._folder / path_of(key)
+
+    # Piece by piece, called from any thread ---------------------------------------------------------
+
+    def begin(self) -> UnfinishedFile:
+        """A file for an object that is yet to come; whoever asked for it closes it in any case."""
         try:
-            write_new_file(unfinished, data)
-            self._give_name(unfinished, target, os.link if create_only else os.replace)
+            return UnfinishedFile(self._unfinished)
+        except OSError as error:
+            raise ObjectError(f"{self._unfinished}: {error.strerror}") from error
+
+    def finish(self, key: ObjectKey, unfinished: UnfinishedFile, *, create_only: bool) -> None:
+        """Make what was written an object, durably."""
+        target = self.file_of(key)
+        try:
+            unfinished.sync()
+            self._give_name(unfinished.path, target, os.link if create_only else os.replace)
         except FileExistsError:
             self._sync_folders(key, target.parent)  # whoever hears of it may rely on it
             raise ObjectExists(f"{key} is already there") from None
         except OSError as error:
             raise ObjectError(f"put {key}: {error.strerror}") from error
-        finally:
-            with contextlib.suppress(OSError):
-                unfinished.unlink(missing_ok=True)
         self._sync_folders(key, target.parent)
+
+    # What runs in threads ---------------------------------------------------------------------------
+
+    def _put(self, key: ObjectKey, data: bytes, create_only: bool) -> None:
+        unfinished = self.begin()
+        try:
+            unfinished.write(data)
+            self.finish(key, unfinished, create_only=create_only)
+        except OSError as error:
+            raise ObjectError(f"put {key}: {error.strerror}") from error
+        finally:
+            unfinished.close()
 
     def _give_name(
         self, unfinished: Path, target: Path, name: Callable[[Path, Path], None]
@@ -116,6 +141,11 @@ class LocalObjects:
         except OSError as error:
             raise ObjectError(f"head {key}: {error.strerror}") from error
 
+    def _confirm(self, key: ObjectKey, path: PurePosixPath) -> ObjectInfo:
+        info = self._head(key, path)
+        self._sync_folders(key, (self._folder / path).parent)
+        return info
+
     def _delete(self, key: ObjectKey, path: PurePosixPath) -> None:
         target = self._folder / path
         try:
@@ -140,31 +170,15 @@ class LocalObjects:
         except OSError as error:
             raise OutcomeUnknown(f"{key}: {error.strerror}") from error
 
-    def _sweep(self) -> None:
-        oldest_ns = RealTime().now().wall_ns - _unfinished_hours_max * 3600 * 10**9
-        for path in self._unfinished.iterdir():
-            with contextlib.suppress(FileNotFoundError):
-                if path.stat().st_mtime_ns < oldest_ns:
-                    path.unlink()
-
-
-def write_new_file(path: Path, data: bytes) -> None:
-    """Write and sync a file that was not there."""
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
-    try:
-        write_all(fd, data, 0)
-        sync_file(fd)
-    finally:
-        os.close(fd)
-
 
 def list_folder(top: Path, prefix: str) -> list[ObjectInfo]:
     """All objects below the store's folder whose key starts with the prefix, sorted by key."""
     found: list[ObjectInfo] = []
     for folder, folders, names in os.walk(top / folder_of_prefix(prefix), onerror=_cannot_list):
-        if _UNFINISHED in folders:
-            folders.remove(_UNFINISHED)
+        folders[:] = [name for name in folders if not name.startswith(_OWN)]
         for name in names:
+            if name.startswith(_OWN):
+                continue
             path = Path(folder, name)
             key = key_of(PurePosixPath(path.relative_to(top)))
             if key.startswith(prefix):

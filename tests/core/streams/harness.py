@@ -32,6 +32,7 @@ from motet.core.machine import (
     Written,
 )
 from motet.core.streams.change import Change, Token
+from motet.core.streams.conversation import StreamsRequest
 from motet.core.streams.machine import StreamsMachine
 from motet.core.streams.messages import (
     Append,
@@ -49,7 +50,6 @@ from motet.core.streams.messages import (
     ReadVisible,
     StreamReady,
     StreamsRefused,
-    StreamsRequest,
     VisibleIs,
     Wanted,
 )

@@ -9,7 +9,6 @@ from motet.core.clock.hlc import Clock
 from motet.core.streams.change import (
     Committed,
     LoggedChange,
-    RecordKind,
     StreamCreated,
     Token,
     decode_committed,
@@ -17,6 +16,7 @@ from motet.core.streams.change import (
     encode_body,
     feed_change,
 )
+from motet.core.streams.record import RecordKind
 from motet.ids import Offset, ShardId, StreamName, TransactionId
 
 STOCK = StreamName("stock")
@@ -39,7 +39,13 @@ def test_records_are_read_back_as_they_were() -> None:
 
 
 def test_kinds_keep_their_numbers_for_ever() -> None:
-    assert {kind.name: kind.value for kind in RecordKind} == {"STREAM_CREATED": 1, "COMMITTED": 2}
+    assert {kind.name: kind.value for kind in RecordKind} == {
+        "STREAM_CREATED": 1,
+        "COMMITTED": 2,
+        "TABLE_CREATED": 3,
+        "PUBLISHED": 4,
+        "WRITER_NOTED": 5,
+    }
 
 
 def test_a_record_without_a_token_as_older_ones_is_read() -> None:

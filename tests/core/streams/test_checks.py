@@ -9,6 +9,7 @@ from tests.core.streams.harness import STOCK, serving
 
 from motet.core.streams.change import Token
 from motet.core.streams.checks import check, shard_of
+from motet.core.streams.conversation import StreamsRequest
 from motet.core.streams.messages import (
     Append,
     Commit,
@@ -18,7 +19,6 @@ from motet.core.streams.messages import (
     ReadEntries,
     ReadFeed,
     ReadVisible,
-    StreamsRequest,
     Wanted,
 )
 from motet.errors import BadInput, NoSuchStream, TooLarge

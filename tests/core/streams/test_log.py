@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from motet.core.clock.hlc import Clock
-from motet.core.streams.change import RecordKind, StreamCreated
+from motet.core.streams.change import StreamCreated
 from motet.core.streams.log import LogEnd, segment_file
+from motet.core.streams.record import RecordKind
 from motet.format.journal import scan
 from motet.ids import StreamName
 

@@ -1,4 +1,4 @@
-"""A change, as it is logged and as it is read back, and the records of the log.
+"""A change, as it is logged and as it is read back, and the records that hold changes.
 
 One record of the log is one transaction, whole: that is what makes it atomic. A raw entry is a transaction
 of one change whose operation is ``append``.
@@ -6,7 +6,6 @@ of one change whose operation is ``append``.
 
 from __future__ import annotations
 
-from enum import IntEnum
 from typing import Literal
 
 import msgspec
@@ -15,13 +14,6 @@ from motet.core.clock.hlc import Clock
 from motet.ids import Offset, ShardId, StreamName, TransactionId
 
 Op = Literal["append", "insert", "update", "delete"]
-
-
-class RecordKind(IntEnum):
-    """What a record of the log says; never given away twice."""
-
-    STREAM_CREATED = 1
-    COMMITTED = 2
 
 
 class Token(msgspec.Struct, frozen=True, array_like=True):

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
-
 from motet.core.streams.change import Token
+from motet.core.streams.conversation import StreamsRequest
 from motet.core.streams.messages import (
     Append,
     Commit,
@@ -12,13 +11,17 @@ from motet.core.streams.messages import (
     GetLatest,
     ReadEntries,
     ReadFeed,
-    StreamsRequest,
+    SplitFeed,
     Wanted,
 )
+from motet.core.streams.names import NAME, check_name
+from motet.core.tables.checks import check_table_request
+from motet.core.tables.messages import TablesCall
 from motet.errors import BadInput, TooLarge
 from motet.format.checksum import crc32c
 from motet.ids import ShardId
 from motet.limits import (
+    feed_splits_max,
     key_bytes_max,
     name_length_max,
     page_changes_max,
@@ -30,7 +33,7 @@ from motet.limits import (
     transaction_id_length_max,
 )
 
-STREAM_NAME = re.compile(rf"[A-Za-z][A-Za-z0-9_.-]{{0,{name_length_max - 1}}}")
+STREAM_NAME = NAME
 
 
 def shard_of(key: bytes, shards: int) -> ShardId:
@@ -51,19 +54,26 @@ def check(message: StreamsRequest) -> None:
         _check_key(message.key)
     elif isinstance(message, Commit):
         _check_commit(message)
-    elif isinstance(message, ReadEntries | ReadFeed):
-        if not 0 < message.limit <= page_changes_max:
-            raise BadInput(f"a limit of {message.limit} is not between 1 and {page_changes_max}")
-        if isinstance(message, ReadFeed) and not message.streams:
-            raise BadInput("a feed needs at least one stream")
+    elif isinstance(message, ReadEntries | ReadFeed | SplitFeed):
+        _check_reading(message)
+    elif isinstance(message, TablesCall):
+        check_table_request(message)
+
+
+def _check_reading(message: ReadEntries | ReadFeed | SplitFeed) -> None:
+    if isinstance(message, SplitFeed):
+        if not 0 < message.stretches <= feed_splits_max:
+            raise BadInput(f"{message.stretches} is not between 1 and {feed_splits_max} stretches")
+        if message.changes_max is not None and message.changes_max < 1:
+            raise BadInput("a slice has room for one change at least")
+    elif not 0 < message.limit <= page_changes_max:
+        raise BadInput(f"a limit of {message.limit} is not between 1 and {page_changes_max}")
+    if not isinstance(message, ReadEntries) and not message.streams:
+        raise BadInput("a feed needs at least one stream")
 
 
 def _check_stream(message: CreateStream) -> None:
-    if not STREAM_NAME.fullmatch(message.name):
-        raise BadInput(
-            f"{message.name[:60]!r} is no name for a stream",
-            hint="a letter, then up to 127 letters, digits, `_`, `.` or `-`",
-        )
+    check_name(message.name, "a stream")
     if not 0 < message.shards <= stream_shards_max:
         raise BadInput(f"{message.shards} shards are not between 1 and {stream_shards_max}")
     _check_row(message.schema or b"")

@@ -1,4 +1,4 @@
-"""What a node knows of its durable log: where each record is, each stream, the latest change of each key.
+"""What a node knows of its durable log: where each record is, each stream and table, the latest of each key.
 
 The index is a fold of the log: reading the log from the beginning gives the same index, which is how a
 restart gets it back. It holds places, not rows; rows are read from the log when somebody asks.
@@ -13,6 +13,8 @@ import msgspec
 from motet.core.clock.hlc import ZERO, Clock
 from motet.core.streams.change import Committed, StreamCreated, Token
 from motet.core.streams.messages import StreamInfo
+from motet.core.streams.record import LogRecord
+from motet.core.tables.catalog import Catalog
 from motet.ids import Offset, ShardId, StreamName
 
 
@@ -61,6 +63,9 @@ class Index(msgspec.Struct):
     sizes: list[int] = msgspec.field(default_factory=list)
     #: clocks[s] is the clock of record s; they rise
     clocks: list[Clock] = msgspec.field(default_factory=list)
+    #: change_totals[s] is how many changes there are up to record s and in it
+    change_totals: list[int] = msgspec.field(default_factory=list)
+    catalog: Catalog = msgspec.field(default_factory=Catalog)
 
     @property
     def newest(self) -> Clock:
@@ -71,7 +76,11 @@ class Index(msgspec.Struct):
         """The sequence of the first record above a clock."""
         return 0 if clock is None else bisect_right(self.clocks, clock)
 
-    def objection(self, record: StreamCreated | Committed) -> str | None:
+    def total_before(self, sequence: int) -> int:
+        """How many changes there are before a record."""
+        return self.change_totals[sequence - 1] if sequence else 0
+
+    def objection(self, record: LogRecord) -> str | None:
         """Why a record cannot be the next one of this log; None when it can. For what a disk gives back."""
         if record.clock <= self.newest:
             return f"its clock {record.clock} is not above {self.newest}"
@@ -79,6 +88,11 @@ class Index(msgspec.Struct):
             return (
                 f"there is a stream {record.name} already" if record.name in self.streams else None
             )
+        if not isinstance(record, Committed):
+            return self.catalog.objection(record)
+        return self._objection_to_changes(record)
+
+    def _objection_to_changes(self, record: Committed) -> str | None:
         if not record.changes:
             return "it changes nothing"
         seen: dict[tuple[StreamName, ShardId], int] = {}
@@ -93,20 +107,24 @@ class Index(msgspec.Struct):
             seen[place] = seen.get(place, 0) + 1
         return None
 
-    def add(self, record: StreamCreated | Committed, position: int, size_bytes: int) -> None:
+    def add(self, record: LogRecord, position: int, size_bytes: int) -> None:
         """Take in the next record of the log."""
         assert record.clock > self.newest, "S2: clocks rise along the log"
         sequence = len(self.positions)
         self.positions.append(position)
         self.sizes.append(size_bytes)
         self.clocks.append(record.clock)
+        changes = len(record.changes) if isinstance(record, Committed) else 0
+        self.change_totals.append(self.total_before(sequence) + changes)
         if isinstance(record, StreamCreated):
             entries: list[list[int]] = [[] for _ in range(record.shards)]
             self.streams[record.name] = StreamState(
                 record.name, record.shards, record.schema, record.clock, entries
             )
-        else:
+        elif isinstance(record, Committed):
             self._add_changes(record, sequence)
+        else:
+            self.catalog.add(record)
 
     def _add_changes(self, record: Committed, sequence: int) -> None:
         for index, change in enumerate(record.changes):

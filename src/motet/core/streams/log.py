@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import msgspec
 
-from motet.core.streams.change import Committed, RecordKind, StreamCreated, encode_body
+from motet.core.streams.change import encode_body
+from motet.core.streams.record import KINDS, LogRecord
 from motet.format.journal import encode_record
 from motet.ids import FileName
 
@@ -38,10 +39,9 @@ class LogEnd(msgspec.Struct):
         segment, offset = divmod(position, self.segment_bytes)
         return segment_file(segment + 1), offset
 
-    def encode(self, record: StreamCreated | Committed, durable_below: int) -> bytes:
+    def encode(self, record: LogRecord, durable_below: int) -> bytes:
         """The bytes of the next record."""
-        created = isinstance(record, StreamCreated)
-        kind = RecordKind.STREAM_CREATED if created else RecordKind.COMMITTED
+        kind = KINDS[type(record)]
         return encode_record(self.salt, self.sequence, kind, encode_body(record), durable_below)
 
     def needs_segment(self, size_bytes: int) -> bool:

@@ -1,6 +1,7 @@
 """The streams of one node as a machine: requests in, one log on disk, answers out.
 
-Every change goes through one log, one record per transaction, in the order of their clocks. A request gets
+Every change goes through one log, one record per transaction, in the order of their clocks; so does what
+is published to tables. A request gets
 its clock when it is put into the log and its answer when its record, and every record before it, is
 durable. So the log *is* the feed, and a page of it is a stretch of the file.
 
@@ -13,6 +14,8 @@ S3  The entries of a shard have offsets without a gap.
 S4  A transaction is applied whole or not at all, and only if what it read is still so when its turn comes.
 S5  A token is applied once; the newest of each producer is remembered, an older one is refused.
 S6  Nothing is answered from a log that has not been read, or that is damaged.
+
+The rules of tables, T1 to T5, are in :mod:`motet.core.tables.plan`.
 
 A write that fails (a full disk) takes everything behind it with it: all of it is refused, and the log goes on
 from there when the disk has been cleaned up.
@@ -43,19 +46,18 @@ from motet.core.machine import (
 )
 from motet.core.streams import reading, writing
 from motet.core.streams.checks import check
+from motet.core.streams.conversation import StreamsRequest
 from motet.core.streams.log import LogEnd, segment_file
 from motet.core.streams.messages import (
-    Append,
-    Commit,
-    CreateStream,
     Describe,
     Described,
     GetLatest,
     ReadEntries,
     ReadFeed,
     ReadVisible,
-    StreamsRequest,
+    SplitFeed,
 )
+from motet.core.streams.plan import LogWrite
 from motet.core.streams.recovery import (
     BOUND_FILE,
     IDENTITY_FILE,
@@ -65,6 +67,7 @@ from motet.core.streams.recovery import (
     encode_identity,
     take_segment,
 )
+from motet.core.streams.splitting import split
 from motet.core.streams.state import (
     RETRY_TIMER,
     Phase,
@@ -72,6 +75,7 @@ from motet.core.streams.state import (
     VisibleWaiter,
     refusal,
 )
+from motet.core.tables.reading import TableReading, answer_table
 from motet.errors import BadInput, BadRecord, DiskReadFailed, MotetError, NodeError, NoSuchStream
 from motet.ids import Address, StreamName
 from motet.limits import readings_max, segment_bytes
@@ -110,7 +114,7 @@ class StreamsMachine:
         try:
             self._check_serving()
             check(message)
-            if isinstance(message, CreateStream | Append | Commit):
+            if isinstance(message, LogWrite):
                 return writing.take(self.state, client, message, event.now.wall_ms)
             return self._take_reading(client, message)
         except MotetError as error:
@@ -130,6 +134,11 @@ class StreamsMachine:
             visible, last = state.tell_visible(), state.clock.last
             described = Described(message.request, state.end.salt, last, visible, streams)
             return [Send(client, described)]
+        if isinstance(message, TableReading):
+            return [Send(client, answer_table(state.index.catalog, message, state.tell_visible()))]
+        if isinstance(message, SplitFeed):
+            self._need_streams(message.streams)
+            return [Send(client, split(state.index, message, state.end.salt, state.tell_visible()))]
         if len(state.readings) + len(state.visible_waiters) >= readings_max:
             raise NodeError("too many readers wait", hint="try again in a moment")
         if isinstance(message, ReadVisible):

@@ -9,22 +9,13 @@ from __future__ import annotations
 import msgspec
 
 from motet.core.clock.hlc import Clock
-from motet.core.machine import Message
 from motet.core.streams.change import Change, Op, Token
+from motet.core.streams.conversation import StreamsMessage, StreamsRequest
+from motet.core.tables.messages import TablesAnswer, TablesCall
 from motet.ids import Offset, RequestId, ShardId, StreamName, TransactionId
 
 EPOCH = 1
 """The epoch of every shard as long as a shard has one replica and no elections."""
-
-
-class StreamsMessage(Message, frozen=True, tag=lambda name: f"streams.{name}"):
-    """Above all messages about streams."""
-
-
-class StreamsRequest(StreamsMessage, frozen=True):
-    """Above all that is asked."""
-
-    request: RequestId
 
 
 # Requests
@@ -113,6 +104,25 @@ class ReadVisible(StreamsRequest, frozen=True):
     wait: bool
 
 
+class SplitFeed(StreamsRequest, frozen=True):
+    """Where to cut the feed behind a clock, so that readers can work side by side, or a little at a time.
+
+    Costs nothing: it looks at where records are, not at what they say. Changes of other streams are
+    counted too, so a slice may hold fewer changes of these streams than ``changes_max``, never more,
+    unless its only transaction has.
+    """
+
+    streams: tuple[StreamName, ...]
+    #: None for the beginning
+    after: Clock | None
+    #: nothing above this clock; None for all that is visible
+    up_to: Clock | None
+    #: the slice ends before more changes than this; None for no bound
+    changes_max: int | None
+    #: into how many stretches of about the same size the slice is cut at most
+    stretches: int
+
+
 # Answers
 
 
@@ -198,6 +208,23 @@ class VisibleIs(StreamsMessage, frozen=True):
     clock: Clock
 
 
+class FeedSplit(StreamsMessage, frozen=True):
+    """A slice of the feed: behind ``after`` and through the last of the bounds, which rise.
+
+    A reader of stretch i reads behind ``bounds[i - 1]`` and up to ``bounds[i]``. There is always one, the
+    end of the slice; it is not below ``after``, and equal to it when nothing is there to read.
+    """
+
+    request: RequestId
+    database: int
+    visible: Clock
+    bounds: tuple[Clock, ...]
+    #: changes of all streams in the slice
+    changes: int
+    #: and behind the slice, up to the visible clock
+    changes_behind: int
+
+
 class StreamsRefused(StreamsMessage, frozen=True):
     """It was not done, and nothing was changed."""
 
@@ -210,7 +237,16 @@ class StreamsRefused(StreamsMessage, frozen=True):
 
 
 StreamsCall = (
-    Describe | CreateStream | Append | ReadEntries | GetLatest | Commit | ReadFeed | ReadVisible
+    Describe
+    | CreateStream
+    | Append
+    | ReadEntries
+    | GetLatest
+    | Commit
+    | ReadFeed
+    | ReadVisible
+    | SplitFeed
+    | TablesCall
 )
 """All requests: what a node decodes."""
 
@@ -223,6 +259,8 @@ StreamsAnswer = (
     | CommitDone
     | FeedPage
     | VisibleIs
+    | FeedSplit
+    | TablesAnswer
     | StreamsRefused
 )
 """All answers: what a client decodes."""

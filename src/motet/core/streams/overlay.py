@@ -12,11 +12,13 @@ import msgspec
 from motet.core.clock.hlc import Clock
 from motet.core.streams.change import Committed, StreamCreated
 from motet.core.streams.index import Index, TokenUse
+from motet.core.streams.record import LogRecord
+from motet.core.tables.records import TableRecord
 from motet.ids import Offset, ShardId, StreamName
 
 
 class Overlay(msgspec.Struct):
-    """Pending effects on streams, offsets, keys and tokens."""
+    """Pending effects on streams, offsets, keys and tokens; and the pending records about tables."""
 
     streams: dict[StreamName, StreamCreated] = msgspec.field(default_factory=dict)
     #: (stream, shard) -> entries under way
@@ -25,6 +27,8 @@ class Overlay(msgspec.Struct):
     keys: dict[tuple[StreamName, bytes], Clock] = msgspec.field(default_factory=dict)
     #: (stream, producer) -> its newest append under way
     tokens: dict[tuple[StreamName, str], TokenUse] = msgspec.field(default_factory=dict)
+    #: oldest first
+    tables: list[TableRecord] = msgspec.field(default_factory=list)
 
     def clear(self) -> None:
         """Nothing is under way any more."""
@@ -32,6 +36,7 @@ class Overlay(msgspec.Struct):
         self.entries.clear()
         self.keys.clear()
         self.tokens.clear()
+        self.tables.clear()
 
     def shards(self, index: Index, stream: StreamName) -> int | None:
         """How many shards a stream has; None when there is no such stream."""
@@ -63,11 +68,16 @@ class Overlay(msgspec.Struct):
         known = index.streams.get(stream)
         return None if known is None else known.tokens.get(producer)
 
-    def add(self, record: StreamCreated | Committed) -> None:
+    def add(self, record: LogRecord) -> None:
         """A record is under way."""
         if isinstance(record, StreamCreated):
             self.streams[record.name] = record
-            return
+        elif isinstance(record, Committed):
+            self._add_changes(record)
+        else:
+            self.tables.append(record)
+
+    def _add_changes(self, record: Committed) -> None:
         for change in record.changes:
             place = (change.stream, change.shard)
             self.entries[place] = self.entries.get(place, 0) + 1
@@ -77,11 +87,17 @@ class Overlay(msgspec.Struct):
             use = TokenUse(record.token.number, change.shard, change.offset, record.clock)
             self.tokens[change.stream, record.token.producer] = use
 
-    def remove(self, record: StreamCreated | Committed) -> None:
+    def remove(self, record: LogRecord) -> None:
         """A record is durable: what it changed is in the index now, unless a newer one is under way."""
         if isinstance(record, StreamCreated):
             del self.streams[record.name]
-            return
+        elif isinstance(record, Committed):
+            self._remove_changes(record)
+        else:
+            assert self.tables[0] == record, "records become durable in their order"
+            del self.tables[0]
+
+    def _remove_changes(self, record: Committed) -> None:
         for change in record.changes:
             place = (change.stream, change.shard)
             left = self.entries.pop(place) - 1

@@ -6,10 +6,7 @@ everything before it is durable, so the order of the log is the order in which r
 
 from __future__ import annotations
 
-import msgspec
-
 from motet.core.clock.hlc import Clock
-from motet.core.machine import Message
 from motet.core.streams.change import Committed, LoggedChange, Op, StreamCreated
 from motet.core.streams.checks import shard_of
 from motet.core.streams.index import Index
@@ -24,29 +21,20 @@ from motet.core.streams.messages import (
     StreamReady,
 )
 from motet.core.streams.overlay import Overlay
+from motet.core.streams.planned import Answered, Planned
+from motet.core.tables.plan import Ahead, TableWrite, plan_table
 from motet.errors import BadInput, Conflict, NoSuchStream, StreamExists, TokenExpired
 from motet.ids import Offset, ShardId, StreamName, TransactionId
 from motet.limits import streams_max
 
-
-class Planned(msgspec.Struct, frozen=True):
-    """A record to write, and the answer when it is durable."""
-
-    record: StreamCreated | Committed
-    answer: Message
-
-
-class Answered(msgspec.Struct, frozen=True):
-    """Nothing to write: the answer is about the record with this clock, which may still be under way."""
-
-    answer: Message
-    clock: Clock
+LogWrite = CreateStream | Append | Commit | TableWrite
+"""The requests that want to write to the log."""
 
 
 def plan(
     index: Index,
     overlay: Overlay,
-    message: CreateStream | Append | Commit,
+    message: LogWrite,
     clock: Clock,
     wall_ms: int,
 ) -> Planned | Answered:
@@ -55,7 +43,9 @@ def plan(
         return _create(index, overlay, message, clock)
     if isinstance(message, Append):
         return _append(index, overlay, message, clock, wall_ms)
-    return _commit(index, overlay, message, clock, wall_ms)
+    if isinstance(message, Commit):
+        return _commit(index, overlay, message, clock, wall_ms)
+    return plan_table(Ahead(index.catalog, overlay.tables), message, clock, wall_ms)
 
 
 def _create(

@@ -21,7 +21,7 @@ from motet.core.streams.messages import (
     ReadEntries,
     ReadFeed,
 )
-from motet.core.streams.recovery import decode_record
+from motet.core.streams.record import decode_record
 from motet.errors import BadRecord
 from motet.format.journal import scan
 from motet.ids import Address, ReadId

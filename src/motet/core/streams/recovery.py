@@ -18,15 +18,9 @@ import msgspec
 
 from motet.core.clock.bound_file import decode_bound
 from motet.core.clock.hlc import Clock
-from motet.core.streams.change import (
-    Committed,
-    RecordKind,
-    StreamCreated,
-    decode_committed,
-    decode_stream_created,
-)
 from motet.core.streams.index import Index
 from motet.core.streams.log import LogEnd
+from motet.core.streams.record import decode_record
 from motet.errors import BadRecord
 from motet.format.journal import Ending, Record, scan
 from motet.format.record import encode_record
@@ -64,21 +58,6 @@ def decode_identity(data: bytes) -> int:
 def decode_clock_bound(data: bytes) -> Clock | None:
     """The bound of the clock; None when there is no file."""
     return decode_bound(data) if data else None
-
-
-def decode_record(record: Record) -> StreamCreated | Committed:
-    """What a record says; ``BadRecord`` for a kind from the future or a body that is not one."""
-    try:
-        if record.kind == RecordKind.STREAM_CREATED:
-            return decode_stream_created(record.body)
-        if record.kind == RecordKind.COMMITTED:
-            return decode_committed(record.body)
-    except msgspec.MsgspecError as error:
-        raise BadRecord(f"record {record.sequence} of the log cannot be read: {error}") from None
-    raise BadRecord(
-        f"record {record.sequence} of the log has kind {record.kind}",
-        hint="it was written by a newer version: use that one",
-    )
 
 
 def take_segment(recovery: Recovery, index: Index, end: LogEnd, data: bytes) -> None:

@@ -9,19 +9,13 @@ import msgspec
 from motet.core.clock.hlc import ZERO, Clock
 from motet.core.clock.reservation import Reservation
 from motet.core.machine import Effect, Note, Read, Send, SetTimer
-from motet.core.streams.change import Committed, StreamCreated
 from motet.core.streams.index import Index
 from motet.core.streams.log import LogEnd
-from motet.core.streams.messages import (
-    Append,
-    Commit,
-    CreateStream,
-    ReadVisible,
-    StreamsRefused,
-    VisibleIs,
-)
+from motet.core.streams.messages import ReadVisible, StreamsRefused, VisibleIs
 from motet.core.streams.overlay import Overlay
+from motet.core.streams.plan import LogWrite
 from motet.core.streams.reading import Reading
+from motet.core.streams.record import LogRecord
 from motet.core.streams.recovery import Recovery
 from motet.errors import MotetError
 from motet.ids import Address, FileName, ReadId, RequestId, TimerName, WriteId
@@ -46,7 +40,7 @@ class Waiting(msgspec.Struct, frozen=True):
     """A request that wants to write and waits for a clock, or for the disk to be cleaned up."""
 
     client: Address
-    message: CreateStream | Append | Commit
+    message: LogWrite
     wall_ms: int
 
 
@@ -69,7 +63,7 @@ class Pending(msgspec.Struct):
     """A record on its way to the disk, and who is to be told."""
 
     write: WriteId
-    record: StreamCreated | Committed
+    record: LogRecord
     position: int
     size_bytes: int
     sequence: int

@@ -26,8 +26,8 @@ from motet.core.machine import (
     Written,
 )
 from motet.core.streams.log import segment_file
-from motet.core.streams.messages import Append, Commit, CreateStream
-from motet.core.streams.plan import Answered, Planned, plan
+from motet.core.streams.plan import LogWrite, plan
+from motet.core.streams.planned import Answered, Planned
 from motet.core.streams.recovery import BOUND_FILE, IDENTITY_FILE
 from motet.core.streams.state import Answer, Pending, Phase, State, Waiting, refusal
 from motet.errors import ClockExhausted, DiskFull, MotetError, NodeError
@@ -35,9 +35,7 @@ from motet.ids import Address
 from motet.limits import commits_waiting_max
 
 
-def take(
-    state: State, client: Address, message: CreateStream | Append | Commit, wall_ms: int
-) -> list[Effect]:
+def take(state: State, client: Address, message: LogWrite, wall_ms: int) -> list[Effect]:
     """Take a request that wants to write."""
     if len(state.waiting) + len(state.pending) >= commits_waiting_max:
         raise NodeError("too many requests wait for the disk", hint="try again in a moment")

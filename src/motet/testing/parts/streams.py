@@ -22,6 +22,7 @@ import msgspec
 from motet.core.clock.hlc import ZERO, Clock
 from motet.core.machine import Message
 from motet.core.streams.change import Change, Op, Token
+from motet.core.streams.conversation import StreamsRequest
 from motet.core.streams.log import segment_file
 from motet.core.streams.machine import StreamsMachine
 from motet.core.streams.messages import (
@@ -42,7 +43,6 @@ from motet.core.streams.messages import (
     ReadVisible,
     StreamReady,
     StreamsRefused,
-    StreamsRequest,
     VisibleIs,
     Wanted,
 )

@@ -7,61 +7,41 @@ cursor all the while. What is checked:
 S1   a transaction that was confirmed is in the feed, with its clock
 S2   what a reader saw, page by page, is exactly the feed as it stands in the end: nothing came late
 S4   after each transaction of the feed all balances add up to nothing, and each row fits what was read
+
+Meanwhile tables are derived from the feed (:mod:`motet.verify.parts.publishing`), and are checked by rules
+of their own (:mod:`motet.verify.parts.publishing_checks`).
 """
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Callable
-
 import msgspec
 
 from motet.core.clock.hlc import Clock
-from motet.core.machine import (
-    Effect,
-    Event,
-    Message,
-    Received,
-    Violation,
-    Write,
-)
+from motet.core.machine import Effect, Message, Violation
 from motet.core.streams.change import Change
-from motet.core.streams.machine import StreamsMachine
 from motet.core.streams.messages import (
     Commit,
     CommitDone,
-    CreateStream,
     FeedPage,
     GetLatest,
     KeyRead,
     Latest,
     ReadFeed,
-    StreamReady,
     StreamsRefused,
     Wanted,
 )
 from motet.errors import Conflict
-from motet.ids import Address, StreamName, TransactionId
-from motet.sim.host import Stepper
+from motet.ids import Address, TransactionId
 from motet.sim.world import World
-from motet.verify.parts.asker import Asker
-from motet.verify.parts.hurried import Hurried
+from motet.verify.parts.publishing import Inserter, Publisher, Snapshooter
+from motet.verify.parts.publishing_checks import check_tables
+from motet.verify.parts.streams_actor import SERVER, STREAM, Actor
+from motet.verify.parts.streams_plants import BLIND, FORGETS, HALVES, HURRIES, factory
 
-SERVER = Address("n1")
-STREAM = StreamName("accounts")
 ACCOUNTS = (b"a", b"b", b"c", b"d")
 WRITERS = 3
 TRANSFERS = 15
-SEGMENT_BYTES = 8192
 PAGE = 7
-TIMEOUT_MS = 150
-BETWEEN_MS_MAX = 60
-
-HURRIES = "ack-before-durable"
-"""A record counts as durable as soon as its write has begun."""
-
-BLIND = "do-not-validate"
-"""A transaction is applied even if what it read has changed since."""
 
 
 class StreamsPart:
@@ -79,8 +59,12 @@ class StreamsPart:
         "streams_bound_failed",
         "transfer_conflict",
         "transfer_unknown",
+        "step_repeated",
+        "token_repeated",
+        "writer_fenced",
+        "snapshot_past",
     )
-    plants = (HURRIES, BLIND)
+    plants = (HURRIES, BLIND, FORGETS, HALVES)
     storm_ms = 4_000
 
     def prepare(self, world: World, plant: str | None) -> StreamsRun:
@@ -88,33 +72,52 @@ class StreamsPart:
 
 
 class StreamsRun:
-    """One node, some writers, two readers."""
+    """One node; writers and two readers of its stream; and those who fill and read its tables."""
 
     def __init__(self, world: World, plant: str | None) -> None:
-        world.host(world.add_node(SERVER), "streams", _factory(plant))
+        world.host(world.add_node(SERVER), "streams", factory(plant))
         self.writers = [Writer(world, f"w{number}") for number in range(1, WRITERS + 1)]
         self.readers = [Reader(world, f"r{number}") for number in (1, 2)]
-        for actor in (*self.writers, *self.readers):
+        self.publishers = [Publisher(world, f"p{number}", number) for number in (1, 2)]
+        self.inserter = Inserter(world, "i1", 3)
+        self.snapshots = Snapshooter(world, "s1", 4)
+        fillers = (*self.publishers, self.inserter, self.snapshots)
+        for actor in (*self.writers, *self.readers, *fillers):
             world.host(world.add_node(actor.name, immune=True), "streams", actor.itself)
 
     def finished(self) -> bool:
-        """Writers are done, and then each reader has come to the end of the feed once more."""
+        """Writers are done; then readers, publishers, and snapshots have come to the end once more."""
         if any(writer.left for writer in self.writers):
             return False
         for reader in self.readers:
             reader.is_last_round = True
-        return all(reader.is_done for reader in self.readers)
+        if not all(reader.is_done for reader in self.readers):
+            return False
+        for publisher in self.publishers:
+            publisher.is_last_round = True
+        if not self.inserter.is_done or not all(each.is_done for each in self.publishers):
+            return False
+        self.snapshots.is_last_round = True
+        return self.snapshots.is_done
 
     def permits(self, fault: str, _node: Address, /) -> bool:
         return fault != "rot"  # one copy: damage is noticed and stops the node, by design
 
     def check(self) -> list[Violation]:
         feeds = [reader.changes for reader in self.readers]
-        if not self.finished():
-            return []
+        fillers = (*self.publishers, self.inserter, self.snapshots)
+        noticed = [violation for actor in fillers for violation in actor.violations]
+        if noticed or not self.finished():
+            return noticed
         if feeds[0] != feeds[1]:
             return [Violation("S2", "two readers saw different feeds")]
-        return _check_order(feeds[0]) + _check_books(feeds[0]) + self._check_outcomes(feeds[0])
+        of_streams = (
+            _check_order(feeds[0]) + _check_books(feeds[0]) + self._check_outcomes(feeds[0])
+        )
+        # Tables are derived from the feed: there is nothing to compare them with when that is wrong.
+        return of_streams or check_tables(
+            feeds[0], self.publishers, self.inserter, self.snapshots.final
+        )
 
     def _check_outcomes(self, feed: list[Change]) -> list[Violation]:
         for writer in self.writers:
@@ -122,30 +125,6 @@ class StreamsRun:
                 if not any(c.transaction == transaction and c.clock == clock for c in feed):
                     return [Violation("S1", f"{transaction} was confirmed and is not in the feed")]
         return []
-
-
-def _factory(plant: str | None) -> Callable[[], Stepper]:
-    if plant == HURRIES:
-        return lambda: Hurried(StreamsMachine(SEGMENT_BYTES), Write)
-    if plant == BLIND:
-        return lambda: Blind(StreamsMachine(SEGMENT_BYTES))
-    return lambda: StreamsMachine(SEGMENT_BYTES)
-
-
-class Blind:
-    """Streams with a planted bug: what a transaction has read is not looked at again."""
-
-    def __init__(self, machine: StreamsMachine) -> None:
-        self._machine = machine
-
-    def step(self, event: Event) -> list[Effect]:
-        if isinstance(event, Received) and isinstance(event.message, Commit):
-            unread = msgspec.structs.replace(event.message, reads=())
-            event = Received(event.now, event.sender, unread)
-        return self._machine.step(event)
-
-    def invariants(self) -> list[Violation]:
-        return self._machine.invariants()
 
 
 def _check_order(feed: list[Change]) -> list[Violation]:
@@ -175,25 +154,6 @@ def _row(balance: int, padding: int) -> bytes:
 
 def _amount(row: bytes) -> int:
     return msgspec.json.decode(row, type=tuple[int, str])[0]
-
-
-class Actor(Asker):
-    """Makes sure that there is a stream, and goes on from there."""
-
-    def __init__(self, world: World, name: str) -> None:
-        super().__init__(world, name, SERVER, timeout_ms=TIMEOUT_MS, between_ms_max=BETWEEN_MS_MAX)
-
-    def started(self) -> list[Effect]:
-        return self.ask(CreateStream(self.next_request(), STREAM, 2))
-
-    def answered(self, asked: Message, answer: Message | None) -> list[Effect]:
-        if not isinstance(asked, CreateStream):
-            return self.worked(asked, answer)
-        return self.pause() if isinstance(answer, StreamReady) else self.started()
-
-    @abstractmethod
-    def worked(self, asked: Message, answer: Message | None) -> list[Effect]:
-        """Go on with what came of the work itself."""
 
 
 class Writer(Actor):

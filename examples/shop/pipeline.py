@@ -1,0 +1,1 @@
+../../src/motet/demos/shop/pipeline.py

@@ -1,0 +1,185 @@
+"""``motet pipeline``: run pipelines, see how they fare, and check what they have made."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+import typer
+
+from motet.cli import command_app
+from motet.cli.database import DataOption, EndpointOption, open_database
+from motet.cli.output import OUTPUT_OPTION, Output, print_rows
+
+if TYPE_CHECKING:
+    from motet.pipeline.batch import BatchReport
+    from motet.pipeline.check import TableCheck
+
+app = command_app()
+
+FileArgument = Annotated[Path, typer.Argument(help="The Python file of the pipeline.")]
+NameOption = Annotated[
+    str | None, typer.Option("--name", help="Its name; that of the file unless given.")
+]
+
+
+@app.callback()
+def pipeline() -> None:
+    """Run pipelines on Spark, see how they fare, and check what they have made."""
+
+
+@app.command()
+def run(
+    file: FileArgument,
+    once: Annotated[
+        bool,
+        typer.Option(
+            "--once/--continuous", help="End when it has caught up, or follow the feed until ^C."
+        ),
+    ] = False,
+    name: NameOption = None,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder for Spark's notes; DATA/pipelines/NAME/checkpoint unless given, and in "
+            "the user's cache for an endpoint. It may be removed: what is published is known."
+        ),
+    ] = None,
+    max_changes: Annotated[
+        int, typer.Option("--max-changes", min=1, help="At most so many changes in one step.")
+    ] = 100_000,
+    data: DataOption = None,
+    endpoint: EndpointOption = None,
+    output: Output = OUTPUT_OPTION,
+) -> None:
+    """Run a pipeline: its tables follow the feed, all of them published together.
+
+    ^C and SIGTERM let the batch that has begun finish.
+
+    Example: motet pipeline run shop.py --once --data data/
+    """
+    from motet.pipeline.checkpoint import default_folder
+    from motet.pipeline.load import load_pipeline
+    from motet.pipeline.session import need_libraries
+
+    need_libraries()
+    from motet.pipeline.run import run_pipeline
+
+    loaded = load_pipeline(file, name)
+    with open_database(data, endpoint) as db:
+        done = run_pipeline(
+            db,
+            loaded,
+            once=once,
+            checkpoint=checkpoint or default_folder(data, db.database_id, loaded.name),
+            changes_max=max_changes,
+            report=_print_json_batch if output is Output.JSON else _print_batch,
+        )
+    if output is Output.TABLE:
+        steps = f"{done.steps} step{'' if done.steps == 1 else 's'}"
+        typer.echo(f"{done.pipeline}: {steps} published, tables reflect {done.clock or 'nothing'}")
+
+
+@app.command()
+def status(
+    name: Annotated[
+        str | None, typer.Argument(help="Name of the pipeline; all if left out.")
+    ] = None,
+    data: DataOption = None,
+    endpoint: EndpointOption = None,
+    output: Output = OUTPUT_OPTION,
+) -> None:
+    """Show how far pipelines are, what they have published, and their last error.
+
+    Example: motet pipeline status shop --data data/
+    """
+    from motet.pipeline.status import pipeline_status
+
+    with open_database(data, endpoint) as db:
+        rows = [
+            {
+                "pipeline": one.pipeline,
+                "clock": None if one.clock is None else str(one.clock),
+                "lag_ms": one.lag_ms,
+                "changes_behind": one.changes_behind,
+                "rows": one.rows,
+                "steps": one.steps,
+                "tables": one.tables,
+                "published": None if one.published is None else one.published.isoformat(),
+                "error": one.error or None,
+            }
+            for one in pipeline_status(db, name)
+        ]
+    print_rows(rows, output)
+
+
+@app.command()
+def check(
+    file: FileArgument,
+    name: NameOption = None,
+    data: DataOption = None,
+    endpoint: EndpointOption = None,
+    output: Output = OUTPUT_OPTION,
+) -> None:
+    """Recompute each table by a batch job at the clock it reflects, and compare.
+
+    Ends with 1 if a table differs, and shows some of the rows that do.
+
+    Example: motet pipeline check shop.py --data data/
+    """
+    from motet.pipeline.load import load_pipeline
+    from motet.pipeline.session import need_libraries
+
+    need_libraries()
+    from motet.pipeline.check import check_pipeline
+
+    loaded = load_pipeline(file, name)
+    with open_database(data, endpoint) as db:
+        checks = check_pipeline(db, loaded)
+    print_rows([_check_row(one, output) for one in checks], output)
+    if any(not one.difference.is_none for one in checks):
+        if output is Output.TABLE:
+            _print_examples(checks)
+        raise typer.Exit(1)
+
+
+def _check_row(one: TableCheck, output: Output) -> dict[str, object]:
+    row: dict[str, object] = {
+        "table": one.table,
+        "clock": str(one.clock),
+        "rows": one.rows,
+        "missing": one.difference.missing,
+        "extra": one.difference.extra,
+        "equal": one.difference.is_none,
+    }
+    if output is Output.JSON:
+        row["slices"] = one.slices
+        row["examples"] = [{"kind": kind, "row": text} for kind, text in one.difference.examples]
+    return row
+
+
+def _print_examples(checks: list[TableCheck]) -> None:
+    for one in checks:
+        for kind, text in one.difference.examples:
+            typer.echo(f"{one.table}: {kind} {text}", err=True)
+
+
+def _print_batch(batch: BatchReport) -> None:
+    typer.echo(
+        f"{batch.clock}  {batch.changes} changes -> {batch.rows} rows in {batch.seconds:.2f} s, "
+        f"{batch.changes_behind} changes and {batch.lag_ms} ms behind"
+    )
+
+
+def _print_json_batch(batch: BatchReport) -> None:
+    line = {
+        "batch": batch.batch,
+        "changes": batch.changes,
+        "rows": batch.rows,
+        "clock": str(batch.clock),
+        "lag_ms": batch.lag_ms,
+        "changes_behind": batch.changes_behind,
+        "seconds": round(batch.seconds, 3),
+    }
+    typer.echo(msgspec.json.encode(line).decode())

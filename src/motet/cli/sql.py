@@ -1,0 +1,35 @@
+"""``motet sql``: a question to the tables, all of them at one clock."""
+
+from __future__ import annotations
+
+from typing import Annotated, cast
+
+import typer
+
+from motet.cli import command_app
+from motet.cli.database import DataOption, EndpointOption, open_database
+from motet.cli.output import OUTPUT_OPTION, Output, print_rows
+
+app = command_app()
+
+
+@app.command()
+def sql(
+    query: Annotated[str, typer.Argument(help="One statement, in DuckDB's SQL.")],
+    consistency: Annotated[str, typer.Option(help="sequential or eventual.")] = "sequential",
+    at: Annotated[str | None, typer.Option(help="At this clock, as (logical,counter).")] = None,
+    data: DataOption = None,
+    endpoint: EndpointOption = None,
+    output: Output = OUTPUT_OPTION,
+) -> None:
+    """Ask the tables in SQL; system.tables, system.parts, system.streams and system.writers are there too.
+
+    Example: motet sql "select sku, sum(qty) from sales group by sku" --data data/
+    """
+    from motet.client.tables import Consistency
+    from motet.core.clock.hlc import Clock
+
+    clock = None if at is None else Clock.parse(at)
+    with open_database(data, endpoint) as db:
+        found = db.sql(query, consistency=cast("Consistency", consistency), at=clock)
+        print_rows(found.to_pylist(), output)

@@ -1,0 +1,210 @@
+"""The tables of a database: created, filled, read at one clock, and asked in SQL."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Literal, get_args
+
+from motet.client.calls import Calls
+from motet.client.part_store import PartStore
+from motet.client.publication import (
+    Publication,
+    checked_parts,
+    checked_step,
+    publication_of,
+    token_of_table,
+)
+from motet.client.rows import whole_number
+from motet.client.snapshot import Snapshot, TableSnapshot, table_snapshot
+from motet.client.staging import stage_rows
+from motet.core.clock.hlc import Clock
+from motet.core.tables.checks import check_table_name
+from motet.core.tables.messages import (
+    CreateTable,
+    ListTables,
+    Publish,
+    PublishDone,
+    ReadTable,
+    TableInfo,
+    TableIs,
+    TableReady,
+    TablesAre,
+)
+from motet.core.tables.records import Engine, StagedPart, TableSpec
+from motet.errors import BadInput, BadSchema, MissingLibrary
+from motet.ids import TableId, TableName
+from motet.limits import table_shards_max
+from motet.ports.entropy import Entropy
+
+Consistency = Literal["sequential", "eventual"]
+
+
+class Tables:
+    """All tables of a database. ``parts`` finds the store of their files when it is first needed."""
+
+    def __init__(
+        self, calls: Calls, parts: Callable[[], Awaitable[PartStore]], entropy: Entropy
+    ) -> None:
+        self._calls = calls
+        self._parts = parts
+        self._entropy = entropy
+
+    async def create(
+        self,
+        name: str,
+        schema: object,
+        order_by: Sequence[str],
+        shards: int,
+        engine: Engine,
+        version: str | None,
+        tombstone: str | None,
+    ) -> TableSpec:
+        """Create a table; the same once more is fine."""
+        need_arrow()
+        from motet.columnar.schema import encode_schema
+
+        table = table_name(name)
+        whole_number("shards", shards, 1, table_shards_max)
+        if engine not in get_args(Engine):
+            raise BadInput(f"{engine!r} is not an engine", hint="use merge or replacing")
+        if isinstance(order_by, str):
+            order_by = [order_by]
+        data = encode_schema(schema, what=f"table {name}")
+        identity = TableId(f"{self._entropy.nonce():016x}")
+        spec = TableSpec(table, identity, data, tuple(order_by), shards, engine, version, tombstone)
+        _check_columns(spec)
+        return (await self._calls.repeated(lambda n: CreateTable(n, spec), TableReady)).spec
+
+    async def all(self) -> list[TableInfo]:
+        """All tables, by name."""
+        found = await self._calls.repeated(ListTables, TablesAre)
+        return sorted(found.tables, key=lambda info: info.spec.name)
+
+    async def snapshot_of(self, name: TableName, at: Clock | None = None) -> TableSnapshot:
+        """One table, now or at a clock."""
+        return table_snapshot(await self._calls.repeated(lambda n: ReadTable(n, name, at), TableIs))
+
+    async def snapshot(self, names: Sequence[str], at: Clock | None) -> Snapshot:
+        """Some tables at one clock."""
+        if not names:
+            raise BadInput("no table is named", hint="name one or more, each as its own argument")
+        tables: dict[TableName, TableSnapshot] = {}
+        for name in names:
+            # The first one says what "now" is, for all.
+            found = await self.snapshot_of(table_name(name), at)
+            tables[found.spec.name], at = found, found.clock
+        assert at is not None
+        return Snapshot(at, tables)
+
+    async def stage(self, name: str, data: object) -> list[StagedPart]:
+        """Write rows as parts of a table that nobody sees yet."""
+        need_arrow()
+        spec = (await self.snapshot_of(table_name(name))).spec
+        return await stage_rows(spec, data, await self._parts(), self._entropy)
+
+    async def publish(self, parts: object, token: object, step: object) -> Publication:
+        """Make staged parts visible, all of them at once."""
+        staged, wanted = checked_parts(parts), checked_step(step)
+        named = None
+        if token is not None:
+            tables = {part.table for part in staged}
+            if len(tables) != 1:
+                raise BadInput("a token is of one table", hint="publish with a writer's step")
+            named = token_of_table(tables.pop(), token)
+        return await self._publish(Publish(_NO_REQUEST, staged, named, wanted))
+
+    async def insert(
+        self, name: TableName, data: object, quorum: object, token: object
+    ) -> Publication:
+        """Stage and publish in one go."""
+        need_arrow()
+        named = token_of_table(name, token)
+        if quorum is not None:
+            whole_number("quorum", quorum, 1, 1)
+        spec = (await self.snapshot_of(name)).spec
+        staged = await stage_rows(spec, data, await self._parts(), self._entropy)
+        return await self._publish(Publish(_NO_REQUEST, tuple(staged), named, None))
+
+    async def _publish(self, wanted: Publish) -> Publication:
+        # A part is published once, a token and a step are done once: it can be asked for again.
+        done = await self._calls.repeated(
+            lambda n: Publish(n, wanted.parts, wanted.token, wanted.step), PublishDone
+        )
+        return publication_of(done, wanted.parts)
+
+    async def select(
+        self,
+        name: TableName,
+        columns: Sequence[str] | None,
+        at: Clock | None,
+        consistency: Consistency,
+    ) -> Any:
+        """The rows of a table."""
+        need_arrow()
+        check_consistency(consistency)
+        snapshot = await self.snapshot_of(name, at)
+        parts = await self._parts()
+        sources = [parts.source(key, size_bytes) for key, size_bytes in snapshot.files()]
+        return await asyncio.to_thread(_read, snapshot, sources, columns)
+
+    async def paths(self, snapshot: TableSnapshot) -> list[Any]:
+        """The files of a snapshot on this machine."""
+        parts = await self._parts()
+        return [await parts.path(key, size_bytes) for key, size_bytes in snapshot.files()]
+
+
+_NO_REQUEST: Any = 0
+"""Stands where the number of a request will be."""
+
+
+def need_arrow() -> None:
+    """``MissingLibrary`` when pyarrow is not installed."""
+    try:
+        import pyarrow as pa  # noqa: F401
+    except ImportError:
+        raise MissingLibrary(
+            "tables need pyarrow, which is not installed", hint="pip install motet[sql]"
+        ) from None
+
+
+def table_name(name: object) -> TableName:
+    """A name that a table can have."""
+    if not isinstance(name, str):
+        raise BadInput(f"the name of a table is str, not {type(name).__name__}")
+    check_table_name(name)
+    return TableName(name)
+
+
+def check_consistency(consistency: object) -> None:
+    """``BadInput`` for a consistency there is not. With one replica both read the same."""
+    if consistency not in get_args(Consistency):
+        raise BadInput(f"{consistency!r} is not a consistency", hint="use sequential or eventual")
+
+
+def _check_columns(spec: TableSpec) -> None:
+    import pyarrow as pa
+
+    from motet.columnar.schema import decode_schema
+
+    schema = decode_schema(spec.schema)
+    wanted = {"order_by": spec.order_by}
+    for role in ("version", "tombstone"):
+        column = getattr(spec, role)
+        if column is not None:
+            wanted[role] = (column,)
+    for role, columns in wanted.items():
+        for column in columns:
+            if column not in schema.names:
+                raise BadSchema(
+                    f"{role} names {column!r}, which is not a column of {spec.name}",
+                    hint=f"its columns are {', '.join(schema.names)}",
+                )
+    if spec.tombstone is not None and schema.field(spec.tombstone).type != pa.bool_():
+        raise BadSchema(f"the tombstone column {spec.tombstone!r} has to be a boolean")
+
+
+def _read(snapshot: TableSnapshot, sources: Sequence[Any], columns: Sequence[str] | None) -> Any:
+    from motet.columnar.table_read import read_table
+
+    return read_table(snapshot.spec, sources, columns)

@@ -1,0 +1,220 @@
+"""Conditions on the rows of a part: a closed set, as Spark hands them down, and what they mean.
+
+They mean what they mean in SQL: a comparison with null is neither true nor false, and only rows for which
+all filters are true are kept. ``NaN`` equals itself and is above every other number, as in the order of
+keys. Where a whole row group cannot pass is the matter of :mod:`motet.columnar.pruning`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from motet.errors import BadInput, BadSchema
+
+
+class Equal(msgspec.Struct, frozen=True):
+    column: str
+    value: Any
+
+
+class SameOrBothNull(msgspec.Struct, frozen=True):
+    """Equal, where null equals null."""
+
+    column: str
+    value: Any
+
+
+class Less(msgspec.Struct, frozen=True):
+    column: str
+    value: Any
+
+
+class LessOrEqual(msgspec.Struct, frozen=True):
+    column: str
+    value: Any
+
+
+class Greater(msgspec.Struct, frozen=True):
+    column: str
+    value: Any
+
+
+class GreaterOrEqual(msgspec.Struct, frozen=True):
+    column: str
+    value: Any
+
+
+class In(msgspec.Struct, frozen=True):
+    column: str
+    values: tuple[Any, ...]
+
+
+class IsNull(msgspec.Struct, frozen=True):
+    column: str
+
+
+class IsNotNull(msgspec.Struct, frozen=True):
+    column: str
+
+
+class StartsWith(msgspec.Struct, frozen=True):
+    column: str
+    value: str
+
+
+class EndsWith(msgspec.Struct, frozen=True):
+    column: str
+    value: str
+
+
+class Contains(msgspec.Struct, frozen=True):
+    column: str
+    value: str
+
+
+class Not(msgspec.Struct, frozen=True):
+    """True where the other one is false; null stays null."""
+
+    filter: Filter
+
+    @property
+    def column(self) -> str:
+        return self.filter.column
+
+
+Comparison = Equal | SameOrBothNull | Less | LessOrEqual | Greater | GreaterOrEqual
+TextFilter = StartsWith | EndsWith | Contains
+Filter = Comparison | In | IsNull | IsNotNull | TextFilter | Not
+
+
+def check_filters(filters: Sequence[Filter], schema: pa.Schema) -> None:
+    """``BadInput`` for the first filter that cannot be applied to rows of this schema."""
+    for each in filters:
+        if schema.get_field_index(each.column) < 0:
+            raise BadSchema(f"a filter names the column {each.column!r}, which is not there")
+        _check(each, schema.field(each.column).type)
+
+
+def can_filter(candidate: Filter, schema: pa.Schema) -> bool:
+    """Whether ``rows_kept`` can apply it; otherwise it is the caller's to apply."""
+    try:
+        check_filters([candidate], schema)
+    except BadInput:
+        return False
+    return True
+
+
+def _check(each: Filter, kind: pa.DataType) -> None:
+    match each:
+        case IsNull() | IsNotNull():
+            return
+        case Not():
+            _check(each.filter, kind)
+        case StartsWith() | EndsWith() | Contains():
+            if not pa.types.is_string(kind):
+                raise BadInput(f"a filter looks for text in the column {each.column!r}, {kind}")
+        case In():
+            for value in each.values:
+                value_as(each.column, value, kind)
+        case _:
+            value_as(each.column, each.value, kind)
+
+
+def value_as(column: str, value: object, kind: pa.DataType) -> pa.Scalar:
+    """The value as the column has its values; ``BadInput`` if it has none that equals it."""
+    if pa.types.is_nested(kind):
+        raise BadInput(f"a filter compares the column {column!r}, which is {kind}")
+    try:
+        made = pa.scalar(value, kind)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        made = None
+    if made is None or not _is_same(value, made.as_py()):
+        raise BadInput(f"a filter compares the column {column!r}, {kind}, with {value!r}")
+    return made
+
+
+def _is_same(value: Any, made: Any) -> bool:
+    # Arrow would cut 1.5 down to 1, and take a time without a zone for UTC.
+    return value is None or bool(value == made) or bool(value != value)
+
+
+def rows_kept(batch: pa.RecordBatch, filters: Sequence[Filter]) -> pa.RecordBatch:
+    """The rows for which all filters are true."""
+    if not filters:
+        return batch
+    mask = _truth(filters[0], batch.column(filters[0].column))
+    for each in filters[1:]:
+        mask = pc.and_kleene(mask, _truth(each, batch.column(each.column)))
+    return batch if pc.all(pc.fill_null(mask, False)).as_py() else batch.filter(mask)
+
+
+def _truth(each: Filter, values: pa.Array) -> pa.Array:
+    """Of each row whether it is true: true, false or null."""
+    match each:
+        case IsNull():
+            return values.is_null()
+        case IsNotNull():
+            return values.is_valid()
+        case Not():
+            return pc.invert(_truth(each.filter, values))
+        case In():
+            return _is_one_of(values, each)
+        case StartsWith():
+            return pc.starts_with(values, each.value)
+        case EndsWith():
+            return pc.ends_with(values, each.value)
+        case Contains():
+            return pc.match_substring(values, each.value)
+        case SameOrBothNull() if each.value is None:
+            return values.is_null()
+        case SameOrBothNull():
+            return pc.fill_null(_truth(Equal(each.column, each.value), values), False)
+    value = value_as(each.column, each.value, values.type)
+    if pa.types.is_floating(values.type) and value.is_valid:
+        return _float_truth(each, values, value)
+    return _PLAIN[type(each)](values, value)
+
+
+_PLAIN = {
+    Equal: pc.equal,
+    Less: pc.less,
+    LessOrEqual: pc.less_equal,
+    Greater: pc.greater,
+    GreaterOrEqual: pc.greater_equal,
+}
+
+
+def _float_truth(each: Filter, values: pa.Array, value: pa.Scalar) -> pa.Array:
+    """Comparisons in which ``NaN`` is the greatest number."""
+    is_nan = pc.is_nan(values)
+    if value.as_py() != value.as_py():
+        match each:
+            case Equal() | GreaterOrEqual():
+                return is_nan
+            case Less():
+                return pc.invert(is_nan)
+            case LessOrEqual():
+                return pc.or_(is_nan, pc.invert(is_nan))
+            case _:
+                return pc.and_(is_nan, pc.invert(is_nan))
+    plain = _PLAIN[type(each)](values, value)
+    return pc.or_(plain, is_nan) if isinstance(each, Greater | GreaterOrEqual) else plain
+
+
+def _is_one_of(values: pa.Array, each: In) -> pa.Array:
+    known = [value for value in each.values if value is not None]
+    if pa.types.is_floating(values.type):
+        found = pc.and_(values.is_null(), False)
+        for value in known:
+            found = pc.or_(found, _truth(Equal(each.column, value), values))
+    else:
+        scalars = [value_as(each.column, value, values.type) for value in known]
+        found = pc.is_in(values, value_set=pa.array(scalars, values.type))
+    # Whether null is one of them, or a value is null, is not known.
+    unknown = pc.or_(values.is_null(), len(known) < len(each.values))
+    return pc.if_else(pc.and_(unknown, pc.invert(pc.fill_null(found, False))), None, found)

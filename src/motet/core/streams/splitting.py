@@ -1,0 +1,50 @@
+"""Where to cut the feed: by counting the changes of the records, without reading any."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+
+from motet.core.clock.hlc import ZERO, Clock
+from motet.core.streams.index import Index
+from motet.core.streams.messages import FeedSplit, SplitFeed
+
+
+def split(index: Index, message: SplitFeed, database: int, visible: Clock) -> FeedSplit:
+    """The slice behind ``after``, cut into stretches of about the same size.
+
+    It ends with a record that has changes, so a reader who follows is not woken by anything else: what
+    is published from the feed would otherwise look like news to the one who publishes.
+    """
+    totals = index.change_totals
+    first = index.first_after(message.after)
+    behind = index.first_after(visible if message.up_to is None else min(visible, message.up_to))
+    base = totals[first - 1] if first else 0
+    end = totals[behind - 1] if behind > first else base
+    last_total = index.total_before(index.first_after(visible))
+    if message.changes_max is not None and end - base > message.changes_max:
+        # The record that goes beyond the bound is left out, unless it is the first with changes.
+        fits = bisect_right(totals, base + message.changes_max, first, behind)
+        end = totals[fits - 1] if fits > first else base
+        if end == base:
+            end = totals[bisect_right(totals, base, first, behind)]
+    if end == base:
+        bounds: tuple[Clock, ...] = (message.after or ZERO,)
+    else:
+        bounds = _bounds(index, base, end, first, behind, message.stretches)
+    return FeedSplit(
+        message.request, database, visible, bounds, end - base, max(last_total - end, 0)
+    )
+
+
+def _bounds(
+    index: Index, base: int, end: int, first: int, behind: int, stretches: int
+) -> tuple[Clock, ...]:
+    found: list[Clock] = []
+    for number in range(1, stretches + 1):
+        target = base + (end - base) * number // stretches
+        if target == base:
+            continue
+        clock = index.clocks[bisect_left(index.change_totals, target, first, behind)]
+        if not found or clock > found[-1]:
+            found.append(clock)
+    return tuple(found)

@@ -1,0 +1,75 @@
+"""Waits for conditions, never for time; meanwhile notes how far feed and tables are, for the chart.
+
+A wait ends with an error when a process has ended that should not have, or when the whole demo takes far
+longer than any machine should need.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+from motet.client.sync import Database
+from motet.core.tables.messages import WriterInfo
+from motet.demos.shop.chart import Sample
+from motet.demos.shop.children import Children
+from motet.demos.shop.goods import ORDERS, PIPELINE, STOCK
+from motet.errors import MotetError
+from motet.real.time import RealTime
+
+look_seconds = 0.1
+deadline_seconds = 600.0
+"""A machine that needs longer is not slow, but stuck."""
+
+
+class Watch:
+    """Looks at a database and at the processes around it."""
+
+    def __init__(self, db: Database, children: Children, seconds: float = deadline_seconds) -> None:
+        self._db = db
+        self._children = children
+        self._seconds = seconds
+        self._deadline = time.monotonic() + seconds
+        self._never = threading.Event()
+        self._time = RealTime()
+        self.samples: list[Sample] = []
+
+    def until(self, what: str, holds: Callable[[], bool]) -> None:
+        """Come back when it holds; ``what`` says in an error what was waited for."""
+        while True:
+            self._children.check()
+            self._sample()
+            if holds():
+                return
+            if time.monotonic() > self._deadline:
+                raise MotetError(
+                    f"the demo waited for {what}, and gave up {self._seconds:g} s after its start",
+                    hint="run it again with --keep, and read the logs in its folder",
+                )
+            self._never.wait(look_seconds)
+
+    def now_ms(self) -> float:
+        """The time of day, in milliseconds since 1970."""
+        return self._time.now().wall_ns / 1e6
+
+    def pipeline(self) -> WriterInfo | None:
+        """How far the pipeline is."""
+        return self._db.writer(PIPELINE)
+
+    def steps(self) -> int:
+        """How many steps the pipeline has published."""
+        info = self.pipeline()
+        return 0 if info is None else info.steps
+
+    def is_behind(self) -> bool:
+        """Whether there are changes that the tables do not reflect yet."""
+        info = self.pipeline()
+        done = None if info is None or info.step is None else info.step.through
+        return self._db.split_feed(ORDERS, STOCK, after=done).changes > 0
+
+    def _sample(self) -> None:
+        info = self.pipeline()
+        tables = None if info is None or info.step is None else float(info.step.through.logical)
+        feed = self._db.visible_clock(ORDERS, STOCK)
+        self.samples.append(Sample(self.now_ms(), feed.logical, tables))

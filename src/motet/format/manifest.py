@@ -1,0 +1,120 @@
+"""The manifest of a part: what its file holds, for whom it was written, and how to tell that it is whole.
+
+It is one journal record (:mod:`motet.format.record`) of kind 112, ``p``: the salt is the part's id, the body
+is JSON, so that it can be read without us. Both checksums and everything that is said twice must agree,
+else it is damaged: ``BadRecord``.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from motet.errors import BadInput, BadRecord
+from motet.format.part_key import hash_in_name, part_key
+from motet.format.record import RECORD_VERSION, encode_record, parse_body, parse_header
+from motet.ids import PartId, ShardId, TableId, TableName
+from motet.limits import MIB
+
+MANIFEST_KIND = ord("p")
+
+manifest_bytes_max = MIB
+"""A manifest with its two keys; it is read whole."""
+
+
+class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is known of a part without reading its rows."""
+
+    table: TableName
+    table_id: TableId
+    part_id: PartId
+    shard: ShardId
+    engine: str
+    order_by: tuple[str, ...]
+    rows: int
+    #: the name of the file with the rows, ``<n>-<hash>``, its size and the hash of its content
+    file: str
+    size_bytes: int
+    hash: str
+    #: the values of ``order_by`` in the first and in the last row, each as JSON text
+    low_key: str
+    high_key: str
+    #: the wall clock of whoever wrote it
+    written_at_ms: int
+
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(Manifest).decode
+
+
+def encode_manifest(manifest: Manifest) -> bytes:
+    """The bytes of the file. ``BadInput`` for one that could not be read back."""
+    fault = _contradiction(manifest)
+    if fault is not None:
+        raise BadInput(f"this manifest contradicts itself: {fault}")
+    data = encode_record(int(manifest.part_id, 16), 0, MANIFEST_KIND, _encode(manifest))
+    if len(data) > manifest_bytes_max:
+        raise BadInput(
+            f"a manifest of {len(data)} bytes, {manifest_bytes_max} are allowed",
+            hint="order the table by shorter columns",
+        )
+    return data
+
+
+def decode_manifest(data: bytes) -> Manifest:
+    """Read it back; ``BadRecord`` when a byte of it is not what was written."""
+    header = parse_header(data, 0)
+    if header is None or header.kind != MANIFEST_KIND:
+        raise BadRecord("this is not the manifest of a part: it does not begin with its header")
+    if header.version != RECORD_VERSION:
+        raise BadRecord(
+            f"the manifest is of version {header.version}, which only a newer program knows",
+            hint="upgrade, then read it again",
+        )
+    body = parse_body(data, 0, header)
+    if body is None or header.record_bytes != len(data):
+        raise BadRecord(
+            f"the manifest is damaged: its record of {header.record_bytes} bytes "
+            f"is not what the {len(data)} bytes of the file are"
+        )
+    try:
+        manifest = _decode(body)
+    except msgspec.MsgspecError as error:
+        raise BadRecord(f"the manifest says what no manifest says: {error}") from None
+    fault = _contradiction(manifest)
+    if fault is None and int(manifest.part_id, 16) != header.salt:
+        fault = f"its record is that of part {header.salt:016x}"
+    if fault is not None:
+        raise BadRecord(f"the manifest contradicts itself: {fault}")
+    return manifest
+
+
+def is_manifest(data: bytes) -> bool:
+    """Whether these bytes begin as a manifest does, be it whole or not."""
+    header = parse_header(data, 0)
+    return header is not None and header.kind == MANIFEST_KIND
+
+
+def describe_manifest(data: bytes) -> list[str]:
+    """In words, whole or damaged; never an error."""
+    try:
+        manifest = decode_manifest(data)
+    except BadRecord as error:
+        return [f"damaged manifest of a part: {error.what}"]
+    fields = msgspec.to_builtins(manifest)
+    shown = {name: ", ".join(v) if isinstance(v, tuple | list) else v for name, v in fields.items()}
+    return [
+        f"manifest of part {manifest.part_id} of table {manifest.table!r}",
+        *(f"{name:>14}  {value}" for name, value in shown.items()),
+    ]
+
+
+def _contradiction(manifest: Manifest) -> str | None:
+    try:
+        part_key(manifest.table_id, manifest.part_id, manifest.file)
+    except BadInput as error:
+        return error.what
+    if hash_in_name(manifest.file) != manifest.hash:
+        return f"the file {manifest.file} does not have the hash {manifest.hash}"
+    if min(manifest.rows, manifest.size_bytes, manifest.shard, manifest.written_at_ms) < 0:
+        return "a count is below zero"
+    return None

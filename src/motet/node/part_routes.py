@@ -1,0 +1,178 @@
+"""The files of parts over HTTP: read by range, put whole.
+
+R1  Nothing but a part's file can be named: every key is checked before it becomes a path.
+R2  A file that is put is seen whole or not at all, and it is what its name says: its hash is checked before
+    it gets its name, and a manifest is that of the part it lies beside.
+R3  A put is answered when it is durable: 201, or 200 when the same was there already. Asking for the head
+    of a file makes durable what it tells of.
+R4  No file is ever in memory as a whole, and the loop never waits for the disk.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from motet.client.part_store import PARTS_PATH, PartsFound, check_size
+from motet.errors import BadInput, BadRecord, ObjectError, ObjectExists, ObjectMissing
+from motet.format.manifest import decode_manifest, manifest_bytes_max
+from motet.format.part_key import HASH_BYTES, PartFileKey, content_hash, parse_part_key
+from motet.ids import ObjectKey
+from motet.limits import MIB
+from motet.node.byte_range import ByteRange, NoSuchRange, parse_range
+from motet.node.http_answers import JsonAnswer, error_answer
+from motet.node.part_answer import FileAnswer, OpenFile
+from motet.real.objects import LocalObjects
+from motet.real.unfinished import UnfinishedFile
+
+uploads_max = 32
+"""Files that are being received at once; more wait until there is room."""
+
+_piece_bytes = MIB
+_PREFIX = "/parts/"
+
+
+class ServedParts:
+    """The parts of one database, as its node serves them."""
+
+    def __init__(self, folder: Path, token: str, database: Callable[[], int]) -> None:
+        self._folder = folder.absolute()
+        self._token = token
+        self._database = database
+        self._objects = LocalObjects(self._folder)
+        self._room = asyncio.Semaphore(uploads_max)
+
+    def routes(self) -> list[Route]:
+        return [
+            Route(PARTS_PATH, self.found),
+            Route(_PREFIX + "{key:path}", self.read, methods=["GET", "HEAD"]),
+            Route(_PREFIX + "{key:path}", self.put, methods=["PUT"]),
+        ]
+
+    async def found(self, _: Request) -> Response:
+        """Where the files are, for those who may have them at hand."""
+        return JsonAnswer(PartsFound(str(self._folder), f"{self._database():016x}", self._token))
+
+    async def read(self, request: Request) -> Response:
+        """A file or a range of it."""
+        key, named = _key_of(request)
+        if request.method == "HEAD":
+            await self._objects.confirm(key)
+        tag = named.hash
+        if tag is None:
+            tag = content_hash(await self._objects.get(key, 0, manifest_bytes_max))
+        file = await asyncio.to_thread(self._open, key)
+        headers = {
+            "accept-ranges": "bytes",
+            "content-type": "application/octet-stream",
+            "etag": f'"{tag}"',
+        }
+        try:
+            part = parse_range(request.headers.get("range"), file.size_bytes)
+        except NoSuchRange:
+            file.close()
+            headers["content-range"] = f"bytes */{file.size_bytes}"
+            del headers["content-type"]
+            what = f"{key} has {file.size_bytes} bytes, and none of them is in that range"
+            return error_answer(BadInput(what), 416, headers)
+        if part is None:
+            return FileAnswer(file, ByteRange(0, file.size_bytes), 200, headers)
+        headers["content-range"] = f"bytes {part.start}-{part.end - 1}/{file.size_bytes}"
+        return FileAnswer(file, part, 206, headers)
+
+    async def put(self, request: Request) -> Response:
+        """Take a whole file in."""
+        key, named = _key_of(request)
+        announced = request.headers.get("content-length", "")
+        check_size(key, int(announced) if announced.isdecimal() else 0)
+        async with self._room:
+            unfinished = await asyncio.to_thread(self._objects.begin)
+            try:
+                found = await self._receive(request, key, unfinished)
+                await asyncio.to_thread(_check_content, key, named, unfinished, found)
+                return await self._finish(key, unfinished, found)
+            except ClientDisconnect:
+                return error_answer(BadInput(f"{key} did not come to its end"))  # nobody hears it
+            except OSError as error:
+                raise ObjectError(f"put {key}: {error.strerror}") from error
+            finally:
+                await asyncio.shield(asyncio.to_thread(unfinished.close))
+
+    async def _receive(self, request: Request, key: ObjectKey, unfinished: UnfinishedFile) -> str:
+        """Write down what comes; the hash of it."""
+        hash_ = hashlib.blake2b(digest_size=HASH_BYTES)
+
+        def keep(piece: bytes) -> None:
+            hash_.update(piece)
+            unfinished.write(piece)
+
+        waiting = bytearray()
+        async for chunk in request.stream():
+            waiting += chunk
+            check_size(key, unfinished.size_bytes + len(waiting))
+            if len(waiting) >= _piece_bytes:
+                await asyncio.to_thread(keep, bytes(waiting))
+                waiting.clear()
+        await asyncio.to_thread(keep, bytes(waiting))
+        return hash_.hexdigest()
+
+    async def _finish(self, key: ObjectKey, unfinished: UnfinishedFile, found: str) -> Response:
+        """Give it its name, or see that the same has it already."""
+        answer = {"key": key, "size_bytes": unfinished.size_bytes, "hash": found}
+        try:
+            await asyncio.to_thread(self._objects.finish, key, unfinished, create_only=True)
+        except ObjectExists:
+            if not await asyncio.to_thread(self._is_same, key, unfinished.size_bytes, found):
+                raise
+            return JsonAnswer(answer, 200)
+        return JsonAnswer(answer, 201)
+
+    def _is_same(self, key: ObjectKey, size_bytes: int, found: str) -> bool:
+        file = self._open(key)
+        try:
+            if file.size_bytes != size_bytes:
+                return False
+            return parse_part_key(key).hash is not None or (
+                content_hash(file.read(0, manifest_bytes_max)) == found
+            )
+        finally:
+            file.close()
+
+    def _open(self, key: ObjectKey) -> OpenFile:
+        try:
+            return OpenFile(self._objects.file_of(key))
+        except FileNotFoundError:
+            raise ObjectMissing(f"there is no {key}") from None
+        except OSError as error:
+            raise ObjectError(f"get {key}: {error.strerror}") from error
+
+
+def _key_of(request: Request) -> tuple[ObjectKey, PartFileKey]:
+    # Not the key that the route has found: it leaves out the end of a line at the end.
+    key = ObjectKey(request.scope["path"].removeprefix(_PREFIX))
+    return key, parse_part_key(key)
+
+
+def _check_content(
+    key: ObjectKey, named: PartFileKey, unfinished: UnfinishedFile, found: str
+) -> None:
+    """``BadInput`` when a file is not what its key says (R2)."""
+    if named.hash is not None:
+        if found != named.hash:
+            raise BadInput(
+                f"the content of {key} has the hash {found}",
+                hint="send it again: it was changed on the way, or goes by another name",
+            )
+        return
+    try:
+        manifest = decode_manifest(unfinished.path.read_bytes())
+    except BadRecord as error:
+        raise BadInput(f"{key}: {error.what}", hint="send the whole record") from None
+    if (manifest.table_id, manifest.part_id) != (named.table_id, named.part_id):
+        raise BadInput(f"{key}: this is the manifest of part {manifest.part_id}")

@@ -1,0 +1,142 @@
+"""The feed of some streams as a stream: Spark asks how far it could read, and reads up to there.
+
+An offset is a clock, together with the database it belongs to: the same clock would mean something else
+elsewhere, so the checkpoint of another database is refused. Rules:
+
+O1  An offset is the clock of a transaction, or where the query began. So a batch ends between transactions.
+O2  Offsets never go back.
+O3  An offset moves only when there are changes behind it: what a pipeline publishes is no news to its reader.
+O4  With the trigger ``availableNow`` the query ends at what was visible when it began.
+
+The reader lives in a process of Spark's as long as the query does, and keeps its connection; the tasks
+have their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+from pyspark.sql.types import StructType
+
+from motet.client.sync import Database, connect
+from motet.core.clock.hlc import ZERO, Clock
+from motet.errors import BadCheckpoint, BadInput
+from motet.pipeline.feed_reader import FeedShape, FeedStretch, find_streams, stretches
+from motet.pipeline.options import SourceOptions
+
+Offset = dict[str, Any]
+
+
+class FeedOffset(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Everything of these streams up to this clock has been read."""
+
+    #: the number of the database in hex: JSON's numbers are too small for it elsewhere
+    database: str
+    logical: int
+    counter: int
+
+    @property
+    def clock(self) -> Clock:
+        return Clock(self.logical, self.counter)
+
+
+def offset_of(database: int, clock: Clock) -> FeedOffset:
+    """The offset at a clock of a database."""
+    return FeedOffset(f"{database:016x}", clock.logical, clock.counter)
+
+
+def parse_offset(offset: object) -> FeedOffset:
+    """An offset as it stands in a checkpoint; ``BadCheckpoint`` if it is none of ours."""
+    try:
+        parsed = msgspec.convert(offset, FeedOffset)
+    except msgspec.ValidationError as error:
+        raise BadCheckpoint(f"{str(offset)[:120]} is not an offset of a feed: {error}") from None
+    if not parsed.clock.is_in_range:
+        raise BadCheckpoint(f"{str(offset)[:120]} is not an offset of a feed: no such clock")
+    return parsed
+
+
+class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Follows a feed."""
+
+    def __init__(self, options: SourceOptions, schema: StructType) -> None:
+        self._options = options
+        names = options.stream_names("follow a feed")
+        self._connection: Database | None = None
+        #: with ``availableNow``: where the query ends
+        self._target: Clock | None = None
+        with connect(options.endpoint) as db:
+            self._database = db.database_id
+            self._shape = FeedShape(options, find_streams(db, names), schema)
+
+    def __getstate__(self) -> dict[str, object]:
+        return {**self.__dict__, "_connection": None}  # tasks have their own
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        return ReadMaxRows(self._options.changes_per_batch)
+
+    def initialOffset(self) -> Offset:  # noqa: N802
+        clock = self._options.starting_clock
+        if clock is not None:
+            visible = self._db().visible_clock(*self._shape.names, wait=True)
+            if clock > visible:
+                raise BadInput(
+                    f"option startingClock: {clock} is above the visible clock {visible}",
+                    hint="begin at a clock that was visible once",
+                )
+        return self._offset(clock or ZERO)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        self._target = self._db().visible_clock(*self._shape.names, wait=True)
+
+    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802
+        after = self._clock(start)
+        changes_max = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+        found = self._db().split_feed(
+            *self._shape.names, after=after, up_to=self._target, changes_max=changes_max
+        )
+        if after > found.visible:
+            raise BadCheckpoint(
+                f"the checkpoint is at {after}, and the database has only come to {found.visible}",
+                hint="an older copy of the database is in its place: use a new checkpoint",
+            )
+        end = found.bounds[-1]
+        assert end >= after, "O2"
+        return self._offset(end)
+
+    def partitions(self, start: Offset, end: Offset) -> list[FeedStretch]:
+        after, up_to = self._clock(start), self._clock(end)
+        return stretches(self._db(), self._shape.names, after, up_to)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, FeedStretch)
+        return self._shape.read(partition)
+
+    def stop(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _db(self) -> Database:
+        if self._connection is None:
+            self._connection = connect(self._shape.endpoint)
+        return self._connection
+
+    def _offset(self, clock: Clock) -> Offset:
+        fields: Offset = msgspec.to_builtins(offset_of(self._database, clock))
+        return fields
+
+    def _clock(self, offset: Offset) -> Clock:
+        parsed = parse_offset(offset)
+        ours = offset_of(self._database, parsed.clock)
+        if parsed.database != ours.database:
+            raise BadCheckpoint(
+                f"the checkpoint is of database {parsed.database}, and "
+                f"{self._shape.endpoint} is database {ours.database}"
+            )
+        return parsed.clock

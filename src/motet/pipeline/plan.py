@@ -1,0 +1,202 @@
+"""What a pipeline will do, found out before it does anything: its streams, its tables and their schemas.
+
+Each table function is called once with a feed that has all columns and no rows. What it returns has the
+schema that every later call has; which streams it asked for is noted. Whatever is wrong with a function is
+``BadPipeline`` here, and nothing has been read or published.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import ArrayType, DataType, StructField, StructType
+
+from motet.columnar.feed import feed_schema
+from motet.columnar.schema import decode_schema, encode_schema
+from motet.core.streams.messages import StreamInfo
+from motet.core.tables.messages import WriterInfo
+from motet.errors import BadPipeline, MotetError, NoSuchTable
+from motet.pipeline.arrow_types import arrow_schema, spark_schema
+from motet.pipeline.changes import Changes
+from motet.pipeline.definition import TableDefinition
+from motet.pipeline.failure import first_line
+from motet.pipeline.load import Pipeline, line_of
+from motet.pipeline.row_wise import is_row_wise
+
+if TYPE_CHECKING:
+    from motet.client.sync import Database
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedTable:
+    """A table, and what its rows look like."""
+
+    definition: TableDefinition
+    schema: pa.Schema
+    #: its rows do not depend on how the feed is cut into slices
+    is_row_wise: bool
+
+    @property
+    def name(self) -> str:
+        return self.definition.name
+
+    def rows_of(self, changes: Changes) -> DataFrame:
+        """The rows that a slice of the feed makes, with the columns in the order of the table."""
+        return self.definition.function(changes).select(*map(_quoted, self.schema.names))
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A pipeline that can be run on a database."""
+
+    name: str
+    streams: tuple[StreamInfo, ...]
+    #: of all streams of the database
+    schemas: Mapping[str, StructType | None]
+    tables: tuple[PlannedTable, ...]
+
+    @property
+    def stream_names(self) -> tuple[str, ...]:
+        return tuple(str(info.name) for info in self.streams)
+
+    def changes(self, feed: DataFrame) -> Changes:
+        """A slice of the feed of our streams, as table functions get it."""
+        return Changes(feed, self.stream_names, self.schemas)
+
+
+def make_plan(spark: SparkSession, pipeline: Pipeline, streams: Sequence[StreamInfo]) -> Plan:
+    """Call each table function once, with no rows, and see what it is about."""
+    if not streams:
+        raise BadPipeline(
+            "the database has no streams to read", hint="create them first: `motet stream create`"
+        )
+    schemas = {str(info.name): _row_schema(info) for info in streams}
+    feed = spark.createDataFrame([], spark_schema(feed_schema(streams)))
+    changes = Changes(feed, tuple(schemas), schemas)
+    tables = tuple(_plan_table(definition, changes) for definition in pipeline.tables)
+    if not changes.asked:
+        raise BadPipeline(f"no table of {pipeline.name} reads a stream", hint="changes.stream(…)")
+    read = tuple(info for info in streams if info.name in changes.asked)
+    return Plan(pipeline.name, read, schemas, tables)
+
+
+def create_tables(db: Database, plan: Plan, last: WriterInfo | None) -> None:
+    """Make sure that all tables are there, and are ours; what cannot be is refused before one is made."""
+    known = {str(info.spec.name): info for info in db.tables()}
+    for writer in db.writers():
+        for table in plan.tables:
+            if writer.writer != plan.name and table.name in writer.tables:
+                raise BadPipeline(
+                    f"table {table.name} belongs to pipeline {writer.writer}",
+                    hint="give the table another name, or run it under the name of that pipeline",
+                )
+    has_published = last is not None and last.step is not None
+    for table in plan.tables:
+        if has_published and table.name not in known:
+            raise BadPipeline(
+                f"table {table.name} is new, and {plan.name} has published already: "
+                "it would lack everything before",
+                hint="put it into a file of its own, which is a pipeline of its own",
+            )
+    for table in plan.tables:
+        made = table.definition
+        db.create_table(
+            table.name,
+            table.schema,
+            order_by=list(made.order_by),
+            shards=made.shards,
+            engine=made.engine,
+            version=made.version,
+            tombstone=made.tombstone,
+        )
+
+
+def check_tables(db: Database, plan: Plan) -> None:
+    """``NoSuchTable`` unless all tables are there."""
+    known = {str(info.spec.name) for info in db.tables()}
+    for table in plan.tables:
+        if table.name not in known:
+            raise NoSuchTable(f"there is no table {table.name}", hint="run the pipeline first")
+
+
+def _row_schema(info: StreamInfo) -> StructType | None:
+    return None if info.schema is None else spark_schema(decode_schema(info.schema))
+
+
+def _plan_table(definition: TableDefinition, changes: Changes) -> PlannedTable:
+    what = f"table {definition.name}"
+    file = Path(definition.function.__code__.co_filename)
+    try:
+        result = definition.function(changes)
+        schema = result.schema if _is_table(result) else None
+    except PySparkException as error:
+        raise BadPipeline(f"{what}{line_of(error, file)}: {first_line(error)}") from error
+    except MotetError as error:
+        raise type(error)(
+            f"{what}{line_of(error, file)}: {error.what}", hint=error.advice
+        ) from None
+    except Exception as error:
+        where = line_of(error, file)
+        raise BadPipeline(f"{what}{where}: {type(error).__name__}: {error}") from error
+    if schema is None:
+        raise BadPipeline(
+            f"{what}: the function returns {type(result).__name__}, not a DataFrame",
+            hint="return changes.stream(…).select(…)",
+        )
+    _check_columns(definition, schema.names)
+    encoded = encode_schema(_table_schema(definition, schema.fields), what=what)
+    return PlannedTable(definition, decode_schema(encoded), is_row_wise(result, definition.engine))
+
+
+def _is_table(result: object) -> bool:
+    """Whether a function, whatever it promised, has returned what becomes a table."""
+    return isinstance(result, DataFrame)
+
+
+def _check_columns(definition: TableDefinition, columns: list[str]) -> None:
+    for option, column in definition.special_columns():
+        if column not in columns:
+            close = difflib.get_close_matches(str(column), columns, n=1)
+            raise BadPipeline(
+                f"table {definition.name}: {option} names {column}, which the result does not have",
+                hint=f"did you mean {close[0]}?"
+                if close
+                else f"its columns are {', '.join(columns)}",
+            )
+
+
+def _table_schema(definition: TableDefinition, fields: list[StructField]) -> pa.Schema:
+    """The columns of the table: those of its key are never null, all others may be."""
+    return arrow_schema(
+        StructType(
+            [
+                StructField(
+                    field.name, _nullable(field.dataType), field.name not in definition.order_by
+                )
+                for field in fields
+            ]
+        )
+    )
+
+
+def _nullable(kind: DataType) -> DataType:
+    """The same type with nulls allowed everywhere inside: whether Spark can rule them out may change."""
+    if isinstance(kind, StructType):
+        return StructType(
+            [StructField(field.name, _nullable(field.dataType)) for field in kind.fields]
+        )
+    if isinstance(kind, ArrayType):
+        return ArrayType(_nullable(kind.elementType))
+    return kind
+
+
+def _quoted(column: str) -> str:
+    escaped = column.replace("`", "``")
+    return f"`{escaped}`"

@@ -1,0 +1,144 @@
+"""A Spark session on this machine, set up so that Motet's data source works in it.
+
+It needs no Java on ``PATH`` (see ``motet.pipeline.java``), listens on the loopback interface alone, and
+prints nothing but errors. What is missing is named before anything is started.
+
+Spark's Java process ends with the Python process, however that ends: it waits for the end of a pipe that only
+the Python process holds, and its workers and executors end with it.
+
+``python -m motet.pipeline.session COMMAND`` runs a command with everything set that Spark looks for in the
+environment; without a command it says which Spark and which Java it would be.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from motet.errors import BadInput, MissingLibrary, MotetError
+from motet.pipeline.java import find_java, spark_java_home
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LOOPBACK = "127.0.0.1"
+LIBRARIES = ("pyspark", "pyarrow", "pandas")
+NO_SETTINGS: Mapping[str, str] = MappingProxyType({})
+LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
+SETTINGS = {
+    "spark.driver.bindAddress": LOOPBACK,
+    "spark.driver.host": LOOPBACK,
+    "spark.driver.memory": "1g",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # Off, a source that knows how to filter is refused altogether.
+    "spark.sql.python.filterPushdown.enabled": "true",
+    "spark.sql.session.timeZone": "UTC",
+}
+#: Settings that add to what the caller gave instead of giving way to it.
+JAVA_OPTIONS = ("spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions")
+
+
+def local_session(
+    app: str = "motet", *, master: str | None = None, config: Mapping[str, str] = NO_SETTINGS
+) -> SparkSession:
+    """The session that is running, as it is, or a new one on this machine.
+
+    ``master`` is one thread per core unless given: ``local[2]``, or ``local-cluster[2,1,1024]`` for executors
+    that are processes of their own. ``config`` goes before our settings.
+    """
+    need_libraries()
+    if running := _running_session():
+        return running
+    if master is not None and not master.startswith("local"):
+        raise BadInput(
+            f"a local session cannot have the master {master!r}",
+            hint="take one that begins with local, or make the session with pyspark yourself",
+        )
+    from pyspark.sql import SparkSession
+
+    os.environ.update(spark_environment())
+    builder = SparkSession.builder.appName(app).master(master or f"local[{_cores()}]")
+    for key, value in _settings(config).items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+def spark_environment() -> dict[str, str]:
+    """What Spark has to find in its environment, in this process or in one that is to be started."""
+    need_libraries()
+    return {
+        "JAVA_HOME": str(spark_java_home(find_java())),
+        # Workers and helpers of Spark must be this Python: another one has other packages.
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+        "SPARK_LOCAL_IP": LOOPBACK,
+    }
+
+
+def need_libraries() -> None:
+    """``MissingLibrary`` unless the packages that Spark needs can be imported."""
+    for library in LIBRARIES:
+        try:
+            import_module(library)
+        except ImportError as error:
+            raise MissingLibrary(
+                f"Spark needs the package {library}: {error}",
+                hint="install it with `pip install 'motet[spark]'`",
+            ) from error
+
+
+def _running_session() -> SparkSession | None:
+    from pyspark.errors import PySparkRuntimeError
+    from pyspark.sql import SparkSession
+
+    try:
+        return SparkSession.active()
+    except PySparkRuntimeError:  # there is none
+        return None
+
+
+def _settings(config: Mapping[str, str]) -> dict[str, str]:
+    cores = str(_cores())
+    settings = {**SETTINGS, "spark.sql.shuffle.partitions": cores, **config}
+    quiet = f"-Dlog4j2.configurationFile={LOG_SETTINGS.as_uri()}"
+    for key in JAVA_OPTIONS:
+        settings[key] = f"{quiet} {config.get(key, '')}".strip()
+    return settings
+
+
+def _cores() -> int:
+    """The cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def main(command: Sequence[str]) -> int:
+    """Runs a command with Spark's environment; without one, says what there is."""
+    try:
+        environment = spark_environment()
+    except MotetError as error:
+        print(error, file=sys.stderr)
+        return 1
+    if command:
+        try:
+            os.execvpe(command[0], [*command], {**os.environ, **environment})  # noqa: S606
+        except OSError as error:
+            print(f"{shlex.join(command)}: {error.strerror}", file=sys.stderr)
+            return 127
+    import pyspark
+
+    print(f"Spark {pyspark.__version__}, {find_java()}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,100 @@
+"""The data source ``motet``: tables and feeds of a database in Spark.
+
+::
+
+    spark.read.format("motet").option("table", "sales").load()
+    spark.read.format("motet").option("streams", "orders,stock").option("up_to", "(…,…)").load()
+    spark.readStream.format("motet").option("streams", "orders,stock").load()
+    df.write.format("motet").option("table", "sales").mode("append").save()
+
+Spark finds it by itself. A batch that is loaded is a snapshot: whatever is done with the DataFrame reads the
+same.
+
+Filters are not pushed unless ``motet.pipeline.register`` has found that they can be; the option ``where`` is
+there for all.
+
+Importing this must be quick, since Spark does it whenever it looks for sources: what reads and writes is
+imported when it is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import MutableMapping
+from typing import TYPE_CHECKING, ClassVar
+
+from msgspec.structs import replace
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
+
+from motet.errors import BadInput
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+
+class MotetSource(DataSource):
+    """One use of the source, with its options."""
+
+    #: where the database is when no option says so
+    endpoint_default: ClassVar[str | None] = None
+    #: Spark's setting for pushing filters is known to be on
+    pushes_filters: ClassVar[bool] = False
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        super().__init__(options)
+        from motet.pipeline.options import parse_options
+
+        self._asked = parse_options(options, self.endpoint_default)
+
+    @classmethod
+    def name(cls) -> str:
+        return "motet"
+
+    def schema(self) -> StructType:
+        """The columns; from here on it is also settled at which clock they are read."""
+        if self._asked.table is not None:
+            from motet.pipeline.table_reader import table_snapshot, table_spark_schema
+
+            snapshot = table_snapshot(self._asked)
+            self._asked = replace(self._asked, at=snapshot.clock)
+            return table_spark_schema(snapshot, self._asked)
+        from motet.pipeline.feed_reader import load_feed
+
+        schema, end = load_feed(self._asked)
+        self._asked = replace(self._asked, up_to=end)
+        return schema
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        if self._asked.table is None:
+            from motet.pipeline.feed_reader import FeedReader
+
+            return FeedReader(self._asked, schema)
+        from motet.pipeline.table_reader import PushingTableReader, TableReader
+
+        kind = PushingTableReader if self.pushes_filters else TableReader
+        return kind(self._asked, schema)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        from motet.pipeline.feed_stream import FeedStreamReader
+
+        return FeedStreamReader(self._asked, schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        from motet.pipeline.table_writer import TableWriter
+
+        return TableWriter(self._asked, schema, overwrite)
+
+    def streamWriter(  # noqa: N802
+        self,
+        schema: StructType,  # noqa: ARG002
+        overwrite: bool,  # noqa: ARG002
+    ) -> DataSourceStreamWriter:
+        raise BadInput(
+            "a streaming query cannot write to motet directly",
+            hint="write a pipeline, or use foreachBatch and write each batch with a token",
+        )

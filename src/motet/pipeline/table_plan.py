@@ -1,0 +1,133 @@
+"""How the read of a table is shared out among tasks.
+
+A table that keeps all its rows is read part by part, small parts together. A part is bounded, so one is never
+too much for a task. A table that keeps the latest row of a key needs all rows of a key in one task: a
+small one is read by a single task, a large one in ranges of the first column of its key, each task taking
+its range from every part. Nulls are a range of their own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql.datasource import InputPartition
+
+from motet.client.part_store import PartsLocator, open_parts
+from motet.client.snapshot import TableSnapshot
+from motet.columnar.filters import Filter, GreaterOrEqual, IsNull, Less, can_filter
+from motet.ids import ObjectKey
+
+task_rows, task_bytes = 500_000, 16 << 20
+"""Small parts go to one task until it has so many rows, or bytes in files."""
+
+replacing_task_rows = 1_000_000
+"""A table that replaces is cut into ranges of about so many rows."""
+
+File = tuple[ObjectKey, int]
+
+
+class TableTask(InputPartition):
+    """What one task reads: some files, and of them the rows in a range of the key."""
+
+    def __init__(
+        self, locator: PartsLocator, files: tuple[File, ...], key_range: tuple[Filter, ...] = ()
+    ) -> None:
+        super().__init__(None)
+        self.locator = locator
+        #: of parts, oldest first, with their sizes in bytes
+        self.files = files
+        self.key_range = key_range
+
+
+@contextmanager
+def open_files(
+    locator: PartsLocator, files: tuple[File, ...]
+) -> Iterator[Iterator[str | BinaryIO]]:
+    """Files of parts as they are read: from this machine's disk, or in ranges from a node."""
+    store = open_parts(locator)
+    try:
+        yield (store.source(key, size_bytes) for key, size_bytes in files)
+    finally:
+        asyncio.run(store.close())
+
+
+def plan(snapshot: TableSnapshot, locator: PartsLocator) -> list[TableTask]:
+    """The tasks of a read; at least one, since Spark wants one."""
+    files = tuple(snapshot.files())
+    if snapshot.spec.engine == "merge":
+        return [TableTask(locator, group) for group in _groups(snapshot, files)]
+    return [TableTask(locator, files, ends) for ends in _key_ranges(snapshot, files, locator)]
+
+
+def _groups(snapshot: TableSnapshot, files: tuple[File, ...]) -> list[tuple[File, ...]]:
+    groups: list[list[File]] = [[]]
+    rows = size_bytes = 0
+    for file, visible in zip(files, snapshot.parts, strict=True):
+        rows += visible.part.staged.rows
+        size_bytes += visible.part.staged.size_bytes
+        if groups[-1] and (rows > task_rows or size_bytes > task_bytes):
+            groups.append([])
+            rows, size_bytes = visible.part.staged.rows, visible.part.staged.size_bytes
+        groups[-1].append(file)
+    return [tuple(group) for group in groups]
+
+
+def _key_ranges(
+    snapshot: TableSnapshot, files: tuple[File, ...], locator: PartsLocator
+) -> list[tuple[Filter, ...]]:
+    """Filters that share the rows out; together they keep every row, and each row is kept by one."""
+    if snapshot.rows <= replacing_task_rows:
+        return [()]
+    schema: pa.Schema = snapshot.schema
+    column = snapshot.spec.order_by[0]
+    lows = _lows(files, locator, column)
+    cuts = _cuts(lows, -(-snapshot.rows // replacing_task_rows))
+    if not cuts or not all(can_filter(Less(column, cut), schema) for cut in cuts):
+        return [()]
+    starts = [(), *((GreaterOrEqual(column, cut),) for cut in cuts)]
+    ends = [*((Less(column, cut),) for cut in cuts), ()]
+    ranges: list[tuple[Filter, ...]] = [(*s, *e) for s, e in zip(starts, ends, strict=True)]
+    return [(IsNull(column),), *ranges] if schema.field(column).nullable else ranges
+
+
+def _lows(files: tuple[File, ...], locator: PartsLocator, column: str) -> list[tuple[Any, int]]:
+    """The lowest key of each row group and its rows, as far as the files tell."""
+    found = []
+    with open_files(locator, files) as sources:
+        for source in sources:
+            with pq.ParquetFile(source) as file:
+                groups = [file.metadata.row_group(n) for n in range(file.metadata.num_row_groups)]
+            for group in groups:
+                low = _low(group, column)
+                found += [] if low is None else [(low, group.num_rows)]
+    return found
+
+
+def _low(group: Any, column: str) -> Any:
+    for place in map(group.column, range(group.num_columns)):
+        statistics = place.statistics
+        if place.path_in_schema == column and statistics is not None and statistics.has_min_max:
+            try:
+                return statistics.min
+            except (ValueError, OverflowError):  # a time that Python cannot say
+                return None
+    return None
+
+
+def _cuts(lows: list[tuple[Any, int]], tasks: int) -> list[Any]:
+    """Keys that cut the rows into about so many stretches of the same size."""
+    lows.sort(key=lambda low: low[0])
+    total = sum(rows for _, rows in lows)
+    cuts: list[Any] = []
+    before = 0
+    for low, rows in lows:
+        is_due = before * tasks >= total * (len(cuts) + 1)
+        if is_due and low > lows[0][0] and (not cuts or low > cuts[-1]):
+            cuts.append(low)
+        before += rows
+    return cuts

@@ -1,0 +1,1 @@
+"""SQL over a consistent snapshot of the tables."""

@@ -1,0 +1,122 @@
+"""SQL over the parts of some tables: DuckDB in memory, made for one query and closed after it.
+
+A table is a view of the files of its parts; one that replaces shows the latest row of each key, worked out
+by the same code that everybody else uses. Nothing else can be seen: no variable of the caller's, no other
+file, and nothing can be written. What DuckDB says against a query is a ``BadInput``.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import msgspec
+import pyarrow as pa
+
+from motet.columnar.table_read import read_table
+from motet.core.tables.records import TableSpec
+from motet.errors import DiskReadFailed, MotetError, NoSuchTable
+from motet.sql.statement import checked_statement, refusal, tables_of, with_system_tables
+
+__all__ = ["Parameters", "SqlTable", "run_sql", "tables_of"]
+
+Parameters = Sequence[object] | Mapping[str, object] | None
+
+GLOB_CHARACTERS = frozenset("*?[")
+"""In a path, DuckDB takes them for a pattern."""
+
+
+class SqlTable(msgspec.Struct, frozen=True):
+    """A table at some clock."""
+
+    spec: TableSpec
+    schema: Any  # a pyarrow.Schema
+    #: the files of its parts, oldest first
+    paths: list[Path]
+
+
+def run_sql(
+    query: str,
+    tables: Mapping[str, SqlTable],
+    parameters: Parameters = None,
+    extra: Mapping[str, pa.Table] | None = None,
+) -> pa.Table:
+    """The answer. ``extra`` has ready-made tables, the system's own under names like ``system.parts``."""
+    extra = {} if extra is None else extra
+    with tempfile.TemporaryDirectory(prefix="motet-sql-") as overflow, _connected() as connection:
+        checked_statement(query, connection)
+        try:
+            connection.execute("set TimeZone = 'UTC'")
+            connection.execute(f"set temp_directory = {_text(overflow)}")
+            for name, table in tables.items():
+                _show(connection, name, table)
+            for name, rows in extra.items():
+                connection.register(name, rows)
+            _lock(connection, [path for table in tables.values() for path in table.paths])
+            ready = with_system_tables(query, extra)
+            return connection.sql(ready, params=_plain(parameters)).to_arrow_table()
+        except duckdb.Error as error:
+            raise _refused(error, query, {*tables, *extra}) from None
+
+
+def _plain(parameters: Parameters) -> object:
+    """DuckDB knows lists and dicts."""
+    if parameters is None or isinstance(parameters, Mapping):
+        return None if parameters is None else dict(parameters)
+    return list(parameters)
+
+
+def _connected() -> duckdb.DuckDBPyConnection:
+    return duckdb.connect(
+        ":memory:",
+        config={
+            "python_enable_replacements": "false",
+            "autoinstall_known_extensions": "false",
+            "autoload_known_extensions": "false",
+        },
+    )
+
+
+def _show(connection: duckdb.DuckDBPyConnection, name: str, table: SqlTable) -> None:
+    """Make a table visible under its name."""
+    is_replacing = table.spec.engine == "replacing"
+    is_odd = any(GLOB_CHARACTERS & set(str(path.absolute())) for path in table.paths)
+    if is_replacing or is_odd or not table.paths:
+        connection.register(name, read_table(table.spec, [str(path) for path in table.paths]))
+        return
+    columns = ", ".join(_name(column) for column in table.schema.names)
+    paths = ", ".join(_text(str(path.absolute())) for path in table.paths)
+    connection.execute(
+        f"create view {_name(name)} as select {columns} "  # noqa: S608
+        f"from read_parquet([{paths}], hive_partitioning = false)"
+    )
+
+
+def _lock(connection: duckdb.DuckDBPyConnection, paths: Sequence[Path]) -> None:
+    """From here on nothing but these files can be opened, and no setting changed."""
+    listed = ", ".join(_text(str(path.absolute())) for path in paths)
+    connection.execute(f"set allowed_paths = [{listed}]")
+    connection.execute("set enable_external_access = false")
+    connection.execute("set lock_configuration = true")
+
+
+def _refused(error: duckdb.Error, query: str, known: set[str]) -> MotetError:
+    if isinstance(error, duckdb.IOException):
+        return DiskReadFailed(f"the parts of a table cannot be read: {error}")
+    if isinstance(error, duckdb.CatalogException):
+        there = {name.lower() for name in known}
+        for name in sorted(tables_of(query)):
+            if name.lower() not in there:
+                return NoSuchTable(f"there is no table {name!r}")
+    return refusal(error)
+
+
+def _name(text: str) -> str:
+    return '"' + text.replace('"', '""') + '"'
+
+
+def _text(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"

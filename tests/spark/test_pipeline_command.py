@@ -1,0 +1,138 @@
+"""`motet pipeline run` in a process of its own: killed at its worst moments, started again, and stopped."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.spark.pipeline_shop import PIPELINE, folded, open_shop, published, sell
+
+import motet
+from motet.pipeline.load import load_pipeline
+
+pytestmark = [pytest.mark.usefixtures("spark"), pytest.mark.timeout(900)]
+
+KILLS = """
+import os, pathlib, signal
+from motet.client import sync
+
+def die_once(moment, call, at):
+    mark = pathlib.Path(__file__).with_name(f"died {moment}")
+    if call >= at and not mark.exists():
+        mark.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+
+calls = 0
+steps = 0
+publish = sync.Database.publish
+
+def publish_or_die(self, parts, **options):
+    global steps
+    steps += 1
+    die_once("before it published", steps, 2)
+    done = publish(self, parts, **options)
+    die_once("after it published", steps, 2)
+    return done
+
+sync.Database.publish = publish_or_die
+
+@pipeline.table(engine="merge", order_by=["key"])
+def last_one(changes):
+    global calls
+    calls += 1
+    die_once("while it worked", calls, 3)
+    return changes.stream("orders").select("key")
+"""
+
+
+def command(*words: str) -> list[str]:
+    return [sys.executable, "-m", "motet", "pipeline", *words]
+
+
+def environment() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name != "MOTET_ENDPOINT"}
+
+
+def until_caught_up(process: subprocess.Popen[str]) -> list[dict[str, Any]]:
+    """The lines of a pipeline that runs, up to the one that says there is nothing left to do."""
+    assert process.stdout is not None
+    lines: list[dict[str, Any]] = []
+    for text in process.stdout:
+        lines.append(json.loads(text))
+        if not lines[-1]["changes_behind"]:
+            break
+    return lines
+
+
+def test_killed_at_its_worst_moments_it_ends_with_the_right_tables(tmp_path: Path) -> None:
+    data, file = tmp_path / "data", tmp_path / "shop.py"
+    file.write_text(PIPELINE + KILLS)
+    with open_shop(data) as db:
+        sell(db, 0, 16)
+    words = ("run", str(file), "--data", str(data), "--max-changes", "4")
+    for moment in ("while it worked", "before it published", "after it published"):
+        died = subprocess.run(
+            command(*words, "--once"), capture_output=True, env=environment(), check=False
+        )
+        assert died.returncode == -signal.SIGKILL, died.stderr
+        assert (tmp_path / f"died {moment}").exists()
+    running = subprocess.Popen(
+        command(*words, "--continuous", "--output", "json"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(),
+    )
+    try:
+        lines = until_caught_up(running)
+        running.send_signal(signal.SIGTERM)
+        _, errors = running.communicate()
+    finally:
+        running.kill()
+    assert (running.returncode, errors) == (0, "")
+    assert len(lines) > 1
+    with motet.open(data) as db:
+        assert published(db) == folded(db)
+        info = db.writer("shop")
+        assert info is not None
+        assert info.step is not None
+        assert str(info.step.through) == lines[-1]["clock"]
+        assert info.steps == info.step.epoch + 1
+        from motet.pipeline.check import check_pipeline
+
+        assert all(one.difference.is_none for one in check_pipeline(db, load_pipeline(file)))
+
+
+def test_an_error_is_one_line_and_a_difference_ends_with_1(tmp_path: Path) -> None:
+    data, file = tmp_path / "data", tmp_path / "shop.py"
+    file.write_text(PIPELINE)
+    with open_shop(data) as db:
+        sell(db, 0, 3)
+        where = ("--endpoint", db.endpoint)
+        run = command("run", str(file), *where, "--once", "--checkpoint", str(tmp_path / "notes"))
+        done = subprocess.run(run, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert "1 step published" in done.stdout.splitlines()[-1]
+        with db.transaction() as txn:
+            txn.change("orders", key="o-x", op="insert", row={"sku": "s-1", "qty": "many"})
+        failed = subprocess.run(run, capture_output=True, text=True, check=False)
+        assert (failed.returncode, failed.stdout) == (1, "")
+        assert failed.stderr.startswith("PIPELINE_FAILED shop has stopped: ")
+        assert failed.stderr.count("\n") == 1
+        db.table("sales").insert([{"sku": "planted", "qty": 1, "transaction": "none"}])
+        check = command("check", str(file), *where)
+        checked = subprocess.run(check, capture_output=True, text=True, check=False)
+    assert checked.returncode == 1
+    assert [line.split()[-1] for line in checked.stdout.splitlines()] == [
+        "equal",
+        "yes",
+        "no",
+        "yes",
+    ]
+    assert checked.stderr == 'sales: extra {"sku":"planted","qty":1,"transaction":"none"}\n'

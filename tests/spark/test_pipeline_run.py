@@ -1,0 +1,365 @@
+"""A pipeline that runs: its tables equal a plain fold of the feed, whatever happens in between."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from tests.spark.pipeline_shop import PIPELINE, folded, open_shop, published, rows, sell
+
+import motet
+from motet.core.clock.hlc import Clock
+from motet.errors import (
+    BadCheckpoint,
+    BadPipeline,
+    BadSchema,
+    PipelineFailed,
+    TableExists,
+    WriterFenced,
+)
+from motet.pipeline.load import load_pipeline
+
+if TYPE_CHECKING:
+    from motet.pipeline.batch import BatchReport
+    from motet.pipeline.run import RunReport
+
+pytestmark = pytest.mark.usefixtures("spark")
+
+
+class Shop:
+    """A database, a pipeline file and a checkpoint."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.db = open_shop(folder / "data")
+        self.file = folder / "shop.py"
+        self.file.write_text(PIPELINE)
+        self.checkpoint = folder / "checkpoint"
+
+    def run(self, changes_max: int = 1000, **options: Any) -> RunReport:
+        from motet.pipeline.run import run_pipeline
+
+        given = {"once": True, "checkpoint": self.checkpoint, **options}
+        return run_pipeline(self.db, load_pipeline(self.file), changes_max=changes_max, **given)
+
+    def steps(self) -> int:
+        info = self.db.writer("shop")
+        return 0 if info is None else info.steps
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Iterator[Shop]:
+    made = Shop(tmp_path)
+    yield made
+    made.db.close()
+
+
+def test_tables_equal_the_feed_folded_by_a_plain_program(shop: Shop) -> None:
+    sell(shop.db, 0, 40)
+    reports: list[BatchReport] = []
+    done = shop.run(report=reports.append)
+    assert published(shop.db) == folded(shop.db)
+    assert (done.steps, len(reports)) == (1, 1)
+    (report,) = reports
+    assert (report.changes, report.changes_behind, report.lag_ms) == (80, 0, 0)
+    info = shop.db.writer("shop")
+    assert info is not None
+    assert info.step is not None
+    assert info.step.through == done.clock == report.clock
+    assert (info.rows, set(info.tables)) == (report.rows, {"stock_now", "sales", "sales_by_batch"})
+
+
+def test_a_run_goes_on_where_the_last_one_ended(shop: Shop) -> None:
+    sell(shop.db, 0, 20)
+    assert shop.run().steps == 1
+    assert shop.run().steps == 0, "nothing is new"
+    sell(shop.db, 20, 30)
+    assert shop.run().steps == 1
+    assert published(shop.db) == folded(shop.db)
+
+
+def test_all_tables_of_a_step_become_visible_at_one_clock(shop: Shop) -> None:
+    sell(shop.db, 0, 30)
+    shop.run(changes_max=20)
+    snapshot = shop.db.snapshot("stock_now", "sales", "sales_by_batch")
+    by_epoch: dict[int, set[Clock]] = {}
+    for table in snapshot.tables.values():
+        for part in table.parts:
+            assert part.step is not None
+            by_epoch.setdefault(part.step.epoch, set()).add(part.clock)
+    assert len(by_epoch) > 1
+    assert all(len(clocks) == 1 for clocks in by_epoch.values())
+
+
+def test_few_rows_make_few_parts(shop: Shop) -> None:
+    sell(shop.db, 0, 30)
+    shop.run()
+    snapshot = shop.db.snapshot("stock_now", "sales", "sales_by_batch")
+    assert [len(table.parts) for table in snapshot.tables.values()] == [1, 1, 1]
+
+
+def copy_of(folder: Path) -> Path:
+    copy = folder.with_name("old")
+    shutil.copytree(folder, copy)
+    return copy
+
+
+def restore_deleted(shop: Shop, old: Path) -> None:
+    shutil.rmtree(shop.checkpoint)
+
+
+def restore_old(shop: Shop, old: Path) -> None:
+    shutil.rmtree(shop.checkpoint)
+    shutil.move(old, shop.checkpoint)
+
+
+def restore_uncommitted(shop: Shop, old: Path) -> None:
+    """As if the driver had been killed after it published, before Spark noted that."""
+    commits = shop.checkpoint / "commits"
+    last = max(int(path.name) for path in commits.glob("[0-9]*"))
+    (commits / f"{last}").unlink()
+    (commits / f".{last}.crc").unlink()
+
+
+@pytest.mark.parametrize(
+    ("restore", "changes_max"),
+    [(restore_deleted, 4), (restore_old, 4), (restore_old, 1000), (restore_uncommitted, 4)],
+    ids=["deleted", "old", "old and cut otherwise", "uncommitted"],
+)
+def test_whatever_becomes_of_the_checkpoint_the_tables_are_the_same(
+    shop: Shop, restore: Callable[[Shop, Path], None], changes_max: int
+) -> None:
+    """An old one cut otherwise begins before what is done, and ends behind it."""
+    sell(shop.db, 0, 3)
+    shop.run(changes_max=4)
+    old = copy_of(shop.checkpoint)
+    sell(shop.db, 3, 6)
+    shop.run(changes_max=4)
+    before = shop.steps()
+    restore(shop, old)
+    sell(shop.db, 6, 9)
+    shop.run(changes_max=changes_max)
+    assert published(shop.db) == folded(shop.db)
+    assert shop.steps() > before > 2
+
+
+def test_killed_between_publishing_and_telling_spark(shop: Shop) -> None:
+    sell(shop.db, 0, 20)
+
+    def fail(batch: BatchReport) -> None:
+        raise RuntimeError("killed here")
+
+    with pytest.raises(PipelineFailed, match="killed here"):
+        shop.run(changes_max=10, report=fail)
+    assert shop.steps() == 1
+    shop.run(changes_max=10)
+    assert published(shop.db) == folded(shop.db)
+
+
+def test_a_checkpoint_that_is_ahead_of_the_tables_is_refused(shop: Shop) -> None:
+    sell(shop.db, 0, 10)
+    shop.run()
+    shop.db.close()
+    shutil.copytree(shop.folder / "data", shop.folder / "older")
+    shop.db = motet.open(shop.folder / "data")
+    sell(shop.db, 10, 20)
+    shop.run()
+    shop.db.close()
+    shop.db = motet.open(shop.folder / "older")
+    sell(shop.db, 20, 30)
+    with pytest.raises(BadCheckpoint):
+        shop.run()
+    shutil.rmtree(shop.checkpoint)
+    shop.run()
+    assert published(shop.db) == folded(shop.db)
+
+
+RIVAL = """
+import motet
+from motet import Clock
+from motet.core.tables.records import WriterStep
+
+calls = 0
+
+@pipeline.table(engine="merge", order_by=["sku"])
+def last_one(changes):
+    global calls
+    calls += 1
+    if calls == 2:  # the first call is the one that tries it without rows
+        with motet.connect({endpoint!r}) as db:
+            db.stream("other").append(key="x", value=b"what moves the clock")
+            further = db.visible_clock("other", wait=True)
+            db.publish([], step=WriterStep("shop", 0, None, {clock}))
+    return changes.stream("orders", schema="sku string").select("row.sku")
+"""
+
+
+@pytest.mark.parametrize("how_far", ["less", "more"])
+def test_a_second_driver_ends_the_run_of_the_first(shop: Shop, how_far: str) -> None:
+    sell(shop.db, 0, 10)
+    seen = shop.db.visible_clock(wait=True)
+    sell(shop.db, 10, 12)
+    clock = f"Clock({seen.logical}, {seen.counter})" if how_far == "less" else "further"
+    shop.file.write_text(PIPELINE + RIVAL.format(endpoint=shop.db.endpoint, clock=clock))
+    with pytest.raises(WriterFenced):
+        shop.run()
+    assert [info.rows for info in shop.db.tables()] == [0, 0, 0, 0]
+    info = shop.db.writer("shop")
+    assert info is not None
+    assert (info.steps, info.error) == (1, ""), "the other one is well"
+    rest = shop.run()
+    assert (rest.steps > 0) == (how_far == "less")
+    assert len(rows(shop.db, "sales")) == (2 if how_far == "less" else 0)
+
+
+def test_a_row_that_does_not_fit_ends_the_run_and_is_remembered_until_it_works(shop: Shop) -> None:
+    sell(shop.db, 0, 10)
+    shop.run()
+    with shop.db.transaction() as txn:
+        txn.change("orders", key="o-x", op="insert", row={"sku": "s-1", "qty": "many"})
+    with pytest.raises(PipelineFailed, match=r"qty|many|parse"):
+        shop.run()
+    info = shop.db.writer("shop")
+    assert info is not None
+    assert info.error.startswith("PIPELINE_FAILED shop has stopped: ")
+    assert info.steps == 1, "nothing of the batch was published"
+    shop.file.write_text(PIPELINE.replace("qty int", "qty string"))
+    with pytest.raises(TableExists):
+        shop.run()
+    text = PIPELINE.replace('"sku string, qty int")', '"sku string, qty string")')
+    text = text.replace('"row.qty", "trans', 'f.expr("try_cast(row.qty as int) qty"), "trans')
+    text = text.replace('f.sum("row.qty")', 'f.expr("sum(try_cast(row.qty as int))")')
+    shop.file.write_text(text)
+    shop.run()
+    info = shop.db.writer("shop")
+    assert info is not None
+    assert (info.error, info.steps) == ("", 2)
+
+
+def test_a_key_that_is_null_names_its_column(shop: Shop) -> None:
+    with shop.db.transaction() as txn:
+        txn.change("orders", key="o-x", op="insert", row={"qty": 1})
+    with pytest.raises(BadSchema, match="sku"):
+        shop.run()
+    assert shop.steps() == 0
+
+
+def test_a_batch_that_has_begun_is_finished_when_it_is_to_stop(shop: Shop) -> None:
+    sell(shop.db, 0, 20)
+    stop = threading.Event()
+
+    def enough(batch: BatchReport) -> None:
+        stop.set()
+
+    done = shop.run(changes_max=10, once=False, report=enough, stop=stop)
+    assert done.steps >= 1
+    shop.run(changes_max=10)
+    assert published(shop.db) == folded(shop.db)
+
+
+def test_a_pipeline_that_follows_sees_what_is_written_meanwhile(shop: Shop) -> None:
+    stop = threading.Event()
+    sell(shop.db, 0, 5)
+
+    def more(batch: BatchReport) -> None:
+        if batch.batch < 3:
+            sell(shop.db, 5 * (batch.batch + 1), 5 * (batch.batch + 2))
+        else:
+            stop.set()
+
+    shop.run(once=False, report=more, stop=stop)
+    assert published(shop.db) == folded(shop.db)
+
+
+def test_changes_of_other_streams_alone_are_a_step_without_rows(shop: Shop) -> None:
+    sell(shop.db, 0, 3)
+    shop.run()
+    for _ in range(3):
+        shop.db.stream("other").append(key="x", value=b"nothing")
+    shop.run()
+    info = shop.db.writer("shop")
+    assert info is not None
+    before = info.rows
+    sell(shop.db, 3, 6)
+    shop.run()
+    assert published(shop.db) == folded(shop.db)
+    assert shop.run().steps == 0
+    assert before > 0
+
+
+def test_a_new_table_of_a_pipeline_that_has_published_is_refused(shop: Shop) -> None:
+    sell(shop.db, 0, 3)
+    shop.run()
+    shop.file.write_text(PIPELINE + PIPELINE.split("\n\n")[2].replace("def sales", "def more"))
+    with pytest.raises(BadPipeline, match=r"table more is new.*a file of its own"):
+        shop.run()
+    assert "more" not in [info.spec.name for info in shop.db.tables()]
+
+
+def test_a_table_belongs_to_one_pipeline(shop: Shop) -> None:
+    sell(shop.db, 0, 3)
+    shop.run()
+    shop.file = shop.file.rename(shop.folder / "other.py")
+    with pytest.raises(BadPipeline, match="belongs to pipeline shop"):
+        shop.run(checkpoint=shop.folder / "other")
+
+
+def test_the_checkpoint_of_another_pipeline_is_refused(shop: Shop) -> None:
+    shop.run()
+    shop.file = shop.file.rename(shop.folder / "other.py")
+    with pytest.raises(BadCheckpoint, match="pipeline shop"):
+        shop.run()
+
+
+TYPED = """\
+from motet import pipeline
+
+@pipeline.table(engine="merge", order_by=["name"])
+def people(changes):
+    return changes.stream("typed").select("row.*", "before")
+"""
+OTHERS = """
+@pipeline.table(engine="merge", order_by=["key"])
+def texts(changes):
+    return changes.stream("plain").select("key", "row")
+"""
+
+
+@pytest.mark.parametrize("others", ["none", "typed", "mixed"])
+def test_typed_rows_arrive_as_they_were_written(shop: Shop, others: str) -> None:
+    from datetime import UTC, date, datetime
+    from decimal import Decimal
+
+    schema = pa.schema(
+        [
+            pa.field("name", pa.string(), nullable=False),
+            ("n", pa.int64()),
+            ("day", pa.date32()),
+            ("at", pa.timestamp("us", tz="UTC")),
+            ("price", pa.decimal128(9, 2)),
+            ("raw", pa.binary()),
+            ("tags", pa.list_(pa.string())),
+        ]
+    )
+    row = {
+        "name": "ä",
+        "n": -(2**62),
+        "day": date(1999, 12, 31),
+        "at": datetime(2024, 2, 29, 1, 2, 3, 456789, tzinfo=UTC),
+        "price": Decimal("-12.50"),
+        "raw": b"\x00\xff",
+        "tags": ["x", None],
+    }
+    shop.db.create_stream("typed", schema=schema)
+    shop.db.create_stream("plain", schema=schema if others == "typed" else None)
+    with shop.db.transaction() as txn:
+        txn.change("typed", key="a", op="insert", row=row)
+    shop.file.write_text(TYPED if others == "none" else TYPED + OTHERS)
+    shop.run()
+    (found,) = rows(shop.db, "people")
+    assert found == row | {"before": None}

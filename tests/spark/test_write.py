@@ -1,0 +1,213 @@
+"""Writing DataFrames to tables: all of it at once, once per token, or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+
+import motet
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+SCHEMA = pa.schema(
+    [
+        pa.field("k", pa.int64(), nullable=False),
+        ("name", pa.string()),
+        ("at", pa.timestamp("us", tz="UTC")),
+        ("price", pa.decimal128(12, 2)),
+        ("tags", pa.list_(pa.string())),
+    ]
+)
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Iterator[motet.Database]:
+    with motet.open(tmp_path / "data") as database:
+        database.create_table("sales", SCHEMA, order_by=["k"])
+        yield database
+
+
+def frame(spark: SparkSession, rows: int, tasks: int = 3) -> DataFrame:
+    return spark.range(0, rows, 1, tasks).selectExpr(
+        "id as k",
+        "if(id % 5 = 0, null, concat('n-', id)) as name",
+        "timestamp_micros(id * 1000001) as at",
+        "cast(id / 4 as decimal(12,2)) as price",
+        "array('a', null, cast(id as string)) as tags",
+    )
+
+
+def save(
+    data: DataFrame, db: motet.Database, mode: str = "append", table: str = "sales", **options: str
+) -> None:
+    writer = data.write.format("motet").option("endpoint", db.endpoint).option("table", table)
+    writer.options(**options).mode(mode).save()
+
+
+def load(spark: SparkSession, db: motet.Database) -> DataFrame:
+    return spark.read.format("motet").options(endpoint=db.endpoint, table="sales").load()
+
+
+def test_what_was_written_is_read_back(spark: SparkSession, db: motet.Database) -> None:
+    data = frame(spark, 1000)
+    save(data, db)
+    found = load(spark, db)
+    assert found.count() == 1000
+    assert found.exceptAll(data).count() == 0
+    parts = db.snapshot("sales")["sales"].parts
+    assert len(parts) == 3
+    assert len({part.clock for part in parts}) == 1, "all parts became visible in one step"
+    assert db.table("sales").select().num_rows == 1000
+
+
+def test_the_time_zone_of_the_session_changes_nothing(
+    spark: SparkSession, db: motet.Database
+) -> None:
+    session = spark.newSession()
+    session.conf.set("spark.sql.session.timeZone", "America/New_York")
+    save(frame(session, 50), db)
+    assert load(spark, db).exceptAll(frame(spark, 50)).count() == 0
+
+
+def test_columns_go_by_name_and_fitting_types_are_widened(
+    spark: SparkSession, db: motet.Database
+) -> None:
+    save(spark.range(4).selectExpr("'x' as name", "cast(id as int) as k"), db)
+    rows = db.table("sales").select().to_pylist()
+    assert [(row["k"], row["name"], row["at"]) for row in rows] == [
+        (k, "x", None) for k in range(4)
+    ]
+
+
+def test_a_frame_without_rows(spark: SparkSession, db: motet.Database) -> None:
+    save(frame(spark, 0), db)
+    save(frame(spark, 0), db, token="nothing")
+    save(frame(spark, 5), db, token="nothing")
+    assert db.table("sales").select().num_rows == 0
+
+
+def test_the_same_token_writes_once(spark: SparkSession, db: motet.Database) -> None:
+    save(frame(spark, 10), db, token="batch-1")
+    save(frame(spark, 10), db, token="batch-1")
+    assert load(spark, db).count() == 10
+    save(frame(spark, 10), db, token="batch-2")
+    save(frame(spark, 10), db)
+    save(frame(spark, 10), db)
+    assert load(spark, db).count() == 40
+
+
+def test_insert_into_a_view(spark: SparkSession, db: motet.Database) -> None:
+    spark.sql(
+        f"create temporary view written using motet options "
+        f"(endpoint '{db.endpoint}', table 'sales')"
+    )
+    try:
+        frame(spark, 10).createOrReplaceTempView("given")
+        spark.sql("insert into written select * from given")
+    finally:
+        spark.catalog.dropTempView("written")
+        spark.catalog.dropTempView("given")
+    assert load(spark, db).exceptAll(frame(spark, 10)).count() == 0
+    assert load(spark, db).count() == 10
+
+
+@pytest.mark.parametrize(
+    ("columns", "text"),
+    [
+        (["id as k", "id as colour"], "colour"),
+        (["'x' as name"], "k"),
+        (["'x' as k"], "k"),
+        (["id as k", "id as name"], "name"),
+        (["id as k", "array(id) as tags"], "tags"),
+    ],
+)
+def test_a_column_that_does_not_fit_is_named_before_any_task_starts(
+    spark: SparkSession, db: motet.Database, columns: list[str], text: str
+) -> None:
+    from pyspark.errors import PySparkException
+
+    with pytest.raises(PySparkException) as caught:
+        save(spark.range(4).selectExpr(*columns), db)
+    assert "BAD_SCHEMA" in str(caught.value)
+    assert text in str(caught.value).split("BAD_SCHEMA")[1]
+    assert "Job aborted" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("mode", "options", "text"),
+    [
+        ("overwrite", {}, "BAD_INPUT table sales cannot be overwritten"),
+        ("append", {"table": "nowhere"}, "NO_SUCH_TABLE"),
+        ("append", {"columns": "k"}, "BAD_INPUT option columns does not apply here"),
+        ("append", {"token": ""}, "BAD_INPUT option token"),
+        ("append", {"tokn": "x"}, "did you mean token?"),
+        ("append", {"endpoint": "127.0.0.1"}, "BAD_INPUT option endpoint: '127.0.0.1'"),
+    ],
+)
+def test_bad_input_is_told_before_any_task_starts(
+    spark: SparkSession, db: motet.Database, mode: str, options: dict[str, str], text: str
+) -> None:
+    from pyspark.errors import PySparkException
+
+    with pytest.raises(PySparkException) as caught:
+        save(frame(spark, 3), db, mode, **options)
+    assert text in str(caught.value)
+    assert "Job aborted" not in str(caught.value)
+
+
+def test_a_null_where_none_may_be_fails_the_write_and_nothing_is_visible(
+    spark: SparkSession, db: motet.Database
+) -> None:
+    from pyspark.errors import PySparkException
+
+    data = spark.range(0, 100, 1, 4).selectExpr("if(id = 99, null, id) as k")
+    with pytest.raises(PySparkException) as caught:
+        save(data, db)
+    assert "BAD_SCHEMA" in str(caught.value)
+    assert db.snapshot("sales")["sales"].parts == ()
+
+
+def test_a_task_that_fails_and_runs_again_counts_once(
+    spark: SparkSession, db: motet.Database, tmp_path: Path
+) -> None:
+    """A task that has staged its rows and is then lost; another one does its work again."""
+    from motet.pipeline.options import parse_options
+    from motet.pipeline.table_writer import TableWriter
+
+    asked = parse_options({"endpoint": db.endpoint, "table": "sales"})
+    schema = frame(spark, 1).schema
+    batches = frame(spark, 20, tasks=1).toArrow().to_batches()
+    writer = TableWriter(asked, schema, overwrite=False)
+    writer.write(iter(batches))
+    second = writer.write(iter(batches))
+    writer.commit([second])
+    assert db.table("sales").select().num_rows == 20
+
+
+def test_an_aborted_write_leaves_nothing_visible(spark: SparkSession, db: motet.Database) -> None:
+    from motet.pipeline.options import parse_options
+    from motet.pipeline.table_writer import TableWriter
+
+    asked = parse_options({"endpoint": db.endpoint, "table": "sales"})
+    writer = TableWriter(asked, frame(spark, 1).schema, overwrite=False)
+    staged = writer.write(iter(frame(spark, 20, tasks=1).toArrow().to_batches()))
+    writer.abort([staged, None])
+    assert db.table("sales").select().num_rows == 0
+
+
+def test_blocks_are_gathered_in_order_and_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    from motet.pipeline import staging
+
+    monkeypatch.setattr(staging, "block_rows", 10)
+    batches = [pa.RecordBatch.from_pydict({"k": [i] * (i % 5)}) for i in range(20)]
+    blocks = list(staging.gathered(batches))
+    assert [row for block in blocks for row in block["k"].to_pylist()] == [
+        i for i in range(20) for _ in range(i % 5)
+    ]
+    assert all(10 <= block.num_rows < 15 for block in blocks[:-1])
+    assert list(staging.gathered([])) == []
