@@ -19,6 +19,7 @@ NO_RUN = "no-run"
 
 #: pages whose examples have a test of their own, which shows more
 ELSEWHERE = {
+    "README.md": "tests/spark/test_readme.py",
     "docs/guides/testing.md": "tests/testing/test_guide.py",
     "docs/internals/histories.md": "tests/verify/history/test_essay.py",
 }

@@ -17,6 +17,7 @@ import msgspec
 import motet
 from motet.client.change import Change
 from motet.client.sync import Database, Transaction
+from motet.demos.shop.batches import is_batch_under_way
 from motet.demos.shop.chart import Sample
 from motet.demos.shop.children import Child, Children
 from motet.demos.shop.feed_fold import Folded, fold
@@ -29,7 +30,7 @@ from motet.demos.shop.goods import (
     STOCK,
     STOCK_NOW,
 )
-from motet.demos.shop.journal import Done, Line, read_journal
+from motet.demos.shop.journal import Done, Line, read_journal, undecided
 from motet.demos.shop.progress import Progress
 from motet.demos.shop.report import Tables
 from motet.demos.shop.watch import Watch
@@ -79,6 +80,10 @@ class Shop:
     drivers: int = 0
     kills: dict[str, float] = field(default_factory=dict)
 
+    @property
+    def checkpoint(self) -> Path:
+        return self.folder / "checkpoint"
+
     def open(self) -> None:
         """Fill the shelves, and let the writers in."""
         self.db.create_stream(ORDERS, shards=2)
@@ -88,7 +93,7 @@ class Shop:
 
     def done_by(self, number: int) -> int:
         """Transactions that were acknowledged to a writer in its present life."""
-        lines = read_journal(journal_path(self.folder, number, self.lives[number]))
+        lines = self._journal(number, self.lives[number])
         return sum(isinstance(line, Done) for line in lines)
 
     def sell_some(self) -> None:
@@ -102,7 +107,11 @@ class Shop:
         self.watch.until("the writers to sell something", some)
 
     def kill_writer(self) -> None:
-        """Kill a writer in the middle of whatever it does, and wait until it sells again."""
+        """Kill a writer in the middle of an order, and wait until it sells again."""
+        self.watch.until(
+            "the writer to be in the middle of an order",
+            lambda: bool(undecided(self._journal(VICTIM, self.lives[VICTIM]))),
+        )
         self.children.kill(self.writers[VICTIM])
         self.kills["a writer"] = self.watch.now_ms()
         self.lives[VICTIM] += 1
@@ -118,7 +127,7 @@ class Shop:
             f"spark driver {self.drivers}",
             "motet",
             *("pipeline", "run", str(pipeline_file()), "--name", PIPELINE),
-            *("--endpoint", self.db.endpoint, "--checkpoint", str(self.folder / "checkpoint")),
+            *("--endpoint", self.db.endpoint, "--checkpoint", str(self.checkpoint)),
             environment=self.spark_environment,
         )
 
@@ -133,9 +142,9 @@ class Shop:
         self.watch.until("the pipeline to publish", follows)
 
     def kill_driver(self) -> None:
-        """Kill the driver while it has something to do, and start another one."""
+        """Kill the driver in the middle of a batch, and start another one."""
         assert self.driver is not None
-        self.watch.until("the pipeline to have something to do", self.watch.is_behind)
+        self.watch.until("a batch to begin", lambda: is_batch_under_way(self.checkpoint))
         self.children.kill(self.driver)
         self.kills["the Spark driver"] = self.watch.now_ms()
         self.start_driver()
@@ -192,14 +201,14 @@ class Shop:
         )
 
     def journals(self) -> list[list[Line]]:
+        """What each writer has noted, in all its lives."""
         return [
-            [
-                line
-                for life in range(self.lives[number] + 1)
-                for line in read_journal(journal_path(self.folder, number, life))
-            ]
-            for number in range(WRITERS)
+            [line for life in range(lives + 1) for line in self._journal(number, life)]
+            for number, lives in enumerate(self.lives)
         ]
+
+    def _journal(self, number: int, life: int) -> list[Line]:
+        return read_journal(journal_path(self.folder, number, life))
 
     def _start_writer(self, number: int) -> Child:
         life = self.lives[number]

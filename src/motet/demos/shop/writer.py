@@ -32,7 +32,7 @@ from motet.demos.shop.journal import Done, Journal, Refused, Try, Unknown, read_
 from motet.errors import Conflict, OutcomeUnknown
 from motet.sim.dice import Dice
 
-pause_seconds = 0.006
+pause_seconds = 0.02
 """Between two transactions of one writer: the demo is about what is right, and Spark wants cores too."""
 
 
