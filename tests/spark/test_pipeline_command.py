@@ -74,7 +74,7 @@ def test_killed_at_its_worst_moments_it_ends_with_the_right_tables(tmp_path: Pat
     data, file = tmp_path / "data", tmp_path / "shop.py"
     file.write_text(PIPELINE + KILLS)
     with open_shop(data) as db:
-        sell(db, 0, 16)
+        sell(db, 0, 8)
     words = ("run", str(file), "--data", str(data), "--max-changes", "4")
     for moment in ("while it worked", "before it published", "after it published"):
         died = subprocess.run(

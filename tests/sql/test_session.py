@@ -234,3 +234,12 @@ def test_a_part_that_is_gone_is_not_the_callers_fault(sales: SqlTable) -> None:
     sales.paths[0].unlink()
     with pytest.raises(DiskReadFailed):
         run_sql("select * from sales", {"sales": sales})
+
+
+def test_sums_of_whole_numbers_are_whole_numbers_as_long_as_they_fit(tmp_path: Path) -> None:
+    rows = [{"sku": "a", "qty": 2**62}, {"sku": "b", "qty": 2**62}]
+    table = table_of(tmp_path, SALES, [rows])
+    asked = "select sum(qty // 2) as fits, sum(qty) as large from sales"
+    answer = run_sql(asked, {"sales": table}, None)
+    assert answer.schema.field("fits").type == pa.int64()
+    assert answer.to_pylist() == [{"fits": 2**62, "large": 2**63}]

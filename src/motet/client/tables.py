@@ -70,6 +70,8 @@ class Tables:
             raise BadInput(f"{engine!r} is not an engine", hint="use merge or replacing")
         if isinstance(order_by, str):
             order_by = [order_by]
+        if not isinstance(order_by, Sequence):
+            raise BadInput(f"order_by is a list of columns, not {order_by!r}")
         data = encode_schema(schema, what=f"table {name}")
         identity = TableId(f"{self._entropy.nonce():016x}")
         spec = TableSpec(table, identity, data, tuple(order_by), shards, engine, version, tombstone)
@@ -185,6 +187,7 @@ def check_consistency(consistency: object) -> None:
 def _check_columns(spec: TableSpec) -> None:
     import pyarrow as pa
 
+    from motet.columnar.digits import check_sortable
     from motet.columnar.schema import decode_schema
 
     schema = decode_schema(spec.schema)
@@ -200,6 +203,7 @@ def _check_columns(spec: TableSpec) -> None:
                     f"{role} names {column!r}, which is not a column of {spec.name}",
                     hint=f"its columns are {', '.join(schema.names)}",
                 )
+    check_sortable(schema, (*spec.order_by, *wanted.get("version", ())))
     if spec.tombstone is not None and schema.field(spec.tombstone).type != pa.bool_():
         raise BadSchema(f"the tombstone column {spec.tombstone!r} has to be a boolean")
 

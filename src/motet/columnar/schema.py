@@ -89,6 +89,10 @@ def _fields_of(fields: Iterable[pa.Field], what: str, path: str, depth: int) -> 
         if not name:
             raise BadSchema(f"{what} has a column without a name{f' in {path}' if path else ''}")
         inner = f"{path}.{name}" if path else name
+        if "\0" in name:
+            raise BadSchema(
+                f"the name of the column {inner!r} of {what} would end at its NUL in SQL"
+            )
         other = seen.get(name.casefold())
         if other is not None:
             how = "twice" if other == name else f"and {other!r}: SQL does not tell them apart"

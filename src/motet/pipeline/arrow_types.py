@@ -58,6 +58,12 @@ def check_asked(asked: StructType, schema: StructType, columns: Sequence[str], w
             )
 
 
+def quoted(column: str) -> str:
+    """The name of a column as Spark reads it where an expression may stand: dots and all."""
+    escaped = column.replace("`", "``")
+    return f"`{escaped}`"
+
+
 def fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """A batch with exactly this schema; its columns may come in another order, and more of them."""
     if batch.schema.names != schema.names:

@@ -134,7 +134,9 @@ class BatchWorker:
             changes = self._plan.changes(feed)
             tasks = min(-(-count // task_changes), feed_splits_max)
             staged = [
-                table.rows_of(changes).coalesce(tasks).mapInArrow(self._stager(table), STAGED)
+                numbered(table.rows_of(changes).coalesce(tasks)).mapInArrow(
+                    self._stager(table), STAGED
+                )
                 for table in self._plan.tables
             ]
             found = reduce(DataFrame.unionAll, staged).collect()  # one job for all tables
@@ -145,10 +147,11 @@ class BatchWorker:
     def _stager(
         self, table: PlannedTable
     ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-        endpoint, name = self._endpoint, table.name
+        endpoint, name, columns = self._endpoint, table.name, table.schema.names
 
         def stage(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            parts = stage_batches(endpoint, name, batches)
+            named = (batch.rename_columns(columns) for batch in batches)
+            parts = stage_batches(endpoint, name, named)
             if parts:
                 data = pa.array([staged_to_bytes(parts)], pa.binary())
                 yield pa.RecordBatch.from_arrays([data], names=["parts"])
@@ -160,6 +163,11 @@ class BatchWorker:
         info = self._db.writer(step.writer)
         if info is None or info.step != step:
             raise WriterFenced(f"another driver of {step.writer} has published this slice")
+
+
+def numbered(rows: DataFrame) -> DataFrame:
+    """The same columns under plain names: ``mapInArrow`` takes a name with a dot for a field in a struct."""
+    return rows.toDF(*(f"c{place}" for place in range(len(rows.columns))))
 
 
 def behind(feed: DataFrame, handed_out: Slice, todo: Slice) -> DataFrame:

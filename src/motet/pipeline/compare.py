@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as f
 from pyspark.sql.window import Window
 
+from motet.pipeline.arrow_types import quoted
 from motet.pipeline.definition import TableDefinition
 
 if TYPE_CHECKING:
@@ -45,21 +46,21 @@ def expected_rows(rows: DataFrame, definition: TableDefinition) -> DataFrame:
     """What a reader of the table should see of the rows that were made for it, each with its place."""
     if definition.engine == "merge":
         return rows.drop(ORDER)
-    key = [f.col(f"`{column}`") for column in definition.order_by]
+    key = [f.col(quoted(column)) for column in definition.order_by]
     latest = [f.col(ORDER).desc()]
     if definition.version is not None:
-        latest.insert(0, f.col(f"`{definition.version}`").desc_nulls_last())
+        latest.insert(0, f.col(quoted(definition.version)).desc_nulls_last())
     rank = f.row_number().over(Window.partitionBy(*key).orderBy(*latest))
     kept = rows.withColumn("motet rank", rank).where("`motet rank` = 1")
     if definition.tombstone is not None:
-        kept = kept.where(~f.coalesce(f.col(f"`{definition.tombstone}`"), f.lit(False)))
+        kept = kept.where(~f.coalesce(f.col(quoted(definition.tombstone)), f.lit(False)))
     return kept.drop(ORDER, "motet rank")
 
 
 def compare(expected: DataFrame, actual: DataFrame) -> Difference:
     """Where two DataFrames with the same columns differ, however their rows are ordered."""
     fields = actual.schema.fields
-    wanted = expected.select([f.col(f"`{field.name}`").cast(field.dataType) for field in fields])
+    wanted = expected.select([f.col(quoted(field.name)).cast(field.dataType) for field in fields])
     both = _counted(wanted, 1).unionAll(_counted(actual, -1))
     differing = both.groupBy(ROW).agg(f.sum(COPIES).alias(COPIES)).where(f.col(COPIES) != 0)
     differing = differing.persist()
@@ -78,5 +79,5 @@ def compare(expected: DataFrame, actual: DataFrame) -> Difference:
 
 def _counted(rows: DataFrame, copies: int) -> DataFrame:
     """Whole rows as one column, and how much each of them counts."""
-    whole = f.struct(*(f.col(f"`{name}`") for name in rows.columns)).alias(ROW)
+    whole = f.struct(*(f.col(quoted(name)) for name in rows.columns)).alias(ROW)
     return rows.select(whole, f.lit(copies).alias(COPIES))

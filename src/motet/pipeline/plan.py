@@ -23,7 +23,7 @@ from motet.columnar.schema import decode_schema, encode_schema
 from motet.core.streams.messages import StreamInfo
 from motet.core.tables.messages import WriterInfo
 from motet.errors import BadPipeline, MotetError, NoSuchTable
-from motet.pipeline.arrow_types import arrow_schema, spark_schema
+from motet.pipeline.arrow_types import arrow_schema, quoted, spark_schema
 from motet.pipeline.changes import Changes
 from motet.pipeline.definition import TableDefinition
 from motet.pipeline.failure import first_line
@@ -49,7 +49,7 @@ class PlannedTable:
 
     def rows_of(self, changes: Changes) -> DataFrame:
         """The rows that a slice of the feed makes, with the columns in the order of the table."""
-        return self.definition.function(changes).select(*map(_quoted, self.schema.names))
+        return self.definition.function(changes).select(*map(quoted, self.schema.names))
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,8 +195,3 @@ def _nullable(kind: DataType) -> DataType:
     if isinstance(kind, ArrayType):
         return ArrayType(_nullable(kind.elementType))
     return kind
-
-
-def _quoted(column: str) -> str:
-    escaped = column.replace("`", "``")
-    return f"`{escaped}`"

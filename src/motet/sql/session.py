@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -57,9 +58,20 @@ def run_sql(
                 connection.register(name, rows)
             _lock(connection, [path for table in tables.values() for path in table.paths])
             ready = with_system_tables(query, extra)
-            return connection.sql(ready, params=_plain(parameters)).to_arrow_table()
+            answer = connection.sql(ready, params=_plain(parameters))
+            return _whole_numbers(answer.to_arrow_table(), list(map(str, answer.types)))
         except duckdb.Error as error:
             raise _refused(error, query, {*tables, *extra}) from None
+
+
+def _whole_numbers(rows: pa.Table, types: Sequence[str]) -> pa.Table:
+    """Sums of whole numbers as such: DuckDB makes them 128 bits wide, which Arrow only has as decimals."""
+    for place, kind in enumerate(types):
+        if kind == "HUGEINT":
+            with suppress(pa.ArrowInvalid):  # too large for 64 bits: then it stays a decimal
+                narrow = rows.column(place).cast(pa.int64())
+                rows = rows.set_column(place, rows.field(place).with_type(pa.int64()), narrow)
+    return rows
 
 
 def _plain(parameters: Parameters) -> object:
