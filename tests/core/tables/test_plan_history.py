@@ -98,7 +98,7 @@ class Model:
         self.shards: dict[TableName, tuple[TableId, int]] = {}
         self.blocks: dict[tuple[TableName, int], int] = {}
         self.tokens: list[object] = []
-        self.steps: dict[WriterName, list[WriterStep]] = {}
+        self.steps: dict[str, list[WriterStep]] = {}
 
     def takes(self, message: TableWrite) -> bool:
         if isinstance(message, NoteWriter):

@@ -120,7 +120,7 @@ class Catalog(msgspec.Struct):
             self._add_step(record, record.step)
 
     def _add_step(self, record: Published, step: WriterStep) -> None:
-        writer = self._writer(step.writer)
+        writer = self._writer(WriterName(step.writer))
         assert writer.step is None or step.through > writer.step.through, "T4: a writer goes on"
         writer.step, writer.clock, writer.published_ms = step, record.clock, record.at_ms
         writer.steps += 1
@@ -167,7 +167,7 @@ class Catalog(msgspec.Struct):
         return None
 
     def _objection_to_step(self, step: WriterStep | None) -> str | None:
-        known = None if step is None else self.writers.get(step.writer)
+        known = None if step is None else self.writers.get(WriterName(step.writer))
         if step is None or known is None or known.step is None:
             return None
         if step.through <= known.step.through:

@@ -146,7 +146,7 @@ def _writer_of(record: TableRecord) -> WriterName | None:
     if isinstance(record, WriterNoted):
         return record.writer
     if isinstance(record, Published) and record.step is not None:
-        return record.step.writer
+        return WriterName(record.step.writer)
     return None
 
 
@@ -232,14 +232,14 @@ def _repeated_parts(ahead: Ahead, message: Publish) -> Answered | None:
 
 
 def _repeated_step(ahead: Ahead, message: Publish, step: WriterStep) -> Answered | None:
-    last = ahead.last_step(step.writer)
+    last = ahead.last_step(WriterName(step.writer))
     if last is None:
         if step.epoch != 0 or step.after is not None:
             raise WriterFenced(
                 f"{step.writer} has not published yet, so its first step has epoch 0 and begins"
                 f" nowhere, not {step.epoch} behind {step.after}"
             )
-        ahead.check_writer_room(step.writer)
+        ahead.check_writer_room(WriterName(step.writer))
         return None
     known, at = last
     if step.through <= known.through:

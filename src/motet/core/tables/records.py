@@ -61,7 +61,7 @@ class PublishedPart(msgspec.Struct, frozen=True, array_like=True):
 class WriterStep(msgspec.Struct, frozen=True, array_like=True):
     """One step of an ordered writer: its epoch, and the slice of the feed that it has worked in."""
 
-    writer: WriterName
+    writer: str
     epoch: int
     #: where the slice begins: what the step before ended with; None for the first
     after: Clock | None

@@ -12,7 +12,7 @@ from motet.core.streams.messages import Commit
 from motet.core.tables.messages import Publish
 from motet.core.tables.plan import Ahead
 from motet.core.tables.records import WriterStep
-from motet.ids import RequestId
+from motet.ids import RequestId, WriterName
 from motet.sim.host import Stepper
 from motet.verify.parts.hurried import Hurried
 
@@ -73,7 +73,7 @@ class Forgets(Blind):
         state = self.machine.state
         if step is None:
             return None
-        last = Ahead(state.index.catalog, state.overlay.tables).last_step(step.writer)
+        last = Ahead(state.index.catalog, state.overlay.tables).last_step(WriterName(step.writer))
         if last is None or step.through <= last[0].through:
             return step
         epoch, after = last[0].epoch + 1, last[0].through
