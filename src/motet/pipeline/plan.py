@@ -18,11 +18,12 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import ArrayType, DataType, StructField, StructType
 
+from motet.columnar.digits import check_sortable
 from motet.columnar.feed import feed_schema
 from motet.columnar.schema import decode_schema, encode_schema
 from motet.core.streams.messages import StreamInfo
 from motet.core.tables.messages import WriterInfo
-from motet.errors import BadPipeline, MotetError, NoSuchTable
+from motet.errors import BadPipeline, BadSchema, MotetError, NoSuchTable
 from motet.pipeline.arrow_types import arrow_schema, quoted, spark_schema
 from motet.pipeline.changes import Changes
 from motet.pipeline.definition import TableDefinition
@@ -151,8 +152,9 @@ def _plan_table(definition: TableDefinition, changes: Changes) -> PlannedTable:
             hint="return changes.stream(…).select(…)",
         )
     _check_columns(definition, schema.names)
-    encoded = encode_schema(_table_schema(definition, schema.fields), what=what)
-    return PlannedTable(definition, decode_schema(encoded), is_row_wise(result, definition.engine))
+    columns = decode_schema(encode_schema(_table_schema(definition, schema.fields), what=what))
+    _check_types(definition, columns)
+    return PlannedTable(definition, columns, is_row_wise(result, definition.engine))
 
 
 def _is_table(result: object) -> bool:
@@ -170,6 +172,18 @@ def _check_columns(definition: TableDefinition, columns: list[str]) -> None:
                 if close
                 else f"its columns are {', '.join(columns)}",
             )
+
+
+def _check_types(definition: TableDefinition, columns: pa.Schema) -> None:
+    """Refuse what the database would, before the tables beside this one are made."""
+    what, version, tombstone = f"table {definition.name}", definition.version, definition.tombstone
+    try:
+        check_sortable(columns, (*definition.order_by, *([] if version is None else [version])))
+    except BadSchema as error:
+        raise BadPipeline(f"{what}: {error.what}") from None
+    if tombstone is not None and not pa.types.is_boolean(columns.field(tombstone).type):
+        kind = columns.field(tombstone).type
+        raise BadPipeline(f"{what}: the tombstone column {tombstone} is {kind}, not a boolean")
 
 
 def _table_schema(definition: TableDefinition, fields: list[StructField]) -> pa.Schema:

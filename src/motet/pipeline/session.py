@@ -68,7 +68,7 @@ def local_session(
     builder = SparkSession.builder.appName(app).master(master or f"local[{_cores()}]")
     for key, value in _settings(config).items():
         builder = builder.config(key, value)
-    return builder.getOrCreate()
+    return _started(builder)
 
 
 def spark_environment() -> dict[str, str]:
@@ -103,6 +103,15 @@ def _running_session() -> SparkSession | None:
         return SparkSession.active()
     except PySparkRuntimeError:  # there is none
         return None
+
+
+def _started(builder: SparkSession.Builder) -> SparkSession:
+    from motet.pipeline.failure import SPARK_ERRORS, failure_of
+
+    try:
+        return builder.getOrCreate()
+    except SPARK_ERRORS as error:
+        raise failure_of(error, "Spark does not start") from None
 
 
 def _settings(config: Mapping[str, str]) -> dict[str, str]:
