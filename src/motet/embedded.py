@@ -7,6 +7,7 @@
       endpoint~     where that process serves others, from the first time it was asked
       streams/      the files of the streams
       parts/        the files of the parts of its tables
+      pipelines/    the checkpoints of pipelines that were run on the folder
 
 The client speaks to the node as it would over a socket, without the socket. ``motet.open`` runs both in a
 thread of their own, ``motet.aio.open`` in the caller's event loop.

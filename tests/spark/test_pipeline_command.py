@@ -96,7 +96,7 @@ def test_killed_at_its_worst_moments_it_ends_with_the_right_tables(tmp_path: Pat
     finally:
         running.kill()
     assert (running.returncode, errors) == (0, "")
-    assert len(lines) > 1
+    assert lines
     with motet.open(data) as db:
         assert published(db) == folded(db)
         info = db.writer("shop")
