@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -34,6 +35,9 @@ Kill = Literal["driver", "driver, checkpoint lost", "host", "driver and host"]
 STREAMS = ("orders", "stock")
 WRITERS = 2
 DRIVER = "shop"
+#: a line of a command, or of a writer, that ended by itself: code, what happened, what to do
+ERROR = re.compile(r"[A-Z_]+ .+; .+")
+ENDED = "ended by "
 #: small enough that most lives of a driver see several steps, large enough to catch up soon
 CHANGES_PER_STEP = 400
 CHANGES_BEHIND_MAX = 2000
@@ -102,16 +106,19 @@ WRITER = """
         done = None if pipeline is None or pipeline.step is None else pipeline.step.through
         return db.split_feed("orders", "stock", after=done).changes > behind_max
 
-    with motet.connect(endpoint) as db:
+    def write(db):
         i = 0
-        try:
-            while not over.wait(0.008):
-                if i % 20 == 0 and is_far_behind(db):
-                    continue
-                i += 1
-                print(db.transact(lambda txn: sell(txn, f"{name}-{i}"), attempts=1000).id, flush=True)
-        except MotetError as error:
-            print("ended by", error.code, flush=True)
+        while not over.wait(0.008):
+            if i % 20 == 0 and is_far_behind(db):
+                continue
+            i += 1
+            print(db.transact(lambda txn: sell(txn, f"{name}-{i}"), attempts=1000).id, flush=True)
+
+    try:
+        with motet.connect(endpoint) as db:
+            write(db)
+    except MotetError as error:
+        print("ended by", error, flush=True)
     """
 
 
@@ -133,12 +140,14 @@ class Shop:
         self.checkpoint = folder / "checkpoint"
         self.file = folder / f"{DRIVER}.py"
         self.file.write_text(PIPELINE)
-        self.lives = 0
         self.host: subprocess.Popen[str]
         self.endpoint = ""
-        self.writers: list[subprocess.Popen[str]] = []
-        self.journals: list[Path] = []
+        #: each with the file of what it was told is done
+        self.writers: list[tuple[subprocess.Popen[str], Path]] = []
+        #: the writers whose database was killed
+        self.left_alone: list[tuple[subprocess.Popen[str], Path]] = []
         self.driver: subprocess.Popen[str]
+        self.driver_log: Path
         self.started: list[subprocess.Popen[str]] = []
 
     def start(self, name: str, *command: str) -> tuple[subprocess.Popen[str], Path]:
@@ -173,17 +182,17 @@ class Shop:
         wait(lambda: output.read_text().endswith("\n"), "the database", self.host)
         self.endpoint = output.read_text().strip()
         for _ in range(WRITERS):
-            name = f"writer-{len(self.journals)}"
+            name = f"writer-{len(self.started)}"
             words = (textwrap.dedent(WRITER), self.endpoint, name, str(CHANGES_BEHIND_MAX))
             process, output = self.start(name, "-c", *words)
-            self.writers.append(process)
-            self.journals.append(output)
+            self.writers.append((process, output))
 
     def follow(self, *options: str) -> Path:
         """Start the driver; where it prints a line for each of its steps."""
         words = ("-m", "motet", "pipeline", "run", str(self.file), "--endpoint", self.endpoint)
         more = ("--checkpoint", str(self.checkpoint), "--max-changes", str(CHANGES_PER_STEP))
         self.driver, output = self.start("driver", *words, *more, "--output", "json", *options)
+        self.driver_log = output.with_suffix(".log")
         return output
 
     def moment(self, output: Path) -> None:
@@ -218,29 +227,28 @@ class Shop:
             self.kill_driver()
         else:
             assert self.driver.wait(patience_seconds) == 1
-        for writer, journal in zip(self.writers, self.journals[-WRITERS:], strict=True):
-            assert writer.wait(patience_seconds) == 0
-            assert lines(journal)[-1].startswith("ended by ")
-        self.writers.clear()
+            assert any(map(ERROR.fullmatch, lines(self.driver_log)))
+        self.left_alone += self.writers
+        self.writers = []
         self.open()
 
     def rest(self) -> None:
         """The writers end, and the pipeline catches up."""
-        for writer in self.writers:
-            assert writer.stdin is not None
-            writer.stdin.close()
-            assert writer.wait(patience_seconds) == 0
-        output = self.follow("--once")
-        assert self.driver.wait(patience_seconds) == 0, output.with_suffix(".log").read_text()
+        for process, _ in self.writers:
+            assert process.stdin is not None
+            process.stdin.close()
+        for process, journal in [*self.writers, *self.left_alone]:
+            assert process.wait(patience_seconds) == 0
+            is_ended = lines(journal)[-1:] != [] and lines(journal)[-1].startswith(ENDED)
+            assert is_ended == ((process, journal) in self.left_alone)
+        self.follow("--once")
+        assert self.driver.wait(patience_seconds) == 0, self.driver_log.read_text()
 
     def acknowledged(self) -> list[str]:
         """The transactions of which a writer knows that they are done."""
-        return [
-            line
-            for journal in self.journals
-            for line in lines(journal)
-            if not line.startswith("ended by ")
-        ]
+        journals = [journal for _, journal in [*self.writers, *self.left_alone]]
+        said = [line for journal in journals for line in lines(journal)]
+        return [line for line in said if not line.startswith(ENDED)]
 
 
 @contextmanager
