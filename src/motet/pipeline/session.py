@@ -44,6 +44,11 @@ SETTINGS = {
 }
 #: Settings that add to what the caller gave instead of giving way to it.
 JAVA_OPTIONS = ("spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions")
+#: Java checks each value that it takes out of a batch, twice. Batches come from our own readers, which have
+#: checked them: without that a scan takes a sixth less time.
+UNCHECKED_BATCHES = (
+    "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
+)
 
 
 def local_session(
@@ -119,7 +124,7 @@ def _settings(config: Mapping[str, str]) -> dict[str, str]:
     settings = {**SETTINGS, "spark.sql.shuffle.partitions": cores, **config}
     quiet = f"-Dlog4j2.configurationFile={LOG_SETTINGS.as_uri()}"
     for key in JAVA_OPTIONS:
-        settings[key] = f"{quiet} {config.get(key, '')}".strip()
+        settings[key] = f"{quiet} {UNCHECKED_BATCHES} {config.get(key, '')}".strip()
     return settings
 
 
