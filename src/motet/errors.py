@@ -20,7 +20,8 @@
     │   └── BadHistory             a history that was recorded wrongly, or cannot be judged
     ├── BadBytes                   bytes that are not what they should be
     │   ├── BadFrame               a frame that is torn, foreign, too large or damaged
-    │   └── BadRecord              a journal record that is damaged
+    │   ├── BadRecord              a journal record that is damaged
+    │   └── BadSuperblock          no superblock of a replica can be believed
     ├── DiskError                  the disk said no
     │   ├── DiskFull               no room left; nothing was written
     │   └── DiskReadFailed         the bytes cannot be read back
@@ -195,6 +196,13 @@ class BadRecord(BadBytes):
     """A journal record that is damaged."""
 
     code = "BAD_RECORD"
+
+
+class BadSuperblock(BadBytes):
+    """No superblock of a replica can be believed."""
+
+    code = "BAD_SUPERBLOCK"
+    hint = "keep the file; never format it anew, for the replica would deny what it has promised"
 
 
 class DiskError(MotetError):

@@ -53,3 +53,18 @@ PartId = NewType("PartId", str)
 
 WriterName = NewType("WriterName", str)
 """An ordered writer, for instance a pipeline."""
+
+ClusterId = NewType("ClusterId", int)
+"""A cluster for ever, drawn when its files are formatted."""
+
+ReplicaIndex = NewType("ReplicaIndex", int)
+"""A replica's place in its cluster, from 0; the primary of a view is view modulo the replica count."""
+
+View = NewType("View", int)
+"""A period with one primary; only ever rises."""
+
+Op = NewType("Op", int)
+"""An operation's place in the one order of all operations; 0 is the root, which every log begins with."""
+
+ClientId = NewType("ClientId", int)
+"""A client of a cluster, 63 random bits of its own choice; 0 is the cluster itself."""

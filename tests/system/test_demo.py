@@ -34,6 +34,20 @@ def test_the_storm_demo_finds_its_planted_bug(tmp_path: Path) -> None:
     assert storm["replay"] in done.stdout
 
 
+def test_the_consensus_demo_loses_nothing_and_repairs_what_rots(tmp_path: Path) -> None:
+    file = tmp_path / "report.json"
+    done = demo("consensus", "--json", str(file))
+    assert done.returncode == 0, done.stdout + done.stderr
+    report = json.loads(file.read_text())["consensus"]
+    assert (report["lost"], report["doubled"], report["stale_barriers"]) == (0, 0, 0)
+    assert (report["linearizable"], report["kills"]) == (True, 2)
+    assert report["acknowledged"] > 100
+    assert report["view_changes"] >= 2
+    assert report["repaired_prepares"] >= report["rotten_prepares"] > 0
+    assert report["repaired_blocks"] >= report["rotten_blocks"] == 1
+    assert "kill -9 of" in done.stdout
+
+
 def test_an_unknown_demo_is_refused_and_the_known_ones_are_named() -> None:
     done = demo("opera")
     assert done.returncode == 1

@@ -36,6 +36,12 @@ def _storm(choices: Choices) -> Report:
     return _alone("storm", choices, show)
 
 
+def _consensus(choices: Choices) -> Report:
+    from motet.demos.consensus.show import show
+
+    return _alone("consensus", choices, lambda: show(typer.echo))
+
+
 def _shop(choices: Choices) -> Report:
     from motet.demos.shop.show import show
 
@@ -56,6 +62,10 @@ DEMOS: dict[str, tuple[str, Callable[[Choices], Report]]] = {
         "The same code in a simulated storm of faults, and a planted bug that is found.",
         _storm,
     ),
+    "consensus": (
+        "Five replicas lose their primary, a backup, a disk and a network; their clients lose nothing.",
+        _consensus,
+    ),
     "shop": (
         "Writers sell from one stock, Spark follows, and one of each is killed in the middle.",
         _shop,
@@ -65,7 +75,7 @@ DEMOS: dict[str, tuple[str, Callable[[Choices], Report]]] = {
 
 @app.command()
 def demo(
-    name: Annotated[str, typer.Argument(help="shop, clock or storm.")] = DEFAULT,
+    name: Annotated[str, typer.Argument(help="shop, clock, storm or consensus.")] = DEFAULT,
     json: Annotated[Path | None, typer.Option(help="Write the report to this file.")] = None,
     keep: Annotated[
         bool, typer.Option("--keep", help="Keep the folder of the shop, and say where it is.")
@@ -76,8 +86,9 @@ def demo(
 ) -> None:
     """Show a small shop over kill -9, from its transactions to the tables that Spark makes of them.
 
-    Others: `clock`, the cluster clock of three nodes; `storm`, a simulated cluster under faults. Needs no
-    server and no account; everything it starts, it ends.
+    Others: `clock`, the cluster clock of three nodes; `storm`, a simulated cluster under faults; `consensus`,
+    five replicas that are killed, cut off and lose parts of their disks. Needs no server and no account;
+    everything it starts, it ends.
 
     Example: motet demo --json report.json
     """

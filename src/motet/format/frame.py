@@ -80,6 +80,7 @@ class FrameKind(enum.IntEnum):
     CLOCK = 16
     TIME = 17
     STREAMS = 18
+    VSR = 19
 
 
 class Frame(msgspec.Struct, frozen=True, array_like=True, gc=False):

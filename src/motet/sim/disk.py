@@ -12,6 +12,7 @@ from __future__ import annotations
 import itertools
 import re
 from enum import IntEnum
+from typing import Protocol
 
 import msgspec
 
@@ -108,6 +109,16 @@ class _File:
         self.pending: list[Change] = []
 
 
+class DamageMap(Protocol):
+    """Where a disk may be damaged: not every protocol survives damage everywhere at once."""
+
+    def spot(self, dice: Dice, /) -> tuple[FileName, int] | None:
+        """A byte to rot; None if nothing may rot now."""
+
+    def may_fail(self, file: FileName, offset: int, size_bytes: int, /) -> bool:
+        """May a read of these bytes fail?"""
+
+
 class SimDisk:
     """The disk port in a seeded world."""
 
@@ -119,6 +130,8 @@ class SimDisk:
         self.full = False
         #: while set, reads do not fail but for sectors that are damaged
         self.steady = False
+        #: where it may be damaged; None for everywhere
+        self.damage: DamageMap | None = None
 
     # The port
 
@@ -145,7 +158,7 @@ class SimDisk:
             bad = [s for s in range(offset // SECTOR_BYTES, last) if s in seen.unreadable]
             if bad:
                 raise DiskReadFailed(f"{file}: sector {bad[0]} cannot be read")
-        if data and not self.steady and self._dice.chance(self.faults.read_error):
+        if data and not self.steady and self._fails(file, offset, len(data)):
             raise DiskReadFailed(f"{file}: reading {len(data)} bytes at {offset} failed")
         return data
 
@@ -209,14 +222,14 @@ class SimDisk:
 
     def rot(self) -> FileName | None:
         """Damage one durable sector of one file, by flipped bits or so that it cannot be read."""
-        names = [name for name, entry in self._files.items() if entry.durable.content]
-        if not names:
+        spot = self._spot() if self.damage is None else self.damage.spot(self._dice)
+        if spot is None:
             return None
-        name = self._dice.pick(sorted(names))
-        entry = self._files[name]
+        name, at = spot
+        entry = self._entry(name)
         content = entry.durable.content
-        assert content is not None
-        at = self._dice.between(0, len(content) - 1)
+        if content is None or at >= len(content):
+            return None
         if self._dice.chance(0.3):
             entry.durable.unreadable[at // SECTOR_BYTES] = None
         else:
@@ -226,7 +239,27 @@ class SimDisk:
             entry.seen.apply(change)
         return name
 
+    def durable(self, file: FileName, offset: int, size_bytes: int) -> bytes:
+        """What a crash cannot take any more, for checkers."""
+        content = self._entry(file).durable.content
+        return b"" if content is None else bytes(content[offset : offset + size_bytes])
+
     # Inside
+
+    def _fails(self, file: FileName, offset: int, size_bytes: int) -> bool:
+        if not self._dice.chance(self.faults.read_error):
+            return False
+        return self.damage is None or self.damage.may_fail(file, offset, size_bytes)
+
+    def _spot(self) -> tuple[FileName, int] | None:
+        """Any byte of any file."""
+        names = [name for name, entry in self._files.items() if entry.durable.content]
+        if not names:
+            return None
+        name = self._dice.pick(sorted(names))
+        content = self._files[name].durable.content
+        assert content is not None
+        return name, self._dice.between(0, len(content) - 1)
 
     def _entry(self, file: FileName) -> _File:
         entry = self._files.get(file)

@@ -18,7 +18,7 @@ drift is measured. What bounds the wall is the first.
 
 Rules:
 
-T1  An epoch rests on a quorum: at least a majority of the replicas have a point in common.
+T1  An epoch rests on a quorum: so many replicas, a majority unless said otherwise, have a point in common.
 T2  A sample is of this window: its ping was sent after the window began, by this incarnation.
 T3  A replica that is alone is always synchronised, and its time is its own wall.
 
@@ -86,18 +86,35 @@ class ClusterTime(msgspec.Struct):
     #: the best of the window, by peer
     samples: dict[NodeId, Sample] = msgspec.field(default_factory=dict)
     epoch: Epoch | None = None
+    #: how many replicas have to agree, ourselves included
+    quorum: int = 1
+    wall_error_ms: int = wall_error_ms
+    window_ms_min: int = window_ms_min
 
     @staticmethod
-    def begin(own: NodeId, replicas: tuple[NodeId, ...], nonce: int, now: Now) -> ClusterTime:
+    def begin(
+        own: NodeId,
+        replicas: tuple[NodeId, ...],
+        nonce: int,
+        now: Now,
+        *,
+        quorum: int | None = None,
+        wall_error_ms: int = wall_error_ms,
+        window_ms_min: int = window_ms_min,
+    ) -> ClusterTime:
+        """Begin to gather samples; without a ``quorum`` it is a majority that decides."""
         assert own in replicas, "a replica is one of its cluster"
         assert len(dict.fromkeys(replicas)) == len(replicas), "each replica is named once"
         peers = tuple(replica for replica in replicas if replica != own)
-        return ClusterTime(own, peers, nonce, window=now)
-
-    @property
-    def quorum(self) -> int:
-        """A majority of all replicas, ourselves included."""
-        return (len(self.peers) + 1) // 2 + 1
+        return ClusterTime(
+            own,
+            peers,
+            nonce,
+            window=now,
+            quorum=quorum or len(replicas) // 2 + 1,
+            wall_error_ms=wall_error_ms,
+            window_ms_min=window_ms_min,
+        )
 
     def ping(self, now: Now) -> PingClock:
         """What to ask the peers now."""
@@ -124,7 +141,7 @@ class ClusterTime(msgspec.Struct):
         if self.epoch is not None and not self._is_fresh(self.epoch, now):
             self.epoch = None
         age_ms = (now.monotonic_ns - self.window.monotonic_ns) // NS_PER_MS
-        if not self.peers or age_ms < window_ms_min:
+        if not self.peers or age_ms < self.window_ms_min:
             return False
         agreed = self._agree(now)
         if agreed is not None:
@@ -188,7 +205,7 @@ class ClusterTime(msgspec.Struct):
 
     def _intervals(self, now: Now) -> list[Interval]:
         """Where the true time is, as each source has it, ahead of the window's timeline."""
-        wall_error_ns = wall_error_ms * NS_PER_MS
+        wall_error_ns = self.wall_error_ms * NS_PER_MS
         own_error_ns = wall_error_ns + _rate_error_ns(now.monotonic_ns - self.window.monotonic_ns)
         intervals = [Interval(-own_error_ns, own_error_ns)]
         for sample in self.samples.values():

@@ -14,6 +14,7 @@ PARTS: dict[str, str] = {
     "streams": "motet.testing.parts.streams:StreamsPart",
     "tables": "motet.testing.parts.tables:TablesPart",
     "toy": "motet.testing.parts.toy:ToyPart",
+    "vsr": "motet.testing.parts.vsr:VsrPart",
 }
 
 

@@ -12,6 +12,7 @@ PARTS: dict[str, str] = {
     "clock": "motet.verify.parts.clock:ClockPart",
     "time": "motet.verify.parts.time:TimePart",
     "streams": "motet.verify.parts.streams:StreamsPart",
+    "vsr": "motet.verify.parts.vsr:VsrPart",
 }
 """``motet simulate NAME`` -> where it is; imported when asked for."""
 

@@ -1,0 +1,345 @@
+"""Puts per second of a consensus cluster, against etcd in the same run.
+
+Three replicas of each on this machine, every write synced before it is acknowledged, 256 bytes a value. Each
+put has an acknowledgement of its own; puts that are in flight at once share requests. etcd is asked by a load
+generator written in C (h2load), ours by Python processes that wait for 32 acknowledgements at a time, as a
+front end does, so that both measure the cluster more than the client.
+
+1x1       one put at a time: the median latency, which must not be above etcd's
+4x64      four client processes with 64 puts in flight each: at least four times etcd's rate
+          ("coroutines": each put awaited by a coroutine of its own, for what that costs the client)
+dead      the same with one backup killed: at least 70 % of the healthy rate
+stall     a million keys, a thousand of them changed, and a checkpoint: the longest gap between two
+          acknowledgements, in milliseconds, which must be below 50
+
+At the end a sample of what was acknowledged is read back. Without etcd and h2load (Debian: etcd-server,
+etcd-client, nghttp2-client) only ours is measured, and said so.
+
+    python bench/consensus_puts.py [--quick] [--json]
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import random
+import re
+import shutil
+import socket
+import statistics
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from motet.client.consensus import ConsensusClient
+from motet.core.vsr.config import VsrConfig
+from motet.core.vsr.key_value import Found, Get, Put, Stored
+from motet.ids import Address
+from motet.node.replica_files import Sizes
+from motet.real.loop import run as run_loop
+from motet.testing.consensus_cluster import ConsensusCluster
+
+VALUE = bytes(range(256))
+KEYS = 1_000
+REQUIRED = {"4x64": 4.0, "1x1": 1.0, "dead": 0.7}
+STALL_MS_MAX = 50.0
+
+
+# Ours
+
+
+class Load(msgspec.Struct):
+    """What a client process is to do."""
+
+    config: VsrConfig
+    endpoints: dict[Address, str]
+    number: int
+    lanes: int
+    #: puts of one lane that wait for their acknowledgements together
+    together: int
+    sessions: int
+    seconds: float
+    start_at: float
+
+
+def _put(client: int, place: int) -> Put:
+    return Put(b"bench/%d/%06d" % (client, place % KEYS), b"%016d" % place + VALUE[16:])
+
+
+async def put_for_a_while(load: Load) -> dict[str, Any]:
+    """Puts of many lanes, each waiting for its own acknowledgement; a sample is read back."""
+    acknowledged: dict[bytes, bytes] = {}
+    latencies: list[float] = []
+    async with ConsensusClient(
+        load.config, load.endpoints, sessions=load.sessions, seconds=30
+    ) as client:
+        await client.call([Put(b"warm", b"up")])
+        await asyncio.sleep(max(0.0, load.start_at - time.time()))
+        begin = time.perf_counter() + 1.0
+        end = begin + load.seconds
+
+        async def lane(number: int) -> None:
+            place = number * load.together
+            while time.perf_counter() < end:
+                puts = [_put(load.number, each) for each in range(place, place + load.together)]
+                before = time.perf_counter()
+                results = await client.call(puts)
+                after = time.perf_counter()
+                for put, result in zip(puts, results, strict=True):
+                    assert isinstance(result, Stored)
+                    acknowledged[put.key] = put.value
+                if begin <= before and after <= end:
+                    latencies.extend([after - before] * load.together)
+                place += load.lanes * load.together
+
+        await asyncio.gather(*(lane(number) for number in range(load.lanes)))
+        sample = random.Random(1).sample(sorted(acknowledged), min(100, len(acknowledged)))
+        found = await client.call([Get(key) for key in sample])
+        for key, result in zip(sample, found, strict=True):
+            assert isinstance(result, Found)
+            assert result.value == acknowledged[key], f"{key!r} was acknowledged and is not there"
+    latencies.sort()
+    return {
+        "rate": len(latencies) / load.seconds,
+        "p50_ms": 1e3 * statistics.median(latencies),
+        "p99_ms": 1e3 * latencies[int(0.99 * len(latencies))],
+    }
+
+
+def ours(
+    cluster: ConsensusCluster, processes: int, lanes: int, together: int, seconds: float
+) -> dict[str, Any]:
+    """What some client processes get done together."""
+    start_at = time.time() + 1.5
+    running = []
+    for number in range(processes):
+        load = Load(
+            config=cluster.config,
+            endpoints=cluster.endpoints,
+            number=number,
+            lanes=lanes,
+            together=together,
+            sessions=min(lanes, 2),
+            seconds=seconds,
+            start_at=start_at,
+        )
+        text = msgspec.json.encode(load).decode()
+        command = [sys.executable, __file__, "--client", text]
+        running.append(subprocess.Popen(command, stdout=subprocess.PIPE))
+    results = []
+    for process in running:
+        out, _ = process.communicate(timeout=120)
+        assert process.returncode == 0, "a client failed"
+        results.append(json.loads(out))
+    return _together(results)
+
+
+def _together(results: list[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "rate": round(sum(result["rate"] for result in results)),
+        "p50_ms": round(statistics.median(result["p50_ms"] for result in results), 3),
+        "p99_ms": round(max(result["p99_ms"] for result in results), 3),
+    }
+
+
+async def fill_and_stall(cluster: ConsensusCluster, keys: int, changed: int) -> dict[str, Any]:
+    """The longest time without an acknowledgement while checkpoints of a large state are taken."""
+    async with ConsensusClient(cluster.config, cluster.endpoints, sessions=4, seconds=60) as client:
+        batch = 300
+
+        async def fill(first: int) -> None:
+            await client.call([Put(b"k%07d" % n, VALUE) for n in range(first, first + batch)])
+
+        for start in range(0, keys, 16 * batch):
+            await asyncio.gather(
+                *(fill(f) for f in range(start, min(start + 16 * batch, keys), batch))
+            )
+        acknowledged: list[float] = []
+        ops = 3 * cluster.config.checkpoint_ops
+        dice = random.Random(2)
+        per_op = max(1, changed // cluster.config.checkpoint_ops)
+        for _ in range(ops):
+            await client.call([Put(b"k%07d" % dice.randrange(keys), VALUE) for _ in range(per_op)])
+            acknowledged.append(time.perf_counter())
+    gaps = [1e3 * (b - a) for a, b in pairwise(acknowledged)]
+    return {
+        "keys": keys,
+        "stall_ms": round(max(gaps), 1),
+        "p50_ms": round(statistics.median(gaps), 2),
+    }
+
+
+# etcd
+
+
+class Etcd:
+    """Three nodes of etcd on loopback, in a fresh folder."""
+
+    def __init__(self, folder: Path) -> None:
+        ports = _free_ports(6)
+        self.client_ports, peers = ports[:3], ports[3:]
+        cluster = ",".join(f"n{i}=http://127.0.0.1:{port}" for i, port in enumerate(peers))
+        self._processes = []
+        for i, (port, peer) in enumerate(zip(self.client_ports, peers, strict=True)):
+            command = ["etcd", "--name", f"n{i}", "--data-dir", str(folder / f"n{i}")]
+            command += ["--listen-client-urls", f"http://127.0.0.1:{port}"]
+            command += ["--advertise-client-urls", f"http://127.0.0.1:{port}"]
+            command += ["--listen-peer-urls", f"http://127.0.0.1:{peer}"]
+            command += ["--initial-advertise-peer-urls", f"http://127.0.0.1:{peer}"]
+            command += ["--initial-cluster", cluster, "--initial-cluster-state", "new"]
+            command += ["--log-level", "error", "--logger", "zap"]
+            silent = subprocess.DEVNULL
+            self._processes.append(subprocess.Popen(command, stdout=silent, stderr=silent))
+        self.leader_first = self._order()
+
+    def _order(self) -> list[int]:
+        endpoints = ",".join(f"http://127.0.0.1:{port}" for port in self.client_ports)
+        for _ in range(120):
+            command = ["etcdctl", "--endpoints", endpoints, "endpoint", "status", "-w", "json"]
+            done = subprocess.run(
+                command, capture_output=True, env={"ETCDCTL_API": "3"}, check=False
+            )
+            if done.returncode == 0:
+                status = json.loads(done.stdout)
+                leads = [
+                    int(each["Endpoint"].rsplit(":", 1)[1])
+                    for each in status
+                    if each["Status"].get("leader") == each["Status"]["header"]["member_id"]
+                ]
+                if leads:
+                    return leads + [port for port in self.client_ports if port not in leads]
+            time.sleep(0.5)
+        raise AssertionError("etcd has no leader")
+
+    def puts(self, folder: Path, processes: int, lanes: int, seconds: int) -> dict[str, Any]:
+        """What some h2load processes get done together."""
+        message = _field(1, b"bench/h2load") + _field(2, VALUE)
+        body = folder / "put.bin"
+        body.write_bytes(b"\0" + struct.pack(">I", len(message)) + message)
+        running = []
+        for number in range(processes):
+            log = folder / f"h2load-{number}"
+            log.unlink(missing_ok=True)
+            port = self.leader_first[number % 3]
+            command = ["h2load", "-D", str(seconds), "--warm-up-time", "1", "-c", "1", "-t", "1"]
+            command += ["-m", str(lanes), "-d", str(body), "--log-file", str(log)]
+            command += ["-H", "content-type: application/grpc", "-H", "te: trailers"]
+            command += [f"http://127.0.0.1:{port}/etcdserverpb.KV/Put"]
+            running.append((log, subprocess.Popen(command, stdout=subprocess.PIPE, text=True)))
+        count, latencies = 0, []
+        for log, process in running:
+            out, _ = process.communicate(timeout=120)
+            found = re.search(r"requests: .*?(\d+) succeeded, (\d+) failed", out)
+            assert found is not None
+            assert found.group(2) == "0", "etcd failed"
+            count += int(found.group(1))
+            latencies += [int(line.split()[2]) for line in log.read_text().splitlines()]
+        return {
+            "rate": round(count / seconds),
+            "p50_ms": round(statistics.median(latencies) / 1e3, 3),
+        }
+
+    def stop(self) -> None:
+        for process in self._processes:
+            process.terminate()
+        for process in self._processes:
+            process.wait()
+
+
+def _field(number: int, data: bytes) -> bytes:
+    size, encoded = len(data), b""
+    while size > 127:
+        encoded += bytes([size & 127 | 128])
+        size >>= 7
+    return bytes([number << 3 | 2]) + encoded + bytes([size]) + data
+
+
+def _free_ports(count: int) -> list[int]:
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports
+
+
+# All of it
+
+
+def measure(folder: Path, seconds: int, keys: int) -> dict[str, Any]:
+    has_etcd = all(shutil.which(each) for each in ("etcd", "etcdctl", "h2load"))
+    figures: dict[str, Any] = {"bench": "consensus_puts", "etcd": None}
+    if has_etcd:
+        etcd = Etcd(folder / "etcd")
+        try:
+            figures["etcd"] = {
+                "1x1": etcd.puts(folder, 1, 1, seconds),
+                "4x64": etcd.puts(folder, 4, 64, seconds),
+            }
+        finally:
+            etcd.stop()
+    with ConsensusCluster(3, sizes=Sizes(), log_level="warning") as cluster:
+        figures["motet"] = {
+            "1x1": ours(cluster, 1, 1, 1, seconds),
+            "4x64": ours(cluster, 4, 2, 32, seconds),
+            "4x64 coroutines": ours(cluster, 4, 64, 1, seconds),
+        }
+        primary = cluster.primary()
+        cluster.kill((primary + 1) % 3)
+        figures["motet"]["dead"] = ours(cluster, 4, 2, 32, seconds)
+    if keys:
+        with ConsensusCluster(3, sizes=Sizes(), log_level="warning") as cluster:
+            figures["motet"]["stall"] = run_loop(fill_and_stall(cluster, keys, 1_000))
+    return figures
+
+
+def judge(figures: dict[str, Any]) -> dict[str, Any]:
+    """The ratios, and whether each is what is required."""
+    motet, etcd = figures["motet"], figures["etcd"]
+    ratios = {"dead": motet["dead"]["rate"] / motet["4x64"]["rate"]}
+    if etcd is not None:
+        ratios["4x64"] = motet["4x64"]["rate"] / etcd["4x64"]["rate"]
+        ratios["1x1"] = etcd["1x1"]["p50_ms"] / motet["1x1"]["p50_ms"]
+    is_ok = all(ratio >= REQUIRED[name] for name, ratio in ratios.items())
+    stall = motet.get("stall")
+    if stall is not None:
+        is_ok = is_ok and stall["stall_ms"] < STALL_MS_MAX
+    return {**figures, "ratios": {k: round(v, 2) for k, v in ratios.items()}, "ok": is_ok}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument(
+        "--quick", action="store_true", help="shorter, and without the million keys"
+    )
+    parser.add_argument("--json", action="store_true", help="one line of JSON")
+    parser.add_argument("--client", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.client is not None:
+        load = msgspec.json.decode(options.client, type=Load)
+        print(json.dumps(run_loop(put_for_a_while(load))))
+        return 0
+    with tempfile.TemporaryDirectory(prefix="motet-bench-") as folder:
+        seconds, keys = (3, 0) if options.quick else (8, 1_000_000)
+        figures = judge(measure(Path(folder), seconds, keys))
+    if options.json:
+        print(json.dumps(figures))
+    else:
+        for name in ("etcd", "motet"):
+            for case, values in (figures[name] or {}).items():
+                print(f"{name:>6} {case:>6}  " + "  ".join(f"{k} {v}" for k, v in values.items()))
+        print(f"ratios {figures['ratios']}, required {REQUIRED}, stall below {STALL_MS_MAX} ms")
+        if figures["etcd"] is None:
+            print("etcd or h2load is not installed: nothing to compare with")
+    return 0 if figures["ok"] else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,164 @@
+"""A checkpoint: the whole state at one op, as blocks that refer to each other.
+
+::
+
+    root ──▶ chunks, each for 128 pages in a row ──▶ pages, which hold the state
+      └────▶ extra: what else the replica wants to keep, for instance the client sessions
+
+Who refers to a block says its checksum, so the reference to the root says what the whole state is, to
+the byte. Anything may be longer than a block: pages and chunks are then kept as several, and the root as
+a list of blocks, or a list of lists, whose depth it says first.
+
+A new checkpoint writes the pages that changed, their chunks, and a root; all else it shares with the
+last. Pages come first, in the order of their numbers, then chunks, then the root: together with G2 that
+makes the blocks of replicas with one history equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from motet.core.vsr.block_ref import BlockRef
+from motet.core.vsr.config import VsrConfig
+from motet.core.vsr.grid import BlockAllocator, block_bytes_min, block_overhead_bytes, encode_block
+
+chunk_pages = 128
+"""Pages to a chunk; with short pages a chunk is about 3 KB."""
+
+Refs = tuple[BlockRef, ...]
+"""The blocks of one page or chunk, in order."""
+
+_envelope_bytes = 8
+"""A root block around its content: an array, the depth, the length."""
+
+
+class Root(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """What the root says."""
+
+    #: chunk number and where it is, in order
+    chunks: tuple[tuple[int, Refs], ...]
+    extra: bytes
+
+
+class RootBlock(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """The first block of a checkpoint. At depth 0 the content is the root, else refs of what is one less."""
+
+    depth: int
+    content: bytes
+
+
+class PageTable(msgspec.Struct):
+    """Where everything of a checkpoint is."""
+
+    #: chunk number -> where each of its pages is; an empty tuple for a page that does not exist
+    pages: dict[int, list[Refs]] = {}
+    #: chunk number -> where the chunk itself is; the same keys as ``pages``
+    chunks: dict[int, Refs] = {}
+    #: the root block, and those it lists
+    root: Refs = ()
+
+    def refs(self) -> Iterator[BlockRef]:
+        """Every block of the checkpoint, once."""
+        yield from self.root
+        for number in sorted(self.chunks):
+            yield from self.chunks[number]
+            for page in self.pages[number]:
+                yield from page
+
+
+class Built(msgspec.Struct):
+    """A checkpoint that is ready to be written."""
+
+    #: index and bytes of each block
+    writes: list[tuple[int, bytes]]
+    root: BlockRef
+
+
+class _Writer(msgspec.Struct):
+    """The blocks of a checkpoint in the making."""
+
+    block_bytes: int
+    allocator: BlockAllocator
+    writes: list[tuple[int, bytes]] = []
+
+    def put(self, data: bytes) -> Refs:
+        """Data of any length; the blocks it takes."""
+        room_bytes = self.block_bytes - block_overhead_bytes
+        if len(data) <= room_bytes:
+            return (self._put_block(data),)
+        starts = range(0, len(data), room_bytes)
+        return tuple([self._put_block(data[start : start + room_bytes]) for start in starts])
+
+    def _put_block(self, data: bytes) -> BlockRef:
+        index = self.allocator.allocate()
+        raw, digest = encode_block(data, self.block_bytes)
+        self.writes.append((index, raw))
+        return BlockRef(index, digest)
+
+
+_encode = msgspec.msgpack.Encoder().encode
+
+
+def build(
+    config: VsrConfig,
+    table: PageTable,
+    allocator: BlockAllocator,
+    changed: dict[int, bytes | None],
+    extra: bytes,
+) -> Built:
+    """The next checkpoint. ``table`` is its table from here on; ``checkpoint_durable`` ends it."""
+    assert config.block_bytes >= block_bytes_min
+    allocator.begin()
+    writer = _Writer(config.block_bytes, allocator)
+    touched = _put_pages(table, writer, changed)
+    _put_chunks(table, writer, touched)
+    root = Root(tuple(sorted(table.chunks.items())), extra)
+    allocator.release(table.root)
+    table.root = _put_root(writer, _encode(root))
+    assert allocator.end <= config.blocks_max, "the grid is full"
+    return Built(writer.writes, table.root[0])
+
+
+def _put_pages(
+    table: PageTable, writer: _Writer, changed: dict[int, bytes | None]
+) -> dict[int, None]:
+    """The numbers of the chunks that have to be written, in order."""
+    touched: dict[int, None] = {}
+    for number in sorted(changed):
+        chunk, place = divmod(number, chunk_pages)
+        pages = table.pages.get(chunk)
+        data = changed[number]
+        if pages is None:
+            if data is None:
+                continue  # it came and went between two checkpoints
+            pages = table.pages[chunk] = [()] * chunk_pages
+        writer.allocator.release(pages[place])
+        pages[place] = () if data is None else writer.put(data)
+        touched[chunk] = None
+    return touched
+
+
+def _put_chunks(table: PageTable, writer: _Writer, touched: dict[int, None]) -> None:
+    for number in touched:
+        writer.allocator.release(table.chunks.get(number, ()))
+        pages = table.pages[number]
+        if any(pages):
+            table.chunks[number] = writer.put(_encode(pages))
+        else:
+            del table.pages[number]
+            table.chunks.pop(number, None)
+
+
+def _put_root(writer: _Writer, content: bytes) -> Refs:
+    """The root block, followed by those it takes to get at the content."""
+    room_bytes = writer.block_bytes - block_overhead_bytes - _envelope_bytes
+    depth = 0
+    listed: Refs = ()
+    while len(content) > room_bytes:
+        refs = writer.put(content)
+        listed = refs + listed
+        content = _encode(refs)
+        depth += 1
+    return writer.put(_encode(RootBlock(depth, content))) + listed

@@ -1,0 +1,114 @@
+"""Checkpoints: the state at every ``checkpoint_ops``-th op on disk, so that the log below it can go.
+
+The state machine hands over the pages that have changed, the table of sessions goes along, and the whole
+is written to blocks that the last checkpoint does not use. When they and the replies are durable, the
+superblock names the new checkpoint, and only then is what only the old one used free again.
+
+Meanwhile the replica goes on executing; only the next checkpoint has to wait.
+
+C1  At one checkpoint all replicas have the same blocks in the same places.
+"""
+
+from __future__ import annotations
+
+from motet.core.vsr.checkpoint import build
+from motet.core.vsr.commit import is_checkpoint_due
+from motet.core.vsr.context import GRID, REPLIES, Core
+from motet.core.vsr.grid import block_offset
+from motet.core.vsr.replies import encode_reply, reply_offset
+from motet.core.vsr.state import Checkpointing
+from motet.core.vsr.storage import can_write_superblock, write_superblock
+from motet.core.vsr.superblock import Checkpoint
+from motet.ids import TimerName, WriteId
+
+DISK = TimerName("disk")
+disk_retry_ms = 500
+blocks_at_once = 64
+
+
+def begin_checkpoint(core: Core) -> None:
+    """Take one, if it is time and none is under way."""
+    state = core.state
+    if not is_checkpoint_due(core) or state.checkpointing is not None or core.is_syncing:
+        return
+    header = state.journal.header(state.commit_min)
+    if header is None:
+        return  # the ring has lost it; it is repaired first
+    changed = core.machine.take_changed()
+    built = build(core.config, state.table, state.allocator, changed, state.sessions.encode())
+    state.checkpointing = Checkpointing(built, header, {})
+    core.note("checkpoint", f"op {header.op}, {len(built.writes)} blocks")
+    _write_replies(core, state.checkpointing)
+    write_more_blocks(core)
+
+
+def write_more_blocks(core: Core) -> None:
+    """Some at a time: what waits for the disk meanwhile shall not wait for all of them."""
+    checkpointing = core.state.checkpointing
+    if checkpointing is None or checkpointing.writes or checkpointing.has_failed:
+        return
+    writes, first = checkpointing.built.writes, checkpointing.written
+    for index, raw in writes[first : first + blocks_at_once]:
+        offset = block_offset(index, core.config.block_bytes)
+        checkpointing.writes[core.write(GRID, offset, raw)] = None
+    checkpointing.written = min(len(writes), first + blocks_at_once)
+
+
+def _write_replies(core: Core, checkpointing: Checkpointing) -> None:
+    state = core.state
+    for session in state.sessions.by_client.values():
+        reply = state.replies.get(session.client)
+        if session.last_op > core.checkpoint_op and reply is not None:
+            offset = reply_offset(core.config, session.slot)
+            checkpointing.writes[core.write(REPLIES, offset, encode_reply(reply))] = None
+
+
+def finish_checkpoint(core: Core) -> None:
+    """All of it is durable: name it in the superblock."""
+    state, checkpointing = core.state, core.state.checkpointing
+    if checkpointing is None or checkpointing.writes or checkpointing.has_failed:
+        return
+    if checkpointing.written < len(checkpointing.built.writes):
+        return
+    if not can_write_superblock(core):
+        return
+    assert state.superblock is not None
+    before = state.superblock.checkpoint
+    if before.op >= checkpointing.header.op:
+        return
+    after = Checkpoint(
+        op=checkpointing.header.op,
+        header=checkpointing.header,
+        root=checkpointing.built.root,
+        parent_id=before.id,
+        grandparent_id=before.parent_id,
+    )
+    write_superblock(core, after)
+
+
+def checkpoint_named(core: Core) -> None:
+    """A superblock is durable: if it has the new checkpoint, what only the old one used is free."""
+    state, checkpointing = core.state, core.state.checkpointing
+    if checkpointing is not None and core.checkpoint_op == checkpointing.header.op:
+        state.checkpointing = None
+        state.allocator.checkpoint_durable()
+        core.note("checkpoint_durable", f"op {core.checkpoint_op}")
+
+
+def block_write_failed(core: Core, write: WriteId) -> None:
+    """The disk is full. The log still has its place; the checkpoint is tried again later."""
+    checkpointing = core.state.checkpointing
+    assert checkpointing is not None
+    checkpointing.writes.pop(write, None)
+    checkpointing.has_failed = True
+    core.timer(DISK, disk_retry_ms)
+
+
+def retry_blocks(core: Core) -> None:
+    """Perhaps there is room now."""
+    checkpointing = core.state.checkpointing
+    if checkpointing is not None and checkpointing.has_failed:
+        checkpointing.has_failed = False
+        checkpointing.written = 0
+        _write_replies(core, checkpointing)
+        write_more_blocks(core)

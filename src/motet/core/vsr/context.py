@@ -1,0 +1,162 @@
+"""What the protocols of a replica share: its state, its state machine, and the effects of a step so far.
+
+Each protocol is a module of functions over a ``Core``. They change the state and add effects; what
+follows from a change for the other protocols is worked out once, at the end of a step (``replica``).
+"""
+
+from __future__ import annotations
+
+from motet.core.machine import (
+    CancelTimer,
+    Effect,
+    Message,
+    Note,
+    Now,
+    Read,
+    Send,
+    SetTimer,
+    Write,
+)
+from motet.core.vsr.config import VsrConfig
+from motet.core.vsr.grid import block_offset
+from motet.core.vsr.header import NO_CHECKSUM, Checksum, Header
+from motet.core.vsr.state import PendingRead, State, Status
+from motet.core.vsr.state_machine import StateMachine
+from motet.core.vsr.wal_layout import WalLayout
+from motet.ids import Address, FileName, Op, ReadId, ReplicaIndex, TimerName, WriteId
+
+WAL = FileName("wal")
+SUPERBLOCK = FileName("superblock")
+REPLIES = FileName("replies")
+GRID = FileName("grid")
+
+
+class Core:
+    """One replica while it takes a step."""
+
+    def __init__(self, config: VsrConfig, own: ReplicaIndex, machine: StateMachine) -> None:
+        self.config = config
+        self.quorums = config.quorums
+        self.layout = WalLayout.of(config)
+        self.machine = machine
+        self.state = State(own)
+        self.now = Now(0, 0)
+        self.effects: list[Effect] = []
+
+    # Who is who
+
+    @property
+    def own(self) -> ReplicaIndex:
+        return self.state.own
+
+    @property
+    def is_solo(self) -> bool:
+        return self.config.count == 1
+
+    @property
+    def primary(self) -> ReplicaIndex:
+        """Of this view."""
+        return self.config.primary(self.state.view)
+
+    @property
+    def is_primary(self) -> bool:
+        """Leads, for all it knows."""
+        return self.state.status is Status.NORMAL and self.primary == self.own
+
+    @property
+    def is_backup(self) -> bool:
+        return self.state.status is Status.NORMAL and self.primary != self.own
+
+    @property
+    def peers(self) -> list[ReplicaIndex]:
+        return [ReplicaIndex(n) for n in range(self.config.count) if n != self.own]
+
+    def next_peer(self) -> ReplicaIndex:
+        """Whom to ask next: each in turn, since any of them may lack what is asked for."""
+        peers = self.peers
+        self.state.attempts += 1
+        return peers[self.state.attempts % len(peers)]
+
+    # How far things are
+
+    @property
+    def checkpoint_op(self) -> Op:
+        superblock = self.state.superblock
+        return Op(0) if superblock is None else superblock.checkpoint.op
+
+    @property
+    def checkpoint_id(self) -> Checksum:
+        superblock = self.state.superblock
+        return NO_CHECKSUM if superblock is None else superblock.checkpoint.id
+
+    @property
+    def op_prepare_max(self) -> Op:
+        """The highest op that has a place in the ring before the next checkpoint is durable."""
+        return Op(self.checkpoint_op + self.config.checkpoint_ops + 2 * self.config.pipeline_max)
+
+    @property
+    def head(self) -> Header:
+        header = self.state.journal.header(self.state.op)
+        assert header is not None, "J1"
+        return header
+
+    @property
+    def is_view_durable(self) -> bool:
+        """What has to be on disk before anything may be promised in this view."""
+        state = self.state
+        superblock = state.superblock
+        if superblock is None:
+            return False
+        return superblock.view == state.view and superblock.log_view == state.log_view
+
+    @property
+    def is_syncing(self) -> bool:
+        """Its checkpoint is one that it does not have yet."""
+        superblock = self.state.superblock
+        return superblock is not None and superblock.syncing
+
+    # Effects
+
+    def send(self, to: ReplicaIndex, message: Message) -> None:
+        self.effects.append(Send(self.config.replicas[to], message))
+
+    def send_address(self, to: Address, message: Message) -> None:
+        self.effects.append(Send(to, message))
+
+    def broadcast(self, message: Message) -> None:
+        """To all other replicas."""
+        for peer in self.peers:
+            self.effects.append(Send(self.config.replicas[peer], message))
+
+    def write(self, file: FileName, offset: int, data: bytes) -> WriteId:
+        write = self.state.next_write
+        self.state.next_write = WriteId(write + 1)
+        self.effects.append(Write(write, file, offset, data))
+        return write
+
+    def read(
+        self, why: PendingRead, file: FileName, offset: int, size_bytes: int | None = None
+    ) -> None:
+        read = self.state.next_read
+        self.state.next_read = ReadId(read + 1)
+        self.state.reads[read] = why
+        self.effects.append(Read(read, file, offset, size_bytes))
+
+    def read_block(self, why: PendingRead) -> None:
+        assert why.ref is not None
+        size_bytes = self.config.block_bytes
+        self.read(why, GRID, block_offset(why.ref.index, size_bytes), size_bytes)
+
+    def timer(self, name: TimerName, after_ms: int) -> None:
+        self.effects.append(SetTimer(name, after_ms))
+
+    def no_timer(self, name: TimerName) -> None:
+        self.effects.append(CancelTimer(name))
+
+    def note(self, what: str, detail: str = "") -> None:
+        self.effects.append(Note(f"vsr_{what}", detail))
+
+    def drop(self, why: str) -> None:
+        """Count a message that is not acted on."""
+        counts = self.state.counts
+        counts[why] = counts.get(why, 0) + 1

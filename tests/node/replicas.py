@@ -1,0 +1,93 @@
+"""A cluster of one replica in the loop of the test, on real files and a real socket."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from motet.client.consensus import ConsensusClient, cluster_name
+from motet.core.vsr.config import VsrConfig
+from motet.core.vsr.replica import Replica
+from motet.errors import DiskFull
+from motet.ids import Address, ClusterId, FileName, ReplicaIndex
+from motet.node.consensus import host_vsr
+from motet.node.driver import Driver
+from motet.node.replica_files import Format, Sizes, prepare_files
+from motet.real.disk import RealDisk
+from motet.real.entropy import RealEntropy
+from motet.real.network import TcpNetwork
+from motet.real.time import RealTime
+
+NAME = Address("r0")
+SMALL = Sizes(slots=64, checkpoint_ops=20, body_bytes_max=4096, block_bytes=1024, buckets=16)
+SECONDS_MAX = 60.0
+"""Patience of a test; nothing is measured by it."""
+
+
+def solo_format(sizes: Sizes = SMALL, cluster: int = 7) -> Format:
+    return Format(ClusterId(cluster), ReplicaIndex(0), (NAME,), sizes)
+
+
+class WatchedDisk(RealDisk):
+    """Writes down what is written and synced."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        #: ("write", file, offset) and ("sync", file, 0), in their order
+        self.calls: list[tuple[str, FileName, int]] = []
+        #: no file grows any more
+        self.is_full = False
+
+    def write(self, file: FileName, offset: int, data: bytes) -> None:
+        if self.is_full and offset + len(data) > (self.size(file) or 0):
+            raise DiskFull(f"{file}: no room")
+        super().write(file, offset, data)
+        self.calls.append(("write", file, offset))
+
+    def sync(self, file: FileName) -> None:
+        super().sync(file)
+        self.calls.append(("sync", file, 0))
+
+
+class Solo:
+    """The replica, its driver, and where it is."""
+
+    def __init__(self, config: VsrConfig, disk: WatchedDisk, driver: Driver) -> None:
+        self.config = config
+        self.disk = disk
+        self.driver = driver
+        self.endpoint = ""
+
+    @property
+    def replica(self) -> Replica:
+        machine = self.driver.hosted[0].machine
+        assert isinstance(machine, Replica)
+        return machine
+
+    def client(self, *, sessions: int = 4, seconds: float = SECONDS_MAX) -> ConsensusClient:
+        endpoints = {NAME: self.endpoint}
+        return ConsensusClient(self.config, endpoints, sessions=sessions, seconds=seconds)
+
+
+@asynccontextmanager
+async def solo(folder: Path, sizes: Sizes = SMALL) -> AsyncIterator[Solo]:
+    """Format it if it is new, and run it."""
+    form = solo_format(sizes)
+    disk = WatchedDisk(folder)
+    prepare_files(form, disk, may_format=not disk.size(FileName("superblock")))
+    hosting = host_vsr(form.config(), ReplicaIndex(0), disk, form.machine)
+    driver = Driver([hosting], time=RealTime(), entropy=RealEntropy(), check_invariants=True)
+    network = TcpNetwork(
+        NAME, cluster=cluster_name(7), listen=("127.0.0.1", 0), peers={}, wake=driver.wake
+    )
+    await network.start()
+    driver.start(network)
+    one = Solo(form.config(), disk, driver)
+    one.endpoint = f"127.0.0.1:{network.port}"
+    try:
+        yield one
+    finally:
+        driver.stop()
+        await network.stop()
+        disk.close()
