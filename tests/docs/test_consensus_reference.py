@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import runpy
+from pathlib import Path
 from typing import get_args
 
-from tools.consensus_reference import PAGE, ROUTES, page
-
 from motet.core.vsr.messages import ALIASES, VsrCall, command_name
+
+TOOL = runpy.run_path(str(Path(__file__).parents[2] / "tools/consensus_reference.py"))
+PAGE, ROUTES, page = TOOL["PAGE"], TOOL["ROUTES"], TOOL["page"]
 
 OF_THE_TEXT = """
     ping pong ping_client pong_client request prepare prepare_ok reply commit start_view_change

@@ -353,8 +353,7 @@ class Replica:
         if state.is_started:
             self._commit()
             normal.prepare_queued(core)
-            start = state.leading and start_view.is_ready_to_lead(core)
-            if start:
+            if start_view.is_ready_to_lead(core):
                 start_view.begin_view(core)
             start_view.ask_if_stuck(core)
             sync.end_sync(core)

@@ -149,8 +149,8 @@ class VsrRun:
             self.recorder,
             self._peek,
             operations=OPERATIONS.get(self.config.count, operations_default) // count + 1,
-            # Who only reads may believe for long that the old primary is the primary.
-            read_share=1.0 if number == 1 else 0.15,
+            # Who mostly reads may believe for long that the old primary is the primary.
+            read_share=0.97 if number == 1 else 0.15,
             is_reserved=number == 0,
         )
         node = self._world.add_node(worker.name, immune=True)
