@@ -158,9 +158,12 @@ def test_interrupting_a_range_stops_it_without_a_traceback() -> None:
     """^C goes to the whole group of processes, in the middle of a range that would take hours."""
     terminal, stderr = os.openpty()
     command = [sys.executable, "-m", "motet", "simulate", "toy", "--seeds", "1-10000000"]
+    # Whoever starts the suite in the background of a shell has it ignore ^C, and children inherit that.
+    as_in_a_terminal = signal.signal(signal.SIGINT, signal.default_int_handler)
     process = subprocess.Popen(
         [*command, "--jobs", "2"], stdout=subprocess.PIPE, stderr=stderr, start_new_session=True
     )
+    signal.signal(signal.SIGINT, as_in_a_terminal)
     os.close(stderr)
     shown = b""
     while b"of 10000000 seeds" not in shown:
