@@ -109,19 +109,12 @@ class Calm:
             return "calm_without_quorum"
         if self._misses_block():
             return "calm_without_block"
-        return "calm_without_prepare" if self._misses_prepare() else None
+        return "calm_without_prepare" if _misses_prepare(able) else None
 
     def _misses_block(self) -> bool:
         return any(
             core.state.restore is not None and core.state.blocks_faulty for core in self.cores()
         )
-
-    def _misses_prepare(self) -> bool:
-        """An op that some log of the core has, or that was committed, and none of the core can give."""
-        cores = self.cores()
-        lowest = min(core.state.commit_min for core in cores) + 1
-        highest = max(max(core.state.op, core.state.commit_max) for core in cores)
-        return any(not _is_at_hand(cores, Op(op)) for op in range(lowest, highest + 1))
 
     def describe(self) -> str:
         """Where everybody stands."""
@@ -135,6 +128,13 @@ def core_of(host: Host) -> Core:
 
 def _can_vote(core: Core) -> bool:
     return core.state.status in (Status.NORMAL, Status.VIEW_CHANGE)
+
+
+def _misses_prepare(voters: Sequence[Core]) -> bool:
+    """An op that some log has, or that was committed, and no replica with a vote can give."""
+    lowest = min(core.state.commit_min for core in voters) + 1
+    highest = max(max(core.state.op, core.state.commit_max) for core in voters)
+    return any(not _is_at_hand(voters, Op(op)) for op in range(lowest, highest + 1))
 
 
 def _is_at_hand(cores: Sequence[Core], op: Op) -> bool:
