@@ -27,7 +27,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import msgspec
 
@@ -38,6 +38,7 @@ from motet.node.replica_files import Format, ReplicaSettings, Sizes, prepare_fil
 from motet.real.disk import RealDisk
 from motet.testing.fault_proxy import FaultProxy
 from motet.testing.local_node import LocalNode
+from motet.testing.node_group import NodeGroup
 from motet.testing.port_block import HOST, PortBlock
 from motet.testing.proxy_lane import ProxyMode
 from motet.testing.reaper import Reaper
@@ -50,7 +51,7 @@ look_every_s = 0.02
 _status_s_max = 2.0
 
 
-class ConsensusCluster:
+class ConsensusCluster(NodeGroup):
     """So many replicas on free ports. Without a ``folder`` they live in a temporary one, gone at the end."""
 
     def __init__(
@@ -65,6 +66,7 @@ class ConsensusCluster:
         log_level: str = "info",
         ready_s_max: float = 60.0,
     ) -> None:
+        super().__init__(ready_s_max)
         names = tuple(Address(f"r{i}") for i in range(replicas))
         self._format = Format(ClusterId(cluster), ReplicaIndex(0), names, sizes)
         self.config: VsrConfig = self._format.config(timeouts)
@@ -72,9 +74,7 @@ class ConsensusCluster:
         self._given_folder = folder
         self._proxied = tuple(proxied)
         self._log_level = log_level
-        self._ready_s_max = ready_s_max
         self._opened = contextlib.ExitStack()
-        self._nodes: list[LocalNode] = []
         #: (who dials, whom) -> the proxy between them
         self._proxies: dict[tuple[int, int], FaultProxy] = {}
 
@@ -93,13 +93,6 @@ class ConsensusCluster:
         for node in self._nodes:
             node.end()
         self._opened.close()
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _start(self) -> None:
         self.folder = self._make_folder()
@@ -159,35 +152,7 @@ class ConsensusCluster:
             log_level=self._log_level,
         )
 
-    # What can be done to a replica
-
-    def kill(self, i: int) -> None:
-        """kill -9; the process is gone when this returns."""
-        self._node(i).kill()
-
-    def stop(self, i: int) -> None:
-        """Have a replica do nothing, with all its connections open."""
-        self._node(i).stop()
-
-    def cont(self, i: int) -> None:
-        """Have a stopped replica go on."""
-        self._node(i).cont()
-
-    def terminate(self, i: int, *, wait_s: float = 30.0) -> int:
-        """Ask a replica to end; returns its exit status."""
-        return self._node(i).terminate(wait_s)
-
-    def restart(self, i: int, *, wait: bool = True) -> None:
-        """Start a replica again, killing it first if it runs; waits until it takes part in a view."""
-        node = self._node(i)
-        node.end()
-        node.start()
-        if wait:
-            self.wait_ready(i)
-
-    def wait_ready(self, i: int) -> None:
-        """Wait until a replica takes part in a view, with its state at hand."""
-        self._node(i).wait_ready(self._ready_s_max)
+    # How they are cut off
 
     def isolate(self, i: int, mode: ProxyMode | None = None) -> None:
         """Swallow what the other replicas and this one say to each other, or do as ``mode`` says."""
@@ -238,13 +203,6 @@ class ConsensusCluster:
         """The folder of a replica's files."""
         return self.folder / f"r{i}" / "data"
 
-    def is_running(self, i: int) -> bool:
-        return self._node(i).is_running()
-
-    def log(self, i: int) -> str:
-        """All that a replica has printed so far, over all its lives."""
-        return self._node(i).log()
-
     def noted(self, what: str) -> int:
         """How often any replica has noted this fact, over all their lives."""
         return sum(self.log(i).count(f" {what} ") for i in range(len(self)))
@@ -278,11 +236,6 @@ class ConsensusCluster:
 
         wait_for(look, "a primary", wait_s)
         return max(found)[1]
-
-    def _node(self, i: int) -> LocalNode:
-        if not 0 <= i < len(self._nodes):
-            raise BadInput(f"there is no replica {i}", hint=f"there are {len(self._nodes)}")
-        return self._nodes[i]
 
 
 def wait_for(reached: Callable[[], bool], what: str, wait_s: float) -> float:

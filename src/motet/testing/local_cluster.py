@@ -21,10 +21,10 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Self
 
 from motet.errors import BadInput, NodeError
 from motet.testing.local_node import LocalNode
+from motet.testing.node_group import NodeGroup
 from motet.testing.port_block import HOST, PortBlock
 from motet.testing.reaper import Reaper
 
@@ -32,7 +32,7 @@ NODE_COMMAND = (sys.executable, "-m", "motet", "node")
 ATTEMPTS_MAX = 5
 
 
-class LocalCluster:
+class LocalCluster(NodeGroup):
     """So many nodes on free ports. Without a ``folder`` they live in a temporary one, gone at the end.
 
     ``command`` starts a node, in the node's folder; it gets ``--id``, ``--port``, ``--data`` and ``--peers``,
@@ -51,14 +51,13 @@ class LocalCluster:
     ) -> None:
         if nodes < 1:
             raise BadInput(f"a cluster of {nodes} nodes", hint="have at least one")
+        super().__init__(ready_s_max)
         self._count = nodes
         self._command = tuple(command)
         self._arguments = tuple(arguments)
         self._environment = dict(environment or {})
-        self._ready_s_max = ready_s_max
         self._own_folder = folder is None
         self._given_folder = folder
-        self._nodes: list[LocalNode] = []
         self._blocks: list[PortBlock] = []
         self._reaper: Reaper | None = None
 
@@ -90,13 +89,6 @@ class LocalCluster:
             if self._own_folder:
                 shutil.rmtree(self.folder, ignore_errors=True)
 
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def _start_on_free_ports(self, reaper: Reaper) -> bool:
         """False if another program took one of our ports before the node could."""
         while len(self._blocks) < self._count:
@@ -126,66 +118,12 @@ class LocalCluster:
             block.release()
         self._nodes, self._blocks = [], []
 
-    # What can be done to a node
-
-    def kill(self, i: int) -> None:
-        """kill -9; the process is gone when this returns."""
-        self._node(i).kill()
-
-    def stop(self, i: int) -> None:
-        """Have a node do nothing, with all its connections open."""
-        self._node(i).stop()
-
-    def cont(self, i: int) -> None:
-        """Have a stopped node go on."""
-        self._node(i).cont()
-
-    def terminate(self, i: int, *, wait_s: float = 30.0) -> int:
-        """Ask a node to end; returns its exit status."""
-        return self._node(i).terminate(wait_s)
-
-    def restart(self, i: int, *, wait: bool = True) -> None:
-        """Start a node again, killing it first if it runs; waits until it is ready."""
-        node = self._node(i)
-        node.end()
-        node.start()
-        if wait:
-            node.wait_ready(self._ready_s_max)
-
-    def wait_ready(self, i: int) -> None:
-        """Wait until a node can serve."""
-        self._node(i).wait_ready(self._ready_s_max)
-
-    # Where and what they are
+    # Where they are
 
     def __len__(self) -> int:
         return self._count
-
-    def is_running(self, i: int) -> bool:
-        """Whether a node's process is there, stopped or not."""
-        return self._node(i).is_running()
-
-    def endpoint(self, i: int) -> str:
-        """Where a node speaks to peers and clients, as ``host:port``."""
-        return self._node(i).endpoint
 
     @property
     def endpoints(self) -> str:
         """All of them, separated by commas."""
         return ",".join(node.endpoint for node in self._nodes)
-
-    def http(self, i: int) -> str:
-        """Where a node serves HTTP, as ``http://host:port``."""
-        return f"http://{self._node(i).http_endpoint}"
-
-    def pid(self, i: int) -> int:
-        return self._node(i).pid
-
-    def log(self, i: int) -> str:
-        """All that a node has printed so far."""
-        return self._node(i).log()
-
-    def _node(self, i: int) -> LocalNode:
-        if not 0 <= i < len(self._nodes):
-            raise BadInput(f"there is no node {i}", hint=f"there are {len(self._nodes)}, from 0 on")
-        return self._nodes[i]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -20,11 +21,8 @@ PAGES = st.one_of(st.none(), st.binary(max_size=12), st.integers(1, 3).map(lambd
 CHECKPOINTS = st.tuples(st.dictionaries(PAGE_NUMBERS, PAGES, max_size=5), st.binary(max_size=300))
 
 
-def cluster(**changed: int) -> VsrConfig:
-    return VsrConfig(ClusterId(1), (Address("n1"),), **changed)  # type: ignore[arg-type]
-
-
-SMALL = cluster(block_bytes=128)
+CLUSTER = VsrConfig(ClusterId(1), (Address("n1"),))
+SMALL = msgspec.structs.replace(CLUSTER, block_bytes=128)
 
 
 class Replica:
@@ -107,7 +105,7 @@ def test_all_blocks_of_a_checkpoint_are_listed_once_and_no_others_are_in_use(
 
 
 def test_only_what_changed_is_written() -> None:
-    replica = Replica(cluster())
+    replica = Replica(CLUSTER)
     everything: Changes = {number: b"page %d" % number for number in range(1000)}
     assert len(replica.checkpoint(everything).writes) == 1000 + 8 + 1
     assert len(replica.checkpoint({5: b"a", 6: b"b", 900: None}).writes) == 2 + 2 + 1
@@ -148,6 +146,6 @@ def test_a_root_of_many_blocks_is_a_list_of_lists() -> None:
 
 
 def test_a_grid_that_is_full_is_not_overrun() -> None:
-    replica = Replica(cluster(blocks_max=4))
+    replica = Replica(msgspec.structs.replace(CLUSTER, blocks_max=4))
     with pytest.raises(AssertionError, match="full"):
         replica.build(dict.fromkeys(range(4), b"x"))

@@ -23,7 +23,7 @@ from motet.core.vsr.messages import (
 )
 from motet.core.vsr.replica import TIMERS, Replica
 from motet.core.vsr.state import Status
-from motet.ids import Address
+from motet.ids import Address, TimerName
 
 EXAMPLES = 60
 
@@ -37,7 +37,7 @@ def test_it_lives(life: str, steps: list[tuple[Address, Message] | str]) -> None
         now = Now(now.monotonic_ns + 10_000_000, now.wall_ns + 10_000_000)
         event: Event
         if isinstance(step, str):
-            event = Fired(now, step)  # type: ignore[arg-type]
+            event = Fired(now, TimerName(step))
         else:
             event = Received(now, *step)
         step_and_write(machine, event)

@@ -17,7 +17,12 @@ from motet.core.vsr.context import GRID, REPLIES, Core
 from motet.core.vsr.grid import block_offset
 from motet.core.vsr.replies import encode_reply, reply_offset
 from motet.core.vsr.state import Checkpointing
-from motet.core.vsr.storage import can_write_superblock, write_superblock
+from motet.core.vsr.storage import (
+    can_write_superblock,
+    retry_superblock,
+    write_kept_prepares,
+    write_superblock,
+)
 from motet.core.vsr.superblock import Checkpoint
 from motet.ids import TimerName, WriteId
 
@@ -101,11 +106,13 @@ def block_write_failed(core: Core, write: WriteId) -> None:
     assert checkpointing is not None
     checkpointing.writes.pop(write, None)
     checkpointing.has_failed = True
-    core.timer(DISK, disk_retry_ms)
 
 
-def retry_blocks(core: Core) -> None:
+def retry_writes(core: Core) -> None:
     """Perhaps there is room now."""
+    core.state.is_disk_full = False
+    retry_superblock(core)
+    write_kept_prepares(core)
     checkpointing = core.state.checkpointing
     if checkpointing is not None and checkpointing.has_failed:
         checkpointing.has_failed = False

@@ -7,6 +7,8 @@ other.
 
 from __future__ import annotations
 
+import msgspec
+
 from motet.core.vsr.context import Core
 from motet.core.vsr.messages import Eviction, PingClient, PongClient, Reply, Request
 from motet.core.vsr.sessions import EVICTION_REASONS, Decision
@@ -40,6 +42,8 @@ def forward_request(core: Core, message: Request) -> None:
 
 def send_reply(core: Core, reply: Reply, through: ReplicaIndex | None) -> None:
     """To the client, and through the backup that brought its request."""
+    # A stored reply knows the view in which it was made: a client told that would look there for a primary.
+    reply = msgspec.structs.replace(reply, replica=core.own, view=core.state.view)
     address = core.state.addresses.get(reply.client)
     if address is not None:
         core.send_address(address, reply)

@@ -11,7 +11,6 @@ from motet.core.clock.cluster_time import ClusterTime
 from motet.core.clock.messages import PingClock, PongClock
 from motet.core.vsr.context import Core
 from motet.core.vsr.messages import Ping, Pong
-from motet.core.vsr.state import Status
 from motet.ids import NodeId, ReplicaIndex, TimerName
 
 PING = TimerName("ping")
@@ -83,11 +82,6 @@ def cluster_wall_ns(core: Core) -> int | None:
 def is_synchronized(core: Core) -> bool:
     time = core.state.time
     return time is not None and time.is_synchronized(core.now)
-
-
-def is_running(core: Core) -> bool:
-    """Pings are exchanged from the first moment on, whatever else is the matter."""
-    return core.state.status is not Status.REFUSED
 
 
 def _name(replica: ReplicaIndex) -> NodeId:

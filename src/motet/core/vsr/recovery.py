@@ -20,6 +20,7 @@ from motet.core.vsr.clock import start_clock
 from motet.core.vsr.context import SUPERBLOCK, WAL, Core
 from motet.core.vsr.journal import Cached, Journal
 from motet.core.vsr.restore import begin_restore
+from motet.core.vsr.sectors import sector_bytes
 from motet.core.vsr.start_view import keep_asking
 from motet.core.vsr.start_view_change import watch_primary
 from motet.core.vsr.state import PendingRead, Status
@@ -43,7 +44,6 @@ from motet.ids import Op, View
 format_version = 1
 SUPERBLOCK_COPY, WAL_PIECE = "superblock", "wal"
 slots_at_once = 32
-sector_bytes = 512
 DAMAGED = b"\xff"
 
 

@@ -145,7 +145,7 @@ TIMERS: dict[TimerName, Callable[[Core], None]] = {
     start_view.ASK: start_view.keep_asking,
     repair.REPAIR: repair.on_repair_timer,
     scrub.SCRUB: scrub.on_scrub_timer,
-    checkpointing.DISK: checkpointing.retry_blocks,
+    checkpointing.DISK: checkpointing.retry_writes,
 }
 
 
@@ -330,11 +330,9 @@ class Replica:
         """A full disk: what was to be written is written later."""
         core, state = self.core, self.core.state
         core.note("disk_full")
+        core.timer(checkpointing.DISK, checkpointing.disk_retry_ms)
         if write in state.prepare_writes:
-            slot = state.prepare_writes.pop(write)
-            writing = state.journal.writing.get(slot)
-            if writing is not None and writing.write == write:
-                del state.journal.writing[slot]
+            storage.prepare_failed(core, write)
         elif write in state.superblock_writes:
             storage.superblock_failed(core, write)
         elif state.checkpointing is not None and write in state.checkpointing.writes:

@@ -15,11 +15,11 @@ from motet.core.vsr.header import checksum
 from motet.core.vsr.messages import Reply, RequestReply
 from motet.core.vsr.sessions import reply_checksum
 from motet.core.vsr.state import PendingRead
+from motet.core.vsr.wal_layout import page_bytes
 from motet.ids import ClientId
 
 REPLY = "reply"
 overhead_bytes = 512
-page_bytes = 4096
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Reply).decode

@@ -112,9 +112,8 @@ def ask_for_view(core: Core, view: View) -> None:
 
 
 def _ask(core: Core, replica: ReplicaIndex, view: View) -> None:
-    state = core.state
-    state.view_nonce = state.nonce
-    core.send(replica, RequestStartView(core.config.cluster, core.own, view, state.nonce))
+    nonce = core.state.nonce
+    core.send(replica, RequestStartView(core.config.cluster, core.own, view, nonce))
 
 
 def keep_asking(core: Core) -> None:

@@ -120,6 +120,8 @@ class State(msgspec.Struct):
     superblock_next: Superblock | None = None
     superblock_writes: dict[WriteId, None] = {}
     superblock_half: int = 0
+    #: the disk was full: all copies are to be written again
+    superblock_has_failed: bool = False
     superblock_due: bool = False
     time: ClusterTime | None = None
 
@@ -146,8 +148,6 @@ class State(msgspec.Struct):
     #: who would rather leave this view -> when that was last heard
     votes: dict[ReplicaIndex, int] = {}
     do_view_changes: dict[ReplicaIndex, DoViewChange] = {}
-    #: what a replica that asked for the view asked under
-    view_nonce: int = 0
     #: a start_view that does not fit yet: the log is repaired up to a checkpoint first
     catching_up: bool = False
     #: when commit_min last moved, or a block of a state to be restored came in
@@ -176,6 +176,7 @@ class State(msgspec.Struct):
     #: redundant headers and replies being written
     other_writes: dict[WriteId, None] = {}
     reads: dict[ReadId, PendingRead] = {}
+    #: the log or the superblock could not be written: no more of it until it is tried again
     is_disk_full: bool = False
 
     # Reading its files

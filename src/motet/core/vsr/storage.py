@@ -59,6 +59,16 @@ def write_prepare(core: Core, header: Header) -> None:
     journal.writing[slot] = Writing(header.op, header.checksum, write)
 
 
+def prepare_failed(core: Core, write: WriteId) -> None:
+    """The disk is full. The prepare stays in memory, and is written again later."""
+    state = core.state
+    slot = state.prepare_writes.pop(write)
+    writing = state.journal.writing.get(slot)
+    if writing is not None and writing.write == write:
+        del state.journal.writing[slot]
+    state.is_disk_full = True
+
+
 def write_kept_prepares(core: Core) -> None:
     """Begin the writes that could not begin before."""
     journal = core.state.journal
@@ -163,7 +173,7 @@ def superblock_written(core: Core, write: WriteId) -> bool:
     """One of its copies is durable; True when all of them are."""
     state = core.state
     del state.superblock_writes[write]
-    if state.superblock_writes:
+    if state.superblock_writes or state.superblock_has_failed:
         return False
     state.superblock_half += 1
     if state.superblock_half < len(write_order):
@@ -178,12 +188,19 @@ def superblock_written(core: Core, write: WriteId) -> bool:
 
 
 def superblock_failed(core: Core, write: WriteId) -> None:
-    """The disk is full: what was not written is due again."""
+    """The disk is full. The same superblock is written again: another of its number would be a fork."""
     state = core.state
-    state.superblock_writes.pop(write, None)
-    if not state.superblock_writes:
-        state.superblock_next = None
-        state.superblock_due = True
+    del state.superblock_writes[write]
+    state.superblock_has_failed = state.is_disk_full = True
+
+
+def retry_superblock(core: Core) -> None:
+    """Perhaps there is room now: all of its copies once more."""
+    state = core.state
+    if state.superblock_has_failed and not state.superblock_writes:
+        state.superblock_has_failed = False
+        state.superblock_half = 0
+        _write_half(core)
 
 
 def view_headers(core: Core) -> tuple[Header, ...]:

@@ -51,7 +51,6 @@ def leave_view(core: Core) -> None:
     state.suspects, state.confirmed, state.reads_waiting = {}, {}, []
     state.leading = state.catching_up = False
     state.anchor_op = None
-    state.view_nonce = 0
 
 
 def send_do_view_change(core: Core) -> None:

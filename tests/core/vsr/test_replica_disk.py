@@ -1,0 +1,84 @@
+"""A disk that takes no more: nothing is promised, nothing is forgotten, and it goes on when there is room."""
+
+from __future__ import annotations
+
+from tests.core.vsr.replicas import after, replica
+
+from motet.core.machine import (
+    Effect,
+    Fired,
+    Now,
+    Received,
+    Send,
+    SetTimer,
+    Write,
+    WriteFailed,
+    Written,
+)
+from motet.core.vsr.checkpointing import DISK
+from motet.core.vsr.context import SUPERBLOCK, WAL
+from motet.core.vsr.messages import DoViewChange, Prepare, PrepareOk, StartViewChange
+from motet.core.vsr.replica import Replica
+from motet.ids import Address, ReplicaIndex
+
+
+def writes(effects: list[Effect], file: str) -> list[Write]:
+    return [each for each in effects if isinstance(each, Write) and each.file == file]
+
+
+def sent(effects: list[Effect], *kinds: type) -> list[object]:
+    return [e.message for e in effects if isinstance(e, Send) and isinstance(e.message, kinds)]
+
+
+def leave_view(machine: Replica, now: Now) -> list[Effect]:
+    """Two others want to leave the view: that makes a superblock due."""
+    effects: list[Effect] = []
+    for index, name in ((1, "r1"), (2, "r2")):
+        vote = StartViewChange(
+            machine.core.config.cluster, ReplicaIndex(index), machine.core.state.view
+        )
+        effects += machine.step(Received(now, Address(name), vote))
+    return effects
+
+
+def test_a_prepare_that_found_no_room_is_not_acknowledged_and_is_written_again() -> None:
+    part = after("cluster", "client c1", "puts c1 3", "lose prepare to=r0", "put c1 a 1", "heal")
+    node = part.bench.node("r0")
+    machine = node.machine
+    assert isinstance(machine, Replica)
+    now = Now(part.bench.monotonic_ns, node.wall_ns)
+    primary = part.bench.node("r1").machine
+    assert isinstance(primary, Replica)
+    newest = primary.core.state.journal.cache[primary.core.state.op]
+    prepare = Prepare(
+        machine.core.config.cluster,
+        ReplicaIndex(1),
+        machine.core.state.view,
+        newest.header,
+        newest.body,
+    )
+    [write] = writes(machine.step(Received(now, Address("r1"), prepare)), WAL)[-1:]
+    failed = machine.step(WriteFailed(now, write.id, "full"))
+    assert SetTimer(DISK, 500) in failed
+    assert not sent(failed, PrepareOk)
+    [again] = writes(machine.step(Fired(now, DISK)), WAL)[-1:]
+    assert (again.offset, again.data) == (write.offset, write.data)
+    assert sent(machine.step(Written(now, again.id)), PrepareOk)
+
+
+def test_a_superblock_that_found_no_room_is_written_again_as_it_was() -> None:
+    machine, now = replica("backup")
+    first, second = writes(leave_view(machine, now), SUPERBLOCK)
+    assert not sent(machine.step(WriteFailed(now, first.id, "full")), DoViewChange)
+    # The other copy of its half is durable; that is not enough to go on with the next half.
+    assert not writes(machine.step(Written(now, second.id)), SUPERBLOCK)
+    again = writes(machine.step(Fired(now, DISK)), SUPERBLOCK)
+    assert [each.data for each in again] == [first.data, second.data]
+    effects: list[Effect] = []
+    for write in again:
+        effects = machine.step(Written(now, write.id))
+    rest = writes(effects, SUPERBLOCK)
+    assert [each.data for each in rest] == [first.data] * 2
+    for write in rest:
+        effects = machine.step(Written(now, write.id))
+    assert sent(effects, DoViewChange)
