@@ -6,7 +6,6 @@ import asyncio
 import http.client
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -27,22 +26,23 @@ from motet.core.clock.messages import (
 from motet.format.frame import Frame, FrameKind
 from motet.ids import Address, RequestId
 from motet.real.network import TcpNetwork
+from motet.testing.port_block import PortBlock
 
 SECONDS_MAX = 60.0
 """Patience of a test; nothing is measured by it."""
 
 
+_claimed: list[PortBlock] = []
+
+
 def free_base_port() -> int:
-    """A port that is free and whose HTTP port is free as well."""
-    while True:
-        with socket.socket() as native, socket.socket() as web:
-            native.bind(("127.0.0.1", 0))
-            port: int = native.getsockname()[1]
-            try:
-                web.bind(("127.0.0.1", port + HTTP_PORT_OFFSET))
-            except (OSError, OverflowError):
-                continue
-            return port
+    """A port of our own, and those behind it.
+
+    Below the range from which the system gives out ports: who dials a port of that range again and again
+    while nobody listens may be given that very port, and talk to himself.
+    """
+    _claimed.append(PortBlock.claim())
+    return _claimed[-1].base
 
 
 class Answer(NamedTuple):

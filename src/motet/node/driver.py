@@ -3,16 +3,18 @@
 A *turn* is a batch. It takes everything that has happened, lets the machines step through it, and hands
 over what came of it in one go:
 
-T1  The time is read once; all events of a turn carry the same ``now``.
-T2  Events: first what the last turn completed (``Written``, ``ReadBack`` …), then what the network
-    brought, then timers that are due. Messages go before timers, so that a node that was held up hears
-    its peers before it decides that they are silent.
+T1  The time is read once, and once more behind the sync; all events of a turn carry one of the two.
+T2  Events: first what the last turn left (``ReadBack`` …), then what the network brought, then timers
+    that are due. Messages go before timers, so that a node that was held up hears its peers before it
+    decides that they are silent.
 T3  Effects are carried out in order. Sends are queued, or held while the write they name is not
     durable. Plain writes are gathered until T5, or until anything else is done with the disk.
 T4  One write per peer. It goes out before the sync, so that peers work while our disk does.
 T5  Gathered writes, then one sync per dirty file. It succeeds, or the node stops: after a failed sync
-    nobody knows what is on the disk. Held sends are released; they leave with the next turn's write,
-    and that turn follows at once, since ``Written`` waits in it.
+    nobody knows what is on the disk. Held sends are released.
+T6  The machines hear at once what has become durable, before the network is looked at again: somebody
+    waits for the acknowledgements that come of it. These, and what was held, leave with a second write.
+    What is to be written because of them waits for the next turn, which follows at once.
 
 Between turns the loop serves sockets and HTTP. With nothing to do it sleeps until the network wakes it
 or a timer is due. No task, lock or future is made per message.
@@ -160,6 +162,7 @@ class Driver:
             self._network.flush()
             for hosted in self.hosted:
                 hosted.sync()
+            self._tell_durable()
             self._rest()
         except Exception as error:
             self._die(error)
@@ -174,6 +177,15 @@ class Driver:
             count += hosted.take_timers(now, share)
         self.counters.turns += 1
         self.counters.events += count
+
+    def _tell_durable(self) -> None:
+        now = None
+        for hosted in self.hosted:
+            if hosted.has_durable_writes:
+                now = now or self._time.now()
+                self.counters.events += hosted.take_durable(now, self._share)
+        if now is not None:
+            self._network.flush()
 
     def _receive(self, now: Now, limit: int) -> int:
         deliveries = self._network.take(limit)

@@ -91,7 +91,11 @@ class Hosted:
     @property
     def has_local_events(self) -> bool:
         """Whether the next turn has something for this machine, whatever the network brings."""
-        return bool(self._local or self._disk.durable)
+        return bool(self._local or self._disk.durable or self._disk.pending)
+
+    @property
+    def has_durable_writes(self) -> bool:
+        return bool(self._disk.durable)
 
     def next_timer_ns(self) -> int | None:
         """When the next timer is due, None when none runs."""
@@ -103,16 +107,21 @@ class Hosted:
 
     def take_local(self, now: Now, limit: int) -> int:
         """Begin a turn: step through what the last one left; how many events that were."""
-        self._now_ns = now.monotonic_ns
         step, local = self.step, self._local
-        durable = self._disk.take_durable(limit)
-        for write in durable:
-            step(Written(now, write))
-        count = min(len(local), limit - len(durable))
+        durable_count = self.take_durable(now, limit)
+        count = min(len(local), limit - durable_count)
         for _ in range(count):
             make, fields = local.popleft()
             step(make(now, *fields))
-        return len(durable) + count
+        return durable_count + count
+
+    def take_durable(self, now: Now, limit: int) -> int:
+        """Step through what is durable now; how many writes that were."""
+        self._now_ns = now.monotonic_ns
+        durable = self._disk.take_durable(limit)
+        for write in durable:
+            self.step(Written(now, write))
+        return len(durable)
 
     def refuse(self, sender: Address, error: Exception) -> None:
         """Complain about a frame that is none of our messages."""

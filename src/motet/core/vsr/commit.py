@@ -22,7 +22,6 @@ from motet.core.vsr.header import NO_CHECKSUM, OPERATION_MIN, REGISTER, Header
 from motet.core.vsr.journal import Cached
 from motet.core.vsr.messages import Commit, Reply
 from motet.core.vsr.normal import committed_by_quorum, note_commit_max, resend_prepares
-from motet.core.vsr.sessions import reply_checksum
 from motet.core.vsr.state import PendingRead, Status
 from motet.core.vsr.state_machine import Entry
 from motet.core.vsr.storage import write_due_headers
@@ -98,7 +97,8 @@ def connect_headers(core: Core) -> None:
     """See how far down the chain reaches."""
     state = core.state
     journal = state.journal
-    while state.connected_op > core.checkpoint_op + 1:
+    lowest = core.checkpoint_op + 1
+    while state.connected_op > lowest:
         above = journal.header(state.connected_op)
         below = journal.header(Op(state.connected_op - 1))
         if above is None or below is None or above.parent != below.checksum:
@@ -133,7 +133,7 @@ def next_to_execute(core: Core) -> Header | None:
     """The header of the next op, if it is committed and certain."""
     state = core.state
     op = Op(state.commit_min + 1)
-    if op > min(state.commit_max, anchor(core)) or state.connected_op > op:
+    if op > state.commit_max or op > anchor(core) or state.connected_op > op:
         return None
     if is_checkpoint_due(core) or not can_execute(core):
         return None
@@ -151,6 +151,8 @@ def is_checkpoint_due(core: Core) -> bool:
 
 def execute(core: Core) -> bool:
     """Execute the next op if that is possible now; False if not."""
+    if core.state.commit_min >= core.state.commit_max:
+        return False
     header = next_to_execute(core)
     if header is None:
         return False
@@ -225,7 +227,6 @@ def _keep_reply(core: Core, header: Header, body: bytes) -> None:
     session = state.sessions.by_client.get(header.client)
     if session is None or session.last_op != header.op:
         return
-    digest = reply_checksum(header.client, header.request, header.op, body)
     reply = Reply(
         core.config.cluster,
         core.own,
@@ -234,7 +235,7 @@ def _keep_reply(core: Core, header: Header, body: bytes) -> None:
         header.request,
         header.op,
         body,
-        digest,
+        session.reply_checksum,
     )
     state.replies[header.client] = reply
     state.replies_faulty.pop(header.client, None)

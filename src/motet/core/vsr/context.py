@@ -22,6 +22,7 @@ from motet.core.vsr.grid import block_offset
 from motet.core.vsr.header import NO_CHECKSUM, Checksum, Header
 from motet.core.vsr.state import PendingRead, State, Status
 from motet.core.vsr.state_machine import StateMachine
+from motet.core.vsr.superblock import Checkpoint
 from motet.core.vsr.wal_layout import WalLayout
 from motet.ids import Address, FileName, Op, ReadId, ReplicaIndex, TimerName, WriteId
 
@@ -36,22 +37,22 @@ class Core:
 
     def __init__(self, config: VsrConfig, own: ReplicaIndex, machine: StateMachine) -> None:
         self.config = config
+        self.own = own
+        self._count = config.count
         self.quorums = config.quorums
         self.layout = WalLayout.of(config)
         self.machine = machine
         self.state = State(own)
         self.now = Now(0, 0)
         self.effects: list[Effect] = []
+        #: the checkpoint whose id was asked for last, and its id: it is in every prepare
+        self._identified: tuple[Checkpoint | None, Checksum] = (None, NO_CHECKSUM)
 
     # Who is who
 
     @property
-    def own(self) -> ReplicaIndex:
-        return self.state.own
-
-    @property
     def is_solo(self) -> bool:
-        return self.config.count == 1
+        return self._count == 1
 
     @property
     def primary(self) -> ReplicaIndex:
@@ -61,15 +62,17 @@ class Core:
     @property
     def is_primary(self) -> bool:
         """Leads, for all it knows."""
-        return self.state.status is Status.NORMAL and self.primary == self.own
+        state = self.state
+        return state.status is Status.NORMAL and state.view % self._count == self.own
 
     @property
     def is_backup(self) -> bool:
-        return self.state.status is Status.NORMAL and self.primary != self.own
+        state = self.state
+        return state.status is Status.NORMAL and state.view % self._count != self.own
 
     @property
     def peers(self) -> list[ReplicaIndex]:
-        return [ReplicaIndex(n) for n in range(self.config.count) if n != self.own]
+        return [ReplicaIndex(n) for n in range(self._count) if n != self.own]
 
     def next_peer(self) -> ReplicaIndex:
         """Whom to ask next: each in turn, since any of them may lack what is asked for."""
@@ -87,7 +90,13 @@ class Core:
     @property
     def checkpoint_id(self) -> Checksum:
         superblock = self.state.superblock
-        return NO_CHECKSUM if superblock is None else superblock.checkpoint.id
+        if superblock is None:
+            return NO_CHECKSUM
+        checkpoint, identity = self._identified
+        if checkpoint is not superblock.checkpoint:
+            identity = superblock.checkpoint.id
+            self._identified = (superblock.checkpoint, identity)
+        return identity
 
     @property
     def op_prepare_max(self) -> Op:

@@ -163,8 +163,12 @@ class KeyValue:
 
     def _run(self, calls: list[Call], op: Op, room_bytes: int) -> list[Result]:
         results: list[Result] = []
+        stored, put = Stored(op), self._put
         for call in calls:
-            if isinstance(call, Get):
+            if isinstance(call, Put):
+                put(call.key, call.value, op)
+                results.append(stored)
+            elif isinstance(call, Get):
                 value, written = self._look_up(call.key)
                 if value is None or len(value) <= room_bytes:
                     room_bytes -= len(value or b"")
@@ -174,30 +178,37 @@ class KeyValue:
             elif isinstance(call, Compare):
                 results.append(Swapped(self._compare(call, op)))
             else:
-                self._set(call.key, call.value if isinstance(call, Put) else None, op)
-                results.append(Stored(op))
+                self._delete(call.key)
+                results.append(stored)
         return results
 
     def _compare(self, call: Compare, op: Op) -> bool:
         if self._look_up(call.key)[0] != call.expected:
             return False
-        self._set(call.key, call.value, op)
+        if call.value is None:
+            self._delete(call.key)
+        else:
+            self._put(call.key, call.value, op)
         return True
 
     def _look_up(self, key: bytes) -> tuple[bytes | None, Op]:
         page = self._pages.get(crc32c(key) % self._buckets)
         return (None, Op(0)) if page is None else page.get(key, (None, Op(0)))
 
-    def _set(self, key: bytes, value: bytes | None, op: Op) -> None:
+    def _put(self, key: bytes, value: bytes, op: Op) -> None:
+        number = crc32c(key) % self._buckets
+        try:
+            self._pages[number][key] = (value, op)
+        except KeyError:
+            self._pages[number] = {key: (value, op)}
+        self._changed[number] = None
+
+    def _delete(self, key: bytes) -> None:
         number = crc32c(key) % self._buckets
         page = self._pages.get(number)
-        if value is not None:
-            if page is None:
-                page = self._pages[number] = {}
-            page[key] = (value, op)
-        elif page is None or page.pop(key, None) is None:
+        if page is None or page.pop(key, None) is None:
             return
-        elif not page:
+        if not page:
             del self._pages[number]
         self._changed[number] = None
 

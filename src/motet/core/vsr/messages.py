@@ -289,8 +289,8 @@ VsrCall = (
 """Everything that is said in the protocol."""
 
 
-def request_checksum(request: Request) -> Checksum:
-    """What the operation is, whoever carries it."""
+def request_checksum(request: Request, body_checksum: Checksum | None = None) -> Checksum:
+    """What the operation is, whoever carries it. Who knows the checksum of its body already, says so."""
     return checksum(
         _encode(
             (
@@ -301,7 +301,7 @@ def request_checksum(request: Request) -> Checksum:
                 request.parent,
                 request.release,
                 request.operation,
-                request.body,
+                body_checksum or checksum(request.body),
             )
         )
     )

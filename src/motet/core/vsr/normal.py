@@ -33,18 +33,18 @@ def on_request(core: Core, message: Request, through: ReplicaIndex | None) -> No
         core.drop("request_out_of_view")
     elif len(message.body) > core.config.body_bytes_max:
         evict(core, message.client, Decision.EVICT_BAD_BODY_SIZE)
-    elif message.checksum != request_checksum(message):
+    elif message.checksum != request_checksum(message, body_checksum := checksum(message.body)):
         core.drop("request_checksum")
     elif core.is_primary:
-        _take_request(core, message, through)
+        _take_request(core, Queued(message, body_checksum, through))
     elif through is None:
         forward_request(core, message)
     else:
         core.drop("request_to_backup")
 
 
-def _take_request(core: Core, message: Request, through: ReplicaIndex | None) -> None:
-    state = core.state
+def _take_request(core: Core, queued: Queued) -> None:
+    state, message = core.state, queued.request
     if not clock.is_synchronized(core):
         core.drop("request_clock")
         return
@@ -54,9 +54,9 @@ def _take_request(core: Core, message: Request, through: ReplicaIndex | None) ->
     in_pipeline = _is_under_way(core, message.client)
     decision = state.sessions.decide(core.config, message, is_preparing=in_pipeline)
     if decision is Decision.ACCEPT:
-        _enqueue(core, Queued(message, through))
+        _enqueue(core, queued)
     elif decision is Decision.REPLY_AGAIN:
-        resend_reply(core, message.client, through)
+        resend_reply(core, message.client, queued.through)
     elif decision.is_eviction:
         evict(core, message.client, decision)
     else:
@@ -92,12 +92,12 @@ def prepare_queued(core: Core) -> None:
             return
         queued = state.queue.pop(0)
         request = queued.request
-        header = _next_header(core, request, max(wall_ns, state.timestamp + 1))
+        header = _next_header(core, queued, max(wall_ns, state.timestamp + 1))
         _begin_prepare(core, header, request.body, queued.through)
 
 
-def _next_header(core: Core, request: Request, timestamp: int) -> Header:
-    state, head = core.state, core.head
+def _next_header(core: Core, queued: Queued, timestamp: int) -> Header:
+    state, head, request = core.state, core.head, queued.request
     assert timestamp > head.timestamp, "N3"
     return sealed(
         Header(
@@ -114,7 +114,7 @@ def _next_header(core: Core, request: Request, timestamp: int) -> Header:
             request_checksum=request.checksum,
             release=request.release,
             operation=request.operation,
-            body_checksum=checksum(request.body),
+            body_checksum=queued.body_checksum,
             body_bytes=len(request.body),
             checkpoint_id=core.checkpoint_id,
         )

@@ -68,6 +68,7 @@ from motet.core.vsr import (
 )
 from motet.core.vsr.config import VsrConfig
 from motet.core.vsr.context import Core
+from motet.core.vsr.invariants import invariants
 from motet.core.vsr.messages import (
     Block,
     Commit,
@@ -121,6 +122,9 @@ FROM_REPLICAS: dict[type[Message], Handler] = {
 }
 """Commands that only a replica sends, in its own name."""
 
+CARRIED = (Prepare, Reply, Eviction)
+"""What a replica may pass on for another, or for a client."""
+
 WHILE_RECOVERING = (Ping, Pong, RequestBlocks, Block, RequestPrepare)
 """What a replica deals with before it knows its own past."""
 
@@ -159,16 +163,16 @@ class Replica:
         core = self.core
         core.now = event.now
         core.effects = []
-        if core.state.status is not Status.REFUSED and not self._is_one_of_many(event):
+        if core.state.status is not Status.REFUSED and not (
+            type(event) is Written and self._is_one_of_many(event)
+        ):
             self._handle(event)
             self._progress()
         effects, core.effects = core.effects, []
         return effects
 
-    def _is_one_of_many(self, event: Event) -> bool:
+    def _is_one_of_many(self, event: Written) -> bool:
         """A write that is durable, of several that only matter together: nothing follows from it alone."""
-        if not isinstance(event, Written):
-            return False
         state = self.core.state
         if state.checkpointing is not None and len(state.checkpointing.writes) > 1:
             return state.checkpointing.writes.pop(event.write, event) is None
@@ -208,7 +212,7 @@ class Replica:
         replica = core.config.index_of(sender)
         if not core.state.is_started and not isinstance(message, WHILE_RECOVERING):
             core.drop("recovering")
-        elif isinstance(message, Prepare | Reply | Eviction):
+        elif isinstance(message, CARRIED):
             self._on_carried(replica, message)
         elif isinstance(message, ReplicaMessage):
             self._on_replica_message(replica, message)
@@ -345,25 +349,32 @@ class Replica:
     # What has become possible
 
     def _progress(self) -> None:
+        # This runs at every event. What is rare is asked for here, without a call.
         core, state = self.core, self.core.state
-        sync.finish_restore(core)
-        blocks.read_wanted_blocks(core)
+        if state.restore is not None:
+            sync.finish_restore(core)
+            blocks.read_wanted_blocks(core)
         if state.is_started:
             self._commit()
-            normal.prepare_queued(core)
-            if start_view.is_ready_to_lead(core):
+            if state.queue:
+                normal.prepare_queued(core)
+            if state.leading and start_view.is_ready_to_lead(core):
                 start_view.begin_view(core)
-            start_view.ask_if_stuck(core)
+            if state.commit_min < state.commit_max or state.restore is not None:
+                start_view.ask_if_stuck(core)
             sync.end_sync(core)
-        checkpointing.write_more_blocks(core)
-        checkpointing.finish_checkpoint(core)
-        storage.write_due_superblock(core)
+        if state.checkpointing is not None:
+            checkpointing.write_more_blocks(core)
+            checkpointing.finish_checkpoint(core)
+        if state.superblock_due:
+            storage.write_due_superblock(core)
         storage.forget_old_prepares(core)
 
     def _commit(self) -> None:
         core = self.core
         commit.connect_headers(core)
-        commit.commit_by_quorum(core)
+        if core.state.pipeline:
+            commit.commit_by_quorum(core)
         checkpointing.begin_checkpoint(core)
         while commit.execute(core):
             checkpointing.begin_checkpoint(core)
@@ -379,20 +390,4 @@ class Replica:
         return fingerprint((self.core.state, self.core.machine.fingerprint()))
 
     def invariants(self) -> list[Violation]:
-        core, state = self.core, self.core.state
-        if not state.is_started or state.status is Status.REFUSED:
-            return []
-        found = []
-        if state.commit_min > state.commit_max:
-            found.append(Violation("V1", f"executed {state.commit_min} of {state.commit_max}"))
-        if core.checkpoint_op > state.commit_min:
-            found.append(Violation("V2", f"checkpoint {core.checkpoint_op} is ahead"))
-        if state.log_view > state.view:
-            found.append(Violation("V3", f"log of view {state.log_view} in view {state.view}"))
-        if core.is_primary and len(state.pipeline) > core.config.pipeline_max:
-            found.append(Violation("V4", f"{len(state.pipeline)} prepares in flight"))
-        superblock = state.superblock
-        assert superblock is not None
-        if superblock.view > state.view or superblock.log_view > state.log_view:
-            found.append(Violation("V5", "the superblock is ahead of its replica"))
-        return found + state.journal.invariants(state.op)
+        return invariants(self.core)

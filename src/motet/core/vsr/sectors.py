@@ -21,6 +21,7 @@ S2 a sector that is not valid has rotted.
 from __future__ import annotations
 
 import struct
+from operator import xor
 
 import msgspec
 
@@ -54,12 +55,13 @@ def seal(payload: bytes, generation: bytes) -> bytes:
     """The payload in whole sectors of this generation, the last filled up with zeros."""
     assert payload, "an empty payload has no sectors, and could not be told from nothing"
     assert len(generation) == generation_bytes
-    pack, crc = _crc.pack, crc32c
-    payload = payload.ljust(sector_count(len(payload)) * sector_data_bytes, b"\0")
-    pieces: list[bytes] = []
-    for number, start in enumerate(range(0, len(payload), sector_data_bytes)):
-        covered = payload[start : start + sector_data_bytes] + generation
-        pieces += (covered, pack(crc(covered) ^ number))
+    count = sector_count(len(payload))
+    payload = payload.ljust(count * sector_data_bytes, b"\0")
+    starts = range(0, len(payload), sector_data_bytes)
+    pieces = [b""] * (2 * count)
+    pieces[::2] = covered = [payload[at : at + sector_data_bytes] + generation for at in starts]
+    crcs = map(xor, map(crc32c, covered), range(count))
+    pieces[1::2] = map(_crc.pack, crcs)
     return b"".join(pieces)
 
 

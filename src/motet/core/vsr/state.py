@@ -55,6 +55,7 @@ class Queued(msgspec.Struct, frozen=True):
     """A request that waits for a place in the pipeline."""
 
     request: Request
+    body_checksum: Checksum
     through: ReplicaIndex | None
 
 
