@@ -23,6 +23,8 @@ CHECKPOINTS = st.tuples(st.dictionaries(PAGE_NUMBERS, PAGES, max_size=5), st.bin
 
 CLUSTER = VsrConfig(ClusterId(1), (Address("n1"),))
 SMALL = msgspec.structs.replace(CLUSTER, block_bytes=128)
+#: in a block of 512 bytes a chunk has room for a few short pages
+CONFIGS = st.sampled_from([SMALL, msgspec.structs.replace(CLUSTER, block_bytes=512)])
 
 
 class Replica:
@@ -55,11 +57,14 @@ class Replica:
 
 
 @settings(deadline=None)
-@given(st.lists(st.tuples(CHECKPOINTS, st.sampled_from(["", "restart", "crash"])), max_size=7))
+@given(
+    CONFIGS, st.lists(st.tuples(CHECKPOINTS, st.sampled_from(["", "restart", "crash"])), max_size=7)
+)
 def test_a_replica_that_crashes_all_the_time_writes_what_one_that_never_stops_writes(
+    config: VsrConfig,
     history: list[tuple[tuple[Changes, bytes], str]],
 ) -> None:
-    steady, shaky = Replica(), Replica()
+    steady, shaky = Replica(config), Replica(config)
     pages: dict[int, bytes] = {}
     for (changed, extra), what in history:
         if what == "crash":  # half of the next checkpoint reaches the disk, and no superblock
@@ -75,11 +80,12 @@ def test_a_replica_that_crashes_all_the_time_writes_what_one_that_never_stops_wr
 
 
 @settings(deadline=None)
-@given(st.lists(CHECKPOINTS, min_size=1, max_size=6))
+@given(CONFIGS, st.lists(CHECKPOINTS, min_size=1, max_size=6))
 def test_a_checkpoint_in_the_making_leaves_the_durable_one_whole(
+    config: VsrConfig,
     history: list[tuple[Changes, bytes]],
 ) -> None:
-    replica = Replica()
+    replica = Replica(config)
     for changed, extra in history[:-1]:
         replica.checkpoint(changed, extra)
     durable = [ref.index for ref in replica.table.refs()]
@@ -89,11 +95,12 @@ def test_a_checkpoint_in_the_making_leaves_the_durable_one_whole(
 
 
 @settings(deadline=None)
-@given(st.lists(CHECKPOINTS, min_size=1, max_size=6))
+@given(CONFIGS, st.lists(CHECKPOINTS, min_size=1, max_size=6))
 def test_all_blocks_of_a_checkpoint_are_listed_once_and_no_others_are_in_use(
+    config: VsrConfig,
     history: list[tuple[Changes, bytes]],
 ) -> None:
-    replica = Replica()
+    replica = Replica(config)
     for changed, extra in history:
         replica.checkpoint(changed, extra)
     refs = list(replica.table.refs())
@@ -106,10 +113,30 @@ def test_all_blocks_of_a_checkpoint_are_listed_once_and_no_others_are_in_use(
 
 def test_only_what_changed_is_written() -> None:
     replica = Replica(CLUSTER)
-    everything: Changes = {number: b"page %d" % number for number in range(1000)}
+    everything: Changes = {number: b"page %d" % number * 20 for number in range(1000)}
     assert len(replica.checkpoint(everything).writes) == 1000 + 8 + 1
     assert len(replica.checkpoint({5: b"a", 6: b"b", 900: None}).writes) == 2 + 2 + 1
     assert len(replica.checkpoint({}).writes) == 1
+
+
+def test_pages_that_fit_into_the_block_of_their_chunk_take_no_blocks_of_their_own() -> None:
+    replica = Replica(CLUSTER)
+    short: Changes = {number: b"page %d" % number for number in range(1000)}
+    assert len(replica.checkpoint(short).writes) == 8 + 1
+    assert len(replica.checkpoint({5: b"a", 6: b"b", 900: None}).writes) == 2 + 1
+    assert replica.restart()[0] == {
+        n: page for n, page in {**short, 5: b"a", 6: b"b", 900: None}.items() if page is not None
+    }
+
+
+def test_a_chunk_that_has_outgrown_its_block_keeps_its_pages_elsewhere() -> None:
+    replica = Replica(CLUSTER)
+    replica.checkpoint(dict.fromkeys(range(100), b"short"))
+    long_page = bytes(CLUSTER.block_bytes // 2)
+    assert len(replica.checkpoint({100: long_page, 101: long_page}).writes) == 102 + 1 + 1
+    assert len(replica.checkpoint({100: b"short", 101: b"short"}).writes) == 2 + 1 + 1
+    replica.checkpoint(dict.fromkeys(range(102)))
+    assert len(replica.checkpoint({7: b"short"}).writes) == 1 + 1, "it begins anew"
 
 
 def test_a_state_that_comes_back_takes_no_more_room() -> None:
@@ -148,4 +175,4 @@ def test_a_root_of_many_blocks_is_a_list_of_lists() -> None:
 def test_a_grid_that_is_full_is_not_overrun() -> None:
     replica = Replica(msgspec.structs.replace(CLUSTER, blocks_max=4))
     with pytest.raises(AssertionError, match="full"):
-        replica.build(dict.fromkeys(range(4), b"x"))
+        replica.build(dict.fromkeys(range(4), bytes(5000)))

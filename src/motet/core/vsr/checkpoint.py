@@ -9,9 +9,13 @@ Who refers to a block says its checksum, so the reference to the root says what 
 the byte. Anything may be longer than a block: pages and chunks are then kept as several, and the root as
 a list of blocks, or a list of lists, whose depth it says first.
 
+A chunk whose pages all fit into its own block has them there, and refers to nothing: a small state, of
+which much changes, takes a tenth of the blocks. A chunk that has outgrown its block once has its pages
+elsewhere until the last of them is gone.
+
 A new checkpoint writes the pages that changed, their chunks, and a root; all else it shares with the
-last. Pages come first, in the order of their numbers, then chunks, then the root: together with G2 that
-makes the blocks of replicas with one history equal.
+last. Chunks come in the order of their numbers, each behind its pages, and the root last: together with
+G2 that makes the blocks of replicas with one history equal.
 """
 
 from __future__ import annotations
@@ -29,6 +33,11 @@ chunk_pages = 128
 
 Refs = tuple[BlockRef, ...]
 """The blocks of one page or chunk, in order."""
+
+NO_PAGE: Refs = ()
+
+Page = Refs | bytes
+"""Where a page is, or the page itself; ``NO_PAGE`` for one that does not exist."""
 
 _envelope_bytes = 8
 """A root block around its content: an array, the depth, the length."""
@@ -52,8 +61,8 @@ class RootBlock(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fie
 class PageTable(msgspec.Struct):
     """Where everything of a checkpoint is."""
 
-    #: chunk number -> where each of its pages is; an empty tuple for a page that does not exist
-    pages: dict[int, list[Refs]] = {}
+    #: chunk number -> its pages
+    pages: dict[int, list[Page]] = {}
     #: chunk number -> where the chunk itself is; the same keys as ``pages``
     chunks: dict[int, Refs] = {}
     #: the root block, and those it lists
@@ -65,7 +74,8 @@ class PageTable(msgspec.Struct):
         for number in sorted(self.chunks):
             yield from self.chunks[number]
             for page in self.pages[number]:
-                yield from page
+                if isinstance(page, tuple):
+                    yield from page
 
 
 class Built(msgspec.Struct):
@@ -83,9 +93,14 @@ class _Writer(msgspec.Struct):
     allocator: BlockAllocator
     writes: list[tuple[int, bytes]] = []
 
+    @property
+    def room_bytes(self) -> int:
+        """What goes into one block."""
+        return self.block_bytes - block_overhead_bytes
+
     def put(self, data: bytes) -> Refs:
         """Data of any length; the blocks it takes."""
-        room_bytes = self.block_bytes - block_overhead_bytes
+        room_bytes = self.room_bytes
         if len(data) <= room_bytes:
             return (self._put_block(data),)
         starts = range(0, len(data), room_bytes)
@@ -112,8 +127,8 @@ def build(
     assert config.block_bytes >= block_bytes_min
     allocator.begin()
     writer = _Writer(config.block_bytes, allocator)
-    touched = _put_pages(table, writer, changed)
-    _put_chunks(table, writer, touched)
+    for number in _change_pages(table, allocator, changed):
+        _put_chunk(table, writer, number)
     root = Root(tuple(sorted(table.chunks.items())), extra)
     allocator.release(table.root)
     table.root = _put_root(writer, _encode(root))
@@ -121,10 +136,10 @@ def build(
     return Built(writer.writes, table.root[0])
 
 
-def _put_pages(
-    table: PageTable, writer: _Writer, changed: dict[int, bytes | None]
+def _change_pages(
+    table: PageTable, allocator: BlockAllocator, changed: dict[int, bytes | None]
 ) -> dict[int, None]:
-    """The numbers of the chunks that have to be written, in order."""
+    """Have the pages as they are now in their chunks; the numbers of those chunks, in order."""
     touched: dict[int, None] = {}
     for number in sorted(changed):
         chunk, place = divmod(number, chunk_pages)
@@ -133,22 +148,25 @@ def _put_pages(
         if pages is None:
             if data is None:
                 continue  # it came and went between two checkpoints
-            pages = table.pages[chunk] = [()] * chunk_pages
-        writer.allocator.release(pages[place])
-        pages[place] = () if data is None else writer.put(data)
+            pages = table.pages[chunk] = [NO_PAGE] * chunk_pages
+        before = pages[place]
+        if isinstance(before, tuple):
+            allocator.release(before)
+        pages[place] = NO_PAGE if data is None else data
         touched[chunk] = None
     return touched
 
 
-def _put_chunks(table: PageTable, writer: _Writer, touched: dict[int, None]) -> None:
-    for number in touched:
-        writer.allocator.release(table.chunks.get(number, ()))
-        pages = table.pages[number]
-        if any(pages):
-            table.chunks[number] = writer.put(_encode(pages))
-        else:
-            del table.pages[number]
-            table.chunks.pop(number, None)
+def _put_chunk(table: PageTable, writer: _Writer, number: int) -> None:
+    writer.allocator.release(table.chunks.pop(number, ()))
+    pages = table.pages[number]
+    if all(page == NO_PAGE for page in pages):
+        del table.pages[number]
+        return
+    is_apart = any(page and isinstance(page, tuple) for page in pages)
+    if is_apart or len(_encode(pages)) > writer.room_bytes:
+        pages[:] = [page if isinstance(page, tuple) else writer.put(page) for page in pages]
+    table.chunks[number] = writer.put(_encode(pages))
 
 
 def _put_root(writer: _Writer, content: bytes) -> Refs:

@@ -69,6 +69,14 @@ class Journal(msgspec.Struct):
     def is_faulty(self, op: Op) -> bool:
         return self.faulty[op % self.slots]
 
+    def not_clean(self, lowest: Op, highest: Op) -> list[Op]:
+        """Which of these ops are not known to be on disk. Quick when all are, which is the rule."""
+        first, last = lowest % self.slots, highest % self.slots
+        if first <= last and True not in self.dirty[first : last + 1]:
+            return []
+        ops = map(Op, range(lowest, highest + 1))
+        return [op for op in ops if not self.is_clean(op)]
+
     def cached(self, header: Header) -> Cached | None:
         """Its prepare, if it is in memory."""
         found = self.cache.get(header.op)

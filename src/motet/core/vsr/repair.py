@@ -113,14 +113,14 @@ def _request_prepares(core: Core) -> None:
     journal = state.journal
     lowest = max(core.checkpoint_op + 1, state.connected_op)
     asked = 0
-    for op in range(lowest, anchor(core) + 1):
-        header = journal.header(Op(op))
-        if header is None or journal.is_clean(Op(op)) or journal.is_being_written(header):
+    for op in journal.not_clean(Op(lowest), anchor(core)):
+        header = journal.header(op)
+        if header is None or journal.is_being_written(header):
             continue
         if journal.cached(header) is not None:
             write_prepare(core, header)
             continue
-        request = RequestPrepare(core.config.cluster, core.own, state.view, Op(op), header.checksum)
+        request = RequestPrepare(core.config.cluster, core.own, state.view, op, header.checksum)
         core.send(core.next_peer(), request)
         asked += 1
         if asked == 2 * core.config.pipeline_max:

@@ -20,7 +20,15 @@ from typing import TypeVar
 import msgspec
 
 from motet.core.vsr.block_ref import NO_BLOCK, BlockRef
-from motet.core.vsr.checkpoint import PageTable, Refs, Root, RootBlock, chunk_pages
+from motet.core.vsr.checkpoint import (
+    NO_PAGE,
+    Page,
+    PageTable,
+    Refs,
+    Root,
+    RootBlock,
+    chunk_pages,
+)
 from motet.core.vsr.config import VsrConfig
 from motet.core.vsr.grid import decode_block
 
@@ -47,7 +55,7 @@ class _Nonsense(Exception):
 _decode_root_block = msgspec.msgpack.Decoder(RootBlock)
 _decode_root = msgspec.msgpack.Decoder(Root)
 _decode_refs = msgspec.msgpack.Decoder(Refs)
-_decode_chunk = msgspec.msgpack.Decoder(list[Refs])
+_decode_chunk = msgspec.msgpack.Decoder(list[Page])
 
 
 class Restore(msgspec.Struct):
@@ -148,18 +156,20 @@ class Restore(msgspec.Struct):
     def _finish_chunks(self) -> None:
         for number, refs in self.table.chunks.items():
             pages = _decode(_decode_chunk, self._take(refs), f"chunk {number}")
-            if len(pages) != chunk_pages or not any(pages):
+            if len(pages) != chunk_pages or all(page == NO_PAGE for page in pages):
                 raise _Nonsense(f"chunk {number} has {len(pages)} pages, or none")
-            for page in filter(None, pages):
-                self._want(page)
+            for page in pages:
+                if page and isinstance(page, tuple):
+                    self._want(page)
             self.table.pages[number] = pages
         self.phase = RestorePhase.PAGES
 
     def _finish_pages(self) -> None:
         for chunk, pages in self.table.pages.items():
-            for place, refs in enumerate(pages):
-                if refs:
-                    self.pages.append((chunk * chunk_pages + place, self._take(refs)))
+            for place, page in enumerate(pages):
+                if page != NO_PAGE:
+                    data = page if isinstance(page, bytes) else self._take(page)
+                    self.pages.append((chunk * chunk_pages + place, data))
         self.phase = RestorePhase.DONE
 
     # Blocks

@@ -260,7 +260,7 @@ def small_config(replicas: int, clients_max: int, release: int) -> VsrConfig:
         body_bytes_max=2_000,
         clients_max=clients_max,
         reserved_max=1,
-        block_bytes=512,
+        block_bytes=192,
         blocks_max=1 << 16,
         release=release,
         timeouts=Timeouts(),

@@ -100,7 +100,7 @@ def draw_config(dice: Dice) -> VsrConfig:
         body_bytes_max=1_500,
         clients_max=dice.pick([4, 4, 5, 8]),
         reserved_max=1,
-        block_bytes=dice.pick([512, 1_024]),
+        block_bytes=dice.pick([192, 512, 1_024]),
         blocks_max=1 << 16,
         timeouts=TIMEOUTS,
     )
