@@ -179,8 +179,8 @@ class Session:
         for wanted in batch:
             own = list(results[position : position + len(wanted.calls)])
             position += len(wanted.calls)
-            is_left_out = any(isinstance(each, Omitted) for each in own)
-            if is_left_out and wanted.is_reading and len(batch) > 1:
+            is_left_out = wanted.is_reading and any(isinstance(each, Omitted) for each in own)
+            if is_left_out and len(batch) > 1:
                 wanted.is_alone, wanted.is_sent = True, False
                 left_out.append(wanted)
             elif not wanted.future.done():
