@@ -1,12 +1,12 @@
 """Puts per second of a consensus cluster, against etcd in the same run.
 
 Three replicas of each on this machine, every write synced before it is acknowledged, 256 bytes a value. Each
-put has an acknowledgement of its own; puts that are in flight at once share requests. Each cluster is asked
-by one process: etcd by a load generator written in C (h2load), ours by a Python program that waits for 64
-acknowledgements at a time, as a front end does, so that both measure the cluster more than the client.
+put has an acknowledgement of its own; puts that are in flight at once share requests. etcd is asked by a load
+generator written in C (h2load), ours by Python processes that wait for 64 acknowledgements at a time, as a
+front end does, so that both measure the cluster more than the client.
 
 1x1       one put at a time: the median latency, which must not be above etcd's
-4x64      four clients with 64 puts in flight each: at least four times etcd's rate
+4x64      four client processes with 64 puts in flight each: at least four times etcd's rate
           ("coroutines": each put awaited by a coroutine of its own, for what that costs the client)
 dead      the same with one backup killed: at least 70 % of the healthy rate
 stall     a million keys, a thousand of them changed, and a checkpoint: the longest gap between two
@@ -57,7 +57,7 @@ STALL_MS_MAX = 50.0
 
 
 class Load(msgspec.Struct):
-    """What a client is to do."""
+    """What a client process is to do."""
 
     config: VsrConfig
     endpoints: dict[Address, str]
@@ -114,16 +114,14 @@ async def put_for_a_while(load: Load) -> dict[str, Any]:
     }
 
 
-async def _all_clients(loads: list[Load]) -> list[dict[str, Any]]:
-    return await asyncio.gather(*map(put_for_a_while, loads))
-
-
 def ours(
-    cluster: ConsensusCluster, clients: int, lanes: int, together: int, seconds: float
+    cluster: ConsensusCluster, processes: int, lanes: int, together: int, seconds: float
 ) -> dict[str, Any]:
-    """What some clients get done together, in a process of their own."""
-    loads = [
-        Load(
+    """What some client processes get done together."""
+    start_at = time.time() + 1.5
+    running = []
+    for number in range(processes):
+        load = Load(
             config=cluster.config,
             endpoints=cluster.endpoints,
             number=number,
@@ -131,14 +129,20 @@ def ours(
             together=together,
             sessions=min(lanes, 2),
             seconds=seconds,
-            start_at=time.time() + 1.5,
+            start_at=start_at,
         )
-        for number in range(clients)
-    ]
-    text = msgspec.json.encode(loads).decode()
-    command = [sys.executable, __file__, "--client", text]
-    done = subprocess.run(command, stdout=subprocess.PIPE, timeout=120, check=True)
-    results = json.loads(done.stdout)
+        text = msgspec.json.encode(load).decode()
+        command = [sys.executable, __file__, "--client", text]
+        running.append(subprocess.Popen(command, stdout=subprocess.PIPE))
+    results = []
+    for process in running:
+        out, _ = process.communicate(timeout=120)
+        assert process.returncode == 0, "a client failed"
+        results.append(json.loads(out))
+    return _together(results)
+
+
+def _together(results: list[dict[str, Any]]) -> dict[str, Any]:
     return {
         "rate": round(sum(result["rate"] for result in results)),
         "p50_ms": round(statistics.median(result["p50_ms"] for result in results), 3),
@@ -194,9 +198,9 @@ class Etcd:
             command += ["--log-level", "error", "--logger", "zap"]
             silent = subprocess.DEVNULL
             self._processes.append(subprocess.Popen(command, stdout=silent, stderr=silent))
-        self.leader = self._find_leader()
+        self.leader_first = self._order()
 
-    def _find_leader(self) -> int:
+    def _order(self) -> list[int]:
         endpoints = ",".join(f"http://127.0.0.1:{port}" for port in self.client_ports)
         for _ in range(120):
             command = ["etcdctl", "--endpoints", endpoints, "endpoint", "status", "-w", "json"]
@@ -211,30 +215,35 @@ class Etcd:
                     if each["Status"].get("leader") == each["Status"]["header"]["member_id"]
                 ]
                 if leads:
-                    return leads[0]
+                    return leads + [port for port in self.client_ports if port not in leads]
             time.sleep(0.5)
         raise AssertionError("etcd has no leader")
 
-    def puts(self, folder: Path, clients: int, lanes: int, seconds: int) -> dict[str, Any]:
-        """What some connections of h2load get done together."""
+    def puts(self, folder: Path, processes: int, lanes: int, seconds: int) -> dict[str, Any]:
+        """What some h2load processes get done together."""
         message = _field(1, b"bench/h2load") + _field(2, VALUE)
         body = folder / "put.bin"
         body.write_bytes(b"\0" + struct.pack(">I", len(message)) + message)
-        log = folder / "h2load"
-        log.unlink(missing_ok=True)
-        command = ["h2load", "-D", str(seconds), "--warm-up-time", "1", "-t", "1"]
-        command += ["-c", str(clients), "-m", str(lanes), "-d", str(body), "--log-file", str(log)]
-        command += ["-H", "content-type: application/grpc", "-H", "te: trailers"]
-        command += [f"http://127.0.0.1:{self.leader}/etcdserverpb.KV/Put"]
-        out = subprocess.run(
-            command, stdout=subprocess.PIPE, text=True, timeout=120, check=True
-        ).stdout
-        found = re.search(r"requests: .*?(\d+) succeeded, (\d+) failed", out)
-        assert found is not None
-        assert found.group(2) == "0", "etcd failed"
-        latencies = [int(line.split()[2]) for line in log.read_text().splitlines()]
+        running = []
+        for number in range(processes):
+            log = folder / f"h2load-{number}"
+            log.unlink(missing_ok=True)
+            port = self.leader_first[number % 3]
+            command = ["h2load", "-D", str(seconds), "--warm-up-time", "1", "-c", "1", "-t", "1"]
+            command += ["-m", str(lanes), "-d", str(body), "--log-file", str(log)]
+            command += ["-H", "content-type: application/grpc", "-H", "te: trailers"]
+            command += [f"http://127.0.0.1:{port}/etcdserverpb.KV/Put"]
+            running.append((log, subprocess.Popen(command, stdout=subprocess.PIPE, text=True)))
+        count, latencies = 0, []
+        for log, process in running:
+            out, _ = process.communicate(timeout=120)
+            found = re.search(r"requests: .*?(\d+) succeeded, (\d+) failed", out)
+            assert found is not None
+            assert found.group(2) == "0", "etcd failed"
+            count += int(found.group(1))
+            latencies += [int(line.split()[2]) for line in log.read_text().splitlines()]
         return {
-            "rate": round(int(found.group(1)) / seconds),
+            "rate": round(count / seconds),
             "p50_ms": round(statistics.median(latencies) / 1e3, 3),
         }
 
@@ -314,8 +323,8 @@ def main() -> int:
     parser.add_argument("--client", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.client is not None:
-        loads = msgspec.json.decode(options.client, type=list[Load])
-        print(json.dumps(run_loop(_all_clients(loads))))
+        load = msgspec.json.decode(options.client, type=Load)
+        print(json.dumps(run_loop(put_for_a_while(load))))
         return 0
     with tempfile.TemporaryDirectory(prefix="motet-bench-") as folder:
         seconds, keys = (3, 0) if options.quick else (8, 1_000_000)
