@@ -183,7 +183,12 @@ def _fill_journal(core: Core, recovered: RecoveredWal, reads: list[SlotRead]) ->
     state.op = recovered.op_head
     if recovered.torn:
         core.note("torn_prepare", str(recovered.torn))
-    take_view_headers(core, superblock)
+    if core.is_solo:
+        # What the superblock has heard of and the ring has not, was not durable: promised to nobody. Nobody
+        # else has it either.
+        state.connected_op = state.op
+    else:
+        take_view_headers(core, superblock)
     take_checkpoint_header(core, superblock.checkpoint)
     if not recovered.head_is_certain:
         state.status = Status.RECOVERING_HEAD
