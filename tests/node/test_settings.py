@@ -81,7 +81,7 @@ def test_variables_that_are_no_settings_are_left_alone() -> None:
         ("[nod]\nport = 1", "no setting nod.port", "did you mean node.port?"),
         ("[log]\nport = 1", "no setting log.port", "did you mean node.port?"),
         ("port = 1", "port stands outside of a section", "did you mean node.port?"),
-        ("zzz = 1", "zzz stands outside", "put it under one of [node], [log], [debug]"),
+        ("zzz = 1", "zzz stands outside", "put it under one of [node], [keeper], [log], [debug]"),
         ("[node]\nport = 70000", "node.port cannot be 70000 (my.toml)", "Base port"),
         ("[node]\nport = true", "node.port cannot be True", "Base port"),
         ("[node]\nport = 'x'", "node.port cannot be 'x'", "Base port"),

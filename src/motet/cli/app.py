@@ -34,12 +34,14 @@ class Entry(NamedTuple):
 
 COMMANDS: tuple[Entry, ...] = (
     Entry("demo", "motet.cli.demo", "Show what Motet does, in a few seconds."),
+    Entry("dev", "motet.cli.dev", "Run a whole cluster on this machine in the foreground."),
     Entry("node", "motet.cli.node", "Run one node in the foreground."),
     Entry("stream", "motet.cli.stream", "Create, list, append to and read streams."),
     Entry("feed", "motet.cli.feed", "Read or follow the changes in the order of their clocks."),
     Entry("table", "motet.cli.table", "Create, list, fill and show tables."),
     Entry("sql", "motet.cli.sql", "Ask the tables in SQL."),
     Entry("pipeline", "motet.cli.pipeline", "Run pipelines on Spark, and check their tables."),
+    Entry("keeper", "motet.cli.keeper", "Look at the keeper's tree, and change it."),
     Entry("clock", "motet.cli.clock", "Show a node's cluster clock, or take its next value."),
     Entry("simulate", "motet.cli.simulate", "Put a part into a seeded storm of faults."),
     Entry("inspect", "motet.cli.inspect", "Describe a file that Motet wrote."),

@@ -17,10 +17,15 @@ app = command_app()
 def node(
     id: Annotated[str | None, typer.Option(help="Name of the node in its cluster.")] = None,  # noqa: A002
     host: Annotated[str | None, typer.Option(help="Address to listen at.")] = None,
-    port: Annotated[int | None, typer.Option(help="Base port; HTTP is at +3.")] = None,
+    port: Annotated[
+        int | None, typer.Option(help="Base port; ZooKeeper's wire is at +1, HTTP at +3.")
+    ] = None,
     data: Annotated[str | None, typer.Option(help="Folder of the node's files.")] = None,
     peers: Annotated[str | None, typer.Option(help="All nodes: id=host:port,id=host:port.")] = None,
     roles: Annotated[str | None, typer.Option(help="Roles, separated by commas.")] = None,
+    format: Annotated[  # noqa: A002
+        bool, typer.Option("--format", help="Make the files of a keeper that has never been.")
+    ] = False,
     config: Annotated[Path | None, typer.Option(help="Settings file, see `motet config`.")] = None,
 ) -> None:
     """Run one node until ^C or SIGTERM; it logs to stderr.
@@ -39,5 +44,6 @@ def node(
         "node.data": ("--data", data),
         "node.peers": ("--peers", peers),
         "node.roles": ("--roles", roles),
+        "keeper.format": ("--format", format or None),
     }
     run_node(load(config, os.environ, flags).config)

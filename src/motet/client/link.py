@@ -25,8 +25,9 @@ from motet.real.network import TcpNetwork
 answer_seconds_max = 5.0
 """How long an answer is waited for unless told otherwise."""
 
+ZOOKEEPER_PORT_OFFSET = 1
 HTTP_PORT_OFFSET = 3
-"""Ports count up from a node's base: native at +0, HTTP at +3."""
+"""Ports count up from a node's base: native at +0, ZooKeeper's wire at +1, HTTP at +3."""
 
 Answer = TypeVar("Answer", bound=Message)
 

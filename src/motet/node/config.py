@@ -7,12 +7,12 @@ it came from. A key that does not exist is refused: a typing error must not beco
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
 
-from motet.client.link import HTTP_PORT_OFFSET
+from motet.client.link import HTTP_PORT_OFFSET, ZOOKEEPER_PORT_OFFSET
 from motet.ids import NodeId
 from motet.node.logs import LogFormat, LogLevel
 
@@ -36,7 +36,11 @@ class NodeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ] = "127.0.0.1"
     port: Annotated[
         int,
-        Meta(ge=1, le=_PORT_MAX, description="Base port: native protocol at +0, HTTP at +3."),
+        Meta(
+            ge=1,
+            le=_PORT_MAX,
+            description="Base port: native protocol at +0, ZooKeeper's at +1, HTTP at +3.",
+        ),
     ] = 7400
     data: Annotated[
         str, Meta(min_length=1, description="Folder of the node's files; one process at a time.")
@@ -48,6 +52,33 @@ class NodeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         dict[NodeId, Annotated[str, Meta(pattern=_ADDRESS)]],
         Meta(description="All nodes of the cluster with their native addresses: id=host:port."),
     ] = {}
+
+
+class KeeperSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``[keeper]``: for nodes with the role keeper. The sizes never change after the first start."""
+
+    members: Annotated[
+        tuple[NodeId, ...],
+        Meta(description="The nodes that keep the tree, at most 6; none: all of node.peers."),
+    ] = ()
+    format: Annotated[
+        bool,
+        Meta(description="Make the files of a keeper that has never been. Never if they are lost."),
+    ] = False
+    reads: Annotated[
+        Literal["linearizable", "local"],
+        Meta(description="local: from this node as it is, quick and possibly old."),
+    ] = "linearizable"
+    log_slots: Annotated[
+        int,
+        Meta(ge=64, description="Places in the log; each takes as much as the largest request."),
+    ] = 2048
+    checkpoint_ops: Annotated[
+        int, Meta(ge=16, description="A checkpoint every so many requests.")
+    ] = 1000
+    request_bytes_max: Annotated[
+        int, Meta(ge=4096, le=1 << 20, description="The largest batch of writes in one request.")
+    ] = 64 * 1024
 
 
 class LogSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -74,9 +105,14 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """All settings of a node."""
 
     node: NodeSettings = NodeSettings()
+    keeper: KeeperSettings = KeeperSettings()
     log: LogSettings = LogSettings()
     debug: DebugSettings = DebugSettings()
 
     @property
     def http_port(self) -> int:
         return self.node.port + HTTP_PORT_OFFSET
+
+    @property
+    def zookeeper_port(self) -> int:
+        return self.node.port + ZOOKEEPER_PORT_OFFSET

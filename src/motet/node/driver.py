@@ -30,10 +30,10 @@ cope with ``kill -9`` anyway.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from motet.core.machine import Now, Received, Started
+from motet.core.machine import Event, Now, Received, Started
 from motet.errors import NodeError
 from motet.limits import turn_events_max
 from motet.node.counters import Counters
@@ -115,6 +115,13 @@ class Driver:
             self._turn_is_due = True
             self._loop.call_soon(self._turn)
 
+    def tell(self, machine: str, event: Callable[..., Event], *fields: object) -> None:
+        """Give a machine something that did not come over the network, in the next turn."""
+        for hosted in self.hosted:
+            if hosted.name == machine:
+                hosted.tell(event, *fields)
+        self.wake()
+
     def stop(self) -> None:
         """End between two turns. What was released is handed over; what is pending is as after a crash."""
         if self._running:
@@ -159,7 +166,7 @@ class Driver:
             return
         try:
             self._step_machines(self._time.now())
-            self._network.flush()
+            self._flush()
             for hosted in self.hosted:
                 hosted.sync()
             self._tell_durable()
@@ -185,7 +192,12 @@ class Driver:
                 now = now or self._time.now()
                 self.counters.events += hosted.take_durable(now, self._share)
         if now is not None:
-            self._network.flush()
+            self._flush()
+
+    def _flush(self) -> None:
+        self._network.flush()
+        for hosted in self.hosted:
+            hosted.flush_local()
 
     def _receive(self, now: Now, limit: int) -> int:
         deliveries = self._network.take(limit)

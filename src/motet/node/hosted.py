@@ -61,6 +61,7 @@ class Hosted:
         self._kind = hosting.kind
         self._network_send = network.send
         self._address = network.address
+        self._local_port = hosting.local
         self._counters = counters
         self._recorder = recorder
         self._check_invariants = check_invariants
@@ -137,6 +138,11 @@ class Hosted:
             self.step(Fired(now, timer))
         return limit
 
+    def flush_local(self) -> None:
+        """Hand over what it said to those in this process."""
+        if self._local_port is not None:
+            self._local_port.flush()
+
     def sync(self) -> None:
         """Make the turn's changes durable, and release the sends that waited for it."""
         self._disk.sync()
@@ -201,6 +207,9 @@ class Hosted:
     def _post(self, to: Address, message: Message) -> None:
         if to == self._address:
             self._send_to_self(message)
+            return
+        if self._local_port is not None and self._local_port.takes(to):
+            self._local_port.send(to, message)
             return
         if message is self._last_message:
             frame = self._last_frame

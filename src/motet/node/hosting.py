@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
-from motet.core.machine import Machine
+from motet.core.machine import Machine, Message
+from motet.ids import Address
 from motet.ports.disk import Disk
 
 M = TypeVar("M", bound=Machine)
@@ -23,6 +24,19 @@ def always_serving(_machine: Machine) -> str | None:
 def nothing_to_say(_machine: Machine) -> Mapping[str, object]:
     """A machine without a status of its own."""
     return {}
+
+
+class LocalPort(Protocol):
+    """Those in this process with whom a machine talks past the network: messages as they are, no frames."""
+
+    def takes(self, to: Address) -> bool:
+        """Whether this is the address of one of them."""
+
+    def send(self, to: Address, message: Message) -> None:
+        """Queue a message; to one that is gone it is lost."""
+
+    def flush(self) -> None:
+        """Hand over all that is queued."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +57,8 @@ class Hosting(Generic[M]):
     serving: Callable[[M], str | None] = always_serving
     #: plain data for `/api/status`
     describe: Callable[[M], Mapping[str, object]] = nothing_to_say
+    #: whom it talks to in this process
+    local: LocalPort | None = None
 
     def __post_init__(self) -> None:
         assert 0 < self.kind < 256, "a frame's kind has 8 bits and 0 stays unused"

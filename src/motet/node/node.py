@@ -13,22 +13,30 @@ import os
 import signal
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from motet.core.clock.node_clock import NodeClock
 from motet.core.clock.time_peer import TimePeer
+from motet.core.keeper.front.node import KeeperNode
+from motet.core.machine import Message, Received
 from motet.errors import BadConfig, NodeError
+from motet.format.zookeeper.four_letter import ServerFacts
 from motet.ids import Address
 from motet.node import logs
 from motet.node.clocks import CLOCK_MACHINE, TIME_MACHINE, host_clock, host_time
 from motet.node.config import Config
 from motet.node.driver import Driver
+from motet.node.hosting import Hosting
 from motet.node.http import HttpServer, cannot_listen
+from motet.node.keeper import KEEPER_MACHINE, host_keeper, keeper_format, server_facts
 from motet.node.logs import logger
 from motet.node.metrics import Metrics
-from motet.node.roles import check_roles
+from motet.node.registry import Registry
+from motet.node.replica_files import prepare_files
+from motet.node.roles import KEEPER_ROLE, check_roles
 from motet.node.status import NodeStatus, node_status
 from motet.node.trace import TraceWriter
+from motet.node.zookeeper.server import ZooKeeperServer
 from motet.real.disk import RealDisk
 from motet.real.durable import make_folder
 from motet.real.entropy import RealEntropy
@@ -49,6 +57,11 @@ class Node:
         self.config = config
         self._time = RealTime()
         self.started_at = datetime.fromtimestamp(self._time.now().wall_ms / 1000, UTC)
+        #: for clients of the keeper, if that is one of our roles
+        self._zookeeper: ZooKeeperServer | None = None
+        if KEEPER_ROLE in config.node.roles:
+            self._zookeeper = ZooKeeperServer(config.node.host, config.zookeeper_port, self._time)
+        self._registry: Registry | None = None
         #: what has to be closed at the end, the last first
         self._opened = contextlib.AsyncExitStack()
 
@@ -59,6 +72,15 @@ class Node:
         except BaseException:
             await self._opened.aclose()
             raise
+
+    def end(self) -> None:
+        """Leave the keeper's list of nodes, which needs the machines, and then stop them."""
+        self._ending = asyncio.get_running_loop().create_task(self._end())
+
+    async def _end(self) -> None:
+        if self._registry is not None:
+            await self._registry.stop()
+        self.driver.stop()
 
     async def stop(self) -> None:
         """End between two turns, and close everything. Nothing is left to be tidied up."""
@@ -111,7 +133,22 @@ class Node:
         self._opened.push_async_callback(http.stop)
         self.driver.start(self.network)
         self._opened.callback(self.driver.stop)
+        if self._zookeeper is not None:
+            await self._zookeeper.start(self._tell_keeper, self._keeper_facts)
+            self._opened.push_async_callback(self._zookeeper.stop)
+            self._registry = Registry(self.config, int(self.started_at.timestamp() * 1000))
+            self._registry.start()
+            self._opened.push_async_callback(self._registry.stop)
         self._log_start()
+
+    def _tell_keeper(self, sender: Address, message: Message) -> None:
+        self.driver.tell(KEEPER_MACHINE, Received, sender, message)
+
+    def _keeper_facts(self) -> ServerFacts:
+        assert self._zookeeper is not None
+        started_ms = int(self.started_at.timestamp() * 1000)
+        uptime_ms = self._time.now().wall_ms - started_ms
+        return server_facts(self._machines_of(KeeperNode)[0], self._zookeeper, uptime_ms)
 
     def _open_folder(self) -> None:
         folder = Path(self.config.node.data)
@@ -131,11 +168,16 @@ class Node:
         if debug.trace:
             recorder = self._open_trace(Path(debug.trace))
         replicas = tuple(settings.peers) or (settings.id,)
+        hostings: list[Hosting[Any]] = [
+            host_clock(settings.id, self._open_disk(CLOCK_MACHINE), self._time),
+            host_time(settings.id, replicas, self._open_disk(TIME_MACHINE), self._time),
+        ]
+        if self._zookeeper is not None:
+            disk = self._open_disk(KEEPER_MACHINE)
+            prepare_files(keeper_format(self.config), disk, may_format=self.config.keeper.format)
+            hostings.append(host_keeper(self.config, disk, self._zookeeper))
         return Driver(
-            [
-                host_clock(settings.id, self._open_disk(CLOCK_MACHINE), self._time),
-                host_time(settings.id, replicas, self._open_disk(TIME_MACHINE), self._time),
-            ],
+            hostings,
             time=self._time,
             entropy=RealEntropy(),
             recorder=recorder,
@@ -178,6 +220,8 @@ def check_can_run(config: Config) -> None:
         raise BadConfig(
             f"node.peers does not name this node, {own}", hint="name all nodes of the cluster"
         )
+    if KEEPER_ROLE in config.node.roles:
+        keeper_format(config).config()
 
 
 def host_port(text: str) -> tuple[str, int]:
@@ -197,7 +241,7 @@ async def _serve(config: Config) -> None:
     await node.start()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, node.driver.stop)
+        loop.add_signal_handler(number, node.end)
     try:
         await node.driver.finished
     finally:

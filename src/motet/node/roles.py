@@ -7,10 +7,11 @@ from collections.abc import Sequence
 
 from motet.errors import BadConfig, NodeError
 
-ROLES = ("keeper", "data", "operator")
+KEEPER_ROLE = "keeper"
+ROLES = (KEEPER_ROLE, "data", "operator")
 """Every role of the design."""
 
-AVAILABLE_ROLES: tuple[str, ...] = ()
+AVAILABLE_ROLES: tuple[str, ...] = (KEEPER_ROLE,)
 """Those that this release has."""
 
 

@@ -52,14 +52,14 @@ class LocalNode:
 
     # Starting
 
-    def start(self) -> None:
-        """Start the process and return at once."""
+    def start(self, arguments: Sequence[str] = ()) -> None:
+        """Start the process, this once with further arguments, and return at once."""
         if self.is_running():
             raise BadInput(f"{self.name} runs already", hint="kill it first, or call restart")
         self.folder.mkdir(parents=True, exist_ok=True)
         with self.log_path.open("ab") as log:
             self._process = subprocess.Popen(
-                self._command,
+                [*self._command, *arguments],
                 cwd=self.folder,  # so that no motet.toml of the caller is found
                 env=self._environment,
                 stdin=subprocess.DEVNULL,

@@ -51,6 +51,20 @@ class PortBlock:
             hint="end the clusters that nobody needs any more",
         )
 
+    @classmethod
+    def at(cls, base: int) -> Self:
+        """This very block; ``NodeError`` if somebody has it, or one of its ports."""
+        claim = _bind(base + CLAIM_PORT, shared=False)
+        if claim is not None:
+            block = cls(base, claim)
+            if block.is_free():
+                return block
+            block.release()
+        raise NodeError(
+            f"the ports from {base} to {base + CLAIM_PORT} are not all free",
+            hint="end what uses them, or take another --port",
+        )
+
     def is_free(self) -> bool:
         """Whether a node could bind all of its ports now."""
         for offset in NODE_PORTS:

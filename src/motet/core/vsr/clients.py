@@ -47,7 +47,7 @@ def send_reply(core: Core, reply: Reply, through: ReplicaIndex | None) -> None:
     address = core.state.addresses.get(reply.client)
     if address is not None:
         core.send_address(address, reply)
-    if through is not None:
+    if through is not None and core.config.replicas[through] != address:
         core.send(through, reply)
 
 
@@ -61,7 +61,9 @@ def resend_reply(core: Core, client: ClientId, through: ReplicaIndex | None) -> 
 
 
 def relay_reply(core: Core, message: Reply) -> None:
-    """A reply that came this way because its request did."""
+    """A reply that came this way because its request did. What is answered is committed."""
+    if core.is_backup and message.view == core.state.view:
+        core.state.commit_max = max(core.state.commit_max, message.op)
     address = core.state.addresses.get(message.client)
     if address is not None:
         core.send_address(address, message)

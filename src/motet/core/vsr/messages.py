@@ -245,6 +245,8 @@ class ConfirmView(ReplicaMessage, frozen=True):
     """Is this still the view? Asked by its primary, after a read has arrived."""
 
     round: int
+    #: as far as the primary knows: whoever asked may be about to read from a backup
+    commit: Op
 
 
 class ViewConfirmed(ReplicaMessage, frozen=True):

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from motet.core.vsr.context import Core
 from motet.core.vsr.messages import ConfirmView, ReadBarrier, ReadPoint, ViewConfirmed
+from motet.core.vsr.normal import note_commit_max
 from motet.core.vsr.state import WaitingRead
 from motet.ids import Address, Op
 
@@ -45,11 +46,13 @@ def ask_round(core: Core) -> None:
     """Ask, or ask again."""
     state = core.state
     if state.reads_waiting:
-        core.broadcast(ConfirmView(core.config.cluster, core.own, state.view, state.round))
+        own, commit = core.own, state.commit_max
+        core.broadcast(ConfirmView(core.config.cluster, own, state.view, state.round, commit))
 
 
 def on_confirm_view(core: Core, message: ConfirmView) -> None:
     if core.is_backup and message.view == core.state.view and message.replica == core.primary:
+        note_commit_max(core, message.commit)
         own, view = core.own, core.state.view
         core.send(message.replica, ViewConfirmed(core.config.cluster, own, view, message.round))
 

@@ -1,0 +1,348 @@
+"""The client of a keeper, over ZooKeeper's wire: it runs against a keeper of ours and a ZooKeeper alike.
+
+::
+
+    async with KeeperClient("127.0.0.1:7401,127.0.0.1:7411,127.0.0.1:7421") as keeper:
+        await keeper.ensure_path("/jobs")
+        path = await keeper.create("/jobs/job-", b"what to do", sequential=True)
+        data, stat = await keeper.get(path)
+        await keeper.set(path, b"done", version=stat.version)
+
+Any number of calls may be under way at once; they are done in the order in which they were made. A call takes
+at most ``seconds``, also while there is no connection. What comes of one that goes wrong:
+
+Q1  An error below ``KeeperError`` is what the keeper answered: nothing was changed.
+Q2  ``OutcomeUnknown`` is a write that was sent and not answered: it may have been done. Read before you try
+    again.
+Q3  ``NodeError`` is a write that was not sent, or a read without an answer: nothing was done.
+Q4  ``SessionExpired`` is everything after the session is over, until ``renew`` begins another one.
+
+Reads are linearizable: what any client was told is done when a read is called is in its answer. A keeper of
+ours answers so by itself. A ZooKeeper answers with what the server at hand has, and a sync is sent in front
+of the reads of each write to the socket; ``reads="local"`` does without. (A sync asks the leader, which does
+not make sure that it still is the leader: a ZooKeeper has nothing stronger.)
+
+``watch`` is any function that takes a ``WatchEvent``, or a ``Watch``, which can be awaited: see
+:mod:`motet.client.keeper.watches`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Literal, Self, TypeVar
+
+from motet.client.keeper.dialer import Connect
+from motet.client.keeper.errors import NodeExists, NoNode, error_for, multi_failed
+from motet.client.keeper.session import Session
+from motet.client.keeper.watches import Watcher
+from motet.client.link import parse_endpoint
+from motet.errors import BadInput, MotetError
+from motet.format.zookeeper.answers import (
+    AclResult,
+    AnyResult,
+    Children,
+    Children2,
+    Created,
+    Created2,
+    Data,
+    ErrorCode,
+    Failed,
+    MultiResult,
+    Nothing,
+    Result,
+    Stat,
+    StatResult,
+    Synced,
+)
+from motet.format.zookeeper.cutter import PAYLOAD_BYTES_MAX
+from motet.format.zookeeper.requests import (
+    ANY_VERSION,
+    Acl,
+    Auth,
+    Check,
+    Create,
+    Create2,
+    CreateFlags,
+    Delete,
+    Exists,
+    GetAcl,
+    GetChildren,
+    GetChildren2,
+    GetData,
+    Multi,
+    MultiRead,
+    Request,
+    SetAcl,
+    SetData,
+    Sync,
+)
+
+Server = Literal["motet", "zookeeper"]
+Reads = Literal["linearizable", "local"]
+
+OPEN = (Acl(31, "world", "anyone"),)
+"""Everybody may do everything."""
+
+seconds_default = 10.0
+timeout_ms_default = 10_000
+
+_request_bytes_max: dict[Server, int] = {
+    "motet": PAYLOAD_BYTES_MAX,
+    "zookeeper": (1 << 20) - 1,  # beyond it the server hangs up without a word
+}
+
+Operation = Create | Create2 | Delete | SetData | Check
+"""What can be in a multi."""
+Outcome = str | tuple[str, Stat] | Stat | None
+"""Of one operation of a multi: the path of a create, with its stat of a create2, the stat of a set."""
+ReadOperation = GetData | GetChildren
+Read = tuple[bytes, Stat] | list[str] | MotetError
+"""Of one read of a multi_read: data and stat, the names of the children, or why there is neither."""
+
+R = TypeVar("R", bound=Result)
+
+
+class KeeperClient:
+    """One session with a keeper; use it as ``async with``.
+
+    ``connect`` makes connections in another way than over TCP, and is given the hosts and ports.
+    """
+
+    def __init__(
+        self,
+        endpoints: str,
+        *,
+        timeout_ms: int = timeout_ms_default,
+        seconds: float = seconds_default,
+        reads: Reads = "linearizable",
+        server: Server = "motet",
+        connect: Connect | None = None,
+    ) -> None:
+        if server not in _request_bytes_max:
+            raise BadInput(f"server {server!r}", hint='it is "motet" or "zookeeper"')
+        if reads not in ("linearizable", "local"):
+            raise BadInput(f"reads {reads!r}", hint='they are "linearizable" or "local"')
+        if timeout_ms <= 0:
+            raise BadInput(f"a session of {timeout_ms} ms", hint="give it some seconds")
+        self._seconds = seconds
+        self._session = Session(
+            [parse_endpoint(each.strip()) for each in endpoints.split(",")],
+            timeout_ms,
+            request_bytes_max=_request_bytes_max[server],
+            needs_sync=server == "zookeeper" and reads == "linearizable",
+            connect=connect,
+        )
+
+    # The session
+
+    async def __aenter__(self) -> Self:
+        await self._session.begin(self._seconds)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """End the session, and with it its ephemeral nodes. A second time is fine."""
+        await self._session.close(self._seconds)
+
+    async def renew(self) -> None:
+        """Begin a new session after the old one has expired; while that lives, nothing happens."""
+        await self._session.begin_anew(self._seconds)
+
+    @property
+    def session(self) -> int:
+        """Its number, which ephemeral nodes have in their stat."""
+        return self._session.number
+
+    @property
+    def timeout_ms(self) -> int:
+        """What the server has granted."""
+        return self._session.timeout_ms
+
+    @property
+    def is_connected(self) -> bool:
+        return self._session.is_connected
+
+    @property
+    def is_expired(self) -> bool:
+        return self._session.is_expired
+
+    # Writes
+
+    async def create(
+        self,
+        path: str,
+        data: bytes = b"",
+        *,
+        acl: Sequence[Acl] = OPEN,
+        ephemeral: bool = False,
+        sequential: bool = False,
+        seconds: float | None = None,
+    ) -> str:
+        """Make a node; its path, which for a sequential one has a number at the end."""
+        request = Create(path, data, tuple(acl), flags(ephemeral, sequential))
+        return (await self._ask(Created, request, seconds)).path
+
+    async def create2(
+        self,
+        path: str,
+        data: bytes = b"",
+        *,
+        acl: Sequence[Acl] = OPEN,
+        ephemeral: bool = False,
+        sequential: bool = False,
+        seconds: float | None = None,
+    ) -> tuple[str, Stat]:
+        """Make a node; its path and its stat."""
+        request = Create2(path, data, tuple(acl), flags(ephemeral, sequential))
+        created = await self._ask(Created2, request, seconds)
+        return created.path, created.stat
+
+    async def delete(
+        self, path: str, version: int = ANY_VERSION, *, seconds: float | None = None
+    ) -> None:
+        await self._ask(Nothing, Delete(path, version), seconds)
+
+    async def set(
+        self, path: str, data: bytes, version: int = ANY_VERSION, *, seconds: float | None = None
+    ) -> Stat:
+        """Give a node other data; its stat."""
+        return (await self._ask(StatResult, SetData(path, data, version), seconds)).stat
+
+    async def set_acl(
+        self,
+        path: str,
+        acl: Sequence[Acl],
+        version: int = ANY_VERSION,
+        *,
+        seconds: float | None = None,
+    ) -> Stat:
+        """``version`` is that of the ACL: ``stat.aversion``."""
+        return (await self._ask(StatResult, SetAcl(path, tuple(acl), version), seconds)).stat
+
+    async def multi(
+        self, operations: Sequence[Operation], *, seconds: float | None = None
+    ) -> list[Outcome]:
+        """All of these at once, or none: then ``KeeperMultiFailed`` says which one was refused, and why."""
+        request = Multi(tuple(operations))
+        results = (await self._ask(MultiResult, request, seconds)).results
+        for index, result in enumerate(results):
+            if isinstance(result, Failed) and result.error:
+                # Those before it have error 0, those behind it one that says nothing.
+                error = error_for(result.error, request.operations[index], is_write=True)
+                raise multi_failed(index, error)
+        return [_outcome(result) for result in results]
+
+    async def ensure_path(
+        self, path: str, *, acl: Sequence[Acl] = OPEN, seconds: float | None = None
+    ) -> None:
+        """Have this node and all above it; those that are there stay as they are."""
+        if await self.exists(path, seconds=seconds) is not None:
+            return
+        parts = path.strip("/").split("/")
+        paths = ["/" + "/".join(parts[: count + 1]) for count in range(len(parts))]
+        creates = (self.create(each, acl=acl, seconds=seconds) for each in paths)
+        # All at once: the server takes them in this order. Of those above, only that they are there counts.
+        *_, last = await asyncio.gather(*creates, return_exceptions=True)
+        if isinstance(last, BaseException) and not isinstance(last, NodeExists):
+            raise last
+
+    # Reads
+
+    async def exists(
+        self, path: str, watch: Watcher | None = None, *, seconds: float | None = None
+    ) -> Stat | None:
+        """The stat of a node, None if there is none; a watch is set in either case."""
+        request = Exists(path, watch is not None)
+        try:
+            return (await self._ask(StatResult, request, seconds, watch)).stat
+        except NoNode:
+            return None
+
+    async def get(
+        self, path: str, watch: Watcher | None = None, *, seconds: float | None = None
+    ) -> tuple[bytes, Stat]:
+        """The data of a node and its stat; null data is empty. Without a node no watch is set."""
+        found = await self._ask(Data, GetData(path, watch is not None), seconds, watch)
+        return found.data or b"", found.stat
+
+    async def children(
+        self, path: str, watch: Watcher | None = None, *, seconds: float | None = None
+    ) -> list[str]:
+        """The names of the children of a node, in no order."""
+        request = GetChildren(path, watch is not None)
+        return list((await self._ask(Children, request, seconds, watch)).children)
+
+    async def children2(
+        self, path: str, watch: Watcher | None = None, *, seconds: float | None = None
+    ) -> tuple[list[str], Stat]:
+        """The names of the children of a node, and its stat."""
+        request = GetChildren2(path, watch is not None)
+        found = await self._ask(Children2, request, seconds, watch)
+        return list(found.children), found.stat
+
+    async def get_acl(
+        self, path: str, *, seconds: float | None = None
+    ) -> tuple[tuple[Acl, ...], Stat]:
+        found = await self._ask(AclResult, GetAcl(path), seconds)
+        return found.acl, found.stat
+
+    async def multi_read(
+        self, reads: Sequence[str | ReadOperation], *, seconds: float | None = None
+    ) -> list[Read]:
+        """All of these as at one moment, each with its own fate; a path alone stands for its data."""
+        operations = tuple(
+            GetData(each, False) if isinstance(each, str) else each for each in reads
+        )
+        results = (await self._ask(MultiResult, MultiRead(operations), seconds)).results
+        return [_read(*each) for each in zip(operations, results, strict=True)]
+
+    async def sync(self, path: str = "/", *, seconds: float | None = None) -> None:
+        """Wait until the server at hand has all that was done before."""
+        await self._ask(Synced, Sync(path), seconds)
+
+    async def add_auth(self, scheme: str, auth: bytes, *, seconds: float | None = None) -> None:
+        """Be this identity too, from now on and over every connection of the session."""
+        await self._ask(Nothing, Auth(scheme, auth), seconds)
+
+    async def _ask(
+        self,
+        kind: type[R],
+        request: Request,
+        seconds: float | None,
+        watch: Watcher | None = None,
+    ) -> R:
+        limit_seconds = self._seconds if seconds is None else seconds
+        result = await self._session.ask(request, limit_seconds, watch)
+        assert isinstance(result, kind), "the codec reads an answer as that of its request"
+        return result
+
+
+def flags(ephemeral: bool, sequential: bool) -> int:
+    """As a ``Create`` in a multi has them."""
+    return ephemeral * CreateFlags.EPHEMERAL | sequential * CreateFlags.SEQUENTIAL
+
+
+def _outcome(result: AnyResult) -> Outcome:
+    if isinstance(result, Created):
+        return result.path
+    if isinstance(result, Created2):
+        return result.path, result.stat
+    return result.stat if isinstance(result, StatResult) else None
+
+
+def _read(operation: ReadOperation, result: AnyResult) -> Read:
+    if isinstance(result, Data):
+        return result.data or b"", result.stat
+    if isinstance(result, Children):
+        return list(result.children)
+    number = result.error if isinstance(result, Failed) else ErrorCode.SYSTEM_ERROR
+    return error_for(number, operation, is_write=False)

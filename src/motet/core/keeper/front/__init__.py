@@ -1,0 +1,1 @@
+"""The keeper's front end: connections of ZooKeeper clients on one side, a replica on the other."""

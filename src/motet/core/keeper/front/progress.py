@@ -1,0 +1,60 @@
+"""How entries get from the tail of a connection's queue to its head, and out (C1, C2, C3)."""
+
+from __future__ import annotations
+
+from motet.core.keeper.front.answers import give_answer, operation_of
+from motet.core.keeper.front.connections import NOW, WAYS, Connection, Entry, Way
+from motet.core.keeper.front.desk import Desk
+from motet.core.keeper.messages import Connect
+from motet.core.keeper.operations import Outcome, failed
+from motet.format.zookeeper.answers import ErrorCode
+
+
+def advance(desk: Desk, connection: Connection) -> None:
+    """Answer what can be answered, from the head on."""
+    while connection.entries:
+        entry = connection.entries[0]
+        if entry.op is None:
+            return
+        if entry.op > desk.state.applied:
+            desk.state.connections.wait(connection, entry.op)  # F1
+            return
+        if isinstance(entry.request, Connect) and entry.outcome is None:
+            _begin_handshake(desk, connection, entry, entry.request)
+            continue
+        connection.pop()
+        give_answer(desk, connection, entry)
+        if entry.is_gate:
+            _open_gate(desk, connection)
+
+
+def _open_gate(desk: Desk, connection: Connection) -> None:
+    """What was held back by it is handed on (C2)."""
+    for held in connection.before_gate():
+        if WAYS[type(held.request)] is Way.LOG:
+            hand_on(desk, connection, held)
+
+
+def _begin_handshake(desk: Desk, connection: Connection, entry: Entry, request: Connect) -> None:
+    """This replica is as new as it can be; now for the session."""
+    if request.last_zxid > desk.keeper.zxid:
+        desk.hang_up(connection, "the client has seen what is not here")
+        return
+    entry.op = None
+    hand_on(desk, connection, entry)
+
+
+def hand_on(desk: Desk, connection: Connection, entry: Entry) -> None:
+    """Have it logged; what cannot be is answered when its turn comes."""
+    operation = operation_of(desk, connection, entry.request)
+    if isinstance(operation, Outcome):
+        entry.outcome, entry.op = operation, NOW
+        return
+    items = desk.lanes.items(connection.address, entry.number, operation)
+    if not items:
+        refusal = failed(desk.keeper.zxid, ErrorCode.MARSHALLING_ERROR)
+        entry.outcome, entry.op = refusal, NOW
+        return
+    connection.on_lane += len(items)
+    for item in items:
+        desk.lanes.add(connection.lane, item)

@@ -1,0 +1,80 @@
+"""Reads, answered from the tree as it is here and now.
+
+They change nothing, are not replicated, and are as recent as this replica: who needs more waits for it
+to have applied enough before asking.
+
+A failed ``exists`` is an answer too: its watch is set on a node that is still to come.
+"""
+
+from __future__ import annotations
+
+from motet.core.keeper import acl as permissions
+from motet.core.keeper.acl import Identity, allows, shown
+from motet.core.keeper.node import Node
+from motet.core.keeper.tree import Tree
+from motet.format.zookeeper.answers import (
+    AclResult,
+    AnyResult,
+    Children,
+    Children2,
+    Data,
+    ErrorCode,
+    Failed,
+    MultiResult,
+    StatResult,
+)
+from motet.format.zookeeper.requests import (
+    Exists,
+    GetAcl,
+    GetChildren,
+    GetChildren2,
+    GetData,
+    MultiRead,
+    ReadRequest,
+)
+
+
+def read(tree: Tree, identities: tuple[Identity, ...], request: ReadRequest) -> AnyResult:
+    """The answer; ``Failed`` says why there is none."""
+    if isinstance(request, MultiRead):
+        return MultiResult(
+            tuple(_read_in_multi(tree, identities, each) for each in request.operations)
+        )
+    node = tree.nodes.get(request.path)
+    if node is None:
+        is_nonsense = isinstance(request, Exists) and "\0" in request.path
+        return Failed(ErrorCode.BAD_ARGUMENTS if is_nonsense else ErrorCode.NO_NODE)
+    if isinstance(request, GetAcl):
+        return _read_acl(tree, identities, request.path, node)
+    if not allows(node.acl, permissions.READ, identities):
+        return Failed(ErrorCode.NO_AUTH)
+    return _read_node(tree, request, node)
+
+
+def _read_node(
+    tree: Tree, request: Exists | GetData | GetChildren | GetChildren2, node: Node
+) -> StatResult | Data | Children | Children2:
+    path = request.path
+    if isinstance(request, GetData):
+        return Data(node.data, tree.stat(path, node))
+    if isinstance(request, Exists):
+        return StatResult(tree.stat(path, node))
+    if isinstance(request, GetChildren):
+        return Children(tree.children(path))
+    return Children2(tree.children(path), tree.stat(path, node))
+
+
+def _read_in_multi(
+    tree: Tree, identities: tuple[Identity, ...], request: GetData | GetChildren
+) -> Data | Children | Failed:
+    result = read(tree, identities, request)
+    assert isinstance(result, Data | Children | Failed)
+    return result
+
+
+def _read_acl(
+    tree: Tree, identities: tuple[Identity, ...], path: str, node: Node
+) -> AclResult | Failed:
+    if not allows(node.acl, permissions.READ | permissions.ADMIN, identities):
+        return Failed(ErrorCode.NO_AUTH)
+    return AclResult(shown(node.acl, identities), tree.stat(path, node))

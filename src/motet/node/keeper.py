@@ -1,0 +1,101 @@
+"""The role keeper: a replica of the tree and a front end for ZooKeeper clients, as a node hosts them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+
+from motet.core.keeper.config import KeeperConfig
+from motet.core.keeper.front.node import KeeperNode
+from motet.core.keeper.messages import FrontEndConfig
+from motet.core.vsr.messages import VsrCall
+from motet.errors import BadConfig
+from motet.format.frame import FrameKind
+from motet.format.zookeeper.four_letter import ServerFacts
+from motet.ids import Address, ClusterId, ReplicaIndex
+from motet.node.config import Config
+from motet.node.consensus import describe_replica, why_replica_does_not_serve
+from motet.node.hosting import Hosting, LocalPort
+from motet.node.replica_files import Format, Sizes
+from motet.node.zookeeper.server import ZooKeeperServer
+from motet.ports.disk import Disk
+
+KEEPER_MACHINE = "keeper"
+_members_max = 6
+
+
+def keeper_format(config: Config) -> Format:
+    """For whom the files of this node's replica are; ``BadConfig`` if it is no member."""
+    own, settings = config.node.id, config.keeper
+    members = settings.members or tuple(config.node.peers) or (own,)
+    if own not in members:
+        hint = "give the role keeper to members alone"
+        raise BadConfig(f"keeper.members does not name this node, {own}", hint=hint)
+    if len(members) > _members_max or len(dict.fromkeys(members)) != len(members):
+        hint = f"name up to {_members_max} nodes, each once"
+        raise BadConfig(f"a keeper cannot have these {len(members)} members", hint=hint)
+    return Format(
+        cluster=cluster_id(config.node.cluster),
+        replica=ReplicaIndex(members.index(own)),
+        members=tuple(map(Address, members)),
+        sizes=Sizes(
+            slots=settings.log_slots,
+            checkpoint_ops=settings.checkpoint_ops,
+            body_bytes_max=settings.request_bytes_max,
+        ),
+    )
+
+
+def cluster_id(name: str) -> ClusterId:
+    """The number under which the replicas of a cluster of this name know each other."""
+    digest = hashlib.blake2b(name.encode(), digest_size=8).digest()
+    return ClusterId(int.from_bytes(digest, "big") >> 1)
+
+
+def host_keeper(config: Config, disk: Disk, local: LocalPort) -> Hosting[KeeperNode]:
+    """This replica and its front end, which talks to the connections of ``local``."""
+    wanted = keeper_format(config)
+    vsr = wanted.config()
+    keeper = KeeperConfig(reply_bytes_max=wanted.sizes.body_bytes_max)
+    front = FrontEndConfig(reads_are_local=config.keeper.reads == "local")
+    return Hosting(
+        name=KEEPER_MACHINE,
+        kind=FrameKind.VSR,
+        messages=VsrCall,
+        machine=lambda: KeeperNode(vsr, wanted.replica, keeper, front),
+        disk=disk,
+        serving=lambda node: why_replica_does_not_serve(node.replica),
+        describe=describe_keeper,
+        local=local,
+    )
+
+
+def describe_keeper(node: KeeperNode) -> Mapping[str, object]:
+    """The replica, and how much it keeps."""
+    counts = node.keeper.counts()
+    return {
+        **describe_replica(node.replica),
+        "zxid": node.keeper.zxid,
+        "nodes": counts.nodes,
+        "ephemerals": counts.ephemerals,
+        "tree_bytes": counts.tree_bytes,
+        "client_sessions": counts.sessions,
+    }
+
+
+def server_facts(node: KeeperNode, server: ZooKeeperServer, uptime_ms: int) -> ServerFacts:
+    """What the four-letter words tell."""
+    counts, core = node.keeper.counts(), node.replica.core
+    mode = "standalone" if core.is_solo else "leader" if core.is_primary else "follower"
+    return ServerFacts(
+        mode=mode,
+        zxid=node.keeper.zxid,
+        is_serving=why_replica_does_not_serve(node.replica) is None,
+        traffic=server.traffic(),
+        connections=server.connection_facts(),
+        node_count=counts.nodes,
+        data_bytes=counts.tree_bytes,
+        session_count=counts.sessions,
+        ephemeral_count=counts.ephemerals,
+        uptime_ms=uptime_ms,
+    )

@@ -1,0 +1,112 @@
+"""A node's entry in the keeper: ``/motet/nodes/<id>``, there for as long as the node is.
+
+The entry is ephemeral and says what the node does, where it is, and which of its lives this is. It belongs to
+a session of the node's own; when that has expired, because the node was cut off for long, it begins a new one
+and enters itself again. An entry that an earlier life has left behind is replaced, one of a later is let be:
+
+R1  The entry of an id is that of its latest life. A life is known by when it began.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+
+import msgspec
+
+from motet.client.keeper.client import KeeperClient
+from motet.client.keeper.errors import NodeExists, NoNode
+from motet.client.keeper.watches import Watch
+from motet.client.link import HTTP_PORT_OFFSET, ZOOKEEPER_PORT_OFFSET, parse_endpoint
+from motet.errors import MotetError
+from motet.ids import NodeId
+from motet.node.config import Config
+from motet.node.logs import logger
+
+NODES = "/motet/nodes"
+again_seconds = 1.0
+"""How long to wait before another attempt."""
+
+leave_seconds_max = 2.0
+session_ms = 10_000
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """What a node says of itself."""
+
+    id: NodeId
+    roles: tuple[str, ...]
+    native: str
+    zookeeper: str
+    http: str
+    #: when this life began, in milliseconds since 1970
+    incarnation: int
+
+
+class Registry:
+    """Enters a node, from ``start`` to ``stop``."""
+
+    def __init__(self, config: Config, incarnation: int) -> None:
+        host, port = config.node.host, config.node.port
+        self.entry = Entry(
+            id=config.node.id,
+            roles=config.node.roles,
+            native=f"{host}:{port}",
+            zookeeper=f"{host}:{port + ZOOKEEPER_PORT_OFFSET}",
+            http=f"{host}:{port + HTTP_PORT_OFFSET}",
+            incarnation=incarnation,
+        )
+        self._path = f"{NODES}/{config.node.id}"
+        self._endpoints = keeper_endpoints(config)
+
+    def start(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._stay_entered())
+
+    async def stop(self) -> None:
+        """Leave. The entry goes with the session, at once if the keeper can be reached soon."""
+        self._task.cancel()
+        await asyncio.wait([self._task], timeout=leave_seconds_max)
+
+    async def _stay_entered(self) -> None:
+        while True:
+            try:
+                async with KeeperClient(self._endpoints, timeout_ms=session_ms) as keeper:
+                    while True:
+                        await (await self._enter(keeper))
+            except MotetError as error:
+                logger.info("not_registered", extra={"fields": {"why": error.what}})
+            await asyncio.sleep(again_seconds)
+
+    async def _enter(self, keeper: KeeperClient) -> Watch:
+        """See to it that the entry is there; what fires when it may no longer be."""
+        await keeper.ensure_path(NODES)
+        while True:
+            with contextlib.suppress(NodeExists):
+                await keeper.create(self._path, msgspec.json.encode(self.entry), ephemeral=True)
+                logger.info("registered", extra={"fields": {"path": self._path}})
+            watch = Watch()
+            try:
+                data, stat = await keeper.get(self._path, watch)
+                if stat.ephemeral_owner == keeper.session or not self._is_older(data):
+                    return watch
+                await keeper.delete(self._path, stat.version)
+            except NoNode:
+                continue
+
+    def _is_older(self, data: bytes) -> bool:
+        """Whether this is the entry of an earlier life (R1), or none at all."""
+        try:
+            return msgspec.json.decode(data, type=Entry).incarnation < self.entry.incarnation
+        except msgspec.MsgspecError:
+            return True
+
+
+def keeper_endpoints(config: Config) -> str:
+    """Where the members of the keeper speak ZooKeeper's protocol, as this node reaches them."""
+    node = config.node
+    peers = dict(node.peers) or {node.id: f"{node.host}:{node.port}"}
+    members = config.keeper.members or tuple(peers)
+    # The own front end first: it is the nearest, and fails only together with the node.
+    in_order = sorted(members, key=lambda member: member != node.id)
+    places = (parse_endpoint(peers[member]) for member in in_order)
+    return ",".join(f"{host}:{port + ZOOKEEPER_PORT_OFFSET}" for host, port in places)

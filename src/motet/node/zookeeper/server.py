@@ -1,0 +1,161 @@
+"""The server for ZooKeeper clients: connections by their addresses, and the front end's port to them.
+
+It knows nothing of sessions or nodes of the tree: it hands messages to the machine, has what the machine
+says written, one write per connection and turn, and answers the four-letter words from what it is told of the
+node.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import cast
+
+from motet.core.keeper.messages import (
+    CONNECTION_PREFIX,
+    FromConnection,
+    ToConnection,
+    is_connection,
+)
+from motet.core.machine import Message
+from motet.format.zookeeper.four_letter import (
+    ConnectionFacts,
+    ServerFacts,
+    Traffic,
+    answer_word,
+)
+from motet.ids import Address
+from motet.node.http import cannot_listen
+from motet.node.zookeeper.connection import ZooKeeperConnection
+from motet.ports.time import Time
+
+stop_seconds_max = 2.0
+_look_every_seconds = 0.01
+
+Tell = Callable[[Address, Message], None]
+"""Gives the machine a message from a connection, and has it looked at soon."""
+
+
+class ZooKeeperServer:
+    """Listens from ``start`` to ``stop``; a ``LocalPort`` of the machine behind it."""
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        time: Time,
+        *,
+        connections_max: int = 10_000,
+        requests_max: int = 1_000,
+    ) -> None:
+        self._host, self._port = host, port
+        self._time = time
+        self._connections_max = connections_max
+        self.requests_max = requests_max
+        self._connections: dict[Address, ZooKeeperConnection] = {}
+        self._unflushed: list[ZooKeeperConnection] = []
+        self._opened = 0
+        #: connections that were cut off, by why
+        self.refusals: dict[str, int] = {}
+        self.received = 0
+        self.sent = 0
+
+    async def start(self, tell: Tell, facts: Callable[[], ServerFacts]) -> None:
+        """Listen; ``tell`` gets what clients say, ``facts`` says how the node is."""
+        self._tell, self._facts = tell, facts
+        self._loop = asyncio.get_running_loop()
+        try:
+            self._server = await self._loop.create_server(
+                self._accept, self._host, self._port, backlog=1024
+            )
+        except OSError as error:
+            raise cannot_listen("ZooKeeper clients", self._host, self._port, error) from None
+
+    async def stop(self) -> None:
+        """Close everything; sessions live on."""
+        self._server.close()
+        for connection in list(self._connections.values()):
+            connection.transport.close()
+        for _ in range(int(stop_seconds_max / _look_every_seconds)):
+            if not self._connections:
+                return
+            await asyncio.sleep(_look_every_seconds)
+        for connection in list(self._connections.values()):
+            connection.transport.abort()
+
+    def _accept(self) -> ZooKeeperConnection:
+        self._opened += 1
+        address = Address(f"{CONNECTION_PREFIX}{self._opened}")
+        return ZooKeeperConnection(self, address, self._time.now().wall_ms)
+
+    @property
+    def count(self) -> int:
+        """How many connections there are."""
+        return len(self._connections)
+
+    # What the machine's host calls (see ``LocalPort``)
+
+    def takes(self, to: Address) -> bool:
+        return is_connection(to)
+
+    def send(self, to: Address, message: Message) -> None:
+        connection = self._connections.get(to)
+        if connection is not None:
+            connection.send(cast("ToConnection", message))
+
+    def flush(self) -> None:
+        if self._unflushed:
+            unflushed, self._unflushed = self._unflushed, []
+            for connection in unflushed:
+                connection.flush()
+
+    # What connections call (see ``Exchange``)
+
+    def opened(self, connection: ZooKeeperConnection) -> bool:
+        self._connections[connection.address] = connection
+        return len(self._connections) <= self._connections_max
+
+    def lost(self, connection: ZooKeeperConnection) -> None:
+        self._connections.pop(connection.address, None)
+        self.received += connection.received
+        self.sent += connection.sent
+
+    def tell(self, connection: ZooKeeperConnection, message: FromConnection) -> None:
+        self._tell(connection.address, message)
+
+    def refused(self, why: str) -> None:
+        self.refusals[why] = self.refusals.get(why, 0) + 1
+
+    def wants_flush(self, connection: ZooKeeperConnection) -> None:
+        self._unflushed.append(connection)
+
+    def answer_word(self, word: bytes) -> bytes:
+        return answer_word(word, self._facts())
+
+    # What is known of connections
+
+    def traffic(self) -> Traffic:
+        """Of all connections since the start."""
+        open_now = self._connections.values()
+        return Traffic(
+            received=self.received + sum(one.received for one in open_now),
+            sent=self.sent + sum(one.sent for one in open_now),
+            outstanding=sum(one.outstanding for one in open_now),
+        )
+
+    def connection_facts(self) -> tuple[ConnectionFacts, ...]:
+        """Of those that are open."""
+        return tuple(map(_facts_of, self._connections.values()))
+
+
+def _facts_of(connection: ZooKeeperConnection) -> ConnectionFacts:
+    peer = connection.transport.get_extra_info("peername") or ("unknown", 0)
+    traffic = Traffic(connection.received, connection.sent, connection.outstanding)
+    return ConnectionFacts(
+        address=f"{peer[0]}:{peer[1]}",
+        session=connection.session,
+        timeout_ms=connection.timeout_ms,
+        established_ms=connection.opened_ms,
+        last_zxid=connection.last_zxid,
+        traffic=traffic,
+    )

@@ -1,0 +1,132 @@
+"""A cluster for a developer's machine: nodes that are kept alive until somebody ends them.
+
+Node i is called ``n<i>``, listens from port base + 10 i on, and lives in ``folder/node-<i>`` with its ``pid``
+and ``node.log``. The folder can be used again: the nodes go on from what is there. A node that dies is
+started again, later and later if it dies at once; should this process itself be killed, the reaper ends the
+nodes.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from motet.client.link import ZOOKEEPER_PORT_OFFSET
+from motet.errors import BadInput
+from motet.testing.local_node import LocalNode
+from motet.testing.node_group import NodeGroup
+from motet.testing.port_block import BLOCK_PORTS, HOST, PortBlock
+from motet.testing.reaper import Reaper
+
+restart_s_min = 0.2
+restart_s_max = 10.0
+steady_s = 5.0
+"""Who has run for so long is started again at once when it dies."""
+
+Say = Callable[[str], None]
+
+
+class DevCluster(NodeGroup):
+    """So many nodes with the same roles, from ``port`` on or on ports that are free.
+
+    ``say`` hears what becomes of them, a line each.
+    """
+
+    def __init__(
+        self,
+        nodes: int,
+        folder: Path,
+        port: int | None,
+        *,
+        roles: Sequence[str],
+        environment: Mapping[str, str] | None = None,
+        say: Say = lambda _line: None,
+        ready_s_max: float = 60.0,
+    ) -> None:
+        super().__init__(ready_s_max)
+        if nodes < 1:
+            raise BadInput(f"a cluster of {nodes} nodes", hint="have at least one")
+        self._count, self._port = nodes, port
+        self._folder = folder.resolve()
+        self._roles = tuple(roles)
+        self._environment = dict(environment or {})
+        self._say = say
+        self._blocks: list[PortBlock] = []
+        self._reaper: Reaper | None = None
+        #: of each node: when it was started, when it may be started again, how long that was put off
+        self._started_at: dict[int, float] = {}
+        self._due_at: dict[int, float] = {}
+        self._patience_s: dict[int, float] = {}
+
+    def start(self) -> None:
+        try:
+            for i in range(self._count):
+                self._blocks.append(self._claim(i))
+            self._reaper = Reaper()
+            for i, block in enumerate(self._blocks):
+                folder = self._folder / f"node-{i}"
+                command = self._command(i)
+                self._nodes.append(
+                    LocalNode(f"n{i}", folder, block, command, self._environment, self._reaper)
+                )
+                self._start_node(i)
+            for i in range(self._count):
+                self.wait_ready(i)
+        except BaseException:
+            self.close()
+            raise
+
+    def _claim(self, i: int) -> PortBlock:
+        return (
+            PortBlock.claim() if self._port is None else PortBlock.at(self._port + BLOCK_PORTS * i)
+        )
+
+    def zookeeper(self, i: int) -> str:
+        """Where a node speaks ZooKeeper's protocol, as ``host:port``."""
+        return f"{HOST}:{self._blocks[i].base + ZOOKEEPER_PORT_OFFSET}"
+
+    def close(self) -> None:
+        """Ask all nodes to end, and see to it that they do."""
+        for i, node in enumerate(self._nodes):
+            if node.is_running():
+                self.terminate(i)
+        for block in self._blocks:
+            block.release()
+        if self._reaper is not None:
+            self._reaper.close()
+        self._nodes, self._blocks, self._reaper = [], [], None
+
+    def look_after(self) -> None:
+        """Start again who has died, if it is time for that."""
+        now = time.monotonic()
+        for i, node in enumerate(self._nodes):
+            if node.is_running():
+                continue
+            if i not in self._due_at:
+                was_steady = now - self._started_at[i] > steady_s
+                patience_s = 0.0 if was_steady else self._patience_s.get(i, restart_s_min)
+                self._patience_s[i] = min(restart_s_max, 2 * (patience_s or restart_s_min))
+                self._due_at[i] = now + patience_s
+                self._say(f"{node.name} has died; its log is {node.log_path}")
+            elif now >= self._due_at[i]:
+                del self._due_at[i]
+                self._start_node(i)
+                self._say(f"{node.name} is started again, pid {node.pid}")
+
+    def _start_node(self, i: int) -> None:
+        self._started_at[i] = time.monotonic()
+        self._nodes[i].start(self._arguments_of_first_start(i))
+
+    def _arguments_of_first_start(self, i: int) -> list[str]:
+        """A keeper that has never been is formatted; the superblock is what it has when that is done."""
+        superblock = self._folder / f"node-{i}" / "keeper" / "superblock"
+        return ["--format"] if "keeper" in self._roles and not superblock.exists() else []
+
+    def _command(self, i: int) -> list[str]:
+        bases = [block.base for block in self._blocks]
+        peers = ",".join(f"n{j}={HOST}:{base}" for j, base in enumerate(bases))
+        place = ["--id", f"n{i}", "--port", str(bases[i]), "--data", "."]
+        roles = ["--roles", ",".join(self._roles)] if self._roles else []
+        return [sys.executable, "-m", "motet", "node", *place, "--peers", peers, *roles]

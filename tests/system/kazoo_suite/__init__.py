@@ -1,0 +1,1 @@
+"""kazoo's own tests, run against servers that it did not start."""
