@@ -24,11 +24,7 @@ import argparse
 import asyncio
 import json
 import random
-import re
-import shutil
-import socket
 import statistics
-import struct
 import subprocess
 import sys
 import tempfile
@@ -46,6 +42,7 @@ from motet.ids import Address
 from motet.node.replica_files import Sizes
 from motet.real.loop import run as run_loop
 from motet.testing.consensus_cluster import ConsensusCluster
+from peers import etcd
 
 VALUE = bytes(range(256))
 KEYS = 1_000
@@ -177,114 +174,22 @@ async def fill_and_stall(cluster: ConsensusCluster, keys: int, changed: int) -> 
     }
 
 
-# etcd
-
-
-class Etcd:
-    """Three nodes of etcd on loopback, in a fresh folder."""
-
-    def __init__(self, folder: Path) -> None:
-        ports = _free_ports(6)
-        self.client_ports, peers = ports[:3], ports[3:]
-        cluster = ",".join(f"n{i}=http://127.0.0.1:{port}" for i, port in enumerate(peers))
-        self._processes = []
-        for i, (port, peer) in enumerate(zip(self.client_ports, peers, strict=True)):
-            command = ["etcd", "--name", f"n{i}", "--data-dir", str(folder / f"n{i}")]
-            command += ["--listen-client-urls", f"http://127.0.0.1:{port}"]
-            command += ["--advertise-client-urls", f"http://127.0.0.1:{port}"]
-            command += ["--listen-peer-urls", f"http://127.0.0.1:{peer}"]
-            command += ["--initial-advertise-peer-urls", f"http://127.0.0.1:{peer}"]
-            command += ["--initial-cluster", cluster, "--initial-cluster-state", "new"]
-            command += ["--log-level", "error", "--logger", "zap"]
-            silent = subprocess.DEVNULL
-            self._processes.append(subprocess.Popen(command, stdout=silent, stderr=silent))
-        self.leader_first = self._order()
-
-    def _order(self) -> list[int]:
-        endpoints = ",".join(f"http://127.0.0.1:{port}" for port in self.client_ports)
-        for _ in range(120):
-            command = ["etcdctl", "--endpoints", endpoints, "endpoint", "status", "-w", "json"]
-            done = subprocess.run(
-                command, capture_output=True, env={"ETCDCTL_API": "3"}, check=False
-            )
-            if done.returncode == 0:
-                status = json.loads(done.stdout)
-                leads = [
-                    int(each["Endpoint"].rsplit(":", 1)[1])
-                    for each in status
-                    if each["Status"].get("leader") == each["Status"]["header"]["member_id"]
-                ]
-                if leads:
-                    return leads + [port for port in self.client_ports if port not in leads]
-            time.sleep(0.5)
-        raise AssertionError("etcd has no leader")
-
-    def puts(self, folder: Path, processes: int, lanes: int, seconds: int) -> dict[str, Any]:
-        """What some h2load processes get done together."""
-        message = _field(1, b"bench/h2load") + _field(2, VALUE)
-        body = folder / "put.bin"
-        body.write_bytes(b"\0" + struct.pack(">I", len(message)) + message)
-        running = []
-        for number in range(processes):
-            log = folder / f"h2load-{number}"
-            log.unlink(missing_ok=True)
-            port = self.leader_first[number % 3]
-            command = ["h2load", "-D", str(seconds), "--warm-up-time", "1", "-c", "1", "-t", "1"]
-            command += ["-m", str(lanes), "-d", str(body), "--log-file", str(log)]
-            command += ["-H", "content-type: application/grpc", "-H", "te: trailers"]
-            command += [f"http://127.0.0.1:{port}/etcdserverpb.KV/Put"]
-            running.append((log, subprocess.Popen(command, stdout=subprocess.PIPE, text=True)))
-        count, latencies = 0, []
-        for log, process in running:
-            out, _ = process.communicate(timeout=120)
-            found = re.search(r"requests: .*?(\d+) succeeded, (\d+) failed", out)
-            assert found is not None
-            assert found.group(2) == "0", "etcd failed"
-            count += int(found.group(1))
-            latencies += [int(line.split()[2]) for line in log.read_text().splitlines()]
-        return {
-            "rate": round(count / seconds),
-            "p50_ms": round(statistics.median(latencies) / 1e3, 3),
-        }
-
-    def stop(self) -> None:
-        for process in self._processes:
-            process.terminate()
-        for process in self._processes:
-            process.wait()
-
-
-def _field(number: int, data: bytes) -> bytes:
-    size, encoded = len(data), b""
-    while size > 127:
-        encoded += bytes([size & 127 | 128])
-        size >>= 7
-    return bytes([number << 3 | 2]) + encoded + bytes([size]) + data
-
-
-def _free_ports(count: int) -> list[int]:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
-
-
 # All of it
 
 
 def measure(folder: Path, seconds: int, keys: int) -> dict[str, Any]:
-    has_etcd = all(shutil.which(each) for each in ("etcd", "etcdctl", "h2load"))
+    has_etcd = etcd.is_there()
     figures: dict[str, Any] = {"bench": "consensus_puts", "etcd": None}
     if has_etcd:
-        etcd = Etcd(folder / "etcd")
+        (folder / "etcd").mkdir()
+        peer = etcd.Etcd(folder / "etcd")
         try:
             figures["etcd"] = {
-                "1x1": etcd.puts(folder, 1, 1, seconds),
-                "4x64": etcd.puts(folder, 4, 64, seconds),
+                "1x1": peer.puts(1, 1, seconds),
+                "4x64": peer.puts(4, 64, seconds),
             }
         finally:
-            etcd.stop()
+            peer.stop()
     with ConsensusCluster(3, sizes=Sizes(), log_level="warning") as cluster:
         figures["motet"] = {
             "1x1": ours(cluster, 1, 1, 1, seconds),
