@@ -150,7 +150,7 @@ def _together(results: list[dict[str, Any]]) -> dict[str, Any]:
 async def fill_and_stall(cluster: ConsensusCluster, keys: int, changed: int) -> dict[str, Any]:
     """The longest time without an acknowledgement while checkpoints of a large state are taken."""
     async with ConsensusClient(cluster.config, cluster.endpoints, sessions=4, seconds=60) as client:
-        batch = 300
+        batch = 200
 
         async def fill(first: int) -> None:
             await client.call([Put(b"k%07d" % n, VALUE) for n in range(first, first + batch)])

@@ -6,7 +6,7 @@ import asyncio
 from itertools import pairwise
 
 import pytest
-from tests.real.tcp import HOST, Endpoint, Line, Play, frame, until
+from tests.real.tcp import HOST, Endpoint, Line, Play, deadline_seconds, frame, until
 
 from motet.errors import BadFrame
 from motet.format.frame import FRAME_BODY_BYTES_MAX, FRAME_HEADER_BYTES, FrameDecoder
@@ -42,6 +42,20 @@ def test_each_client_has_an_address_of_its_own(play: Play) -> None:
             answers = await one.receive(1) + await two.receive(1)
             assert sorted(delivery.frame.id for delivery in answers) == [0, 1]
             assert {delivery.sender for delivery in answers} == {server.address}
+
+    play(main())
+
+
+@pytest.mark.parametrize("turns", range(12))
+def test_a_client_can_leave_at_any_moment_of_its_dialing(play: Play, turns: int) -> None:
+    async def main() -> None:
+        async with Endpoint("n1") as server, asyncio.timeout(deadline_seconds):
+            async with server.client() as client:
+                client.network.send(server.address, frame(0))
+                client.network.flush()
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+            assert client.network.counters.connections == 0
 
     play(main())
 

@@ -219,6 +219,8 @@ class TcpNetwork:
         self._counters.last_refusal = f"{why}: {whom}: {detail}"
 
     def lost(self, connection: Connection) -> None:
+        if connection not in self._connections:
+            return  # said twice, or never opened
         del self._connections[connection]
         self._counters.connections -= 1
         if connection.dialed is None:
@@ -286,14 +288,16 @@ class TcpNetwork:
     async def _connect(self, peer: Peer, host: str, port: int) -> None:
         await asyncio.sleep(redial_seconds(peer.failures))
         self._counters.dials += 1
+        connection = Connection(self, self._inbox.put, self._hello, peer.address)
         try:
             async with asyncio.timeout(dial_seconds_max):
-                await self._loop.create_connection(lambda: self._dialed(peer), host, port)
+                await self._loop.create_connection(lambda: connection, host, port)
         except (OSError, ValueError):  # a time that ran out and a host that is none among them
             self._dial_failed(peer)
-
-    def _dialed(self, peer: Peer) -> Connection:
-        return Connection(self, self._inbox.put, self._hello, peer.address)
+        except asyncio.CancelledError:
+            # Cut off between its opening and its first bytes, it may never be told that it is lost.
+            self.lost(connection)
+            raise
 
     def _accept(self) -> Connection:
         return Connection(self, self._inbox.put, self._hello, None)
