@@ -8,6 +8,7 @@ from motet.core.machine import (
     Effect,
     Fired,
     Now,
+    Read,
     Received,
     Send,
     SetTimer,
@@ -16,9 +17,11 @@ from motet.core.machine import (
     Written,
 )
 from motet.core.vsr.checkpointing import DISK
-from motet.core.vsr.context import SUPERBLOCK, WAL
+from motet.core.vsr.context import GRID, SUPERBLOCK, WAL
+from motet.core.vsr.grid import block_offset
 from motet.core.vsr.messages import DoViewChange, Prepare, PrepareOk, StartViewChange
 from motet.core.vsr.replica import Replica
+from motet.core.vsr.scrub import SCRUB
 from motet.ids import Address, ReplicaIndex
 
 
@@ -82,3 +85,19 @@ def test_a_superblock_that_found_no_room_is_written_again_as_it_was() -> None:
     for write in rest:
         effects = machine.step(Written(now, write.id))
     assert sent(effects, DoViewChange)
+
+
+def test_the_scrubber_comes_by_every_block_of_the_checkpoint() -> None:
+    part = after("cluster", "client c1", "puts c1 30", "run 300")
+    node = part.bench.node("r0")
+    machine = node.machine
+    assert isinstance(machine, Replica)
+    now = Now(part.bench.monotonic_ns, node.wall_ns)
+    core = machine.core
+    places = {block_offset(ref.index, core.config.block_bytes) for ref in core.state.table.refs()}
+    assert len(places) > 5
+    seen: set[int] = set()
+    for _ in range(len(places) ** 2):
+        effects = machine.step(Fired(now, SCRUB))
+        seen |= {each.offset for each in effects if isinstance(each, Read) and each.file == GRID}
+    assert seen == places

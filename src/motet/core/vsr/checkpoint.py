@@ -21,6 +21,7 @@ G2 that makes the blocks of replicas with one history equal.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 
 import msgspec
 
@@ -72,10 +73,12 @@ class PageTable(msgspec.Struct):
         """Every block of the checkpoint, once."""
         yield from self.root
         for number in sorted(self.chunks):
-            yield from self.chunks[number]
-            for page in self.pages[number]:
-                if isinstance(page, tuple):
-                    yield from page
+            yield from self.refs_of(number)
+
+    def refs_of(self, number: int) -> Refs:
+        """The blocks of a chunk and of its pages."""
+        apart = (page for page in self.pages[number] if isinstance(page, tuple))
+        return (*self.chunks[number], *chain.from_iterable(apart))
 
 
 class Built(msgspec.Struct):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import islice
-
 from motet.core.vsr.blocks import CHECK
 from motet.core.vsr.context import Core
 from motet.core.vsr.repair import check_prepare
@@ -29,9 +27,12 @@ def on_scrub_timer(core: Core) -> None:
 
 
 def _check_block(core: Core) -> None:
-    """The next block of the checkpoint, round and round."""
+    """The next block of the checkpoint: one of each chunk in turn, the next one in the next round."""
     state = core.state
-    count = sum(1 for _ in state.table.refs())
-    if count:
-        ref = next(islice(state.table.refs(), state.scrubbed % count, None))
-        core.read_block(PendingRead(CHECK, ref=ref))
+    table = state.table
+    if not table.root:
+        return
+    numbers = sorted(table.chunks)
+    lap, place = divmod(state.scrubbed, len(numbers) + 1)
+    refs = table.root if place == len(numbers) else table.refs_of(numbers[place])
+    core.read_block(PendingRead(CHECK, ref=refs[lap % len(refs)]))
