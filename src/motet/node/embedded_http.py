@@ -7,6 +7,7 @@ knows one knows the other.
 from __future__ import annotations
 
 import socket
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -50,6 +51,10 @@ class EmbeddedView:
 
     def wall_drift_ms(self) -> int | None:
         """There is nobody to agree with."""
+
+    def refused_clients(self) -> Mapping[str, int]:
+        """There is no ZooKeeper port."""
+        return {}
 
     def database(self) -> int:
         """The number of the database."""

@@ -83,9 +83,12 @@ def describe_keeper(node: KeeperNode) -> Mapping[str, object]:
     }
 
 
-def server_facts(node: KeeperNode, server: ZooKeeperServer, uptime_ms: int) -> ServerFacts:
+def server_facts(
+    config: Config, node: KeeperNode, server: ZooKeeperServer, uptime_ms: int
+) -> ServerFacts:
     """What the four-letter words tell."""
     counts, core = node.keeper.counts(), node.replica.core
+    watches = node.front.desk.state.watches
     mode = "standalone" if core.is_solo else "leader" if core.is_primary else "follower"
     return ServerFacts(
         mode=mode,
@@ -96,6 +99,18 @@ def server_facts(node: KeeperNode, server: ZooKeeperServer, uptime_ms: int) -> S
         node_count=counts.nodes,
         data_bytes=counts.tree_bytes,
         session_count=counts.sessions,
+        sessions=tuple(node.keeper.sessions().items()),
+        ephemerals=tuple(pair for pair in node.keeper.ephemerals().items() if pair[1]),
         ephemeral_count=counts.ephemerals,
+        watch_count=watches.count,
+        watched_path_count=len({path for _, path in watches.by_path}),
+        watching_connection_count=len(watches.by_connection),
         uptime_ms=uptime_ms,
+        configuration=(
+            ("clientPort", str(config.zookeeper_port)),
+            ("dataDir", config.node.data),
+            ("minSessionTimeout", str(node.keeper.config.timeout_ms_min)),
+            ("maxSessionTimeout", str(node.keeper.config.timeout_ms_max)),
+            ("serverId", str(core.own)),
+        ),
     )

@@ -73,6 +73,12 @@ class _NodeCollector(Collector):
         )
         yield from _driver_families(node.driver.counters)
         yield from _network_families(node)
+        yield _labelled(
+            "motet_clients_refused",
+            "Connections of ZooKeeper clients that were cut off, by why.",
+            "why",
+            node.refused_clients(),
+        )
 
 
 def _driver_families(counters: Counters) -> Iterator[Metric]:

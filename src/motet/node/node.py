@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import os
 import signal
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
@@ -41,7 +42,7 @@ from motet.real.disk import RealDisk
 from motet.real.durable import make_folder
 from motet.real.entropy import RealEntropy
 from motet.real.folder_lock import FolderLock
-from motet.real.loop import run
+from motet.real.loop import collect_rarely, run
 from motet.real.network import TcpNetwork
 from motet.real.time import RealTime
 from motet.version import __version__
@@ -148,7 +149,12 @@ class Node:
         assert self._zookeeper is not None
         started_ms = int(self.started_at.timestamp() * 1000)
         uptime_ms = self._time.now().wall_ms - started_ms
-        return server_facts(self._machines_of(KeeperNode)[0], self._zookeeper, uptime_ms)
+        keeper = self._machines_of(KeeperNode)[0]
+        return server_facts(self.config, keeper, self._zookeeper, uptime_ms)
+
+    def refused_clients(self) -> Mapping[str, int]:
+        """Connections to the ZooKeeper port that were cut off, by why."""
+        return {} if self._zookeeper is None else self._zookeeper.refusals
 
     def _open_folder(self) -> None:
         folder = Path(self.config.node.data)
@@ -233,6 +239,7 @@ def host_port(text: str) -> tuple[str, int]:
 def run_node(config: Config) -> None:
     """Run a node until it is told to stop. ``NodeError`` when it had to stop by itself."""
     logs.set_up(config.log.level, config.log.format, {"node": config.node.id})
+    collect_rarely()
     run(_serve(config))
 
 

@@ -17,7 +17,7 @@ import asyncio
 import contextlib
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import cast
@@ -39,7 +39,7 @@ from motet.node.replica_files import ReplicaSettings, decode_settings, prepare_f
 from motet.node.status import NodeStatus, node_status
 from motet.real.disk import RealDisk
 from motet.real.entropy import RealEntropy
-from motet.real.loop import run
+from motet.real.loop import collect_rarely, run
 from motet.real.network import TcpNetwork
 from motet.real.time import RealTime
 
@@ -166,6 +166,10 @@ class ReplicaProcess:
     def status(self) -> NodeStatus:
         return node_status(self, VSR_MACHINE)
 
+    def refused_clients(self) -> Mapping[str, int]:
+        """A replica alone has no ZooKeeper port."""
+        return {}
+
     def clock_drift_ms(self) -> int:
         """A replica has no cluster clock."""
         return 0
@@ -198,6 +202,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         settings, may_format = _parse(arguments)
         logs.set_up(cast("LogLevel", settings.log_level), "text", {"replica": settings.replica})
+        collect_rarely()
         run(_serve(settings, may_format=may_format))
     except MotetError as error:
         sys.stderr.write(f"{error}\n")

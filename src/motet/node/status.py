@@ -36,6 +36,9 @@ class NodeView(Protocol):
     def wall_drift_ms(self) -> int | None:
         """How far our time of day is ahead of the cluster's; None while that is not agreed on."""
 
+    def refused_clients(self) -> Mapping[str, int]:
+        """Connections to the ZooKeeper port that were cut off, by why."""
+
 
 class MachineStatus(msgspec.Struct, frozen=True):
     """One machine of the node."""

@@ -38,6 +38,7 @@ from motet.errors import BadRecord
 from motet.format.zookeeper.answers import Children, Data, ErrorCode, Failed, MultiResult
 from motet.format.zookeeper.requests import (
     Create,
+    Create2,
     GetChildren,
     GetData,
     Multi,
@@ -201,7 +202,7 @@ def test_a_reply_that_is_none() -> None:
 
 def test_an_operation_whose_answer_has_no_room_is_not_done() -> None:
     harness = Harness(msgspec.structs.replace(SMALL, reply_bytes_max=1024))
-    creates = [Write(FIRST, GENERATION, Create(f"/{name}", b"", OPEN, 0)) for name in "abcdefghi"]
+    creates = [Write(FIRST, GENERATION, Create2(f"/{name}", b"", OPEN, 0)) for name in "abcdefghi"]
     outcomes = harness.run(*creates)
     done = [each.error == 0 for each in outcomes]
     assert done == sorted(done, reverse=True)

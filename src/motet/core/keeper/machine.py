@@ -253,6 +253,13 @@ class Keeper:
         """The error for a generation that may not speak for this session, 0 if it may."""
         return self._sessions.refusal(session, generation)
 
+    def sessions(self) -> dict[SessionId, int]:
+        """Each with its timeout in milliseconds, for people."""
+        return {
+            number: self._sessions.by_id[number].timeout_ms
+            for number in sorted(self._sessions.by_id)
+        }
+
     def ephemerals(self) -> dict[SessionId, tuple[str, ...]]:
         """Of every session, for people."""
         return {session: self._tree.owned(session) for session in sorted(self._sessions.by_id)}

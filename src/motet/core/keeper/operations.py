@@ -21,7 +21,14 @@ from motet.core.keeper.paths import path_bytes
 from motet.core.vsr.header import OPERATION_MIN
 from motet.errors import BadRecord
 from motet.format.zookeeper.answers import AnyResult, Failed, Result
-from motet.format.zookeeper.requests import Create, Create2, Multi, WriteRequest
+from motet.format.zookeeper.requests import (
+    Check,
+    Create,
+    Create2,
+    Delete,
+    Multi,
+    WriteRequest,
+)
 from motet.ids import View
 
 BATCH = OPERATION_MIN
@@ -186,10 +193,19 @@ def answer_bytes(operation: AnyOperation) -> int:
     return result_bytes_max
 
 
+_nothing_bytes_max = 8
+_created_bytes_max = 24
+"""A result that says nothing, or an error; one that is a path, besides the path as it was asked for."""
+
+
 def _write_answer_bytes(request: WriteRequest) -> int:
     if isinstance(request, Multi):
-        return sum(map(_write_answer_bytes, request.operations)) + 8
-    if isinstance(request, Create | Create2):
+        return sum(map(_write_answer_bytes, request.operations)) + _nothing_bytes_max
+    if isinstance(request, Check | Delete):
+        return _nothing_bytes_max
+    if isinstance(request, Create):
+        return _created_bytes_max + path_bytes(request.path)
+    if isinstance(request, Create2):
         return result_bytes_max + path_bytes(request.path)
     return result_bytes_max
 

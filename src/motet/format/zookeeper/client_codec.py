@@ -156,7 +156,9 @@ def _read_result(operation: Request, payload: bytes, at: int) -> tuple[Any, int]
         error, at = jute.read_int(payload, at)
         return Failed(error), at
     kind = RESULTS[type(operation)]
-    if RESULTS.get(REQUESTS.get(opcode, Multi)) is not kind:
+    if kind is Created2 and opcode == OPCODES[Create]:
+        kind = Created  # ZooKeeper answers a create2 within a multi as a create
+    elif RESULTS.get(REQUESTS.get(opcode, Multi)) is not kind:
         raise BadFrame(f"a result of opcode {opcode} for a {type(operation).__name__}")
     return read_record(kind, payload, at)
 

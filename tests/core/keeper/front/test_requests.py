@@ -23,6 +23,7 @@ from motet.format.zookeeper.requests import (
     Check,
     CloseSession,
     Create,
+    Create2,
     Delete,
     Exists,
     GetAcl,
@@ -230,7 +231,7 @@ def test_what_is_too_large_for_one_request_is_done_as_one_all_the_same() -> None
 
 def test_a_multi_whose_answer_is_too_large_for_any_reply_is_refused() -> None:
     client = Cluster().connected("r1")
-    many = Multi(tuple(Create(f"/{n}", b"", OPEN, 0) for n in range(60)))
+    many = Multi(tuple(Create2(f"/{n}", b"", OPEN, 0) for n in range(60)))
     assert client.error(many) == ErrorCode.MARSHALLING_ERROR
     assert client.result(GetChildren("/", False)) == Children(())
 
