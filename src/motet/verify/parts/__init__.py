@@ -13,6 +13,7 @@ PARTS: dict[str, str] = {
     "time": "motet.verify.parts.time:TimePart",
     "streams": "motet.verify.parts.streams:StreamsPart",
     "vsr": "motet.verify.parts.vsr:VsrPart",
+    "keeper": "motet.verify.parts.keeper:KeeperPart",
 }
 """``motet simulate NAME`` -> where it is; imported when asked for."""
 
