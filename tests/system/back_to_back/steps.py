@@ -42,7 +42,7 @@ BY_DESIGN = {
     "reads of the empty path": "ZooKeeper 3.9.5 takes it for the root",
     "create2 in a multi": "ZooKeeper 3.9.5 answers it under the opcode of a create",
     "ACLs of the scheme ip, and that identity": "a session of ours may speak from anywhere",
-    "exists of a node that may not be read": "ZooKeeper 3.8.0 tells its stat to everybody; 3.9.5 and ours refuse",
+    "exists of a node that may not be read": "ZooKeeper 3.8 tells its stat to all; 3.9 and ours refuse",
     "events of a node that may not be read": "newer ZooKeepers keep them back; ours tells",
     "the order of what `auth` stands for": "ZooKeeper 3.9.5 has another order than add_auth",
     "containers, nodes with a time to live": "they are answered as not implemented",
