@@ -6,6 +6,7 @@ import json
 import shutil
 import socket
 import statistics
+import struct
 import subprocess
 import time
 from collections.abc import Sequence
@@ -54,7 +55,7 @@ class ZooKeeper:
     def _order(self) -> list[int]:
         for _ in range(240):
             modes = [_mode(port) for port in self.client_ports]
-            if "leader" in modes and None not in modes:
+            if "leader" in modes and all(map(_gives_sessions, self.client_ports)):
                 leader = self.client_ports[modes.index("leader")]
                 return [leader, *(port for port in self.client_ports if port != leader)]
             time.sleep(0.25)
@@ -65,6 +66,17 @@ class ZooKeeper:
             process.kill()
         for process in self._processes:
             process.wait()
+
+
+def _gives_sessions(port: int) -> bool:
+    """Whether it takes clients: it knows its role some time before."""
+    handshake = struct.pack(">iiqiqi", 44, 0, 0, 10_000, 0, 16) + bytes(16)
+    try:
+        with socket.create_connection(("127.0.0.1", port), 2) as connection:
+            connection.sendall(handshake)
+            return len(connection.recv(4)) == 4
+    except OSError:
+        return False
 
 
 def _mode(port: int) -> str | None:

@@ -9,7 +9,14 @@ from hypothesis import strategies as st
 
 from motet.core.fingerprint import clone_plain
 from motet.core.vsr.block_ref import NO_BLOCK, BlockRef
-from motet.core.vsr.checkpoint import Built, PageTable, Root, RootBlock, build, chunk_pages
+from motet.core.vsr.checkpoint import (
+    PageTable,
+    Root,
+    RootBlock,
+    begin_build,
+    build_more,
+    chunk_pages,
+)
 from motet.core.vsr.config import VsrConfig
 from motet.core.vsr.grid import BlockAllocator, encode_block
 from motet.core.vsr.restore import Restore, RestorePhase, begin_restore
@@ -23,17 +30,20 @@ EXTRA = b"extra" * 100
 encode = msgspec.msgpack.encode
 
 
-def checkpoint() -> tuple[PageTable, Built]:
-    table = PageTable()
-    return table, build(CONFIG, table, BlockAllocator(), CHANGED, EXTRA)
+def checkpoint() -> tuple[PageTable, dict[int, bytes], BlockRef]:
+    """Where everything of it is, its blocks, and its root."""
+    table, allocator = PageTable(), BlockAllocator()
+    building = begin_build(CONFIG, table, allocator, CHANGED, EXTRA)
+    build_more(CONFIG, table, allocator, building, 1_000)
+    assert building.root is not None
+    return table, dict(building.writes), building.root
 
 
 @settings(deadline=None)
 @given(st.data())
 def test_blocks_come_in_any_order_twice_and_damaged(data: st.DataObject) -> None:
-    table, built = checkpoint()
-    disk = dict(built.writes)
-    restore = begin_restore(CONFIG, built.root)
+    table, disk, root = checkpoint()
+    restore = begin_restore(CONFIG, root)
     random = data.draw(st.randoms(use_true_random=False))
     while not restore.is_done:
         wanted = restore.wanted(random.randint(1, 9))

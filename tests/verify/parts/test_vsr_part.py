@@ -16,7 +16,7 @@ FOUND_AT = {
     "sessions-not-replicated": 2,
     "ack-before-durable": 5,
     "header-with-prepare": 5,
-    "ok-before-log-view-durable": 15,
+    "ok-before-log-view-durable": 40,
 }
 """Planted bug -> a seed that finds it."""
 

@@ -81,12 +81,16 @@ class PageTable(msgspec.Struct):
         return (*self.chunks[number], *chain.from_iterable(apart))
 
 
-class Built(msgspec.Struct):
-    """A checkpoint that is ready to be written."""
+class Building(msgspec.Struct):
+    """A checkpoint in the making, and when it is made, ready to be written."""
 
-    #: index and bytes of each block
-    writes: list[tuple[int, bytes]]
-    root: BlockRef
+    #: chunks that are still to be put, the next one last
+    touched: list[int]
+    extra: bytes
+    #: index and bytes of each block so far
+    writes: list[tuple[int, bytes]] = []
+    #: once all is there
+    root: BlockRef | None = None
 
 
 class _Writer(msgspec.Struct):
@@ -119,24 +123,41 @@ class _Writer(msgspec.Struct):
 _encode = msgspec.msgpack.Encoder().encode
 
 
-def build(
+def begin_build(
     config: VsrConfig,
     table: PageTable,
     allocator: BlockAllocator,
     changed: dict[int, bytes | None],
     extra: bytes,
-) -> Built:
+) -> Building:
     """The next checkpoint. ``table`` is its table from here on; ``checkpoint_durable`` ends it."""
     assert config.block_bytes >= block_bytes_min
     allocator.begin()
-    writer = _Writer(config.block_bytes, allocator)
-    for number in _change_pages(table, allocator, changed):
-        _put_chunk(table, writer, number)
-    root = Root(tuple(sorted(table.chunks.items())), extra)
-    allocator.release(table.root)
-    table.root = _put_root(writer, _encode(root))
+    touched = _change_pages(table, allocator, changed)
+    return Building(list(reversed(touched)), extra)
+
+
+def build_more(
+    config: VsrConfig,
+    table: PageTable,
+    allocator: BlockAllocator,
+    building: Building,
+    blocks: int,
+) -> bool:
+    """So many blocks more, or a few more than that; at the end the root, and then True. Not all at once: with
+    many changes that would take longer than anybody who waits for an answer should notice."""
+    assert building.root is None
+    writer = _Writer(config.block_bytes, allocator, building.writes)
+    enough = len(building.writes) + blocks
+    while building.touched and len(building.writes) < enough:
+        _put_chunk(table, writer, building.touched.pop())
+    if not building.touched:
+        root = Root(tuple(sorted(table.chunks.items())), building.extra)
+        allocator.release(table.root)
+        table.root = _put_root(writer, _encode(root))
+        building.root = table.root[0]
     assert allocator.end <= config.blocks_max, "the grid is full"
-    return Built(writer.writes, table.root[0])
+    return building.root is not None
 
 
 def _change_pages(

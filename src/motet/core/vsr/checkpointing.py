@@ -11,7 +11,7 @@ C1  At one checkpoint all replicas have the same blocks in the same places.
 
 from __future__ import annotations
 
-from motet.core.vsr.checkpoint import build
+from motet.core.vsr.checkpoint import begin_build, build_more
 from motet.core.vsr.commit import is_checkpoint_due
 from motet.core.vsr.context import GRID, REPLIES, Core
 from motet.core.vsr.grid import block_offset
@@ -39,12 +39,21 @@ def begin_checkpoint(core: Core) -> None:
     header = state.journal.header(state.commit_min)
     if header is None:
         return  # the ring has lost it; it is repaired first
-    changed = core.machine.take_changed()
-    built = build(core.config, state.table, state.allocator, changed, state.sessions.encode())
-    state.checkpointing = Checkpointing(built, header, {})
-    core.note("checkpoint", f"op {header.op}, {len(built.writes)} blocks")
+    changed, sessions = core.machine.take_changed(), state.sessions.encode()
+    building = begin_build(core.config, state.table, state.allocator, changed, sessions)
+    state.checkpointing = Checkpointing(building, header, {})
+    _build_more(core, state.checkpointing)
     _write_replies(core, state.checkpointing)
     write_more_blocks(core)
+
+
+def _build_more(core: Core, checkpointing: Checkpointing) -> None:
+    state, building = core.state, checkpointing.building
+    if building.root is not None:
+        return
+    if build_more(core.config, state.table, state.allocator, building, blocks_at_once):
+        blocks = len(building.writes)
+        core.note("checkpoint", f"op {checkpointing.header.op}, {blocks} blocks")
 
 
 def write_more_blocks(core: Core) -> None:
@@ -52,7 +61,9 @@ def write_more_blocks(core: Core) -> None:
     checkpointing = core.state.checkpointing
     if checkpointing is None or checkpointing.writes or checkpointing.has_failed:
         return
-    writes, first = checkpointing.built.writes, checkpointing.written
+    writes, first = checkpointing.building.writes, checkpointing.written
+    if first + blocks_at_once > len(writes):
+        _build_more(core, checkpointing)
     for index, raw in writes[first : first + blocks_at_once]:
         offset = block_offset(index, core.config.block_bytes)
         checkpointing.writes[core.write(GRID, offset, raw)] = None
@@ -73,7 +84,8 @@ def finish_checkpoint(core: Core) -> None:
     state, checkpointing = core.state, core.state.checkpointing
     if checkpointing is None or checkpointing.writes or checkpointing.has_failed:
         return
-    if checkpointing.written < len(checkpointing.built.writes):
+    root = checkpointing.building.root
+    if root is None or checkpointing.written < len(checkpointing.building.writes):
         return
     if not can_write_superblock(core):
         return
@@ -84,7 +96,7 @@ def finish_checkpoint(core: Core) -> None:
     after = Checkpoint(
         op=checkpointing.header.op,
         header=checkpointing.header,
-        root=checkpointing.built.root,
+        root=root,
         parent_id=before.id,
         grandparent_id=before.parent_id,
     )

@@ -121,7 +121,8 @@ def can_execute(core: Core) -> bool:
         Status.NORMAL,
         Status.VIEW_CHANGE,
     )
-    return is_in_view or state.catching_up
+    # On the way without a hook nothing says which of what it has is of that log.
+    return is_in_view or (state.catching_up and state.anchor_op is not None)
 
 
 def is_about_to_sync(core: Core) -> bool:

@@ -205,9 +205,11 @@ def _catch_up(core: Core, message: StartView) -> None:
         core.note("catching_up")
         state.moved_monotonic_ns = core.now.monotonic_ns
     state.catching_up = True
-    for timer in (SEND, GIVE_UP, VOTE, HEARTBEAT):
+    for timer in (SEND, VOTE, HEARTBEAT):
         core.no_timer(timer)
     core.timer(ASK, core.config.timeouts.request_start_view_ms)
+    # Should the primary die now, this replica may be the one whose vote is missing.
+    core.timer(GIVE_UP, core.config.timeouts.view_change_ms)
     _take_hook(core, message)
 
 

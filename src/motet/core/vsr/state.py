@@ -16,7 +16,7 @@ import msgspec
 
 from motet.core.clock.cluster_time import ClusterTime
 from motet.core.vsr.block_ref import BlockRef
-from motet.core.vsr.checkpoint import Built, PageTable
+from motet.core.vsr.checkpoint import Building, PageTable
 from motet.core.vsr.grid import BlockAllocator
 from motet.core.vsr.header import Checksum, Header
 from motet.core.vsr.journal import Journal
@@ -84,7 +84,7 @@ class PendingRead(msgspec.Struct, frozen=True):
 class Checkpointing(msgspec.Struct):
     """A checkpoint on its way to the disk."""
 
-    built: Built
+    building: Building
     header: Header
     #: blocks and replies that have to be durable before the superblock may name them
     writes: dict[WriteId, None]
