@@ -36,6 +36,15 @@ StreamName = NewType("StreamName", str)
 ShardId = NewType("ShardId", int)
 """A shard of a stream, from 0."""
 
+StreamId = NewType("StreamId", str)
+"""A stream for ever, 16 hex digits; another stream of the same name has another id."""
+
+ShardName = NewType("ShardName", str)
+"""A shard for ever: its stream's id and its number, ``4f2a91c03b7de210.3``."""
+
+Epoch = NewType("Epoch", int)
+"""A period of a shard with at most one leader; only ever rises. 0 is before the first."""
+
 Offset = NewType("Offset", int)
 """An entry's place in its shard, from 0; -1 is before the first."""
 

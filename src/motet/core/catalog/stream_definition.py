@@ -1,0 +1,43 @@
+"""The definition of a stream, and the names of its shards."""
+
+from __future__ import annotations
+
+import msgspec
+
+from motet.ids import ShardId, ShardName, StreamId, StreamName
+
+
+class Retention(msgspec.Struct, frozen=True):
+    """How long entries are kept; None is for ever. Never are uncommitted ones dropped."""
+
+    bytes_max: int | None = None
+    age_ms_max: int | None = None
+
+
+class StreamDefinition(msgspec.Struct, frozen=True):
+    """What a stream is to be. Whoever creates it writes this; operators make it so."""
+
+    id: StreamId
+    name: StreamName
+    shards: int
+    #: None: three, or as many as there are data nodes
+    replicas: int | None
+    #: an Arrow schema as its IPC bytes; None for rows of JSON
+    schema: bytes | None = None
+    retention: Retention = Retention()
+    #: its data is being removed; the definition goes last
+    is_deleted: bool = False
+
+
+encode_stream_definition = msgspec.json.Encoder(order="deterministic").encode
+decode_stream_definition = msgspec.json.Decoder(StreamDefinition).decode
+
+
+def shard_name(stream: StreamId, shard: ShardId) -> ShardName:
+    """The name of a shard for ever."""
+    return ShardName(f"{stream}.{shard}")
+
+
+def shard_names(definition: StreamDefinition) -> tuple[ShardName, ...]:
+    """All shards of a stream."""
+    return tuple(shard_name(definition.id, ShardId(n)) for n in range(definition.shards))

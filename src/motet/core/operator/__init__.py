@@ -1,0 +1,1 @@
+"""The operator: elects the leaders of shards and changes their ensembles. Begin at ``operator.py``."""

@@ -1,0 +1,218 @@
+"""What operators say to nodes about themselves and the cluster, and what people ask of an operator.
+
+About a shard they speak in :mod:`motet.core.shardlog.messages`. Here are heartbeats, by which an operator
+knows who lives; the shard map, which nodes get from the operator and hand on to clients; and requests of
+clients that create streams or move replicas. A request that comes to an operator that is not the active one
+is refused with ``NOT_ACTIVE``, naming the active one if that is known.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from motet.core.catalog.stream_definition import StreamDefinition
+from motet.core.clock.hlc import Clock
+from motet.core.machine import Message
+from motet.core.operator.metadata import ShardMetadata
+from motet.core.shardlog.entry import EntryId
+from motet.ids import Epoch, NodeId, RequestId, ShardId, ShardName, StreamName
+
+
+class OperatorMessage(Message, frozen=True, tag=lambda name: f"operator.{name}"):
+    """Above all messages of this file."""
+
+
+# Operator and node
+
+
+class ShardReport(msgspec.Struct, frozen=True, array_like=True):
+    """What a node says of a shard that it holds."""
+
+    shard: ShardName
+    epoch: Epoch
+    #: fenced, follower or leader; or recovering, while its files are read
+    status: str
+    head_index: EntryId
+    commit_index: EntryId
+    #: leader only: followers that have all that is committed
+    caught_up: tuple[NodeId, ...] = ()
+
+
+class Heartbeat(OperatorMessage, frozen=True):
+    """Operator to data node: are you there, and how are your shards?"""
+
+    round: int
+    clock: Clock
+
+
+class HeartbeatAnswer(OperatorMessage, frozen=True):
+    """Data node to operator. ``incarnation`` changes with every start of its process."""
+
+    round: int
+    clock: Clock
+    incarnation: int
+    shards: tuple[ShardReport, ...]
+
+
+class ShardPlace(msgspec.Struct, frozen=True, array_like=True):
+    """Who serves a shard."""
+
+    shard: ShardName
+    epoch: Epoch
+    leader: NodeId | None
+    ensemble: tuple[NodeId, ...]
+
+
+class StreamPlace(msgspec.Struct, frozen=True, array_like=True):
+    """A stream and who serves it; ``places[i]`` is shard i."""
+
+    definition: StreamDefinition
+    places: tuple[ShardPlace, ...]
+
+
+class NodePlace(msgspec.Struct, frozen=True, array_like=True):
+    """Where a node is."""
+
+    id: NodeId
+    native: str
+    http: str
+    roles: tuple[str, ...]
+
+
+class ShardMap(msgspec.Struct, frozen=True):
+    """Where everything is, as one operator saw it."""
+
+    #: of two maps the one with the higher version is newer
+    version: int
+    operator: NodeId
+    nodes: tuple[NodePlace, ...]
+    streams: tuple[StreamPlace, ...]
+
+
+class ShardMapPushed(OperatorMessage, frozen=True):
+    """Operator to node: hand this on to clients."""
+
+    map: ShardMap
+
+
+# Clients and the operator
+
+
+class OperatorRequest(OperatorMessage, frozen=True):
+    """Above all that is asked of an operator."""
+
+    request: RequestId
+
+
+class CreateStream(OperatorRequest, frozen=True):
+    """Create a stream; the same again is fine, another one of that name is not.
+
+    The answer comes when every shard of it has a leader.
+    """
+
+    definition: StreamDefinition
+
+
+class DeleteStream(OperatorRequest, frozen=True):
+    """Delete a stream and its data."""
+
+    name: StreamName
+
+
+class DescribeShards(OperatorRequest, frozen=True):
+    """How the shards of a stream stand; None for all streams."""
+
+    stream: StreamName | None
+
+
+class ElectLeader(OperatorRequest, frozen=True):
+    """Elect a leader anew; a preferred node wins among those with the same head."""
+
+    stream: StreamName
+    shard: ShardId
+    preferred: NodeId | None = None
+
+
+class SwapNode(OperatorRequest, frozen=True):
+    """Replace a node of an ensemble by another; None: the operator chooses."""
+
+    stream: StreamName
+    shard: ShardId
+    old_node: NodeId
+    new_node: NodeId | None
+
+
+class ExpandShard(OperatorRequest, frozen=True):
+    """Add a node to an ensemble; None: the operator chooses."""
+
+    stream: StreamName
+    shard: ShardId
+    new_node: NodeId | None
+
+
+class ContractShard(OperatorRequest, frozen=True):
+    """Take a node out of an ensemble; None: the operator chooses."""
+
+    stream: StreamName
+    shard: ShardId
+    old_node: NodeId | None
+
+
+class DrainNode(OperatorRequest, frozen=True):
+    """Empty a node; ``is_drained`` False takes that back. Answered when no shard is left on it."""
+
+    node: NodeId
+    is_drained: bool = True
+
+
+class StreamCreated(OperatorMessage, frozen=True):
+    """The stream is there, and its shards can be written to."""
+
+    request: RequestId
+    created: bool
+    place: StreamPlace
+
+
+class ShardsDescribed(OperatorMessage, frozen=True):
+    """The shards, with the newest reports of their nodes."""
+
+    request: RequestId
+    streams: tuple[StreamDefinition, ...]
+    shards: tuple[ShardMetadata, ...]
+    #: nodes that answer heartbeats, each with its shards
+    reports: tuple[tuple[NodeId, tuple[ShardReport, ...]], ...]
+
+
+class OperatorDone(OperatorMessage, frozen=True):
+    """It is done."""
+
+    request: RequestId
+    what: str = ""
+
+
+class OperatorRefused(OperatorMessage, frozen=True):
+    """It was not done; ``code`` is that of an error in ``motet.errors``."""
+
+    request: RequestId
+    code: str
+    what: str
+    advice: str
+    #: the active operator, when another one was asked and that is known
+    active: NodeId | None = None
+
+
+OperatorCall = (
+    HeartbeatAnswer
+    | CreateStream
+    | DeleteStream
+    | DescribeShards
+    | ElectLeader
+    | SwapNode
+    | ExpandShard
+    | ContractShard
+    | DrainNode
+)
+"""What a node with the role operator takes in, besides answers about shards."""
+
+OperatorAnswer = StreamCreated | ShardsDescribed | OperatorDone | OperatorRefused
+"""What a client of an operator takes in."""
