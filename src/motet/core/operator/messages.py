@@ -52,6 +52,8 @@ class HeartbeatAnswer(OperatorMessage, frozen=True):
     clock: Clock
     incarnation: int
     shards: tuple[ShardReport, ...]
+    #: of the newest shard map that it has; 0: none
+    map_version: int = 0
 
 
 class ShardPlace(msgspec.Struct, frozen=True, array_like=True):

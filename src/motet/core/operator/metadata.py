@@ -58,6 +58,8 @@ class ShardMetadata(msgspec.Struct, frozen=True):
     reconfiguration: Reconfiguration | None = None
     #: left the ensemble, and may still hold data of the shard that has to be deleted
     removed_nodes: tuple[NodeId, ...] = ()
+    #: no node has been told to lead yet, so nothing can have been written: fences found the shard
+    is_new: bool = False
 
 
 encode_metadata = msgspec.json.Encoder(order="deterministic").encode

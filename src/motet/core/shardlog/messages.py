@@ -63,11 +63,27 @@ class Refused(ShardMessage, frozen=True):
 
 
 class FenceRequest(ShardMessage, frozen=True):
-    """Operator to node: stop whatever you do for the shard, and say how far your log goes."""
+    """Operator to node: stop whatever you do for the shard, and say how far your log goes.
+
+    A node that is not a member has forgotten which epochs it has promised to stay away from, or never knew
+    any. It takes a fence only if that names its incarnation: a fence that was meant for an earlier life says
+    nothing about this one. Members take every fence of a higher epoch.
+    """
+
+    #: the life of the node that the operator knew of before it last saw the epoch in the store
+    incarnation: int = 0
+    #: nobody has led this shard yet: who holds nothing of it becomes a member, durably, with an empty log
+    founds: bool = False
 
 
 class FenceResponse(ShardMessage, frozen=True):
-    """Node to operator: fenced. ``is_member`` is False when it holds nothing of the shard."""
+    """Node to operator: fenced.
+
+    ``is_member`` is False when it holds nothing of the shard: it never did, or its disk was lost. It stays so,
+    through fences and restarts, until an installed snapshot, or its log, reaches a commit index of an epoch
+    it was fenced in: it may have acknowledged what it lost, and only then has that back. Answers of such
+    nodes do not count towards the majority of an election.
+    """
 
     head_index: EntryId
     #: what it knows to be committed
@@ -152,10 +168,15 @@ class Snapshot(msgspec.Struct, frozen=True, array_like=True):
 
 
 class SnapshotRequest(ShardMessage, frozen=True):
-    """Operator (or a leader whose follower has lost its log) to node: become what this snapshot is."""
+    """Operator (or a leader whose follower has lost its log) to node: become what this snapshot is.
+
+    A node that is not a member takes it only if it names its incarnation, as operators do, or if it was
+    fenced in this very epoch, which is why a leader need not.
+    """
 
     snapshot: Snapshot
     commit_index: EntryId
+    incarnation: int = 0
 
 
 class SnapshotResponse(ShardMessage, frozen=True):
