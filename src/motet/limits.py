@@ -119,6 +119,25 @@ streams_max = 10_000
 segment_bytes = 16 * MIB
 """One file of the log, made large before it is used, so that writing needs no new blocks."""
 
+block_records_max = 10_000
+"""Records that a client sends in one block."""
+
+block_bytes_max = 4 * MIB
+"""A block of records: half a message, so that it travels and is logged whole."""
+
+entry_bytes_max = 512 * KIB
+"""Blocks of many clients are put together into one entry of a shard's log up to this size; a larger block has
+an entry of its own."""
+
+producer_window = 64
+"""Tokens that are remembered of each producer: this many may be under way at once and still be repeated."""
+
+producers_max = 100_000
+"""Producers that a shard remembers. None is ever forgotten, so beyond it new ones are refused."""
+
+shards_per_node_max = 4096
+"""Shards that one node holds replicas of."""
+
 readings_max = 4096
 """Requests that are being served from the log, or wait for the visible clock."""
 
@@ -179,6 +198,8 @@ assert (
 ), "a page with its last transaction, and the names in it, is one message"
 assert table_parts_max * 400 < message_bytes_max, "the parts of a table are one message"
 assert publish_parts_max * 700 < transaction_bytes_max, "and so is what is published in one step"
+assert row_bytes_max + key_bytes_max + 64 < block_bytes_max, "every record fits into a block"
+assert entry_bytes_max < block_bytes_max < message_bytes_max
 assert record_bytes_max <= 2 * segment_bytes
 assert transaction_bytes_max < segment_bytes // 2, "a segment takes more than one transaction"
 assert clock_logical_max.bit_length() + clock_counter_max.bit_length() == 64

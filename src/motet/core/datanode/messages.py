@@ -1,0 +1,161 @@
+"""What clients ask of a data node about the shards it holds, and the answers.
+
+Each request gets one answer or a ``DataRefused`` that says why and what to do. A refusal has changed nothing,
+with one exception that says so itself: the code ``OUTCOME_UNKNOWN``.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from motet.core.clock.hlc import Clock
+from motet.core.datanode.records import Chunk
+from motet.core.machine import Message
+from motet.core.operator.messages import Heartbeat, ShardMap, ShardMapPushed
+from motet.core.shardlog import messages as shardlog
+from motet.ids import Epoch, NodeId, Offset, RequestId, ShardName
+
+Source = Literal["leader", "replica"]
+"""Who may answer a read: the leader, after a majority has confirmed that it is; or whoever is asked."""
+
+
+class DataMessage(Message, frozen=True, tag=lambda name: f"data.{name}"):
+    """Above all messages between clients and data nodes."""
+
+
+class DataRequest(DataMessage, frozen=True):
+    """Above all that is asked; ``clock`` is the highest clock that the client has seen."""
+
+    request: RequestId
+    clock: Clock
+
+
+class AppendRecords(DataRequest, frozen=True):
+    """Append chunks to a shard, each whole or not at all, in this order."""
+
+    shard: ShardName
+    chunks: tuple[Chunk, ...]
+
+
+class ReadRecords(DataRequest, frozen=True):
+    """Committed records of a shard behind an offset, in order."""
+
+    shard: ShardName
+    #: -1 for the beginning
+    after: Offset
+    #: enough when so many are found
+    limit: int
+    bytes_max: int
+    source: Source = "leader"
+    #: what the answer before this one said: where to go on
+    resume: Offset | None = None
+
+
+class DescribeShard(DataRequest, frozen=True):
+    """How many records a shard has, by its leader."""
+
+    shard: ShardName
+
+
+class GetShardMap(DataRequest, frozen=True):
+    """Where is everything? Any node answers."""
+
+
+class ChunkPlace(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Where a chunk is."""
+
+    epoch: Epoch
+    first_offset: Offset
+    clock: Clock
+    #: it was there already: this token has been used before
+    duplicate: bool
+
+
+class RecordsAppended(DataMessage, frozen=True):
+    """All chunks are durable at a majority; ``places[i]`` is chunk i."""
+
+    request: RequestId
+    places: tuple[ChunkPlace, ...]
+
+
+class FoundRecords(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """The records of one entry; the first ones may be before what was asked for."""
+
+    epoch: Epoch
+    clock: Clock
+    #: the body of the entry, as it was logged: see :class:`motet.core.datanode.records.Records`
+    body: bytes
+
+
+class RecordsRead(DataMessage, frozen=True):
+    """Entries with records, in order; none: that was the end."""
+
+    request: RequestId
+    entries: tuple[FoundRecords, ...]
+    #: where to go on, for the next request
+    resume: Offset
+    #: the shard has this many records; up to here is committed, as far as the node knows
+    next_offset: Offset
+    clock: Clock
+
+
+class ShardDescribed(DataMessage, frozen=True):
+    """The leader's view of a shard."""
+
+    request: RequestId
+    shard: ShardName
+    epoch: Epoch
+    next_offset: Offset
+    #: the first record that is still kept
+    first_offset: Offset
+    clock: Clock
+
+
+class ShardMapIs(DataMessage, frozen=True):
+    """The newest map this node has got from an operator; None before the first."""
+
+    request: RequestId
+    map: ShardMap | None
+
+
+class DataRefused(DataMessage, frozen=True):
+    """It was not done, or with ``OUTCOME_UNKNOWN`` that cannot be said."""
+
+    request: RequestId
+    #: the code of an error in ``motet.errors``
+    code: str
+    what: str
+    advice: str
+    #: who leads the shard, as far as this node knows
+    leader: NodeId | None = None
+
+
+DataRequests = AppendRecords | ReadRecords | DescribeShard | GetShardMap
+
+DataCall = (
+    DataRequests
+    | Heartbeat
+    | ShardMapPushed
+    | shardlog.FenceRequest
+    | shardlog.BecomeLeaderRequest
+    | shardlog.AddFollowerRequest
+    | shardlog.TruncateRequest
+    | shardlog.TruncateResponse
+    | shardlog.AddEntryRequest
+    | shardlog.AddEntryResponse
+    | shardlog.SnapshotRequest
+    | shardlog.SnapshotResponse
+    | shardlog.PieceRequest
+    | shardlog.PieceResponse
+    | shardlog.PrepareReconfigurationRequest
+    | shardlog.CommitReconfigurationRequest
+    | shardlog.AbortReconfigurationRequest
+    | shardlog.DeleteShardRequest
+    | shardlog.Refused
+)
+"""Everything a data node takes in."""
+
+DataAnswer = RecordsAppended | RecordsRead | ShardDescribed | ShardMapIs | DataRefused
+"""What a client takes in."""

@@ -1,0 +1,36 @@
+"""What an entry of a stream's shard says: blocks of records, as their clients sent them."""
+
+from __future__ import annotations
+
+import msgspec
+
+from motet.core.streams.change import Token
+from motet.ids import Offset
+
+
+class Chunk(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Records that were sent together: all of them are appended, or none."""
+
+    count: int
+    #: names the whole chunk, so that a retry is recognised
+    token: Token | None
+    #: see :mod:`motet.format.record_block`
+    block: bytes
+
+
+class Records(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """The body of an entry: chunks, one behind the other."""
+
+    #: of the first record; records of a shard have offsets from 0, without a gap
+    first_offset: Offset
+    #: the leader's time of day, in milliseconds
+    at_ms: int
+    chunks: tuple[Chunk, ...]
+
+    @property
+    def count(self) -> int:
+        return sum(chunk.count for chunk in self.chunks)
+
+
+encode_records = msgspec.msgpack.Encoder().encode
+decode_records = msgspec.msgpack.Decoder(Records).decode

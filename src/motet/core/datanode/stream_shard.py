@@ -1,0 +1,153 @@
+"""The state of one shard of a stream, as its log tells it: how many records, and which tokens were used.
+
+T1  Records have offsets from 0, without a gap, in the order of the log.
+T2  A token is applied once. The newest ``producer_window`` of each producer are remembered with where their
+    records are: a repeat gets the first answer. One that is below all that are remembered, when some have
+    been forgotten, may have been applied before: it is refused, never applied again. Producers themselves
+    are never forgotten; beyond ``producers_max`` new ones are refused.
+T3  ``milestones`` rise: a record's entry is found by going from the milestone before it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import Self
+
+import msgspec
+
+from motet.core.clock.hlc import Clock
+from motet.core.datanode.records import decode_records
+from motet.core.fingerprint import clone_plain, fingerprint
+from motet.core.shardlog.entry import Entry, EntryKind
+from motet.core.streams.change import Token
+from motet.errors import BadRecord, TokenExpired, TooLarge
+from motet.ids import Epoch, Offset
+from motet.limits import KIB, producer_window, producers_max
+
+milestone_bytes = 256 * KIB
+"""So much of the log is between two milestones, about: what has to be read to find a record."""
+
+
+class Place(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Where the records of a chunk are."""
+
+    epoch: Epoch
+    first_offset: Offset
+    clock: Clock
+
+
+class Producer(msgspec.Struct):
+    """What is remembered of a producer."""
+
+    #: number -> where its records are; the highest ``producer_window`` numbers
+    places: dict[int, Place]
+    #: some have been forgotten: a number below all of ``places`` may have been used
+    has_forgotten: bool = False
+
+
+class ShardState(msgspec.Struct):
+    """All that is replicated, besides the log itself."""
+
+    next_offset: Offset = Offset(0)
+    producers: dict[str, Producer] = msgspec.field(default_factory=dict)
+    #: milestone_records[i] is the first record of entry milestone_entries[i]
+    milestone_records: list[Offset] = msgspec.field(default_factory=list)
+    milestone_entries: list[Offset] = msgspec.field(default_factory=list)
+    bytes_since_milestone: int = 0
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(ShardState).decode
+
+
+class StreamShard:
+    """The state machine of a shard."""
+
+    def __init__(self) -> None:
+        self.state = ShardState()
+
+    def apply(self, entry: Entry) -> None:
+        if entry.kind != EntryKind.RECORDS:
+            return
+        state, records = self.state, decode_records(entry.body)
+        assert records.first_offset == state.next_offset, "T1"
+        self._set_milestone(entry, records.first_offset)
+        offset = records.first_offset
+        for chunk in records.chunks:
+            if chunk.token is not None:
+                self._remember(chunk.token, Place(entry.id.epoch, offset, entry.clock))
+            offset = Offset(offset + chunk.count)
+        state.next_offset = offset
+
+    def _set_milestone(self, entry: Entry, first_offset: Offset) -> None:
+        state = self.state
+        if not state.milestone_records or state.bytes_since_milestone >= milestone_bytes:
+            state.milestone_records.append(first_offset)
+            state.milestone_entries.append(entry.id.offset)
+            state.bytes_since_milestone = 0
+        state.bytes_since_milestone += len(entry.body)
+
+    def _remember(self, token: Token, place: Place) -> None:
+        producer = self.state.producers.setdefault(token.producer, Producer({}))
+        assert token.number not in producer.places, "T2"
+        producer.places[token.number] = place
+        if len(producer.places) > producer_window:
+            del producer.places[min(producer.places)]
+            producer.has_forgotten = True
+
+    # What a leader and a reader ask
+
+    def place_of(self, token: Token) -> Place | None:
+        """Where this token's records are, None if it was never used; ``TokenExpired`` if nobody knows."""
+        producer = self.state.producers.get(token.producer)
+        if producer is None:
+            if len(self.state.producers) >= producers_max:
+                raise TooLarge(
+                    f"the shard remembers {producers_max} producers and takes no new one",
+                    hint="use fewer producers, each with a rising count",
+                )
+            return None
+        place = producer.places.get(token.number)
+        if place is None and producer.has_forgotten and token.number < min(producer.places):
+            raise _expired(token)
+        return place
+
+    def entry_before(self, record: Offset) -> Offset:
+        """An entry at or before the one with this record, and not far from it; 1 if nothing is known."""
+        state = self.state
+        at = bisect_right(state.milestone_records, record) - 1
+        return state.milestone_entries[at] if at >= 0 else Offset(1)
+
+    def forget_entries_below(self, first_kept: Offset) -> None:
+        """Entries below this one are no longer kept: nothing needs to be found there."""
+        state = self.state
+        gone = bisect_right(state.milestone_entries, first_kept) - 1
+        if gone > 0:
+            del state.milestone_entries[:gone]
+            del state.milestone_records[:gone]
+
+    # What the log needs
+
+    def snapshot(self) -> bytes:
+        return _encode(self.state)
+
+    def restore(self, data: bytes) -> None:
+        try:
+            self.state = _decode(data)
+        except msgspec.MsgspecError as error:
+            raise BadRecord(f"the state of a shard cannot be read: {error}") from None
+
+    def clone(self) -> Self:
+        twin = type(self)()
+        twin.state = clone_plain(self.state)
+        return twin
+
+    def fingerprint(self) -> bytes:
+        return fingerprint(self.state)
+
+
+def _expired(token: Token) -> TokenExpired:
+    return TokenExpired(
+        f"the token ({token.producer!r}, {token.number}) is older than what is remembered",
+        hint="read the stream to see whether it was appended; go on with a higher number",
+    )
