@@ -144,6 +144,14 @@ readings_max = 4096
 commits_waiting_max = 4096
 """Requests that wait for the log or the clock: as many as a node steps in one turn."""
 
+# Operators
+
+operator_requests_max = 1024
+"""Requests of clients that wait for an operator to finish something."""
+
+cluster_nodes_max = 1000
+"""Nodes of a cluster: what an operator sends heartbeats to, and what fits into one shard map."""
+
 # Tables
 
 tables_max = 10_000

@@ -11,6 +11,9 @@ TABLES = "/motet/tables"
 SHARDS = "/motet/shards"
 DRAINS = "/motet/drains"
 OPERATORS = "/motet/operators"
+MAPS = "/motet/maps"
+MAP_TERM = "/motet/maps/term"
+"""Counts the operators that have been active: what makes versions of shard maps rise from one to the next."""
 
 
 def stream_path(name: StreamName) -> str:

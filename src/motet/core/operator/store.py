@@ -10,7 +10,7 @@ from __future__ import annotations
 import msgspec
 
 from motet.core.machine import Message
-from motet.ids import Address, RequestId
+from motet.ids import Address, NodeId, RequestId
 
 STORE = Address("store")
 
@@ -26,7 +26,7 @@ class StoreRequest(StoreMessage, frozen=True):
 
 
 class ReadAll(StoreRequest, frozen=True):
-    """Everything below these paths, linearizable, at one moment."""
+    """Everything at and below these paths, linearizable, at one moment; a path that is not there is fine."""
 
     paths: tuple[str, ...]
 
@@ -92,7 +92,9 @@ class Elected(StoreMessage, frozen=True):
 
 
 class Deposed(StoreMessage, frozen=True):
-    """It no longer is."""
+    """It no longer is, or another one is now."""
+
+    active: NodeId | None = None
 
 
 class Changed(StoreMessage, frozen=True):

@@ -79,10 +79,10 @@ class FenceRequest(ShardMessage, frozen=True):
 class FenceResponse(ShardMessage, frozen=True):
     """Node to operator: fenced.
 
-    ``is_member`` is False when it holds nothing of the shard: it never did, or its disk was lost. It stays so,
-    through fences and restarts, until an installed snapshot, or its log, reaches a commit index of an epoch
-    it was fenced in: it may have acknowledged what it lost, and only then has that back. Answers of such
-    nodes do not count towards the majority of an election.
+    ``is_member`` is False when it holds nothing of the shard: it never did, or its disk was lost. It stays
+    so, through fences and restarts, until an installed snapshot, or its log, reaches a commit index of an
+    epoch it was fenced in: it may have acknowledged what it lost, and only then has that back. Answers of
+    such nodes do not count towards the majority of an election.
     """
 
     head_index: EntryId

@@ -11,6 +11,7 @@ from motet.testing.part import ScenarioPart
 #: part name → module and class
 PARTS: dict[str, str] = {
     "clock": "motet.testing.parts.clock:ClockPart",
+    "operator": "motet.testing.parts.operator:OperatorPart",
     "streams": "motet.testing.parts.streams:StreamsPart",
     "tables": "motet.testing.parts.tables:TablesPart",
     "toy": "motet.testing.parts.toy:ToyPart",

@@ -8,6 +8,7 @@
     │   ├── BadConfig              a setting that does not exist or does not fit
     │   ├── BadCursor              a cursor that is garbled, or of another database or other streams
     │   ├── NoSuchStream           there is no stream of that name
+    │   ├── NoSuchShard            the stream has no such shard, or the node does not hold it
     │   ├── StreamExists           there is one already, and it is a different one
     │   ├── NoSuchTable            there is no table of that name
     │   ├── TableExists            there is one already, and it is a different one
@@ -39,7 +40,20 @@
     ├── NodeError                  a node cannot start or go on
     │   └── DatabaseLocked         another process has this database open
     ├── StepRaised                 a command of a golden script blew up
-    └── OutcomeUnknown             it may or may not have happened; a retry with the same token is safe
+    ├── OutcomeUnknown             it may or may not have happened; a retry with the same token is safe
+    └── OperatorError              the operator did not do what it was asked to do (``errors.operator``)
+        ├── NotActive              another operator is the active one, or none is yet
+        ├── OperatorBusy           too many requests wait for the operator
+        ├── NoSuchNode             there is no node of that name that could hold data
+        ├── NoLeader               the shard has no leader now
+        ├── ElectionUnderWay       the shard is electing a leader
+        ├── ReconfigurationUnderWay  its ensemble is being changed already
+        ├── NodeLeads              the leader itself can be neither swapped nor taken out
+        ├── LastReplica            an ensemble has one node at least
+        ├── NotInEnsemble          the node holds no replica of the shard
+        ├── AlreadyInEnsemble      the node holds one already
+        ├── NoNodeToPlaceOn        no node is left that could take the replica
+        └── ReconfigurationAborted  it was called off; the ensemble is what it was
 
 An operating error is raised or answered and handled; a broken rule of our own is an ``assert``. The
 text form is ``CODE what happened; what to do``.
@@ -104,6 +118,13 @@ class NoSuchStream(BadInput):
 
     code = "NO_SUCH_STREAM"
     hint = "create it with create_stream, or correct its name"
+
+
+class NoSuchShard(BadInput):
+    """The stream has no such shard, or the node that was asked does not hold it."""
+
+    code = "NO_SUCH_SHARD"
+    hint = "`motet shard describe STREAM` lists the shards and who holds them"
 
 
 class StreamExists(BadInput):
@@ -338,3 +359,7 @@ def error_of(code: str, what: str, advice: str) -> MotetError:
             return kind(what, hint=advice)
         kinds.extend(kind.__subclasses__())
     return MotetError(f"{code}: {what}", hint=advice)
+
+
+# Here, since it needs what is above. ``error_of`` finds its errors below ``MotetError``.
+from motet.errors import operator as operator  # noqa: E402

@@ -1,0 +1,119 @@
+"""What the store answers, handed to whoever asked."""
+
+from __future__ import annotations
+
+from motet.core.catalog.paths import DRAINS, MAPS, STREAMS
+from motet.core.machine import NS_PER_MS
+from motet.core.operator import loading, shard_map, streams, writing
+from motet.core.operator.context import Core
+from motet.core.operator.state import CallKind, ShardControl, StoreCall
+from motet.core.operator.store import (
+    AllRead,
+    Done,
+    OutcomeIsUnknown,
+    StoreFailed,
+    StoreMessage,
+    VersionConflict,
+)
+from motet.ids import RequestId, ShardName
+
+REREAD: dict[CallKind, str] = {
+    CallKind.PUT_STREAM: STREAMS,
+    CallKind.FORGET_STREAM: STREAMS,
+    CallKind.PUT_DRAIN: DRAINS,
+    CallKind.FORGET_DRAIN: DRAINS,
+    CallKind.PUT_TERM: MAPS,
+}
+"""What to read again when such a write was not done, or perhaps was."""
+
+
+def on_store_message(core: Core, message: StoreMessage) -> None:
+    """The end of a call, whatever it is."""
+    if not isinstance(message, AllRead | Done | VersionConflict | OutcomeIsUnknown | StoreFailed):
+        core.drop("unexpected")
+        return
+    call = core.state.calls.pop(message.request, None)
+    if call is None:
+        core.drop("not_asked")
+    elif isinstance(message, AllRead):
+        _on_read(core, message, call)
+    elif isinstance(message, Done):
+        _on_done(core, message, call)
+    else:
+        _on_not_done(core, message, call)
+
+
+def _control(core: Core, call: StoreCall) -> ShardControl | None:
+    return core.state.shards.get(ShardName(call.about))
+
+
+def _on_read(core: Core, message: AllRead, call: StoreCall) -> None:
+    if call.kind is CallKind.READ_CLUSTER:
+        loading.on_cluster_read(core, call, message.nodes)
+        if MAPS in call.paths and core.state.term == 0:
+            shard_map.raise_term(core)
+        if STREAMS in call.paths:
+            streams.on_streams_read(core)
+        streams.found_shards(core)
+        return
+    control = _control(core, call)
+    if control is None:
+        return
+    if control.call == message.request:
+        loading.on_shard_read(core, control, call, message.nodes)
+    elif control.is_confirming:
+        version = message.nodes[0].version if message.nodes else None
+        writing.on_confirmed(core, control, call, version)
+
+
+def _on_done(core: Core, message: Done, call: StoreCall) -> None:
+    control = _control(core, call)
+    if call.kind is CallKind.PUT_SHARD:
+        if control is not None and control.call == message.request:
+            for node in control.writing.ensemble if control.writing else ():
+                loading.know_node(core, node)
+            writing.on_saved(core, control, call, message.version)
+    elif call.kind is CallKind.PUT_STREAM:
+        streams.on_stream_put(core, call, message.version)
+    elif call.kind is CallKind.PUT_TERM:
+        shard_map.on_term_raised(core, call, message.version)
+
+
+def _on_not_done(
+    core: Core, message: VersionConflict | OutcomeIsUnknown | StoreFailed, call: StoreCall
+) -> None:
+    """It was not written, or perhaps it was: read what stands there."""
+    what = "conflict" if isinstance(message, VersionConflict) else "unknown_outcome"
+    if isinstance(message, StoreFailed):
+        what = "store_failed"
+    core.note(what, f"{call.kind.value} {call.about}".strip())
+    pause_ms = 0 if isinstance(message, VersionConflict) else core.config.retry_ms
+    if call.kind is CallKind.READ_CLUSTER:
+        _read_again(core, call, pause_ms)
+        return
+    path = REREAD.get(call.kind)
+    if path is not None:
+        core.state.dirty[path] = None
+        core.state.read_again_ns = core.in_ms(pause_ms)
+        return
+    control = _control(core, call)
+    if control is None:
+        return
+    if control.call == message.request:
+        writing.load(core, control, after_ms=pause_ms)
+    else:
+        control.is_confirming = False
+
+
+def _read_again(core: Core, call: StoreCall, pause_ms: int) -> None:
+    state = core.state
+    state.dirty.update(dict.fromkeys(call.paths))
+    state.read_again_ns = core.in_ms(pause_ms)
+
+
+def expire_calls(core: Core) -> None:
+    """A store that says nothing has said that it does not know."""
+    oldest_ns = core.now_ns - core.config.store_ms * NS_PER_MS
+    late = [request for request, call in core.state.calls.items() if call.asked_ns < oldest_ns]
+    for request in late:
+        on_store_message(core, OutcomeIsUnknown(RequestId(request)))

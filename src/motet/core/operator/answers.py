@@ -1,0 +1,49 @@
+"""Answers to clients, and what their requests must be like to be taken at all."""
+
+from __future__ import annotations
+
+import re
+
+from motet.core.catalog.stream_definition import StreamDefinition
+from motet.core.machine import Message
+from motet.core.operator.context import Core
+from motet.core.operator.messages import OperatorRefused
+from motet.core.operator.state import Waiting
+from motet.core.streams.names import check_name
+from motet.errors import BadInput, MotetError, TooLarge
+from motet.limits import cluster_nodes_max, schema_bytes_max, stream_shards_max
+
+STREAM_ID = re.compile(r"[0-9a-f]{16}")
+
+
+def answer(core: Core, waiting: Waiting, message: Message) -> None:
+    """The last word to a client."""
+    core.state.waiting = [each for each in core.state.waiting if each is not waiting]
+    core.reply(waiting.client, message)
+
+
+def refuse(core: Core, waiting: Waiting, error: MotetError) -> None:
+    other = core.state.active if core.state.active != core.state.own else None
+    message = OperatorRefused(waiting.message.request, error.code, error.what, error.advice, other)
+    answer(core, waiting, message)
+
+
+def check_definition(definition: StreamDefinition) -> None:
+    """``BadInput`` for a stream that cannot be."""
+    check_name(definition.name, "a stream")
+    if not STREAM_ID.fullmatch(definition.id):
+        raise BadInput(f"{definition.id[:40]!r} is not the id of a stream", hint="16 hex digits")
+    if not 0 < definition.shards <= stream_shards_max:
+        raise BadInput(f"{definition.shards} shards are not between 1 and {stream_shards_max}")
+    if definition.replicas is not None and not 0 < definition.replicas <= cluster_nodes_max:
+        raise BadInput(f"{definition.replicas} replicas are not between 1 and {cluster_nodes_max}")
+    if definition.schema is not None and len(definition.schema) > schema_bytes_max:
+        raise TooLarge(
+            f"a schema of {len(definition.schema)} bytes, {schema_bytes_max} are allowed"
+        )
+    if definition.is_deleted:
+        raise BadInput("a stream cannot be created as deleted")
+    retention = definition.retention
+    for bound in (retention.bytes_max, retention.age_ms_max):
+        if bound is not None and bound < 0:
+            raise BadInput(f"a retention of {bound} makes no sense")

@@ -1,0 +1,158 @@
+"""What the protocols of an operator share: its state, and the effects of a step so far.
+
+Each protocol is a module of functions over a ``Core``, as in the other cores.
+"""
+
+from __future__ import annotations
+
+from motet.core.machine import NS_PER_MS, CancelTimer, Effect, Message, Note, Now, Send, SetTimer
+from motet.core.operator.config import OperatorConfig
+from motet.core.operator.state import (
+    CallKind,
+    NodeState,
+    Phase,
+    Retry,
+    ShardControl,
+    State,
+    StoreCall,
+)
+from motet.core.operator.store import STORE, StoreRequest
+from motet.core.placement.choosing import Load
+from motet.ids import Address, NodeId, RequestId, TimerName
+
+_jitter_parts = 8
+
+
+class Core:
+    """One operator while it takes a step."""
+
+    def __init__(self, config: OperatorConfig, own: NodeId) -> None:
+        self.config = config
+        self.state = State(own)
+        self.now = Now(0, 0)
+        self.effects: list[Effect] = []
+        #: shards that have entered a phase in this step, and do not know what to do in it yet
+        self.entered: list[tuple[ShardControl, Phase]] = []
+
+    # Who is there
+
+    def node(self, node: NodeId) -> NodeState | None:
+        return self.state.nodes.get(node)
+
+    def is_alive(self, node: NodeId) -> bool:
+        known = self.state.nodes.get(node)
+        return known is not None and known.is_alive
+
+    def is_dead(self, node: NodeId) -> bool:
+        known = self.state.nodes.get(node)
+        return known is not None and known.is_dead
+
+    def incarnation(self, node: NodeId) -> int:
+        known = self.state.nodes.get(node)
+        return 0 if known is None else known.incarnation
+
+    def data_nodes(self) -> list[NodeId]:
+        """Those that live and can take replicas, in the order of their names."""
+        nodes = self.state.nodes
+        return [
+            node
+            for node in sorted(nodes)
+            if nodes[node].is_alive
+            and nodes[node].entry is not None
+            and nodes[node].has_data
+            and node not in self.state.drains
+        ]
+
+    @property
+    def is_settled(self) -> bool:
+        """Of every data node it is known whether it lives."""
+        nodes = self.state.nodes.values()
+        return all(n.is_heard or n.is_dead for n in nodes if n.entry is not None and n.has_data)
+
+    def load(self) -> Load:
+        """How much the nodes have that can take more."""
+        known = [c.metadata for c in self.state.shards.values() if c.metadata is not None]
+        return Load.of(self.data_nodes(), [m.ensemble for m in known], [m.leader for m in known])
+
+    # Time
+
+    @property
+    def now_ns(self) -> int:
+        return self.now.monotonic_ns
+
+    def in_ms(self, after_ms: int) -> int:
+        return self.now.monotonic_ns + after_ms * NS_PER_MS
+
+    def due(self, retry: Retry, *, doubles: bool = True) -> bool:
+        """Whether it is time to send again; the next time is later."""
+        if self.now_ns < retry.next_ns:
+            return False
+        config = self.config
+        pause_ms = config.retry_ms << min(retry.attempts, 10) if doubles else config.retry_ms
+        retry.attempts += 1
+        retry.next_ns = self.in_ms(min(pause_ms, config.retry_ms_max))
+        return True
+
+    def backoff_ns(self, least_ms: int, most_ms: int, failures: int) -> int:
+        """When to try again after so many failures; two operators hardly ever at the same time."""
+        pause_ms = min(least_ms << min(failures, 16), most_ms)
+        part = (self.state.nonce + failures) % _jitter_parts
+        return self.in_ms(pause_ms + pause_ms * part // (2 * _jitter_parts))
+
+    # Effects
+
+    def send(self, to: NodeId, message: Message) -> None:
+        self.effects.append(Send(Address(to), message))
+
+    def reply(self, to: Address, message: Message) -> None:
+        self.effects.append(Send(to, message))
+
+    def timer(self, name: TimerName, after_ms: int) -> None:
+        self.effects.append(SetTimer(name, after_ms))
+
+    def no_timer(self, name: TimerName) -> None:
+        self.effects.append(CancelTimer(name))
+
+    def note(self, what: str, detail: str = "") -> None:
+        self.effects.append(Note(f"operator_{what}", detail))
+
+    def note_shard(self, what: str, control: ShardControl, detail: str = "") -> None:
+        text = f"{control.shard} epoch {control.epoch}"
+        self.note(what, f"{text}: {detail}" if detail else text)
+
+    def drop(self, why: str) -> None:
+        """Count a message that is not acted on."""
+        counts = self.state.counts
+        counts[why] = counts.get(why, 0) + 1
+
+    # The store
+
+    def next_request(self) -> RequestId:
+        request = RequestId(self.state.next_request)
+        self.state.next_request += 1
+        return request
+
+    def ask_store(self, message: StoreRequest, call: StoreCall) -> None:
+        """Ask, and remember what for. What comes of it is one of four messages, or silence."""
+        self.state.calls[message.request] = call
+        self.effects.append(Send(STORE, message))
+
+    def is_asked(self, kind: CallKind, about: str = "") -> bool:
+        return any(call.kind is kind and call.about == about for call in self.state.calls.values())
+
+    def incarnations(self) -> tuple[tuple[NodeId, int], ...]:
+        """Lives of nodes as they are known now."""
+        nodes = self.state.nodes
+        return tuple(
+            (node, nodes[node].incarnation) for node in sorted(nodes) if nodes[node].incarnation
+        )
+
+    # Phases
+
+    def enter(self, control: ShardControl, phase: Phase, *, for_ms: int = 0) -> None:
+        """Begin a phase: whatever it sends is due, and it is given up after so long."""
+        control.phase = phase
+        control.retry = Retry(self.now_ns)
+        control.until_ns = self.in_ms(for_ms)
+        self.entered.append((control, phase))
+        self.state.map_changed = True

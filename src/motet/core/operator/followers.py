@@ -1,0 +1,155 @@
+"""The steady state: late followers join, nodes that have left are cleaned up, and a leader that is none goes.
+
+Step 6 of an election, and the same for whoever comes back later: a node of the ensemble that the leader may
+not know of is fenced in the present epoch, and its head is handed to the leader. Both are repeated, less and
+less often, until the leader says that the node has a cursor, or another election begins.
+
+How it is known who has to join: whoever was not in the follower map; and whoever says in a heartbeat answer
+that it is fenced, has an older epoch, or nothing at all. Only answers to heartbeats that were sent after the
+shard became steady say anything about that.
+
+J1  Only nodes of the ensemble are added, never one that has left it.
+J2  A node that has left is told to delete the shard, in the present epoch, so that an order from an earlier
+    one cannot hurt if it comes back; the store names it until it has done so.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from motet.core.operator.context import Core
+from motet.core.operator.elections import fence, start_election
+from motet.core.operator.messages import ShardReport
+from motet.core.operator.state import Join, NodeState, Phase, Retry, ShardControl
+from motet.core.operator.writing import load, save
+from motet.core.shardlog.messages import (
+    AddFollowerRequest,
+    AddFollowerResponse,
+    DeleteShardRequest,
+    DeleteShardResponse,
+    FenceResponse,
+)
+from motet.ids import NodeId
+
+LEADER, FENCED, RECOVERING = "leader", "fenced", "recovering"
+"""What a report says of a replica, where it matters here."""
+
+
+def begin_steady(core: Core, control: ShardControl) -> None:
+    """The store says steady state. Deal with the late answers, and fence again who is missing."""
+    known, choice = control.known, control.choice
+    control.failures = 0
+    control.is_move = False
+    control.preferred = control.avoided = None
+    if control.steady_epoch == known.epoch:
+        return  # only the nodes that have left were written down
+    control.steady_epoch, control.steady_round = known.epoch, core.state.round
+    control.joins, control.deletions = {}, {}
+    if choice is not None and choice.leader == known.leader:
+        told = dict(choice.follower_map)
+        for node in known.ensemble:
+            if node != known.leader and node not in told:
+                _join(core, control, node)
+    control.answers, control.choice = {}, None
+    core.note_shard("steady", control, f"{known.leader} leads {' '.join(known.ensemble)}")
+    keep_steady(core, control)
+
+
+def _join(core: Core, control: ShardControl, node: NodeId) -> None:
+    answer = control.answers.get(node)
+    if answer is not None:
+        core.note_shard("late_fence", control, f"{node} {answer.head_index}")
+    join = Join(Retry(core.now_ns), None if answer is None else answer.head_index)
+    control.joins[node] = join
+
+
+def keep_steady(core: Core, control: ShardControl) -> None:
+    """What has to be said again."""
+    known = control.known
+    for node, join in control.joins.items():
+        if not core.due(join.retry):
+            continue
+        if join.head_index is None:
+            core.note_shard("fence_again", control, node)
+            fence(core, control, node)
+        elif known.leader is not None:
+            request = AddFollowerRequest(control.shard, known.epoch, node, join.head_index)
+            core.send(known.leader, request)
+    for node in known.removed_nodes:
+        retry = control.deletions.setdefault(node, Retry(core.now_ns))
+        if core.is_alive(node) and core.due(retry):
+            core.send(node, DeleteShardRequest(control.shard, known.epoch))  # J2
+
+
+def on_late_fence(
+    core: Core, control: ShardControl, sender: NodeId, message: FenceResponse
+) -> None:
+    """Who answers now becomes a follower (J1)."""
+    known = control.known
+    join = control.joins.get(sender)
+    if sender not in known.ensemble or sender == known.leader or known.leader is None:
+        core.drop("fence_of_a_stranger")
+        return
+    if join is None:
+        return  # the leader has it already
+    core.note_shard("late_fence", control, f"{sender} {message.head_index}")
+    join.head_index = message.head_index
+    join.retry = Retry(core.now_ns)
+    keep_steady(core, control)
+
+
+def on_add_follower_response(
+    core: Core, control: ShardControl, sender: NodeId, message: AddFollowerResponse
+) -> None:
+    if control.phase is Phase.STEADY and sender == control.known.leader:
+        if control.joins.pop(message.follower, None) is not None:
+            core.note_shard("follower_added", control, message.follower)
+    else:
+        core.drop("not_waiting_for_a_follower")
+
+
+def on_delete_shard_response(
+    core: Core, control: ShardControl, sender: NodeId, _message: DeleteShardResponse
+) -> None:
+    """Nothing of the shard is left there, so it need not be remembered."""
+    known = control.known
+    if control.phase is not Phase.STEADY or sender not in known.removed_nodes:
+        core.drop("not_waiting_for_a_deletion")
+        return
+    core.note_shard("cleaned_up", control, sender)
+    kept = tuple(node for node in known.removed_nodes if node != sender)
+    save(core, control, msgspec.structs.replace(known, removed_nodes=kept), Phase.STEADY)
+
+
+def look_at_reports(core: Core, control: ShardControl, node: NodeState) -> None:
+    """A node of the ensemble has answered a heartbeat. Is it what the store says it is?"""
+    known = control.known
+    if control.phase is not Phase.STEADY or node.round <= control.steady_round:
+        return
+    report = node.reports.get(control.shard)
+    if report is not None and report.epoch > known.epoch:
+        core.note_shard("overtaken", control, f"{node.id} is in epoch {report.epoch}")
+        load(core, control)
+    elif node.id == known.leader:
+        _look_at_leader(core, control, report)
+    elif node.id in known.ensemble:
+        _look_at_follower(core, control, node.id, report)
+
+
+def _look_at_leader(core: Core, control: ShardControl, report: ShardReport | None) -> None:
+    known = control.known
+    if report is not None and report.status == LEADER and report.epoch == known.epoch:
+        return
+    status = "holds nothing" if report is None else f"is {report.status}"
+    start_election(core, control, f"{known.leader} {status}")
+
+
+def _look_at_follower(
+    core: Core, control: ShardControl, node: NodeId, report: ShardReport | None
+) -> None:
+    if node in control.joins or (report is not None and report.status == RECOVERING):
+        return
+    if report is None or report.status == FENCED or report.epoch < control.epoch:
+        core.note_shard("fence_missing", control, node)
+        _join(core, control, node)
+        keep_steady(core, control)

@@ -1,0 +1,235 @@
+"""What stands in the store becomes what the operator works with: nodes, streams, drains, and each shard.
+
+An operator that becomes active reads everything at one moment. Of shards it finds what other operators have
+left, and goes on from there:
+
+- steady state: it is left as it is; heartbeats will tell whether it is true;
+- election, reconfiguration: an election in a higher epoch. One that had dropped a PREPARE, or has to resolve
+  a COMMIT, does so (``ensembles``);
+- deleting: goes on;
+- nothing, though the stream is there: the shard is founded.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from motet.core.catalog.paths import DRAINS, MAP_TERM, MAPS, NODES, SHARDS, STREAMS
+from motet.core.catalog.stream_definition import (
+    StreamDefinition,
+    decode_stream_definition,
+    shard_names,
+)
+from motet.core.operator.context import Core
+from motet.core.operator.elections import start_election
+from motet.core.operator.metadata import ShardMetadata, ShardStatus, decode_metadata
+from motet.core.operator.state import (
+    CallKind,
+    Definition,
+    NodeEntry,
+    NodeState,
+    Phase,
+    ShardControl,
+    StoreCall,
+)
+from motet.core.operator.store import ReadAll, StoredNode
+from motet.core.operator.writing import is_ours, is_unsettled, load, on_saved, save
+from motet.ids import NodeId, StreamName, TimerName
+from motet.limits import cluster_nodes_max
+
+EVERYTHING = (DRAINS, MAPS, NODES, SHARDS, STREAMS)
+WATCHED = (DRAINS, NODES, STREAMS)
+"""Paths that others write to."""
+
+HEARTBEAT = TimerName("heartbeat")
+
+_decode_entry = msgspec.json.Decoder(NodeEntry).decode
+
+
+def read_cluster(core: Core, paths: tuple[str, ...]) -> None:
+    """Read what is below these paths."""
+    request = core.next_request()
+    call = StoreCall(
+        CallKind.READ_CLUSTER, core.now_ns, paths=paths, incarnations=core.incarnations()
+    )
+    core.ask_store(ReadAll(request, paths), call)
+
+
+def read_dirty(core: Core) -> None:
+    """Read again what has changed, one reading at a time."""
+    state = core.state
+    if not state.dirty or core.now_ns < state.read_again_ns:
+        return
+    if core.is_asked(CallKind.READ_CLUSTER):
+        return
+    paths = tuple(sorted(state.dirty))
+    state.dirty = {}
+    read_cluster(core, paths)
+
+
+def on_cluster_read(core: Core, call: StoreCall, nodes: tuple[StoredNode, ...]) -> None:
+    """What was read replaces what was known below those paths."""
+    below = {path: [n for n in nodes if n.path.startswith(f"{path}/")] for path in call.paths}
+    if NODES in below:
+        _take_nodes(core, below[NODES])
+        core.timer(HEARTBEAT, 0)
+    if STREAMS in below:
+        _take_streams(core, below[STREAMS])
+    if DRAINS in below:
+        core.state.drains = {
+            NodeId(each.path.removeprefix(f"{DRAINS}/")): each.version for each in below[DRAINS]
+        }
+    if MAPS in below:
+        _take_term(core, below[MAPS])
+    core.state.map_changed = True
+    if SHARDS in below:
+        _take_shards(core, call, below[SHARDS])
+        core.state.is_loaded = True
+        core.note("loaded", f"{len(core.state.shards)} shards, {len(core.state.nodes)} nodes")
+
+
+def _take_nodes(core: Core, found: list[StoredNode]) -> None:
+    state = core.state
+    entries: dict[NodeId, NodeEntry] = {}
+    for each in found[:cluster_nodes_max]:
+        try:
+            entry = _decode_entry(each.data)
+        except msgspec.MsgspecError:
+            core.note("bad_entry", each.path)
+            continue
+        entries[entry.id] = entry
+    for node in state.nodes.values():
+        node.entry = entries.get(node.id)
+    for node_id in sorted(entries):
+        if node_id not in state.nodes:
+            state.nodes[node_id] = NodeState(node_id, entries[node_id], core.now_ns)
+    used = {n: None for c in state.shards.values() if c.metadata for n in c.metadata.ensemble}
+    for node_id in [n for n, node in state.nodes.items() if node.entry is None and n not in used]:
+        del state.nodes[node_id]
+
+
+def _take_streams(core: Core, found: list[StoredNode]) -> None:
+    definitions: dict[StreamName, Definition] = {}
+    for each in found:
+        try:
+            value = decode_stream_definition(each.data)
+        except msgspec.MsgspecError:
+            core.note("bad_definition", each.path)
+            continue
+        definitions[value.name] = Definition(value, each.version)
+    core.state.definitions = definitions
+
+
+def _take_term(core: Core, found: list[StoredNode]) -> None:
+    state = core.state
+    for each in found:
+        if each.path == MAP_TERM:
+            state.term_version = each.version
+            state.term_seen = int(each.data) if each.data.isdigit() else 0
+
+
+def _take_shards(core: Core, call: StoreCall, found: list[StoredNode]) -> None:
+    """All shards, after a start: nothing that was under way is ours any more."""
+    state = core.state
+    state.shards = {}
+    streams = {
+        shard: name for name, each in state.definitions.items() for shard in shard_names(each.value)
+    }
+    for each in found:
+        metadata = _decoded(core, each)
+        if metadata is None or metadata.shard not in streams:
+            continue  # garbage before loss: somebody has to look at it
+        control = ShardControl(metadata.shard, streams[metadata.shard])
+        state.shards[metadata.shard] = control
+        control.incarnations = dict(call.incarnations)
+        for node in (*metadata.ensemble, *metadata.removed_nodes):
+            know_node(core, node)
+        adopt(core, control, metadata, each.version)
+
+
+def know_node(core: Core, node: NodeId) -> None:
+    """A node that metadata names is known, whether it has an entry or not."""
+    if node not in core.state.nodes:
+        core.state.nodes[node] = NodeState(node, None, core.now_ns)
+
+
+def _decoded(core: Core, each: StoredNode) -> ShardMetadata | None:
+    try:
+        return decode_metadata(each.data)
+    except msgspec.MsgspecError:
+        core.note("bad_metadata", each.path)
+        return None
+
+
+def adopt(core: Core, control: ShardControl, metadata: ShardMetadata, version: int) -> None:
+    """Go on from what stands there."""
+    control.metadata, control.version = metadata, version
+    control.writing = control.call = control.left_alone = None
+    if metadata.status is ShardStatus.STEADY_STATE:
+        core.enter(control, Phase.STEADY)
+    elif metadata.status is ShardStatus.DELETING:
+        core.enter(control, Phase.DELETING)
+    else:
+        start_election(core, control, f"found in {metadata.status.value}")
+
+
+def on_shard_read(
+    core: Core, control: ShardControl, call: StoreCall, nodes: tuple[StoredNode, ...]
+) -> None:
+    """The answer to ``load``: what has become of our write, or what somebody else has written."""
+    control.call = None
+    control.incarnations = dict(call.incarnations)
+    if not nodes:
+        _on_shard_missing(core, control)
+        return
+    found = _decoded(core, nodes[0])
+    if found is None:
+        load(core, control, after_ms=core.config.foreign_ms)
+        return
+    version = nodes[0].version
+    if is_ours(control, found):
+        core.note_shard("was_written", control)
+        on_saved(core, control, call, version)
+    elif version == control.version and control.writing is not None:
+        core.note_shard("was_not_written", control)
+        save(core, control, control.writing, control.after_write)
+    elif _is_moved_by_another(control, found, version):
+        core.note_shard("left_alone", control, f"{found.status.value} in epoch {found.epoch}")
+        control.metadata, control.version, control.writing = found, version, None
+        control.left_alone = version
+        core.enter(control, Phase.WAITING)
+        control.until_ns = core.backoff_ns(core.config.foreign_ms, core.config.election_ms_max, 0)
+    else:
+        adopt(core, control, found, version)
+
+
+def _is_moved_by_another(control: ShardControl, found: ShardMetadata, version: int) -> bool:
+    is_unknown = found == control.writing  # perhaps ours; nobody else is known to be about
+    return is_unsettled(found) and not is_unknown and version != control.left_alone
+
+
+def _on_shard_missing(core: Core, control: ShardControl) -> None:
+    """It was deleted, by an operator that knew more; or it was never created."""
+    if control.version is None and control.writing is not None:
+        save(core, control, control.writing, control.after_write)
+        return
+    control.metadata = control.version = control.writing = None
+    core.enter(control, Phase.FORGETTING)
+    control.call = None
+
+
+def keep_waiting(core: Core, control: ShardControl) -> None:
+    """Somebody else had its time: see what has come of it."""
+    if core.now_ns >= control.until_ns:
+        load(core, control)
+
+
+def is_equal(one: StreamDefinition, other: StreamDefinition) -> bool:
+    """Whether two definitions ask for the same stream; ids are drawn anew by everybody who asks."""
+    return (one.name, one.shards, one.replicas, one.schema, one.retention) == (
+        other.name,
+        other.shards,
+        other.replicas,
+        other.schema,
+        other.retention,
+    )

@@ -1,0 +1,263 @@
+"""The operator: elects leaders of shards, fences and reconfigures their ensembles, and places replicas.
+
+Nodes do as they are told; who tells them is here. What the operator decides it writes down first, in a
+linearizable store and by compare-and-set, so that the next operator can go on where this one stopped, and so
+that two of them at once cost availability and nothing else.
+
+How to read it, a file per protocol:
+
+====================  ==========================================================================
+``ensembles``         who is fenced, who may lead, who leads: the decision, as pure functions
+``writing``           a shard's metadata: compare-and-set, unknown outcomes, whose epoch it is
+``loading``           going on from what stands in the store
+``elections``         the six steps of an election
+``followers``         the steady state: late fences, nodes that come back, nodes that have left
+``heartbeats``        who lives
+``streams``           founding what is defined
+``shard_map``         who gets to know where everything is
+``requests``          what people ask for; ``preconditions`` and ``answers``
+====================  ==========================================================================
+
+A step is one event. Its handler changes the state of some shards; what a shard does in a phase that it has
+entered is worked out at the end of the step, and looked at again with every tick.
+
+Invariants, checked after each step: O1 who is not active has no election or reconfiguration under way; O2 the
+metadata of a shard is legal (LegalLeaderAndEnsemble); O3 what is sent of an epoch is sent when the store has
+it: a shard that waits for the store is in a phase that says so; O4 requests that wait are bounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Self
+
+from motet.core.fingerprint import clone_plain, fingerprint
+from motet.core.machine import (
+    Effect,
+    Event,
+    Fired,
+    Message,
+    Now,
+    Received,
+    Started,
+    Violation,
+)
+from motet.core.operator import (
+    elections,
+    followers,
+    heartbeats,
+    loading,
+    requests,
+    shard_map,
+    streams,
+    writing,
+)
+from motet.core.operator.answering import expire_calls, on_store_message
+from motet.core.operator.config import OperatorConfig
+from motet.core.operator.context import Core
+from motet.core.operator.invariants import invariants
+from motet.core.operator.messages import HeartbeatAnswer, OperatorRequest
+from motet.core.operator.refusals import on_refused
+from motet.core.operator.state import Phase, ShardControl
+from motet.core.operator.store import STORE, Changed, Deposed, Elected, StoreMessage
+from motet.core.shardlog.messages import (
+    AddFollowerResponse,
+    BecomeLeaderResponse,
+    DeleteShardResponse,
+    FenceResponse,
+    Refused,
+    ShardMessage,
+)
+from motet.ids import Address, NodeId, TimerName
+
+TICK = TimerName("tick")
+
+Act = Callable[[Core, ShardControl], None]
+Handler = Callable[[Core, ShardControl, NodeId, Any], None]
+
+FROM_NODES: dict[type[ShardMessage], Handler] = {
+    FenceResponse: elections.on_fence_response,
+    BecomeLeaderResponse: elections.on_become_leader_response,
+    AddFollowerResponse: followers.on_add_follower_response,
+    DeleteShardResponse: followers.on_delete_shard_response,
+    Refused: on_refused,
+}
+"""What nodes answer, in the epoch that the store has."""
+
+BEGIN: dict[Phase, Act] = {
+    Phase.LOADING: writing.keep_loading,
+    Phase.FENCING: elections.begin_fencing,
+    Phase.NOTIFY_LEADER: elections.begin_notifying,
+    Phase.STEADY: followers.begin_steady,
+}
+
+KEEP: dict[Phase, Act] = {
+    Phase.LOADING: writing.keep_loading,
+    Phase.WAITING: loading.keep_waiting,
+    Phase.FENCING: elections.keep_fencing,
+    Phase.NOTIFY_LEADER: elections.keep_notifying,
+    Phase.STEADY: followers.keep_steady,
+}
+
+
+class Operator:
+    """One operator, as a machine."""
+
+    def __init__(self, config: OperatorConfig, own: NodeId) -> None:
+        self.core = Core(config, own)
+
+    def step(self, event: Event) -> list[Effect]:
+        core = self.core
+        core.now = event.now
+        core.effects = []
+        self._handle(event)
+        self._progress()
+        effects, core.effects = core.effects, []
+        return effects
+
+    def _handle(self, event: Event) -> None:
+        core = self.core
+        if isinstance(event, Received):
+            self._on_message(event.sender, event.message)
+        elif isinstance(event, Fired):
+            self._on_timer(event.timer)
+        elif isinstance(event, Started):
+            core.state.nonce = event.nonce
+
+    # Messages
+
+    def _on_message(self, sender: Address, message: Message) -> None:
+        core = self.core
+        if isinstance(message, OperatorRequest):
+            requests.on_request(core, sender, message)
+        elif isinstance(message, StoreMessage):
+            if sender == STORE:
+                self._on_store(message)
+            else:
+                core.drop("not_the_store")
+        elif not core.state.is_active:
+            core.drop("not_active")
+        elif isinstance(message, HeartbeatAnswer):
+            self._on_heartbeat_answer(NodeId(sender), message)
+        elif isinstance(message, ShardMessage):
+            self._on_shard_message(NodeId(sender), message)
+        else:
+            core.drop("unexpected")
+
+    def _on_store(self, message: StoreMessage) -> None:
+        core, state = self.core, self.core.state
+        if isinstance(message, Elected):
+            self._become_active()
+        elif isinstance(message, Deposed):
+            self._stop(message.active)
+        elif isinstance(message, Changed):
+            paths = [path for path in loading.WATCHED if message.path.startswith(path)]
+            state.dirty.update(dict.fromkeys(paths))
+        elif state.is_active:
+            on_store_message(core, message)
+
+    def _become_active(self) -> None:
+        core, state = self.core, self.core.state
+        core.note("active")
+        state.is_active, state.active = True, state.own
+        self._forget()
+        state.round = heartbeats.first_round(state.nonce)
+        loading.read_cluster(core, loading.EVERYTHING)
+        core.timer(loading.HEARTBEAT, core.config.heartbeat_ms)
+        core.timer(TICK, core.config.tick_ms)
+
+    def _stop(self, active: NodeId | None) -> None:
+        core, state = self.core, self.core.state
+        state.active = active
+        if not state.is_active:
+            return
+        core.note("deposed")
+        requests.refuse_all(core)
+        state.is_active = state.is_loaded = False
+        for control in state.shards.values():
+            control.phase = Phase.LOADING
+        state.calls = {}
+        for timer in (loading.HEARTBEAT, TICK, shard_map.MAP):
+            core.no_timer(timer)
+
+    def _forget(self) -> None:
+        """What an operator knows that has just become active: nothing."""
+        state = self.core.state
+        state.is_loaded = False
+        state.calls, state.dirty = {}, {}
+        state.nodes, state.shards = {}, {}
+        state.definitions, state.drains = {}, {}
+        state.term, state.map = 0, None
+
+    def _on_heartbeat_answer(self, sender: NodeId, message: HeartbeatAnswer) -> None:
+        core = self.core
+        heartbeats.on_heartbeat_answer(core, sender, message)
+        node = core.state.nodes.get(sender)
+        if node is not None:
+            shard_map.push_if_older(core, node)
+
+    def _on_shard_message(self, sender: NodeId, message: ShardMessage) -> None:
+        core = self.core
+        control = core.state.shards.get(message.shard)
+        handler = FROM_NODES.get(type(message))
+        if handler is None or control is None or control.metadata is None:
+            core.drop("unexpected")
+        elif message.epoch != control.epoch:
+            core.drop("another_epoch")
+        elif control.phase is Phase.STEADY and isinstance(message, FenceResponse):
+            followers.on_late_fence(core, control, sender, message)
+        else:
+            handler(core, control, sender, message)
+
+    # Timers
+
+    def _on_timer(self, timer: TimerName) -> None:
+        core, state = self.core, self.core.state
+        if not state.is_active:
+            return
+        if timer == loading.HEARTBEAT:
+            heartbeats.on_heartbeat_timer(core)
+            streams.found_shards(core)
+            requests.expire(core)
+            expire_calls(core)
+            shard_map.push_again(core)
+        elif timer == shard_map.MAP:
+            shard_map.on_map_timer(core)
+        elif timer == TICK:
+            core.timer(TICK, core.config.tick_ms)
+            for control in list(state.shards.values()):
+                keep = KEEP.get(control.phase)
+                if keep is not None:
+                    keep(core, control)
+
+    # What has become possible
+
+    def _progress(self) -> None:
+        core, state = self.core, self.core.state
+        if not state.is_active:
+            core.entered = []
+            return
+        has_moved = bool(core.entered) or state.map_changed
+        while core.entered:
+            control, phase = core.entered.pop(0)
+            begin = BEGIN.get(phase)
+            if begin is not None and control.phase is phase:
+                begin(core, control)
+        loading.read_dirty(core)
+        shard_map.watch_map(core)
+        if has_moved and state.waiting:
+            requests.settle(core)
+
+    # What a driver and a checker need
+
+    def invariants(self) -> list[Violation]:
+        return invariants(self.core)
+
+    def clone(self) -> Self:
+        twin = type(self)(self.core.config, self.core.state.own)
+        twin.core.state = clone_plain(self.core.state)
+        twin.core.now = Now(self.core.now.monotonic_ns, self.core.now.wall_ns)
+        return twin
+
+    def fingerprint(self) -> bytes:
+        return fingerprint(self.core.state)

@@ -1,0 +1,114 @@
+"""The shard map: where everything is. Nodes get it from the operator, and hand it on to clients.
+
+M1  Of two maps the one with the higher version is newer, also when another operator made it. A version is the
+    operator's *term* and a count; the term is a counter in the store that every operator raises, by
+    compare-and-set, when it becomes active. No map is pushed before that.
+M2  A map is pushed to all nodes when something in it has changed; again to a node that says in a heartbeat
+    answer that it has an older one; and now and then to those that answer no heartbeats.
+"""
+
+from __future__ import annotations
+
+from motet.core.catalog.paths import MAP_TERM
+from motet.core.catalog.stream_definition import shard_names
+from motet.core.operator.context import Core
+from motet.core.operator.messages import (
+    NodePlace,
+    ShardMap,
+    ShardMapPushed,
+    ShardPlace,
+    StreamPlace,
+)
+from motet.core.operator.state import CallKind, Definition, NodeState, StoreCall
+from motet.core.operator.store import Put
+from motet.ids import Epoch, ShardName, TimerName
+
+MAP = TimerName("map")
+
+_versions_per_term = 1 << 32
+
+
+def raise_term(core: Core) -> None:
+    """Become a later operator than all before us (M1)."""
+    state = core.state
+    term = state.term_seen + 1
+    put = Put(core.next_request(), MAP_TERM, str(term).encode(), state.term_version)
+    core.ask_store(put, StoreCall(CallKind.PUT_TERM, core.now_ns, about=str(term)))
+
+
+def on_term_raised(core: Core, call: StoreCall, version: int) -> None:
+    state = core.state
+    state.term, state.term_version = int(call.about), version
+    state.map_changed = True
+
+
+def watch_map(core: Core) -> None:
+    """At the end of a step: something may have changed; look a little later, at all of it at once."""
+    state = core.state
+    if state.map_changed and state.term:
+        state.map_changed = False
+        core.timer(MAP, core.config.map_ms)
+
+
+def on_map_timer(core: Core) -> None:
+    """Push the map, if it has changed."""
+    state = core.state
+    old = state.map
+    version = state.term * _versions_per_term + 1 if old is None else old.version
+    new = _build(core, version)
+    if old is not None and new == old:
+        return
+    if old is not None:
+        new = _build(core, version + 1)
+    state.map = new
+    state.map_again_ns = core.in_ms(core.config.map_again_ms)
+    for node in state.nodes.values():
+        if node.entry is not None:
+            core.send(node.id, ShardMapPushed(new))
+
+
+def push_if_older(core: Core, node: NodeState) -> None:
+    """After a heartbeat answer (M2)."""
+    state = core.state
+    if state.map is not None and node.map_version < state.map.version and node.round != 0:
+        core.send(node.id, ShardMapPushed(state.map))
+
+
+def push_again(core: Core) -> None:
+    """To nodes that answer no heartbeats (M2)."""
+    state = core.state
+    if state.map is None or core.now_ns < state.map_again_ns:
+        return
+    state.map_again_ns = core.in_ms(core.config.map_again_ms)
+    for node in state.nodes.values():
+        if node.entry is not None and not node.has_data:
+            core.send(node.id, ShardMapPushed(state.map))
+
+
+def _build(core: Core, version: int) -> ShardMap:
+    state = core.state
+    nodes = tuple(
+        NodePlace(node.id, node.entry.native, node.entry.http, node.entry.roles)
+        for node in (state.nodes[node_id] for node_id in sorted(state.nodes))
+        if node.entry is not None
+    )
+    streams = tuple(
+        place_of(core, state.definitions[name])
+        for name in sorted(state.definitions)
+        if not state.definitions[name].value.is_deleted
+    )
+    return ShardMap(version, state.own, nodes, streams)
+
+
+def place_of(core: Core, definition: Definition) -> StreamPlace:
+    """A stream and who serves it, as far as is known."""
+    places = tuple(_shard_place(core, shard) for shard in shard_names(definition.value))
+    return StreamPlace(definition.value, places)
+
+
+def _shard_place(core: Core, shard: ShardName) -> ShardPlace:
+    control = core.state.shards.get(shard)
+    if control is None or control.metadata is None:
+        return ShardPlace(shard, Epoch(0), None, ())
+    known = control.metadata
+    return ShardPlace(shard, known.epoch, known.leader, known.ensemble)

@@ -1,0 +1,125 @@
+"""Streams: what is defined in the store is founded, shard by shard.
+
+A definition is written if there is none of that name; the same again is fine. Whoever wrote it, the active
+operator founds the shards that have no metadata yet: it chooses an ensemble, and writes metadata that says
+*new* and *election*. From there on it is an election, whose fences make members of nodes that hold nothing.
+"""
+
+from __future__ import annotations
+
+from motet.core.catalog.paths import stream_path
+from motet.core.catalog.stream_definition import (
+    StreamDefinition,
+    encode_stream_definition,
+    shard_names,
+)
+from motet.core.operator.answers import answer, check_definition, refuse
+from motet.core.operator.context import Core
+from motet.core.operator.loading import is_equal
+from motet.core.operator.messages import CreateStream, StreamCreated
+from motet.core.operator.metadata import ShardMetadata, ShardStatus
+from motet.core.operator.shard_map import place_of
+from motet.core.operator.state import CallKind, Definition, Phase, ShardControl, StoreCall, Waiting
+from motet.core.operator.store import Put
+from motet.core.operator.writing import save
+from motet.core.placement.choosing import new_ensemble
+from motet.errors import StreamExists
+from motet.errors.operator import NoNodeToPlaceOn
+from motet.ids import Epoch
+
+
+def create_stream(core: Core, waiting: Waiting, message: CreateStream) -> None:
+    """Write the definition, if it is not there."""
+    definition = message.definition
+    check_definition(definition)
+    there = core.state.definitions.get(definition.name)
+    if there is not None:
+        _check_same(definition, there.value)
+        waiting.is_defined = True
+        return
+    if core.is_settled and definition.replicas is not None:
+        nodes = len(core.data_nodes())
+        if definition.replicas > nodes:
+            raise NoNodeToPlaceOn(f"{definition.replicas} replicas, and {nodes} data nodes")
+    request = core.next_request()
+    put = Put(request, stream_path(definition.name), encode_stream_definition(definition), None)
+    call = StoreCall(CallKind.PUT_STREAM, core.now_ns, about=definition.name, definition=definition)
+    core.ask_store(put, call)
+
+
+def _check_same(wanted: StreamDefinition, there: StreamDefinition) -> None:
+    if there.is_deleted:
+        hint = "try again when that is done"
+        raise StreamExists(f"the stream {wanted.name!r} is being deleted", hint=hint)
+    if not is_equal(wanted, there):
+        raise StreamExists(f"there is a stream {wanted.name!r}, and it is a different one")
+
+
+def on_stream_put(core: Core, call: StoreCall, version: int) -> None:
+    """The definition stands."""
+    definition = call.definition
+    assert definition is not None
+    core.state.definitions[definition.name] = Definition(definition, version)
+    core.state.map_changed = True
+    for waiting in core.state.waiting:
+        message = waiting.message
+        if isinstance(message, CreateStream) and message.definition.id == definition.id:
+            waiting.is_defined = waiting.created = True
+    found_shards(core)
+
+
+def on_streams_read(core: Core) -> None:
+    """Definitions were read again, perhaps because the outcome of a write was unknown."""
+    for waiting in list(core.state.waiting):
+        message = waiting.message
+        if not isinstance(message, CreateStream) or waiting.is_defined:
+            continue
+        there = core.state.definitions.get(message.definition.name)
+        if there is None:
+            continue
+        try:
+            _check_same(message.definition, there.value)
+        except StreamExists as error:
+            refuse(core, waiting, error)
+            continue
+        waiting.is_defined = True
+        waiting.created = there.value.id == message.definition.id
+
+
+def found_shards(core: Core) -> None:
+    """Begin what is defined and not there yet, as soon as there are nodes to place it on."""
+    state = core.state
+    if not state.is_loaded or not core.is_settled:
+        return
+    load = None
+    for name in sorted(state.definitions):
+        definition = state.definitions[name].value
+        if definition.is_deleted:
+            continue
+        for shard in shard_names(definition):
+            if shard in state.shards:
+                continue
+            load = core.load() if load is None else load
+            replicas = definition.replicas or min(core.config.replicas, len(load.replicas))
+            ensemble = new_ensemble(load, replicas)
+            if ensemble is None:
+                return
+            load.place(ensemble)
+            control = state.shards[shard] = ShardControl(shard, name)
+            control.preferred = ensemble[0]
+            metadata = ShardMetadata(
+                shard, Epoch(1), ShardStatus.ELECTION, None, ensemble, len(ensemble), is_new=True
+            )
+            core.note_shard("founds", control, " ".join(ensemble))
+            save(core, control, metadata, Phase.FENCING)
+
+
+def settle_creation(core: Core, waiting: Waiting, message: CreateStream) -> None:
+    """Answer once every shard has a leader."""
+    definition = core.state.definitions.get(message.definition.name)
+    if not waiting.is_defined or definition is None:
+        return
+    controls = [core.state.shards.get(shard) for shard in shard_names(definition.value)]
+    if all(c is not None and c.metadata and c.metadata.leader for c in controls):
+        place = place_of(core, definition)
+        answer(core, waiting, StreamCreated(message.request, waiting.created, place))

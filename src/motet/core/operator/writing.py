@@ -1,0 +1,104 @@
+"""A shard's metadata in the store: written by compare-and-set, and read again when in doubt.
+
+W1  Every write names the version that it replaces. What a write allows is sent after its ``Done``.
+W2  An epoch belongs to the operator whose write raised it, and to this life of it. So a write that raised the
+    epoch and whose outcome is unknown is not ours, though it may stand there: another operator can have
+    written the very same. One that left the epoch alone can only be ours.
+W3  What stands there and is not ours is resolved by an election in a higher epoch: at once after a start,
+    or if nobody moves; if somebody else is at it, not before it has stood still for a while.
+W4  Lives of nodes that are named in fences were known before the metadata was last seen (``incarnations``):
+    who has forgotten a later epoch than ours cannot be fenced in ours, because we would have seen that epoch.
+"""
+
+from __future__ import annotations
+
+from motet.core.catalog.paths import shard_path
+from motet.core.operator.context import Core
+from motet.core.operator.metadata import ShardMetadata, ShardStatus, encode_metadata
+from motet.core.operator.state import CallKind, Phase, ShardControl, StoreCall
+from motet.core.operator.store import Delete, Put, ReadAll
+from motet.ids import RequestId
+
+
+def save(core: Core, control: ShardControl, metadata: ShardMetadata, after: Phase) -> None:
+    """Write it if nobody else has been there (W1), then go on with a phase."""
+    assert metadata.epoch >= control.epoch, "an epoch never falls"
+    assert metadata.replication_factor == len(metadata.ensemble), "LegalLeaderAndEnsemble"
+    assert metadata.leader is None or metadata.leader in metadata.ensemble, "LegalLeaderAndEnsemble"
+    core.enter(control, Phase.WRITING)
+    control.writing, control.after_write = metadata, after
+    control.call = core.next_request()
+    put = Put(control.call, shard_path(control.shard), encode_metadata(metadata), control.version)
+    core.ask_store(put, _call(core, control, CallKind.PUT_SHARD))
+
+
+def on_saved(core: Core, control: ShardControl, call: StoreCall, version: int) -> None:
+    """It is written, and ours."""
+    assert control.writing is not None
+    control.metadata, control.version = control.writing, version
+    control.writing = control.call = None
+    control.incarnations = dict(call.incarnations)
+    core.enter(control, control.after_write)
+
+
+def forget(core: Core, control: ShardControl) -> None:
+    """Delete the metadata of a shard that is nowhere any more."""
+    assert control.version is not None
+    core.enter(control, Phase.FORGETTING)
+    control.call = core.next_request()
+    delete = Delete(control.call, shard_path(control.shard), control.version)
+    core.ask_store(delete, _call(core, control, CallKind.FORGET_SHARD))
+
+
+def load(core: Core, control: ShardControl, *, after_ms: int = 0) -> None:
+    """Find out what stands in the store; nothing is done about the shard before that."""
+    core.enter(control, Phase.LOADING)
+    control.call = None
+    control.retry.next_ns = core.in_ms(after_ms)
+
+
+def keep_loading(core: Core, control: ShardControl) -> None:
+    if control.call is None and core.due(control.retry):
+        control.call = _read(core, control)
+
+
+def confirm(core: Core, control: ShardControl) -> None:
+    """Ask whether the epoch still stands, to be able to name the present lives of nodes (W4)."""
+    if not control.is_confirming and control.phase not in (Phase.LOADING, Phase.WRITING):
+        control.is_confirming = True
+        _read(core, control)
+
+
+def on_confirmed(core: Core, control: ShardControl, call: StoreCall, version: int | None) -> None:
+    """The answer to ``confirm``: go on if nothing has changed."""
+    control.is_confirming = False
+    if control.phase in (Phase.LOADING, Phase.WRITING, Phase.FORGETTING):
+        return  # what was read may be from before or after
+    if version == control.version:
+        control.incarnations = dict(call.incarnations)
+        control.retry.next_ns = core.now_ns  # whoever has begun a new life can be fenced now
+        for join in control.joins.values():
+            join.retry.next_ns = core.now_ns
+    else:
+        core.note_shard("overtaken", control)
+        load(core, control)
+
+
+def is_ours(control: ShardControl, found: ShardMetadata) -> bool:
+    """Whether what stands there is certainly what we wrote last (W2)."""
+    return found == control.writing and found.epoch == control.epoch
+
+
+def is_unsettled(metadata: ShardMetadata) -> bool:
+    return metadata.status in (ShardStatus.ELECTION, ShardStatus.RECONFIGURATION)
+
+
+def _read(core: Core, control: ShardControl) -> RequestId:
+    request = core.next_request()
+    path = shard_path(control.shard)
+    core.ask_store(ReadAll(request, (path,)), _call(core, control, CallKind.READ_SHARD))
+    return request
+
+
+def _call(core: Core, control: ShardControl, kind: CallKind) -> StoreCall:
+    return StoreCall(kind, core.now_ns, about=control.shard, incarnations=core.incarnations())

@@ -1,0 +1,98 @@
+"""Which node takes a replica, gives one up, or leads: the least loaded, and of equals the first by name.
+
+All of it is deterministic: the same load gives the same choice, in every process.
+
+P1  A replica is never placed on a node that has one already, nor on one that is to be emptied or is not
+    alive.
+P2  Spreading many shards leaves the numbers of replicas of any two nodes at most one apart, if they were
+    before; and so with leaders, as long as every ensemble has a node to choose from.
+P3  An ensemble has as many nodes as were asked for, all different, or there is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+import msgspec
+
+from motet.ids import NodeId
+
+
+class Load(msgspec.Struct):
+    """How much each node has; the nodes are those that can take more."""
+
+    replicas: dict[NodeId, int]
+    leads: dict[NodeId, int]
+
+    @staticmethod
+    def of(
+        nodes: Sequence[NodeId],
+        ensembles: Sequence[Sequence[NodeId]],
+        leaders: Sequence[NodeId | None],
+    ) -> Load:
+        """Counted over all shards, for these nodes alone."""
+        load = Load(dict.fromkeys(sorted(nodes), 0), dict.fromkeys(sorted(nodes), 0))
+        for ensemble in ensembles:
+            for node in ensemble:
+                if node in load.replicas:
+                    load.replicas[node] += 1
+        for leader in leaders:
+            if leader in load.leads:
+                load.leads[leader] += 1
+        return load
+
+    def place(self, ensemble: Sequence[NodeId]) -> None:
+        """Count a new ensemble, led by its first node."""
+        for node in ensemble:
+            self.replicas[node] += 1
+        self.leads[ensemble[0]] += 1
+
+
+def new_ensemble(load: Load, replicas: int) -> tuple[NodeId, ...] | None:
+    """Nodes for a new shard, the one that leads first; None if there are too few (P3)."""
+    if not 0 < replicas <= len(load.replicas):
+        return None
+    chosen = sorted(load.replicas, key=lambda node: (load.replicas[node], load.leads[node], node))
+    ensemble = chosen[:replicas]
+    leader = min(ensemble, key=lambda node: (load.leads[node], node))
+    return (leader, *(node for node in ensemble if node != leader))
+
+
+def spread(load: Load, shards: int, replicas: int) -> list[tuple[NodeId, ...]] | None:
+    """Ensembles for the shards of a stream, one after the other; None if there are too few nodes."""
+    ensembles = []
+    for _ in range(shards):
+        ensemble = new_ensemble(load, replicas)
+        if ensemble is None:
+            return None
+        load.place(ensemble)
+        ensembles.append(ensemble)
+    return ensembles
+
+
+def addition(load: Load, ensemble: Collection[NodeId]) -> NodeId | None:
+    """The node that joins an ensemble: of those outside, the one with the fewest replicas (P1)."""
+    outside = [node for node in load.replicas if node not in ensemble]
+    return min(outside, key=lambda node: (load.replicas[node], node), default=None)
+
+
+def removal(
+    ensemble: Sequence[NodeId],
+    leader: NodeId,
+    replicas: Mapping[NodeId, int],
+    unwanted: Collection[NodeId],
+) -> NodeId | None:
+    """The node that leaves an ensemble: unwanted ones first, then the one with the most; never the leader."""
+    followers = [node for node in ensemble if node != leader]
+    return min(
+        followers,
+        key=lambda node: (node not in unwanted, -replicas.get(node, 0), node),
+        default=None,
+    )
+
+
+def ranked_leaders(
+    ensemble: Sequence[NodeId], leads: Mapping[NodeId, int], unwanted: Collection[NodeId]
+) -> list[NodeId]:
+    """Who leads rather: whoever is to stay, then whoever leads least."""
+    return sorted(ensemble, key=lambda node: (node in unwanted, leads.get(node, 0), node))

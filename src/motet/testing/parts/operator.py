@@ -1,0 +1,379 @@
+"""Golden scripts about operators: ``o1``, ``o2`` …, data nodes ``n1`` … that are puppets, and a store.
+
+``cluster`` starts all of them and makes ``o1`` the active operator. Streams are founded with ``create``; a
+script names shards as ``orders.0``. Time stands still but for ``run`` and for commands that wait for an
+answer. What is told are the notes of operators, answers to the client, and sends of the kinds that are
+traced.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+import msgspec
+
+from motet.core.catalog.paths import NODES, SHARDS, shard_path
+from motet.core.catalog.stream_definition import StreamDefinition, shard_name
+from motet.core.machine import Message
+from motet.core.operator.config import OperatorConfig
+from motet.core.operator.messages import (
+    ContractShard,
+    CreateStream,
+    DeleteStream,
+    DescribeShards,
+    DrainNode,
+    ElectLeader,
+    ExpandShard,
+    SwapNode,
+)
+from motet.core.operator.metadata import ShardMetadata, decode_metadata, encode_metadata
+from motet.core.operator.operator import Operator
+from motet.core.operator.state import NodeEntry
+from motet.core.operator.store import Changed, Deposed, Elected
+from motet.core.shardlog.entry import EntryId
+from motet.errors import BadScenario
+from motet.ids import (
+    Address,
+    Epoch,
+    NodeId,
+    Offset,
+    RequestId,
+    ShardId,
+    ShardName,
+    StreamId,
+    StreamName,
+)
+from motet.testing.bench_part import BenchPart
+from motet.testing.part import verb
+from motet.testing.parts.operator_bench import Lost, OperatorBench, told_version
+from motet.testing.parts.operator_puppets import PuppetNode, PuppetReplica, PuppetStore
+
+CLIENT = "client"
+STORE_NAME = "store"
+ENTRY = re.compile(r"\((\d+),(\d+)\)")
+
+
+class OperatorPart(BenchPart):
+    """Commands for a cluster of puppets with real operators."""
+
+    name = "operator"
+
+    def __init__(self) -> None:
+        self.bench: OperatorBench = OperatorBench()
+        self.config = OperatorConfig()
+        self.disks: dict[str, dict[ShardName, PuppetReplica]] = {}
+        self.lives = 0
+        self.streams: dict[str, StreamId] = {}
+        self.active = "o1"
+        self.requests = 0
+
+    # The cluster
+
+    @verb
+    def cluster(self, *, nodes: int = 3, operators: int = 1, active: bool = True) -> list[str]:
+        """Put a store, data nodes and operators on the bench, and start them; o1 is active."""
+        self.bench.add(STORE_NAME, PuppetStore)
+        for number in range(1, nodes + 1):
+            self.add_node(f"n{number}")
+        for number in range(1, operators + 1):
+            self._add_operator(NodeId(f"o{number}"))
+        self.start()
+        return self.promote("o1") if active else []
+
+    @verb
+    def add_node(self, node: str, *, start: bool = False) -> list[str]:
+        """A data node with its entry in the store."""
+        self.disks[node] = {}
+        self.bench.add(node, lambda: self._puppet(NodeId(node)))
+        entry = NodeEntry(NodeId(node), ("data",), f"{node}:7400", f"{node}:7403")
+        self._store().state.nodes[f"{NODES}/{node}"] = (msgspec.json.encode(entry), 0)
+        if not start:
+            return []
+        return [*self.bench.start(node), *self._changed(NODES)]
+
+    def _puppet(self, node: NodeId) -> PuppetNode:
+        self.lives += 1
+        return PuppetNode(node, self.disks[node], self.lives)
+
+    def _add_operator(self, own: NodeId) -> None:
+        self.bench.add(own, lambda: Operator(self.config, own))
+
+    def _changed(self, path: str) -> list[str]:
+        running = [name for name, node in self.bench.nodes.items() if name.startswith("o")]
+        lines = []
+        for name in running:
+            if self.bench.nodes[name].machine is not None:
+                lines += self.bench.receive(name, STORE_NAME, Changed(path))
+        return [*lines, *self.bench.settle()]
+
+    @verb
+    def config_(self, name: str, value: int) -> list[str]:
+        """Change a setting of operators that are started from now on."""
+        self.config = msgspec.structs.replace(self.config, **{name: value})
+        return []
+
+    @verb
+    def promote(self, operator: str) -> list[str]:
+        """Tell an operator that it is the active one; the others are not told anything."""
+        self.active = operator
+        return [*self.bench.receive(operator, STORE_NAME, Elected()), *self.bench.run_ms(20)]
+
+    @verb
+    def depose(self, operator: str, *, active: str | None = None) -> list[str]:
+        """Tell an operator that it is not the active one."""
+        known = None if active is None else NodeId(active)
+        return self.bench.receive(operator, STORE_NAME, Deposed(known))
+
+    @verb
+    def crash(
+        self, node: str | None = None, *, keep: str | None = None, torn: str | None = None
+    ) -> list[str]:
+        """Stop a node or an operator dead; what a data node knew of its shards stays."""
+        assert keep is None
+        assert torn is None
+        name = self.named(node)
+        machine = self.bench.node(name).running()
+        if isinstance(machine, PuppetNode):
+            self.disks[name] = machine.state.replicas
+        self.bench.crash(name)
+        return []
+
+    @verb
+    def wipe(self, node: str) -> list[str]:
+        """A data node starts again with an empty disk."""
+        if self.bench.node(node).machine is not None:
+            self.crash(node)
+        self.disks[node] = {}
+        return self.bench.start(node)
+
+    @verb
+    def run_(self, ms: int) -> list[str]:
+        """Let time pass."""
+        return self.bench.run_ms(ms)
+
+    @verb
+    def lose(self, kind: str, *, from_: str | None = None, to: str | None = None) -> list[str]:
+        """Lose a kind of message, or ``all``, from now on; ``heal`` ends it."""
+        self.bench.lost.append(Lost(kind, from_, to))
+        return []
+
+    @verb
+    def trace(self, *kinds: str) -> list[str]:
+        """Tell the sends of these kinds, and of no others."""
+        self.bench.traced = kinds
+        return []
+
+    @verb
+    def mute(self, *notes: str) -> list[str]:
+        """Do not tell these notes any more."""
+        self.bench.muted.update(dict.fromkeys(f"operator_{note}" for note in notes))
+        return []
+
+    # Nodes and the store
+
+    @verb
+    def head(self, node: str, entry: str, *, shard: str | None = None, epoch: int = 0) -> list[str]:
+        """Let the log of a replica end here, whether the node runs or not."""
+        replica = self._replica(node, shard)
+        replica.head = _entry(entry)
+        if epoch:
+            replica.epoch = Epoch(epoch)
+        return []
+
+    @verb
+    def unsafe(self, node: str, is_unsafe: bool) -> list[str]:
+        """Let a leader refuse to commit contractions."""
+        self._replica(node, None).is_unsafe = is_unsafe
+        return []
+
+    @verb
+    def mishap(self, *kinds: Literal["ok", "unknown", "lost", "fail"]) -> list[str]:
+        """How the next writes in the store end: written or not, and not told; or not reachable."""
+        self._store().state.mishaps += kinds
+        return []
+
+    @verb
+    def steal(self, shard: str | None = None) -> list[str]:
+        """Somebody else writes the metadata of a shard as it is, with a higher version."""
+        path = shard_path(self._shard(shard))
+        data, version = self._store().state.nodes[path]
+        self._store().state.nodes[path] = (data, version + 1)
+        return []
+
+    @verb
+    def put_metadata(self, shard: str | None = None, *, epoch: int) -> list[str]:
+        """Somebody else raises the epoch of a shard."""
+        path = shard_path(self._shard(shard))
+        data, version = self._store().state.nodes[path]
+        changed = msgspec.structs.replace(decode_metadata(data), epoch=Epoch(epoch))
+        self._store().state.nodes[path] = (encode_metadata(changed), version + 1)
+        return []
+
+    # Requests
+
+    @verb
+    def create(
+        self, name: str, *, shards: int = 1, replicas: int | None = None, wait: bool = True
+    ) -> list[str]:
+        """Create a stream."""
+        stream = StreamId(f"{len(self.streams) + 1:016x}")
+        if name not in self.streams:
+            self.streams[name] = stream
+            self.bench.short[f"{stream}."] = f"{name}."
+        definition = StreamDefinition(stream, StreamName(name), shards, replicas)
+        return self._ask(CreateStream(self._request(), definition), wait)
+
+    @verb
+    def delete(self, name: str, *, wait: bool = True) -> list[str]:
+        """Delete a stream."""
+        return self._ask(DeleteStream(self._request(), StreamName(name)), wait)
+
+    @verb
+    def elect(
+        self, shard: str = "orders.0", *, prefer: str | None = None, wait: bool = True
+    ) -> list[str]:
+        """Elect a leader anew."""
+        stream, number = _named(shard)
+        preferred = None if prefer is None else NodeId(prefer)
+        return self._ask(ElectLeader(self._request(), stream, number, preferred), wait)
+
+    @verb
+    def swap(
+        self, old: str, new: str | None = None, *, shard: str = "orders.0", wait: bool = True
+    ) -> list[str]:
+        """Replace a node."""
+        stream, number = _named(shard)
+        node = None if new is None else NodeId(new)
+        return self._ask(SwapNode(self._request(), stream, number, NodeId(old), node), wait)
+
+    @verb
+    def expand(
+        self, new: str | None = None, *, shard: str = "orders.0", wait: bool = True
+    ) -> list[str]:
+        """Add a node."""
+        stream, number = _named(shard)
+        node = None if new is None else NodeId(new)
+        return self._ask(ExpandShard(self._request(), stream, number, node), wait)
+
+    @verb
+    def contract(
+        self, old: str | None = None, *, shard: str = "orders.0", wait: bool = True
+    ) -> list[str]:
+        """Take a node out."""
+        stream, number = _named(shard)
+        node = None if old is None else NodeId(old)
+        return self._ask(ContractShard(self._request(), stream, number, node), wait)
+
+    @verb
+    def drain(self, node: str, drained: bool = True, *, wait: bool = True) -> list[str]:
+        """Empty a node, or take that back."""
+        return self._ask(DrainNode(self._request(), NodeId(node), drained), wait, ms=20_000)
+
+    def _ask(self, message: Message, wait: bool, ms: int = 10_000) -> list[str]:
+        answers = self.bench.received.setdefault(Address(CLIENT), [])
+        answers.clear()
+        lines = self.bench.receive(self.active, CLIENT, message)
+        if wait:
+            lines += self.bench.run_ms(ms, until=lambda: bool(answers))
+            if not answers:
+                lines.append("no answer")
+        return lines
+
+    def _request(self) -> RequestId:
+        self.requests += 1
+        return RequestId(self.requests)
+
+    # Looking
+
+    @verb
+    def metadata(self, *shards: str) -> list[str]:
+        """What the store has of shards."""
+        nodes = self._store().state.nodes
+        wanted = [shard_path(self._shard(name)) for name in shards]
+        paths = wanted or sorted(path for path in nodes if path.startswith(f"{SHARDS}/"))
+        return [
+            self._short(told_metadata(decode_metadata(nodes[path][0]))) if path in nodes else "gone"
+            for path in paths
+        ]
+
+    @verb
+    def replicas(self, shard: str | None = None) -> list[str]:
+        """What nodes have of a shard; a leader with the factor it was told."""
+        name = self._shard(shard)
+        lines = []
+        for node, disk in self.disks.items():
+            machine = self.bench.node(node).machine
+            known = machine.state.replicas if isinstance(machine, PuppetNode) else disk
+            each = known.get(name)
+            if each is None:
+                lines.append(f"{node} has nothing")
+                continue
+            text = f"{node} {each.status} epoch={each.epoch} head={each.head}"
+            if each.status == "leader":
+                text += f" rf={each.replication_factor} cursors={' '.join(sorted(each.cursors))}"
+            lines.append(text if each.is_member else f"{text} not a member")
+        return lines
+
+    @verb
+    def maps(self) -> list[str]:
+        """The version of the map that each node has."""
+        lines = []
+        for node in self.disks:
+            machine = self.bench.node(node).machine
+            if isinstance(machine, PuppetNode):
+                lines.append(f"{node} {told_version(machine.state.map_version)}")
+        return lines
+
+    @verb
+    def describe(self) -> list[str]:
+        """Ask how the shards of all streams stand."""
+        return self._ask(DescribeShards(self._request(), None), wait=True)
+
+    def _short(self, text: str) -> str:
+        for long, short in self.bench.short.items():
+            text = text.replace(long, short)
+        return text
+
+    def _store(self) -> PuppetStore:
+        machine = self.bench.node(STORE_NAME).machine
+        if machine is None:
+            self.bench.start(STORE_NAME)
+            machine = self.bench.node(STORE_NAME).machine
+        assert isinstance(machine, PuppetStore)
+        return machine
+
+    def _shard(self, name: str | None) -> ShardName:
+        stream, number = _named(name or "orders.0")
+        if stream not in self.streams:
+            raise BadScenario(f"there is no stream {stream!r} yet")
+        return shard_name(self.streams[stream], number)
+
+    def _replica(self, node: str, shard: str | None) -> PuppetReplica:
+        machine = self.bench.node(node).machine
+        known = machine.state.replicas if isinstance(machine, PuppetNode) else self.disks[node]
+        return known[self._shard(shard)]
+
+
+def _named(name: str) -> tuple[StreamName, ShardId]:
+    stream, _, number = name.partition(".")
+    return StreamName(stream), ShardId(int(number or "0"))
+
+
+def _entry(text: str) -> EntryId:
+    match = ENTRY.fullmatch(text)
+    if match is None:
+        raise BadScenario(f"{text!r} is no entry id", hint="write (epoch,offset)")
+    return EntryId(Epoch(int(match[1])), Offset(int(match[2])))
+
+
+def told_metadata(m: ShardMetadata) -> str:
+    """Metadata in one line."""
+    text = f"{m.shard} epoch={m.epoch} {m.status.value} leader={m.leader or '-'}"
+    text += f" ensemble={' '.join(m.ensemble)} rf={m.replication_factor}"
+    change = m.reconfiguration
+    if change is not None:
+        text += f" {change.op.value}:{change.phase.value} {change.old_node or '-'}>{change.new_node or '-'}"
+    if m.removed_nodes:
+        text += f" removed={' '.join(m.removed_nodes)}"
+    return f"{text} new" if m.is_new else text

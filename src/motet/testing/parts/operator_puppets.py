@@ -1,0 +1,297 @@
+"""Stand-ins for what an operator talks to: data nodes that do as they are told, and a store.
+
+A puppet of a node keeps of a shard what an operator can see: epoch, status, head, whether it is a member. It
+follows the guard table of the protocol, and replicates without entries: a leader tells its followers where
+its log ends, and they are there. A puppet of the store is a map with versions.
+"""
+
+from __future__ import annotations
+
+from typing import Self
+
+import msgspec
+
+from motet.core.clock.hlc import Clock
+from motet.core.fingerprint import clone_plain, fingerprint
+from motet.core.machine import Effect, Event, Message, Received, Send, Started, Violation
+from motet.core.operator.messages import Heartbeat, HeartbeatAnswer, ShardMapPushed, ShardReport
+from motet.core.operator.store import (
+    AllRead,
+    Delete,
+    Done,
+    OutcomeIsUnknown,
+    Put,
+    ReadAll,
+    StoredNode,
+    StoreFailed,
+    StoreRequest,
+    VersionConflict,
+)
+from motet.core.shardlog.entry import NO_ENTRY, EntryId
+from motet.core.shardlog.messages import (
+    AbortReconfigurationRequest,
+    AbortReconfigurationResponse,
+    AddEntryRequest,
+    AddFollowerRequest,
+    AddFollowerResponse,
+    BecomeLeaderRequest,
+    BecomeLeaderResponse,
+    CommitReconfigurationRequest,
+    CommitReconfigurationResponse,
+    DeleteShardRequest,
+    DeleteShardResponse,
+    FenceRequest,
+    FenceResponse,
+    PrepareReconfigurationRequest,
+    PrepareReconfigurationResponse,
+    ReconfigurationOp,
+    Refusal,
+    Refused,
+    ShardMessage,
+    Snapshot,
+    SnapshotRequest,
+    SnapshotResponse,
+)
+from motet.ids import Address, Epoch, NodeId, Offset, ShardName
+
+_NO_TIME = Clock(0, 0)
+
+
+class PuppetReplica(msgspec.Struct):
+    """What there is to see of a replica."""
+
+    epoch: Epoch = Epoch(0)
+    status: str = "fenced"
+    head: EntryId = NO_ENTRY
+    is_member: bool = False
+    #: of a leader
+    replication_factor: int = 0
+    cursors: dict[NodeId, None] = {}
+    #: prepared and not committed: the nodes it is about
+    change: tuple[str, ...] | None = None
+    #: the leader refuses to commit contractions
+    is_unsafe: bool = False
+
+
+class PuppetState(msgspec.Struct):
+    """A node."""
+
+    own: NodeId
+    incarnation: int = 0
+    map_version: int = 0
+    replicas: dict[ShardName, PuppetReplica] = {}
+
+
+class PuppetNode:
+    """A data node."""
+
+    def __init__(self, own: NodeId, disk: dict[ShardName, PuppetReplica], incarnation: int) -> None:
+        self.state = PuppetState(own, incarnation, 0, clone_plain(disk))
+        for replica in self.state.replicas.values():
+            replica.status, replica.cursors = "fenced", {}
+
+    def step(self, event: Event) -> list[Effect]:
+        if not isinstance(event, Received):
+            return []
+        answers = self._answer(event.sender, event.message)
+        return [Send(Address(to), message) for to, message in answers]
+
+    def _answer(self, sender: Address, message: Message) -> list[tuple[str, Message]]:
+        if isinstance(message, Heartbeat):
+            return [(sender, self._report(message.round))]
+        if isinstance(message, ShardMapPushed):
+            self.state.map_version = max(self.state.map_version, message.map.version)
+            return []
+        if not isinstance(message, ShardMessage):
+            return []
+        replica = self.state.replicas.get(message.shard, PuppetReplica())
+        if message.epoch < replica.epoch:
+            return [(sender, _refused(message, replica, Refusal.INVALID_EPOCH))]
+        if isinstance(message, FenceRequest):
+            return [(sender, self._fence(replica, message))]
+        if isinstance(message, DeleteShardRequest):
+            self.state.replicas.pop(message.shard, None)
+            return [(sender, DeleteShardResponse(message.shard, message.epoch))]
+        if isinstance(message, SnapshotRequest):
+            return [(sender, self._install(replica, message))]
+        if isinstance(message, AddEntryRequest):
+            return self._follow(replica, message)
+        if isinstance(message, BecomeLeaderRequest):
+            return self._lead(sender, replica, message)
+        return self._obey(sender, replica, message)
+
+    def _report(self, number: int) -> HeartbeatAnswer:
+        reports = tuple(
+            ShardReport(shard, each.epoch, each.status, each.head, each.head, tuple(each.cursors))
+            for shard, each in self.state.replicas.items()
+        )
+        return HeartbeatAnswer(
+            number, _NO_TIME, self.state.incarnation, reports, self.state.map_version
+        )
+
+    def _fence(self, replica: PuppetReplica, m: FenceRequest) -> Message:
+        if not replica.is_member and m.incarnation != self.state.incarnation:
+            return _refused(m, replica, Refusal.NOT_MEMBER)
+        if m.epoch == replica.epoch and replica.status == "leader":
+            return _refused(m, replica, Refusal.NOT_FOLLOWER)
+        replica.is_member |= m.founds
+        replica.epoch, replica.status = m.epoch, "fenced"
+        replica.cursors, replica.change = {}, None
+        self.state.replicas[m.shard] = replica
+        return FenceResponse(m.shard, m.epoch, replica.head, replica.head, replica.is_member)
+
+    def _install(self, replica: PuppetReplica, m: SnapshotRequest) -> Message:
+        if not replica.is_member and m.incarnation != self.state.incarnation:
+            return _refused(m, replica, Refusal.NOT_MEMBER)
+        replica.epoch, replica.status, replica.is_member = m.epoch, "fenced", True
+        replica.head = m.snapshot.head_index
+        self.state.replicas[m.shard] = replica
+        return SnapshotResponse(m.shard, m.epoch, replica.head)
+
+    def _follow(self, replica: PuppetReplica, m: AddEntryRequest) -> list[tuple[str, Message]]:
+        replica.epoch, replica.status, replica.is_member = m.epoch, "follower", True
+        replica.head = m.commit_index
+        return []
+
+    def _lead(
+        self, sender: Address, replica: PuppetReplica, m: BecomeLeaderRequest
+    ) -> list[tuple[str, Message]]:
+        if replica.epoch != m.epoch:
+            return [(sender, _refused(m, replica, Refusal.NOT_MEMBER))]
+        if replica.status != "leader":
+            replica.status = "leader"
+            replica.head = EntryId(m.epoch, Offset(replica.head.offset + 1))  # a barrier
+            replica.replication_factor = m.replication_factor
+            replica.cursors = {node: None for node, _ in m.follower_map}
+        answer: Message = BecomeLeaderResponse(m.shard, m.epoch)
+        return [(sender, answer), *self._push(m.shard, replica)]
+
+    def _push(self, shard: ShardName, replica: PuppetReplica) -> list[tuple[str, Message]]:
+        push = AddEntryRequest(
+            shard, replica.epoch, NO_ENTRY, (), replica.head, Offset(1), 0, _NO_TIME
+        )
+        return [(node, push) for node in replica.cursors]
+
+    def _obey(
+        self, sender: Address, replica: PuppetReplica, m: ShardMessage
+    ) -> list[tuple[str, Message]]:
+        """What only leaders do."""
+        if replica.status != "leader":
+            return [(sender, _refused(m, replica, Refusal.NOT_LEADER))]
+        if isinstance(m, PrepareReconfigurationRequest):
+            return [(sender, self._prepare(replica, m))]
+        if m.epoch != replica.epoch:
+            return [(sender, _refused(m, replica, Refusal.NOT_LEADER))]
+        answer: Message
+        if isinstance(m, AddFollowerRequest):
+            replica.cursors[m.follower] = None
+            answer = AddFollowerResponse(m.shard, m.epoch, m.follower)
+        elif isinstance(m, CommitReconfigurationRequest):
+            if m.op is ReconfigurationOp.CONTRACT and replica.is_unsafe:
+                return [(sender, _refused(m, replica, Refusal.UNSAFE))]
+            answer = self._commit(replica, m)
+        elif isinstance(m, AbortReconfigurationRequest):
+            if replica.change is not None:
+                replica.cursors.update({NodeId(n): None for n in replica.change[:1] if n})
+                replica.change = None
+            answer = AbortReconfigurationResponse(m.shard, m.epoch)
+        else:
+            return []
+        return [(sender, answer), *self._push(m.shard, replica)]
+
+    def _prepare(self, replica: PuppetReplica, m: PrepareReconfigurationRequest) -> Message:
+        if m.epoch > replica.epoch:
+            replica.epoch = m.epoch
+            replica.head = EntryId(m.epoch, Offset(replica.head.offset + 1))
+            replica.change = (m.old_node or "", m.new_node or "")
+            if m.old_node is not None:
+                replica.cursors.pop(m.old_node, None)
+        snapshot = None
+        if m.op is not ReconfigurationOp.CONTRACT:
+            snapshot = Snapshot(1, self.state.own, replica.head, Offset(1), 0)
+        return PrepareReconfigurationResponse(
+            m.shard, m.epoch, m.op, snapshot, replica.head, replica.head
+        )
+
+    def _commit(self, replica: PuppetReplica, m: CommitReconfigurationRequest) -> Message:
+        replica.change = None
+        replica.replication_factor = m.replication_factor
+        if m.new_node is not None:
+            replica.cursors[m.new_node] = None
+        return CommitReconfigurationResponse(m.shard, m.epoch, m.op, m.old_node, m.new_node)
+
+    def invariants(self) -> list[Violation]:
+        return []
+
+    def clone(self) -> Self:
+        twin = type(self)(self.state.own, {}, 0)
+        twin.state = clone_plain(self.state)
+        return twin
+
+    def fingerprint(self) -> bytes:
+        return fingerprint(self.state)
+
+
+def _refused(message: ShardMessage, replica: PuppetReplica, why: Refusal) -> Refused:
+    return Refused(message.shard, message.epoch, why, type(message).__name__, replica.epoch)
+
+
+class StoreState(msgspec.Struct):
+    """Paths, each with data and a version; and what is to go wrong next."""
+
+    nodes: dict[str, tuple[bytes, int]] = {}
+    #: how the next writes end: ``unknown`` (written, not told), ``lost`` (not written, not told), ``fail``
+    mishaps: list[str] = []
+
+
+class PuppetStore:
+    """The metadata store."""
+
+    def __init__(self) -> None:
+        self.state = StoreState()
+
+    def step(self, event: Event) -> list[Effect]:
+        if isinstance(event, Started) or not isinstance(event, Received):
+            return []
+        message = event.message
+        if not isinstance(message, StoreRequest):
+            return []
+        return [Send(event.sender, self._answer(message))]
+
+    def _answer(self, message: StoreRequest) -> Message:
+        if isinstance(message, ReadAll):
+            found = [
+                StoredNode(path, *self.state.nodes[path])
+                for path in sorted(self.state.nodes)
+                if any(path == top or path.startswith(f"{top}/") for top in message.paths)
+            ]
+            return AllRead(message.request, tuple(found))
+        mishap = self.state.mishaps.pop(0) if self.state.mishaps else ""
+        if mishap == "fail":
+            return StoreFailed(message.request, "not reachable")
+        answer = OutcomeIsUnknown(message.request) if mishap == "lost" else self._write(message)
+        return OutcomeIsUnknown(message.request) if mishap == "unknown" else answer
+
+    def _write(self, message: StoreRequest) -> Message:
+        assert isinstance(message, Put | Delete)
+        nodes = self.state.nodes
+        there = nodes[message.path][1] if message.path in nodes else None
+        if there != message.version:
+            return VersionConflict(message.request)
+        if isinstance(message, Delete):
+            del nodes[message.path]
+            return Done(message.request, -1)
+        version = 0 if there is None else there + 1
+        nodes[message.path] = (message.data, version)
+        return Done(message.request, version)
+
+    def invariants(self) -> list[Violation]:
+        return []
+
+    def clone(self) -> Self:
+        twin = type(self)()
+        twin.state = clone_plain(self.state)
+        return twin
+
+    def fingerprint(self) -> bytes:
+        return fingerprint(self.state)
