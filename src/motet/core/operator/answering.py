@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from motet.core.catalog.paths import DRAINS, MAPS, STREAMS
 from motet.core.machine import NS_PER_MS
-from motet.core.operator import loading, shard_map, streams, writing
+from motet.core.operator import deletion, loading, moves, shard_map, streams, writing
 from motet.core.operator.context import Core
 from motet.core.operator.state import CallKind, ShardControl, StoreCall
 from motet.core.operator.store import (
@@ -15,7 +15,7 @@ from motet.core.operator.store import (
     StoreMessage,
     VersionConflict,
 )
-from motet.ids import RequestId, ShardName
+from motet.ids import NodeId, RequestId, ShardName, StreamName
 
 REREAD: dict[CallKind, str] = {
     CallKind.PUT_STREAM: STREAMS,
@@ -73,8 +73,17 @@ def _on_done(core: Core, message: Done, call: StoreCall) -> None:
             for node in control.writing.ensemble if control.writing else ():
                 loading.know_node(core, node)
             writing.on_saved(core, control, call, message.version)
+    elif call.kind is CallKind.FORGET_SHARD:
+        if control is not None and control.call == message.request:
+            deletion.on_forgotten(core, control)
     elif call.kind is CallKind.PUT_STREAM:
         streams.on_stream_put(core, call, message.version)
+    elif call.kind is CallKind.FORGET_STREAM:
+        deletion.on_stream_forgotten(core, StreamName(call.about))
+    elif call.kind is CallKind.PUT_DRAIN:
+        moves.on_drain_written(core, NodeId(call.about), message.version)
+    elif call.kind is CallKind.FORGET_DRAIN:
+        moves.on_drain_forgotten(core, NodeId(call.about))
     elif call.kind is CallKind.PUT_TERM:
         shard_map.on_term_raised(core, call, message.version)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from motet.core.machine import NS_PER_MS, CancelTimer, Effect, Message, Note, Now, Send, SetTimer
 from motet.core.operator.config import OperatorConfig
+from motet.core.operator.metadata import ShardMetadata
 from motet.core.operator.state import (
     CallKind,
     NodeState,
@@ -71,8 +72,10 @@ class Core:
 
     def load(self) -> Load:
         """How much the nodes have that can take more."""
-        known = [c.metadata for c in self.state.shards.values() if c.metadata is not None]
-        return Load.of(self.data_nodes(), [m.ensemble for m in known], [m.leader for m in known])
+        known = [c.writing or c.metadata for c in self.state.shards.values()]
+        there = [metadata for metadata in known if metadata is not None]
+        holders = [_holders(each) for each in there]
+        return Load.of(self.data_nodes(), holders, [each.leader for each in there])
 
     # Time
 
@@ -156,3 +159,10 @@ class Core:
         control.until_ns = self.in_ms(for_ms)
         self.entered.append((control, phase))
         self.state.map_changed = True
+
+
+def _holders(metadata: ShardMetadata) -> tuple[NodeId, ...]:
+    """Who has a replica, or is about to get one."""
+    change = metadata.reconfiguration
+    more = () if change is None or change.new_node is None else (change.new_node,)
+    return (*metadata.ensemble, *more)

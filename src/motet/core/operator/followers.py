@@ -11,6 +11,8 @@ shard became steady say anything about that.
 J1  Only nodes of the ensemble are added, never one that has left it.
 J2  A node that has left is told to delete the shard, in the present epoch, so that an order from an earlier
     one cannot hurt if it comes back; the store names it until it has done so.
+J3  It is told so only when the leader has committed something in the present epoch: then all that the leader
+    began with is on a majority without that node.
 """
 
 from __future__ import annotations
@@ -67,7 +69,7 @@ def keep_steady(core: Core, control: ShardControl) -> None:
     """What has to be said again."""
     known = control.known
     for node, join in control.joins.items():
-        if not core.due(join.retry):
+        if join.is_added or not core.due(join.retry):
             continue
         if join.head_index is None:
             core.note_shard("fence_again", control, node)
@@ -75,6 +77,22 @@ def keep_steady(core: Core, control: ShardControl) -> None:
         elif known.leader is not None:
             request = AddFollowerRequest(control.shard, known.epoch, node, join.head_index)
             core.send(known.leader, request)
+    if known.removed_nodes and _has_committed(core, control):
+        _delete_leftovers(core, control)
+
+
+def _has_committed(core: Core, control: ShardControl) -> bool:
+    """J3, as far as the leader has said so after the shard became steady."""
+    known = control.known
+    leader = None if known.leader is None else core.node(known.leader)
+    if leader is None or leader.round <= control.steady_round:
+        return False
+    report = leader.reports.get(control.shard)
+    return report is not None and report.commit_index.epoch == known.epoch
+
+
+def _delete_leftovers(core: Core, control: ShardControl) -> None:
+    known = control.known
     for node in known.removed_nodes:
         retry = control.deletions.setdefault(node, Retry(core.now_ns))
         if core.is_alive(node) and core.due(retry):
@@ -90,7 +108,7 @@ def on_late_fence(
     if sender not in known.ensemble or sender == known.leader or known.leader is None:
         core.drop("fence_of_a_stranger")
         return
-    if join is None:
+    if join is None or join.is_added:
         return  # the leader has it already
     core.note_shard("late_fence", control, f"{sender} {message.head_index}")
     join.head_index = message.head_index
@@ -102,8 +120,10 @@ def on_add_follower_response(
     core: Core, control: ShardControl, sender: NodeId, message: AddFollowerResponse
 ) -> None:
     if control.phase is Phase.STEADY and sender == control.known.leader:
-        if control.joins.pop(message.follower, None) is not None:
+        join = control.joins.get(message.follower)
+        if join is not None and not join.is_added:
             core.note_shard("follower_added", control, message.follower)
+            join.is_added = True
     else:
         core.drop("not_waiting_for_a_follower")
 
@@ -147,9 +167,17 @@ def _look_at_leader(core: Core, control: ShardControl, report: ShardReport | Non
 def _look_at_follower(
     core: Core, control: ShardControl, node: NodeId, report: ShardReport | None
 ) -> None:
-    if node in control.joins or (report is not None and report.status == RECOVERING):
+    is_missing = report is None or report.status == FENCED or report.epoch < control.epoch
+    join = control.joins.get(node)
+    if join is not None and not join.is_added:
         return
-    if report is None or report.status == FENCED or report.epoch < control.epoch:
+    if not is_missing:
+        control.joins.pop(node, None)
+    elif report is not None and report.status == RECOVERING:
+        return
+    elif join is None:
         core.note_shard("fence_missing", control, node)
         _join(core, control, node)
         keep_steady(core, control)
+    elif core.now_ns >= join.retry.next_ns:
+        join.head_index, join.is_added = None, False  # less and less often

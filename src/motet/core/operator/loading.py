@@ -118,6 +118,9 @@ def _take_streams(core: Core, found: list[StoredNode]) -> None:
             continue
         definitions[value.name] = Definition(value, each.version)
     core.state.definitions = definitions
+    defined = {shard: None for each in definitions.values() for shard in shard_names(each.value)}
+    for shard in [shard for shard in core.state.shards if shard not in defined]:
+        del core.state.shards[shard]
 
 
 def _take_term(core: Core, found: list[StoredNode]) -> None:
@@ -213,9 +216,15 @@ def _on_shard_missing(core: Core, control: ShardControl) -> None:
     if control.version is None and control.writing is not None:
         save(core, control, control.writing, control.after_write)
         return
-    control.metadata = control.version = control.writing = None
+    if control.metadata is not None and control.metadata.status is ShardStatus.DELETING:
+        core.note_shard("deleted", control)
+        del core.state.shards[control.shard]
+        core.state.map_changed = True
+        return
+    core.note_shard("is_gone", control)
     core.enter(control, Phase.FORGETTING)
-    control.call = None
+    control.writing = control.call = None
+    core.state.dirty[STREAMS] = None  # if its stream is gone too, so is the shard
 
 
 def keep_waiting(core: Core, control: ShardControl) -> None:

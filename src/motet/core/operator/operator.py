@@ -13,9 +13,11 @@ How to read it, a file per protocol:
 ``elections``         the six steps of an election
 ``followers``         the steady state: late fences, nodes that come back, nodes that have left
 ``heartbeats``        who lives
-``streams``           founding what is defined
+``reconfigurations``  swap, expand, contract and abort, in two phases
+``streams``           founding what is defined; ``deletion`` is its end
+``moves``             away from nodes that are dead for long or are to be emptied
 ``shard_map``         who gets to know where everything is
-``requests``          what people ask for; ``preconditions`` and ``answers``
+``requests``          what people ask for; ``changes`` of ensembles among it, and ``preconditions``
 ====================  ==========================================================================
 
 A step is one event. Its handler changes the state of some shards; what a shard does in a phase that it has
@@ -43,10 +45,13 @@ from motet.core.machine import (
     Violation,
 )
 from motet.core.operator import (
+    deletion,
     elections,
     followers,
     heartbeats,
     loading,
+    moves,
+    reconfigurations,
     requests,
     shard_map,
     streams,
@@ -61,12 +66,16 @@ from motet.core.operator.refusals import on_refused
 from motet.core.operator.state import Phase, ShardControl
 from motet.core.operator.store import STORE, Changed, Deposed, Elected, StoreMessage
 from motet.core.shardlog.messages import (
+    AbortReconfigurationResponse,
     AddFollowerResponse,
     BecomeLeaderResponse,
+    CommitReconfigurationResponse,
     DeleteShardResponse,
     FenceResponse,
+    PrepareReconfigurationResponse,
     Refused,
     ShardMessage,
+    SnapshotResponse,
 )
 from motet.ids import Address, NodeId, TimerName
 
@@ -79,6 +88,10 @@ FROM_NODES: dict[type[ShardMessage], Handler] = {
     FenceResponse: elections.on_fence_response,
     BecomeLeaderResponse: elections.on_become_leader_response,
     AddFollowerResponse: followers.on_add_follower_response,
+    PrepareReconfigurationResponse: reconfigurations.on_prepared,
+    SnapshotResponse: reconfigurations.on_snapshot_installed,
+    CommitReconfigurationResponse: reconfigurations.on_committed,
+    AbortReconfigurationResponse: reconfigurations.on_aborted,
     DeleteShardResponse: followers.on_delete_shard_response,
     Refused: on_refused,
 }
@@ -89,6 +102,11 @@ BEGIN: dict[Phase, Act] = {
     Phase.FENCING: elections.begin_fencing,
     Phase.NOTIFY_LEADER: elections.begin_notifying,
     Phase.STEADY: followers.begin_steady,
+    Phase.PREPARE: reconfigurations.begin_preparing,
+    Phase.SNAPSHOT: reconfigurations.begin_snapshot,
+    Phase.COMMIT: reconfigurations.begin_committing,
+    Phase.ABORT: reconfigurations.begin_aborting,
+    Phase.DELETING: deletion.begin_deleting,
 }
 
 KEEP: dict[Phase, Act] = {
@@ -97,6 +115,11 @@ KEEP: dict[Phase, Act] = {
     Phase.FENCING: elections.keep_fencing,
     Phase.NOTIFY_LEADER: elections.keep_notifying,
     Phase.STEADY: followers.keep_steady,
+    Phase.PREPARE: reconfigurations.keep_preparing,
+    Phase.SNAPSHOT: reconfigurations.keep_snapshot,
+    Phase.COMMIT: reconfigurations.keep_committing,
+    Phase.ABORT: reconfigurations.keep_aborting,
+    Phase.DELETING: deletion.keep_deleting,
 }
 
 
@@ -206,6 +229,8 @@ class Operator:
             core.drop("another_epoch")
         elif control.phase is Phase.STEADY and isinstance(message, FenceResponse):
             followers.on_late_fence(core, control, sender, message)
+        elif control.phase is Phase.DELETING and isinstance(message, DeleteShardResponse):
+            deletion.on_deleted(core, control, sender, message)
         else:
             handler(core, control, sender, message)
 
@@ -218,6 +243,7 @@ class Operator:
         if timer == loading.HEARTBEAT:
             heartbeats.on_heartbeat_timer(core)
             streams.found_shards(core)
+            moves.move_replicas(core)
             requests.expire(core)
             expire_calls(core)
             shard_map.push_again(core)
@@ -243,6 +269,8 @@ class Operator:
             begin = BEGIN.get(phase)
             if begin is not None and control.phase is phase:
                 begin(core, control)
+        if has_moved:
+            deletion.delete_marked(core)
         loading.read_dirty(core)
         shard_map.watch_map(core)
         if has_moved and state.waiting:

@@ -7,8 +7,17 @@ from motet.core.operator.context import Core
 from motet.core.operator.metadata import ShardStatus
 from motet.core.operator.state import Phase, ShardControl
 from motet.errors import NoSuchShard, NoSuchStream
-from motet.errors.operator import ElectionUnderWay, NoLeader, ReconfigurationUnderWay
-from motet.ids import ShardId, StreamName
+from motet.errors.operator import (
+    AlreadyInEnsemble,
+    ElectionUnderWay,
+    NodeLeads,
+    NoLeader,
+    NoNodeToPlaceOn,
+    NoSuchNode,
+    NotInEnsemble,
+    ReconfigurationUnderWay,
+)
+from motet.ids import NodeId, ShardId, StreamName
 
 
 def shard_control(core: Core, stream: StreamName, shard: ShardId) -> ShardControl:
@@ -34,3 +43,24 @@ def check_steady(control: ShardControl) -> None:
         raise ElectionUnderWay(f"{control.shard} is electing a leader")
     if known.leader is None or control.phase is not Phase.STEADY:
         raise NoLeader(f"{control.shard} has no leader that is known for certain now")
+
+
+def check_follower(control: ShardControl, node: NodeId) -> None:
+    """A node that is to leave is there, and does not lead."""
+    if node not in control.known.ensemble:
+        raise NotInEnsemble(f"{node} holds no replica of {control.shard}")
+    if node == control.known.leader:
+        raise NodeLeads(f"{node} leads {control.shard}")
+
+
+def check_new_node(core: Core, control: ShardControl, node: NodeId) -> None:
+    """A node that is to join is not there yet, and can take a replica."""
+    if node in control.known.ensemble:
+        raise AlreadyInEnsemble(f"{node} holds a replica of {control.shard} already")
+    known = core.node(node)
+    if known is None or known.entry is None or not known.has_data:
+        raise NoSuchNode(f"there is no data node {node!r}")
+    if not known.is_alive:
+        raise NoNodeToPlaceOn(f"{node} does not answer")
+    if node in core.state.drains:
+        raise NoNodeToPlaceOn(f"{node} is to be emptied")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from motet.core.operator.context import Core
 from motet.core.operator.elections import fail_election
-from motet.core.operator.state import Phase, ShardControl
+from motet.core.operator.reconfigurations import on_step_refused
+from motet.core.operator.state import RECONFIGURING, Phase, ShardControl
 from motet.core.operator.writing import load
 from motet.core.shardlog.messages import BecomeLeaderRequest, Refusal, Refused
 from motet.ids import NodeId
@@ -13,11 +14,13 @@ from motet.ids import NodeId
 def on_refused(core: Core, control: ShardControl, sender: NodeId, message: Refused) -> None:
     """A node knows a higher epoch: so does the store. Else the step is tried again, or given up."""
     core.note_shard("refused", control, f"{sender} {message.request} {message.why.value}")
-    if message.why is Refusal.INVALID_EPOCH and message.node_epoch > control.epoch:
-        if control.phase not in (Phase.LOADING, Phase.WRITING, Phase.FORGETTING):
-            load(core, control)
+    if control.phase in (Phase.LOADING, Phase.WRITING, Phase.FORGETTING):
         return
-    if _is_leader_to_be(control, sender) and message.request == BecomeLeaderRequest.__name__:
+    if message.why is Refusal.INVALID_EPOCH and message.node_epoch > control.epoch:
+        load(core, control)
+    elif control.phase in RECONFIGURING:
+        on_step_refused(core, control, sender, message)
+    elif _is_leader_to_be(control, sender) and message.request == BecomeLeaderRequest.__name__:
         fail_election(core, control, f"{sender} refuses to lead")
 
 

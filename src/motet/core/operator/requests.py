@@ -13,16 +13,30 @@ from typing import Any
 
 from motet.core.machine import NS_PER_MS
 from motet.core.operator.answers import answer, refuse
+from motet.core.operator.changes import (
+    contract_shard,
+    expand_shard,
+    is_overtaken,
+    settle_change,
+    swap_node,
+)
 from motet.core.operator.context import Core
+from motet.core.operator.deletion import delete_stream, settle_deletion
 from motet.core.operator.elections import start_election
 from motet.core.operator.messages import (
+    ContractShard,
     CreateStream,
+    DeleteStream,
     DescribeShards,
+    DrainNode,
     ElectLeader,
+    ExpandShard,
     OperatorDone,
     OperatorRequest,
     ShardsDescribed,
+    SwapNode,
 )
+from motet.core.operator.moves import drain_node, settle_drain
 from motet.core.operator.preconditions import check_steady, shard_control
 from motet.core.operator.state import Waiting
 from motet.core.operator.streams import create_stream, settle_creation
@@ -50,6 +64,8 @@ def on_request(core: Core, client: Address, message: OperatorRequest) -> None:
             raise OperatorBusy(f"{len(state.waiting)} requests wait already")
         state.waiting.append(waiting)
         start(core, waiting, message)
+        if any(each is waiting for each in state.waiting):
+            _settle(core, waiting)
     except MotetError as error:
         refuse(core, waiting, error)
 
@@ -57,9 +73,13 @@ def on_request(core: Core, client: Address, message: OperatorRequest) -> None:
 def settle(core: Core) -> None:
     """Answer whoever can be answered."""
     for waiting in list(core.state.waiting):
-        end = SETTLES.get(type(waiting.message))
-        if end is not None:
-            end(core, waiting, waiting.message)
+        _settle(core, waiting)
+
+
+def _settle(core: Core, waiting: Waiting) -> None:
+    end = SETTLES.get(type(waiting.message))
+    if end is not None and not is_overtaken(core, waiting):
+        end(core, waiting, waiting.message)
 
 
 def expire(core: Core) -> None:
@@ -120,11 +140,21 @@ def settle_election(core: Core, waiting: Waiting, message: ElectLeader) -> None:
 
 STARTS: dict[type[OperatorRequest], Start] = {
     CreateStream: create_stream,
+    DeleteStream: delete_stream,
     DescribeShards: describe_shards,
     ElectLeader: elect_leader,
+    SwapNode: swap_node,
+    ExpandShard: expand_shard,
+    ContractShard: contract_shard,
+    DrainNode: drain_node,
 }
 
 SETTLES: dict[type[OperatorRequest], Start] = {
     CreateStream: settle_creation,
+    DeleteStream: settle_deletion,
     ElectLeader: settle_election,
+    SwapNode: settle_change,
+    ExpandShard: settle_change,
+    ContractShard: settle_change,
+    DrainNode: settle_drain,
 }

@@ -61,6 +61,8 @@ class Join(msgspec.Struct):
     retry: Retry
     #: where its log ends, once it is fenced
     head_index: EntryId | None = None
+    #: the leader has a cursor for it; until it says itself that it follows, this may have to be done again
+    is_added: bool = False
 
 
 class ShardControl(msgspec.Struct):
@@ -98,6 +100,8 @@ class ShardControl(msgspec.Struct):
     prepared: PrepareReconfigurationResponse | None = None
     #: it was begun by the operator itself
     is_move: bool = False
+    #: until then a commit that is refused as unsafe is asked for again
+    unsafe_ns: int = 0
 
     # Time
     retry: Retry = msgspec.field(default_factory=lambda: Retry(0))
@@ -114,6 +118,8 @@ class ShardControl(msgspec.Struct):
     steady_round: int = 0
     #: elections that were to move the leadership away from a node, one after the other
     handovers: int = 0
+    #: no further move before that
+    move_ns: int = 0
 
     @property
     def known(self) -> ShardMetadata:

@@ -41,6 +41,10 @@ def create_stream(core: Core, waiting: Waiting, message: CreateStream) -> None:
         nodes = len(core.data_nodes())
         if definition.replicas > nodes:
             raise NoNodeToPlaceOn(f"{definition.replicas} replicas, and {nodes} data nodes")
+    _put_definition(core, definition)
+
+
+def _put_definition(core: Core, definition: StreamDefinition) -> None:
     request = core.next_request()
     put = Put(request, stream_path(definition.name), encode_stream_definition(definition), None)
     call = StoreCall(CallKind.PUT_STREAM, core.now_ns, about=definition.name, definition=definition)
@@ -76,6 +80,8 @@ def on_streams_read(core: Core) -> None:
             continue
         there = core.state.definitions.get(message.definition.name)
         if there is None:
+            if not core.is_asked(CallKind.PUT_STREAM, message.definition.name):
+                _put_definition(core, message.definition)
             continue
         try:
             _check_same(message.definition, there.value)
@@ -118,6 +124,11 @@ def settle_creation(core: Core, waiting: Waiting, message: CreateStream) -> None
     """Answer once every shard has a leader."""
     definition = core.state.definitions.get(message.definition.name)
     if not waiting.is_defined or definition is None:
+        return
+    if definition.value.is_deleted:
+        refuse(
+            core, waiting, StreamExists(f"the stream {message.definition.name!r} is being deleted")
+        )
         return
     controls = [core.state.shards.get(shard) for shard in shard_names(definition.value)]
     if all(c is not None and c.metadata and c.metadata.leader for c in controls):

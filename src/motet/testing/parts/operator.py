@@ -120,6 +120,12 @@ class OperatorPart(BenchPart):
         return [*self.bench.receive(operator, STORE_NAME, Elected()), *self.bench.run_ms(20)]
 
     @verb
+    def ask(self, operator: str) -> list[str]:
+        """Ask this operator from now on, whether it is active or not."""
+        self.active = operator
+        return []
+
+    @verb
     def depose(self, operator: str, *, active: str | None = None) -> list[str]:
         """Tell an operator that it is not the active one."""
         known = None if active is None else NodeId(active)

@@ -49,7 +49,7 @@ class OperatorBench(Workbench):
     """Operators, nodes and a store."""
 
     def __init__(self) -> None:
-        super().__init__(show=("send", "note"), steps_max=100_000)
+        super().__init__(show=("send", "note"), steps_max=50_000)
         self.lost: list[Lost] = []
         self.traced: tuple[str, ...] = ()
         self.muted: dict[str, None] = dict.fromkeys(MUTED)

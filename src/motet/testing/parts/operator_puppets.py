@@ -102,7 +102,7 @@ class PuppetNode:
         if isinstance(message, ShardMapPushed):
             self.state.map_version = max(self.state.map_version, message.map.version)
             return []
-        if not isinstance(message, ShardMessage):
+        if not isinstance(message, ShardMessage) or isinstance(message, Refused):
             return []
         replica = self.state.replicas.get(message.shard, PuppetReplica())
         if message.epoch < replica.epoch:

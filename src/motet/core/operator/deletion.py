@@ -1,0 +1,135 @@
+"""Deleting a stream: marked first, then its shards go from all nodes and from the store, then it goes.
+
+D1  A shard is deleted in an epoch of its own, which no leader has. The store says DELETING, and who may hold
+    data of it, before the first node is told; and forgets the shard when the last one has answered.
+D2  The definition goes last: as long as it is there, marked, an operator goes on with this, and its name
+    cannot be used again.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from motet.core.catalog.paths import stream_path
+from motet.core.catalog.stream_definition import encode_stream_definition, shard_names
+from motet.core.operator.answers import answer
+from motet.core.operator.context import Core
+from motet.core.operator.messages import DeleteStream, OperatorDone
+from motet.core.operator.metadata import ShardStatus
+from motet.core.operator.state import (
+    CallKind,
+    Definition,
+    Phase,
+    Retry,
+    ShardControl,
+    StoreCall,
+    Waiting,
+)
+from motet.core.operator.store import Delete, Put
+from motet.core.operator.writing import forget, save
+from motet.core.shardlog.messages import DeleteShardRequest, DeleteShardResponse
+from motet.errors import NoSuchStream
+from motet.ids import Epoch, NodeId, StreamName
+
+_BUSY = (Phase.LOADING, Phase.WRITING, Phase.DELETING, Phase.FORGETTING)
+
+
+def delete_stream(core: Core, _waiting: Waiting, message: DeleteStream) -> None:
+    """Mark the definition."""
+    definition = core.state.definitions.get(message.name)
+    if definition is None:
+        raise NoSuchStream(f"there is no stream {message.name!r}")
+    _mark(core, definition)
+
+
+def _mark(core: Core, definition: Definition) -> None:
+    value = definition.value
+    if value.is_deleted or core.is_asked(CallKind.PUT_STREAM, value.name):
+        return
+    marked = msgspec.structs.replace(value, is_deleted=True)
+    data = encode_stream_definition(marked)
+    put = Put(core.next_request(), stream_path(value.name), data, definition.version)
+    call = StoreCall(CallKind.PUT_STREAM, core.now_ns, about=value.name, definition=marked)
+    core.ask_store(put, call)
+
+
+def settle_deletion(core: Core, waiting: Waiting, message: DeleteStream) -> None:
+    """Answer when nothing is left; mark again what an unknown outcome has left unmarked."""
+    definition = core.state.definitions.get(message.name)
+    if definition is None:
+        answer(core, waiting, OperatorDone(message.request, f"{message.name} is deleted"))
+    else:
+        _mark(core, definition)
+
+
+def delete_marked(core: Core) -> None:
+    """Go on with the streams that are marked."""
+    for name in sorted(core.state.definitions):
+        definition = core.state.definitions[name]
+        if definition.value.is_deleted:
+            _delete_shards(core, name, definition)
+
+
+def _delete_shards(core: Core, name: StreamName, definition: Definition) -> None:
+    controls = [core.state.shards.get(shard) for shard in shard_names(definition.value)]
+    there = [control for control in controls if control is not None]
+    for control in there:
+        if control.phase not in _BUSY:
+            _begin(core, control)
+    if not there and not core.is_asked(CallKind.FORGET_STREAM, name):
+        call = StoreCall(CallKind.FORGET_STREAM, core.now_ns, about=name)
+        delete = Delete(core.next_request(), stream_path(name), definition.version)
+        core.ask_store(delete, call)  # D2
+
+
+def _begin(core: Core, control: ShardControl) -> None:
+    """D1."""
+    known, change = control.known, control.known.reconfiguration
+    more = () if change is None or change.new_node is None else (change.new_node,)
+    holders = dict.fromkeys((*known.removed_nodes, *more))
+    core.note_shard("deletes", control)
+    metadata = msgspec.structs.replace(
+        known,
+        epoch=Epoch(known.epoch + 1),
+        status=ShardStatus.DELETING,
+        leader=None,
+        reconfiguration=None,
+        removed_nodes=tuple(sorted(node for node in holders if node not in known.ensemble)),
+    )
+    save(core, control, metadata, Phase.DELETING)
+
+
+def begin_deleting(core: Core, control: ShardControl) -> None:
+    known = control.known
+    holders = (*known.ensemble, *known.removed_nodes)
+    control.deletions = {node: Retry(core.now_ns) for node in holders}
+    control.joins = {}
+    keep_deleting(core, control)
+
+
+def keep_deleting(core: Core, control: ShardControl) -> None:
+    for node, retry in control.deletions.items():
+        if core.due(retry):
+            core.send(node, DeleteShardRequest(control.shard, control.epoch))
+    if not control.deletions:
+        forget(core, control)
+
+
+def on_deleted(
+    core: Core, control: ShardControl, sender: NodeId, _message: DeleteShardResponse
+) -> None:
+    control.deletions.pop(sender, None)
+    keep_deleting(core, control)
+
+
+def on_forgotten(core: Core, control: ShardControl) -> None:
+    """The store has nothing of the shard any more."""
+    core.note_shard("deleted", control)
+    del core.state.shards[control.shard]
+    core.state.map_changed = True
+
+
+def on_stream_forgotten(core: Core, name: StreamName) -> None:
+    core.note("stream_deleted", name)
+    core.state.definitions.pop(name, None)
+    core.state.map_changed = True

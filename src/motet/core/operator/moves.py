@@ -1,0 +1,184 @@
+"""Moving replicas without being asked for each: away from nodes that are dead for long or are to be emptied.
+
+For each shard one thing at a time, in this order:
+
+1. the leader is on a node that is to be emptied: an election that prefers somebody else with an equal head.
+   If the leader has been writing all the while and has the highest head, it wins again; after a few of those
+   its answer is left out, which is as if it came late. A shard of one node is expanded first;
+2. a follower is on a node that is to be emptied, or has been dead for the grace period: it is swapped for a
+   node that has room. If the ensemble is larger than it should be, or follows the number of data nodes and
+   there are fewer now, it is contracted instead.
+
+V1  At most ``moves_max`` changes that nobody asked for are under way at once.
+V2  A follower that is dead is not contracted away: it may come back, and then nothing has to be copied.
+"""
+
+from __future__ import annotations
+
+from motet.core.catalog.paths import drain_path
+from motet.core.machine import NS_PER_MS
+from motet.core.operator.answers import answer
+from motet.core.operator.context import Core
+from motet.core.operator.elections import start_election
+from motet.core.operator.messages import DrainNode, OperatorDone
+from motet.core.operator.reconfigurations import start_reconfiguration
+from motet.core.operator.state import CallKind, Phase, ShardControl, StoreCall, Waiting
+from motet.core.operator.store import Delete, Put
+from motet.core.placement.choosing import addition
+from motet.core.shardlog.messages import ReconfigurationOp
+from motet.errors.operator import NoNodeToPlaceOn, NoSuchNode
+from motet.ids import NodeId
+
+_handovers_before_force = 3
+
+
+def move_replicas(core: Core) -> None:
+    """Begin what is to be done, as much as may be under way at once (V1)."""
+    state = core.state
+    if not state.is_loaded or not core.is_settled:
+        return
+    unwanted = _unwanted(core)
+    if not unwanted:
+        return
+    under_way = sum(control.is_move for control in state.shards.values())
+    for control in state.shards.values():
+        if under_way >= core.config.moves_max:
+            return
+        if control.phase is Phase.STEADY and core.now_ns >= control.move_ns:
+            under_way += _move(core, control, unwanted)
+
+
+def _unwanted(core: Core) -> dict[NodeId, None]:
+    """Nodes that should hold nothing."""
+    grace_ns = core.config.replace_after_ms * NS_PER_MS
+    long_dead = [
+        node.id
+        for node in core.state.nodes.values()
+        if node.is_dead and core.now_ns - node.heard_ns >= grace_ns
+    ]
+    return dict.fromkeys(sorted([*core.state.drains, *long_dead]))
+
+
+def _move(core: Core, control: ShardControl, unwanted: dict[NodeId, None]) -> bool:
+    known = control.known
+    assert known.leader is not None
+    if known.leader in core.state.drains:
+        return _hand_over(core, control, known.leader)
+    control.handovers = 0
+    for node in known.ensemble:
+        if node in unwanted and node != known.leader:
+            return _replace(core, control, node)
+    return False
+
+
+def _hand_over(core: Core, control: ShardControl, leader: NodeId) -> bool:
+    """Somebody else is to lead."""
+    known = control.known
+    others = [n for n in known.ensemble if core.is_alive(n) and n not in core.state.drains]
+    if not others:
+        new_node = addition(core.load(), known.ensemble)
+        if new_node is None:
+            return False
+        start_reconfiguration(
+            core, control, ReconfigurationOp.EXPAND, new_node=new_node, is_move=True
+        )
+        return True
+    control.handovers += 1
+    control.move_ns = core.backoff_ns(core.config.retry_ms, core.config.retry_ms_max, 0)
+    is_forced = control.handovers > _handovers_before_force
+    if is_forced:
+        core.note_shard("hands_over_by_force", control, leader)
+    avoided = leader if is_forced else None
+    why = f"{leader} is to be emptied"
+    start_election(core, control, why, preferred=others[0], avoided=avoided)
+    return False
+
+
+def _replace(core: Core, control: ShardControl, old_node: NodeId) -> bool:
+    """A follower goes, and another node comes in its place if there should be one."""
+    known = control.known
+    is_drained = old_node in core.state.drains
+    definition = core.state.definitions[control.stream].value
+    new_node = addition(core.load(), known.ensemble)
+    wanted = definition.replicas or core.config.replicas
+    is_too_large = len(known.ensemble) > wanted
+    follows_nodes = definition.replicas is None and new_node is None
+    if is_drained and (is_too_large or follows_nodes):
+        op, new_node = ReconfigurationOp.CONTRACT, None
+    elif new_node is not None:
+        op = ReconfigurationOp.NODE_SWAP
+    else:
+        return False
+    start_reconfiguration(core, control, op, old_node=old_node, new_node=new_node, is_move=True)
+    return True
+
+
+# Draining
+
+
+def drain_node(core: Core, waiting: Waiting, message: DrainNode) -> None:
+    """Check whether it can be done; the rest is done by ``settle_drain``."""
+    node = core.state.nodes.get(message.node)
+    if node is None or not node.has_data:
+        raise NoSuchNode(f"there is no data node {message.node!r}")
+    if message.is_drained:
+        _check_room(core, message.node)
+    settle_drain(core, waiting, message)
+
+
+def _check_room(core: Core, node: NodeId) -> None:
+    load = core.load()
+    load.replicas.pop(node, None)
+    for control in core.state.shards.values():
+        if control.metadata is None or node not in control.metadata.ensemble:
+            continue
+        definition = core.state.definitions[control.stream].value
+        can_shrink = definition.replicas is None and len(control.metadata.ensemble) > 1
+        if not can_shrink and addition(load, control.metadata.ensemble) is None:
+            raise NoNodeToPlaceOn(f"{control.shard} could go nowhere else")
+
+
+def settle_drain(core: Core, waiting: Waiting, message: DrainNode) -> None:
+    """Write it down, if it is not yet; answer when it has come true."""
+    state, node = core.state, message.node
+    is_there = node in state.drains
+    if message.is_drained and not is_there:
+        _write_drain(core, node)
+    elif message.is_drained and not any(_holds(control, node) for control in state.shards.values()):
+        answer(core, waiting, OperatorDone(message.request, f"{node} is empty"))
+    elif not message.is_drained and is_there:
+        _forget_drain(core, node, state.drains[node])
+    elif not message.is_drained:
+        answer(core, waiting, OperatorDone(message.request, f"{node} takes replicas"))
+
+
+def _holds(control: ShardControl, node: NodeId) -> bool:
+    known, coming = control.metadata, control.writing
+    return any(
+        node in (*each.ensemble, *each.removed_nodes)
+        for each in (known, coming)
+        if each is not None
+    )
+
+
+def _write_drain(core: Core, node: NodeId) -> None:
+    if not core.is_asked(CallKind.PUT_DRAIN, node):
+        call = StoreCall(CallKind.PUT_DRAIN, core.now_ns, about=node)
+        core.ask_store(Put(core.next_request(), drain_path(node), b"", None), call)
+
+
+def _forget_drain(core: Core, node: NodeId, version: int) -> None:
+    if not core.is_asked(CallKind.FORGET_DRAIN, node):
+        call = StoreCall(CallKind.FORGET_DRAIN, core.now_ns, about=node)
+        core.ask_store(Delete(core.next_request(), drain_path(node), version), call)
+
+
+def on_drain_written(core: Core, node: NodeId, version: int) -> None:
+    core.note("drains", node)
+    core.state.drains[node] = version
+    core.state.map_changed = True
+
+
+def on_drain_forgotten(core: Core, node: NodeId) -> None:
+    core.state.drains.pop(node, None)
+    core.state.map_changed = True
