@@ -138,6 +138,51 @@ producers_max = 100_000
 shards_per_node_max = 4096
 """Shards that one node holds replicas of."""
 
+shard_replicas_max = 15
+"""Replicas of one shard."""
+
+shard_segment_bytes = 16 * MIB
+"""One file of a shard's log: what is removed at once when a log is trimmed, and read at most at a start."""
+
+shard_preallocate_bytes = 4 * MIB
+"""By so much a segment is made larger at a time, ahead of what is written."""
+
+shard_index_step_bytes = 64 * KIB
+"""One mark of a segment's index for so many bytes: 256 of them for a whole segment."""
+
+shard_tail_bytes_max = 8 * MIB
+"""The newest entries of a shard, kept in memory for followers and readers that keep up."""
+
+shard_message_bytes = 1 * MIB
+"""Entries that travel to a follower in one message, give or take the last."""
+
+shard_in_flight_bytes_max = 8 * MIB
+"""Pushed to one follower and not confirmed: a quarter of what is queued for a peer at most."""
+
+shard_uncommitted_bytes_max = 32 * MIB
+"""In the log of a leader and not committed; then appends are refused until followers catch up."""
+
+shard_uncommitted_entries_max = 65_536
+"""The same, counted."""
+
+shard_entry_body_bytes_max = 6 * MIB
+"""The body of one entry: it travels in one message, and is one record of a segment."""
+
+shard_read_bytes = 1 * MIB
+"""Read from a segment at once."""
+
+shard_snapshot_every_bytes = 64 * MIB
+"""After so much of the log a shard's state is put on disk: what has to be applied again after a start."""
+
+shard_snapshots_given_max = 4
+"""Snapshots of one shard that are kept for nodes that fetch them."""
+
+shard_state_bytes_max = 256 * MIB
+"""The state of one shard, as it is fetched and kept in memory by a node that becomes a replica."""
+
+shard_piece_bytes = 1 * MIB
+"""A piece of a state that travels in one message."""
+
 readings_max = 4096
 """Requests that are being served from the log, or wait for the visible clock."""
 
@@ -208,6 +253,9 @@ assert table_parts_max * 400 < message_bytes_max, "the parts of a table are one 
 assert publish_parts_max * 700 < transaction_bytes_max, "and so is what is published in one step"
 assert row_bytes_max + key_bytes_max + 64 < block_bytes_max, "every record fits into a block"
 assert entry_bytes_max < block_bytes_max < message_bytes_max
+assert block_bytes_max + KIB < shard_entry_body_bytes_max < message_bytes_max - shard_message_bytes
+assert shard_entry_body_bytes_max < shard_segment_bytes // 2
+assert 2 * shard_in_flight_bytes_max <= peer_queue_bytes_max
 assert record_bytes_max <= 2 * segment_bytes
 assert transaction_bytes_max < segment_bytes // 2, "a segment takes more than one transaction"
 assert clock_logical_max.bit_length() + clock_counter_max.bit_length() == 64

@@ -36,6 +36,9 @@
     ├── Conflict                   what a transaction had read has changed since; it was not applied
     ├── WriterFenced               an ordered writer was overtaken by another of its name
     ├── PipelineFailed             a pipeline that ran has stopped; what it published stays whole
+    ├── ShardError                 a replica of a shard said no
+    │   ├── NotLeader              it does not lead the shard, or does not serve it yet
+    │   └── EntriesGone            entries that are no longer kept
     ├── TokenExpired               a retry of something older than what is remembered
     ├── NodeError                  a node cannot start or go on
     │   └── DatabaseLocked         another process has this database open
@@ -314,6 +317,27 @@ class PipelineFailed(MotetError):
 
     code = "PIPELINE_FAILED"
     hint = "mend the cause and run it again: it goes on from what is published"
+
+
+class ShardError(MotetError):
+    """A replica of a shard cannot do what it was asked for."""
+
+    code = "SHARD"
+    hint = "`motet shard describe` shows how the shard stands"
+
+
+class NotLeader(ShardError):
+    """The node does not lead the shard, or does not serve it yet; nothing was changed."""
+
+    code = "NOT_LEADER"
+    hint = "ask the leader: the shard map says who that is"
+
+
+class EntriesGone(ShardError):
+    """Entries that are no longer kept."""
+
+    code = "ENTRIES_GONE"
+    hint = "read on from the first entry that is kept; what came before has been trimmed"
 
 
 class TokenExpired(MotetError):

@@ -1,8 +1,8 @@
 """Entries of a shard's log, and their ids.
 
 An entry is what a leader appends in one piece. What it says is for the shard's state machine; the log only
-knows *barriers*, which a leader writes after each change of epoch so that there is something of the new epoch
-to commit.
+knows *barriers*, which a leader writes after each change of epoch so that there is something of the new
+epoch to commit.
 """
 
 from __future__ import annotations

@@ -14,9 +14,9 @@ from enum import StrEnum
 
 import msgspec
 
-from motet.core.clock.hlc import Clock
+from motet.core.clock.hlc import ZERO, Clock
 from motet.core.machine import Message
-from motet.core.shardlog.entry import Entry, EntryId
+from motet.core.shardlog.entry import NO_ENTRY, Entry, EntryId
 from motet.ids import Epoch, NodeId, Offset, ShardName
 
 
@@ -34,14 +34,18 @@ class Refusal(StrEnum):
     """The node knows a higher epoch."""
     NOT_LEADER = "not_leader"
     NOT_FOLLOWER = "not_follower"
-    """It holds nothing of the shard: it never did, or its disk was lost."""
+    NOT_FENCED = "not_fenced"
+    """It leads or follows in this epoch already, or has been restarted since it was fenced in it."""
     NOT_MEMBER = "not_member"
+    """It holds nothing of the shard, or nothing that can be relied on: it never did, or its disk was lost."""
+    NOT_READY = "not_ready"
+    """The log of its election is not committed yet; ask again."""
     GAP = "gap"
     """The entries do not follow the head of the log."""
     RECONFIGURING = "reconfiguring"
     """Another change of the ensemble is under way."""
     NOT_PREPARED = "not_prepared"
-    """The change of the ensemble that is to be committed was not prepared here."""
+    """The change of the ensemble that is to be committed or called off is not under way here."""
     UNSAFE = "unsafe"
     """Without the old node some committed entries would be on too few nodes; ask again."""
     DISK_FULL = "disk_full"
@@ -165,6 +169,10 @@ class Snapshot(msgspec.Struct, frozen=True, array_like=True):
     #: the first entry that is still kept; one behind the head when none is
     first_offset: Offset
     state_bytes: int
+    #: the entry before the first that is kept
+    base_index: EntryId = NO_ENTRY
+    #: of the head
+    clock: Clock = ZERO
 
 
 class SnapshotRequest(ShardMessage, frozen=True):

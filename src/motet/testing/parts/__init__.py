@@ -12,6 +12,7 @@ from motet.testing.part import ScenarioPart
 PARTS: dict[str, str] = {
     "clock": "motet.testing.parts.clock:ClockPart",
     "operator": "motet.testing.parts.operator:OperatorPart",
+    "shardlog": "motet.testing.parts.shardlog:ShardlogPart",
     "streams": "motet.testing.parts.streams:StreamsPart",
     "tables": "motet.testing.parts.tables:TablesPart",
     "toy": "motet.testing.parts.toy:ToyPart",

@@ -1,0 +1,150 @@
+"""What the protocols of a replica share: its state, its state machine, and the effects of a step so far.
+
+Each protocol is a module of functions over a ``Core``. They change the state and add effects; what follows
+from a change for the others is worked out once, at the end of a step (``replica``). All replicas of a node
+write on one ``Desk``, since writes and reads are numbered over the whole machine.
+"""
+
+from __future__ import annotations
+
+from motet.core.clock.hlc import ZERO, Clock
+from motet.core.machine import DiskChange, Effect, Message, Note, Now, Read, Send
+from motet.core.shardlog.config import Retention, ShardlogConfig
+from motet.core.shardlog.entry import EntryId
+from motet.core.shardlog.messages import Refusal, Refused, ShardMessage
+from motet.core.shardlog.state import State, Status
+from motet.core.shardlog.state_machine import StateMachine
+from motet.ids import Address, FileName, NodeId, ReadId, ShardName, WriteId
+
+NS_PER_MS = 1_000_000
+
+
+class Desk:
+    """Numbers, time and effects of one step of a node."""
+
+    __slots__ = (
+        "clock",
+        "effects",
+        "next_read",
+        "next_write",
+        "nonce",
+        "now",
+        "readers",
+        "writers",
+    )
+
+    def __init__(self) -> None:
+        self.next_write = WriteId(1)
+        self.next_read = ReadId(1)
+        #: who asked for what is under way
+        self.writers: dict[WriteId, ShardName] = {}
+        self.readers: dict[ReadId, ShardName] = {}
+        #: the life of this node: different at every start
+        self.nonce = 0
+        self.now = Now(0, 0)
+        #: the highest clock that was seen anywhere
+        self.clock: Clock = ZERO
+        self.effects: list[Effect] = []
+
+    def take(self) -> list[Effect]:
+        """What has to be done; the desk is clean then."""
+        effects, self.effects = self.effects, []
+        return effects
+
+    def new_write(self) -> WriteId:
+        write = self.next_write
+        self.next_write = WriteId(write + 1)
+        return write
+
+    def new_read(self) -> ReadId:
+        read = self.next_read
+        self.next_read = ReadId(read + 1)
+        return read
+
+    def hear_clock(self, clock: Clock) -> None:
+        if clock > self.clock:
+            self.clock = clock
+
+
+class Core:
+    """One replica while it takes a step."""
+
+    __slots__ = ("config", "desk", "machine", "own", "retention", "shard", "state")
+
+    def __init__(
+        self,
+        shard: ShardName,
+        own: NodeId,
+        config: ShardlogConfig,
+        desk: Desk,
+        machine: StateMachine,
+    ) -> None:
+        self.shard = shard
+        self.own = own
+        self.config = config
+        self.retention: Retention = config.retention
+        self.desk = desk
+        self.machine = machine
+        self.state = State()
+
+    @property
+    def now_ns(self) -> int:
+        return self.desk.now.monotonic_ns
+
+    def is_over(self, since_ns: int, after_ms: int) -> bool:
+        """Whether so much time has passed."""
+        return self.desk.now.monotonic_ns - since_ns >= after_ms * NS_PER_MS
+
+    # How things are
+
+    @property
+    def is_leader(self) -> bool:
+        return self.state.status is Status.LEADER
+
+    @property
+    def is_serving(self) -> bool:
+        """Leads, and what was in its log when it was elected is committed and applied."""
+        state = self.state
+        return state.status is Status.LEADER and state.applied >= state.serving_offset
+
+    @property
+    def is_epoch_durable(self) -> bool:
+        return self.state.epoch_durable == self.state.epoch
+
+    @property
+    def head(self) -> EntryId:
+        """The head index, as others may rely on it: nothing of a log that is damaged."""
+        return self.state.log.head
+
+    # Effects
+
+    def send(self, to: Address | NodeId, message: Message, after: WriteId | None = None) -> None:
+        self.desk.effects.append(Send(Address(to), message, after))
+
+    def refuse(self, to: Address, message: ShardMessage, why: Refusal, what: str = "") -> None:
+        """Say that it was not done."""
+        name = type(message).__name__
+        self.note("refused", f"{name} of epoch {message.epoch} from {to}: {why.value}")
+        refused = Refused(self.shard, message.epoch, why, name, self.state.epoch, what)
+        self.send(to, refused)
+
+    def change(self, change: DiskChange) -> WriteId:
+        """Change a file; the change has a number of its own already."""
+        self.desk.writers[change.id] = self.shard
+        self.desk.effects.append(change)
+        return change.id
+
+    def read(self, file: FileName, offset: int = 0, size_bytes: int | None = None) -> ReadId:
+        read = self.desk.new_read()
+        self.desk.readers[read] = self.shard
+        self.desk.effects.append(Read(read, file, offset, size_bytes))
+        return read
+
+    def note(self, what: str, detail: str = "") -> None:
+        text = f"{self.shard} {detail}" if detail else str(self.shard)
+        self.desk.effects.append(Note(f"shard_{what}", text))
+
+    def drop(self, why: str) -> None:
+        """Count a message that is not acted on."""
+        counts = self.state.counts
+        counts[why] = counts.get(why, 0) + 1

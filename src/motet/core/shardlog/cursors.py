@@ -1,0 +1,101 @@
+"""Follow cursors: how far a leader has come with each of its followers.
+
+::
+
+    PENDING_TRUNCATE ──▶ ATTACHED        its log had to be cut first
+    NEEDS_SNAPSHOT ────▶ ATTACHED        it has lost its log, or lags behind what is kept
+
+``is_leaving`` is the text's *pending removal*: a change of the ensemble has been prepared that takes the
+node out. It gets nothing any more and does not count.
+
+U1  confirmed <= pushed <= head. ``confirmed`` rises, but when the node says that it has lost its log.
+U2  Answers to what was sent before the cursor was attached do not count.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+from motet.core.shardlog.entry import EntryId
+from motet.ids import NodeId, Offset
+
+
+class CursorState(StrEnum):
+    """What a leader does with a follower."""
+
+    ATTACHED = "attached"
+    PENDING_TRUNCATE = "pending_truncate"
+    NEEDS_SNAPSHOT = "needs_snapshot"
+
+
+class Cursor(msgspec.Struct):
+    """One follower."""
+
+    node: NodeId
+    state: CursorState
+    #: last pushed
+    pushed: Offset = Offset(0)
+    #: last confirmed: it has everything up to here on disk
+    confirmed: Offset = Offset(0)
+    is_leaving: bool = False
+    #: where it was told to cut its log
+    truncate_to: EntryId | None = None
+    #: the snapshot that it was told to fetch
+    snapshot: int | None = None
+    #: the round in which it was attached (U2)
+    attached_round: int = 0
+    #: the newest round that it has answered
+    round: int = 0
+    #: what is under way to it: the last entry of each message, and its bytes
+    flying: list[tuple[Offset, int]] = msgspec.field(default_factory=list)
+    flying_bytes: int = 0
+    #: when anything was last sent, and when it last made progress
+    sent_ns: int = 0
+    moved_ns: int = 0
+    #: entries for it are being read from disk
+    is_reading: bool = False
+
+    @property
+    def is_attached(self) -> bool:
+        return self.state is CursorState.ATTACHED and not self.is_leaving
+
+    def attach(self, head: Offset, in_round: int, now_ns: int) -> None:
+        """Its log is ours up to here: begin to push behind it."""
+        self.state = CursorState.ATTACHED
+        self.truncate_to = self.snapshot = None
+        self.pushed = self.confirmed = head
+        self.attached_round, self.moved_ns = in_round, now_ns
+        self.land_all()
+
+    def fly(self, last: Offset, size_bytes: int, now_ns: int) -> None:
+        """Entries up to this one are on their way."""
+        if not self.flying:
+            self.moved_ns = now_ns
+        self.pushed, self.sent_ns = last, now_ns
+        self.flying.append((last, size_bytes))
+        self.flying_bytes += size_bytes
+
+    def land(self, confirmed: Offset, now_ns: int) -> None:
+        """Everything up to here has arrived, and is durable there."""
+        self.confirmed = confirmed
+        self.pushed = max(self.pushed, confirmed)
+        self.moved_ns = now_ns
+        landed = 0
+        for last, size_bytes in self.flying:
+            if last > confirmed:
+                break
+            self.flying_bytes -= size_bytes
+            landed += 1
+        del self.flying[:landed]
+
+    def land_all(self) -> None:
+        """Nothing is on its way, or all of it is taken to be lost."""
+        self.flying, self.flying_bytes = [], 0
+
+    def push_again(self, now_ns: int) -> None:
+        """Push again what was not confirmed."""
+        self.pushed = self.confirmed
+        self.moved_ns = now_ns
+        self.land_all()

@@ -1,0 +1,181 @@
+"""Following: taking entries in, cutting the log when told to, acknowledging what is durable.
+
+C1  The log has no gap: entries that do not follow its head are refused.
+C2  An answer says what is durable, and carries the epoch after the request, which is durable too.
+C3  A log is cut only while fenced, in the very epoch of the fence, and never below what is committed.
+C4  What is known to be committed rises, and only as far as the leader's message shows the logs to be equal.
+"""
+
+from __future__ import annotations
+
+from motet.core.shardlog import storage
+from motet.core.shardlog.context import Core
+from motet.core.shardlog.entry import NO_ENTRY, Entry
+from motet.core.shardlog.leader import stop_leading
+from motet.core.shardlog.messages import (
+    AddEntryRequest,
+    AddEntryResponse,
+    Refusal,
+    TruncateRequest,
+    TruncateResponse,
+)
+from motet.core.shardlog.state import Status
+from motet.ids import Address, NodeId, Offset
+
+
+def on_add_entry_request(core: Core, sender: NodeId, message: AddEntryRequest) -> None:
+    """Entries of the leader, or its beat."""
+    state = core.state
+    address = Address(sender)
+    core.desk.hear_clock(message.clock)
+    if message.epoch < state.epoch:
+        core.refuse(address, message, Refusal.INVALID_EPOCH)
+    elif not _may_follow(core, message):
+        core.refuse(address, message, Refusal.NOT_MEMBER)
+    elif state.status is Status.LEADER and message.epoch == state.epoch:
+        core.refuse(address, message, Refusal.NOT_FOLLOWER)
+    elif not state.log.runs.has(message.previous):
+        core.refuse(address, message, Refusal.GAP, f"its head is {state.log.head}")  # C1
+    elif message.entries and state.is_disk_full:
+        core.refuse(address, message, Refusal.DISK_FULL)
+    elif not _fits(core, message):
+        core.refuse(address, message, Refusal.GAP, f"its head is {state.log.head}")
+    else:
+        _follow(core, sender, message)
+        _take(core, message)
+
+
+def _may_follow(core: Core, message: AddEntryRequest) -> bool:
+    """Who has lost its log takes in one from its beginning, in the epoch that it was fenced in."""
+    state = core.state
+    if state.is_member:
+        return True
+    if state.is_damaged or state.fenced_epoch < message.epoch:
+        return False
+    return message.previous == NO_ENTRY or not state.log.is_empty
+
+
+def _fits(core: Core, message: AddEntryRequest) -> bool:
+    """Whether the entries follow each other, and are the ones we have where we have some."""
+    runs = core.state.log.runs
+    previous = message.previous
+    for entry in message.entries:
+        if entry.id.offset != previous.offset + 1 or not previous.epoch <= entry.id.epoch:
+            return False
+        if entry.id.epoch > message.epoch:
+            return False
+        previous = entry.id
+    last = min(previous.offset, runs.head.offset)
+    if last > message.previous.offset:
+        return runs.id_at(last) == message.entries[last - message.previous.offset - 1].id
+    return True
+
+
+def _follow(core: Core, sender: NodeId, message: AddEntryRequest) -> None:
+    state = core.state
+    if message.epoch > state.epoch:
+        stop_leading(core)
+        state.epoch, state.heard_round = message.epoch, 0
+        storage.write_meta(core)
+    if state.status is not Status.FOLLOWER:
+        core.note("follows", f"{sender} in epoch {message.epoch}")
+    state.status, state.may_lead = Status.FOLLOWER, False
+    if state.leader != sender:
+        state.leader, state.heard_round = sender, 0
+
+
+def _take(core: Core, message: AddEntryRequest) -> None:
+    state, log = core.state, core.state.log
+    new: tuple[Entry, ...] = message.entries[max(0, log.head.offset - message.previous.offset) :]
+    if new:
+        storage.append(core, log, new)
+    state.heard_round = max(state.heard_round, message.round)
+    state.leader_first = max(state.leader_first, message.first_offset)
+    covered = message.entries[-1].id if message.entries else message.previous
+    commit = min(message.commit_index, covered)  # C4
+    if commit.offset > state.commit_index.offset:
+        state.commit_index = commit
+    _become_member(core, message)
+    if not new:
+        acknowledge(core)
+
+
+def _become_member(core: Core, message: AddEntryRequest) -> None:
+    """Everything that was ever acknowledged here is back when the log reaches such a commit index."""
+    state = core.state
+    if state.is_member or message.commit_index.epoch < state.fenced_epoch:
+        return
+    if state.log.durable >= message.commit_index.offset:
+        state.is_member = True
+        storage.write_meta(core)
+        core.note("member_again", f"head {state.log.head}")
+
+
+def acknowledge(core: Core) -> None:
+    """Tell the leader how far the log is on disk (C2)."""
+    state = core.state
+    if state.status is not Status.FOLLOWER or state.leader is None or not core.is_epoch_durable:
+        return
+    state.acknowledged = state.log.durable
+    head = state.log.runs.id_at(state.log.durable)
+    response = AddEntryResponse(core.shard, state.epoch, head, state.heard_round, core.desk.clock)
+    core.send(state.leader, response)
+
+
+def acknowledge_progress(core: Core) -> None:
+    """The same, when there is something new; of what is written together, once."""
+    state = core.state
+    if state.log.durable > state.acknowledged and not state.log.pending:
+        acknowledge(core)
+
+
+# Cutting
+
+
+def on_truncate_request(core: Core, sender: NodeId, message: TruncateRequest) -> None:
+    """Keep nothing above an entry."""
+    state, log = core.state, core.state.log
+    address = Address(sender)
+    if message.epoch < state.epoch:
+        core.refuse(address, message, Refusal.INVALID_EPOCH)
+        return
+    if message.epoch > state.epoch or not state.is_member:
+        core.refuse(address, message, Refusal.NOT_FENCED)
+        return
+    if state.status is Status.FOLLOWER and log.head <= message.head_index:
+        _answer_truncate(core, sender)  # it was done before, and the answer got lost
+        return
+    if state.status is not Status.FENCED:  # C3
+        core.drop("truncate_while_" + state.status.value)
+        return
+    keep = log.runs.highest_of(message.head_index.epoch)
+    if keep is None or min(keep.offset, message.head_index.offset) < log.base.offset:
+        core.refuse(address, message, Refusal.UNSAFE, f"it begins behind {log.base}")
+        return
+    offset = Offset(min(keep.offset, message.head_index.offset))
+    if offset < state.commit_index.offset:
+        core.refuse(address, message, Refusal.UNSAFE, f"{state.commit_index} is committed")
+        return
+    _cut(core, offset)
+    state.status, state.may_lead = Status.FOLLOWER, False
+    state.leader, state.heard_round = sender, 0
+    _answer_truncate(core, sender)
+
+
+def _cut(core: Core, keep: Offset) -> None:
+    state, log = core.state, core.state.log
+    if keep == log.head.offset:
+        return
+    core.note("truncated", f"from {log.head} to {log.runs.id_at(keep)}")
+    gone = log.cut(keep)
+    storage.discard(core, gone)
+    state.acknowledged = min(state.acknowledged, keep)
+    storage.write_meta(core)
+
+
+def _answer_truncate(core: Core, sender: NodeId) -> None:
+    """What is kept must be durable, too, before the leader counts on it; until then less is said."""
+    state = core.state
+    head = state.log.runs.id_at(state.log.durable)
+    response = TruncateResponse(core.shard, state.epoch, head)
+    core.send(sender, response, storage.newest_meta(core))

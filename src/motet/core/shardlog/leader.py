@@ -1,0 +1,367 @@
+"""Leading: appending, pushing entries to followers, counting what they confirm.
+
+The leader sends a stream of entries to each follower and does not wait for one before it sends the next. A
+follower's answer is cumulative: it has everything up to an entry on disk. An entry is committed when a
+majority has it (``quorum``), the leader itself counting once its own write is durable.
+
+What gets lost is found out by time: a beat goes to every follower when there is nothing else to say, and
+what is not confirmed for long is pushed again from the last confirmed entry on. A follower that lacks more
+than is in memory is served from disk, and one that lacks more than is kept gets a snapshot.
+
+B1  The commit index never falls.
+B2  Only entries of the present epoch are committed directly; a barrier is written when an epoch begins.
+B3  A leader whose entries are refused because of a higher epoch abdicates at once.
+B4  Nothing of an epoch is sent before that epoch is durable here.
+"""
+
+from __future__ import annotations
+
+from motet.core.clock.hlc import Clock, plus
+from motet.core.shardlog import quorum, reading, storage
+from motet.core.shardlog.context import Core
+from motet.core.shardlog.cursors import Cursor, CursorState
+from motet.core.shardlog.entry import NO_ENTRY, Entry, EntryId, EntryKind
+from motet.core.shardlog.messages import (
+    AddEntryRequest,
+    AddEntryResponse,
+    Refusal,
+    Refused,
+    SnapshotResponse,
+    TruncateRequest,
+    TruncateResponse,
+)
+from motet.core.shardlog.records import entry_bytes
+from motet.core.shardlog.snapshot import forget_snapshot, offer_snapshot
+from motet.core.shardlog.state import Purpose, Reading, Status
+from motet.ids import Address, NodeId, Offset
+
+# Appending
+
+
+def append(core: Core, kind: int, clock: Clock, body: bytes) -> EntryId:
+    """Put an entry at the head of the log, and push it."""
+    state, log = core.state, core.state.log
+    assert clock > log.clock, "clocks rise along a log"
+    entry = EntryId(state.epoch, Offset(log.head.offset + 1))
+    storage.append(core, log, [Entry(entry, kind, clock, body)])
+    state.unapplied_bytes += len(body)
+    core.desk.hear_clock(clock)
+    push_all(core)
+    return entry
+
+
+def append_barrier(core: Core) -> EntryId:
+    """An entry of the new epoch, so that there is something to commit (B2)."""
+    clock = plus(max(core.state.log.clock, core.desk.clock), 1)
+    return append(core, EntryKind.BARRIER, clock, b"")
+
+
+# Pushing
+
+
+def push_all(core: Core) -> None:
+    """Push to every follower what it lacks. One message serves all that are equally far."""
+    if not core.is_epoch_durable:  # B4
+        return
+    head = core.state.log.head.offset
+    built: dict[Offset, AddEntryRequest] = {}
+    for cursor in core.state.cursors.values():
+        if cursor.pushed < head and cursor.is_attached:
+            _push(core, cursor, built)
+
+
+def _push(core: Core, cursor: Cursor, built: dict[Offset, AddEntryRequest]) -> None:
+    state, config = core.state, core.config
+    log = state.log
+    head = log.head.offset
+    while cursor.pushed < head and cursor.flying_bytes < config.in_flight_bytes_max:
+        message = built.get(cursor.pushed)
+        if message is None:
+            if cursor.pushed < log.base.offset:
+                lose(core, cursor, "lags behind what is kept")
+                return
+            found = log.in_memory(cursor.pushed, head, config.message_bytes)
+            if found is None:
+                _push_from_disk(core, cursor)
+                return
+            built[cursor.pushed] = message = _request(core, cursor.pushed, tuple(found))
+        _send(core, cursor, message)
+
+
+def _push_from_disk(core: Core, cursor: Cursor) -> None:
+    if cursor.is_reading:
+        return
+    state = core.state
+    last = Offset(min(state.log.head.offset, state.log.tail_first - 1))
+    asked = Reading(
+        Purpose.PUSH,
+        cursor.pushed,
+        last,
+        core.config.message_bytes,
+        node=Address(cursor.node),
+        epoch=state.epoch,
+        attached_round=cursor.attached_round,
+    )
+    cursor.is_reading = True
+    is_done = reading.begin(core, asked)
+    assert not is_done, "it is not in memory"
+
+
+def push_read(core: Core, done: Reading) -> None:
+    """Entries for a follower have been read from disk."""
+    assert done.node is not None
+    cursor = core.state.cursors.get(NodeId(done.node))
+    if cursor is None:
+        return
+    cursor.is_reading = False
+    is_current = core.state.epoch == done.epoch and cursor.attached_round == done.attached_round
+    if is_current and cursor.is_attached and cursor.pushed == done.after and done.entries:
+        _send(core, cursor, _request(core, done.after, tuple(done.entries)))
+    push_all(core)
+
+
+def _send(core: Core, cursor: Cursor, message: AddEntryRequest) -> None:
+    size_bytes = sum(map(entry_bytes, message.entries))
+    cursor.fly(message.entries[-1].id.offset, size_bytes, core.now_ns)
+    core.send(cursor.node, message)
+
+
+def _request(core: Core, previous: Offset, entries: tuple[Entry, ...]) -> AddEntryRequest:
+    state = core.state
+    log = state.log
+    return AddEntryRequest(
+        core.shard,
+        state.epoch,
+        log.runs.id_at(previous),
+        entries,
+        state.commit_index,
+        log.first,
+        state.round,
+        core.desk.clock,
+    )
+
+
+# Answers
+
+
+def on_add_entry_response(core: Core, sender: NodeId, message: AddEntryResponse) -> None:
+    """A follower has everything up to an entry."""
+    state, log = core.state, core.state.log
+    core.desk.hear_clock(message.clock)
+    cursor = state.cursors.get(sender)
+    if not core.is_leader or message.epoch != state.epoch or cursor is None:
+        core.drop("late_answer")
+        return
+    if cursor.state is not CursorState.ATTACHED or message.round < cursor.attached_round:  # U2
+        core.drop("late_answer")
+        return
+    if message.round > state.round or not log.runs.has(message.entry_id):
+        core.drop("impossible_answer")
+        return
+    cursor.round = max(cursor.round, message.round)
+    if message.entry_id.offset > cursor.confirmed:
+        cursor.land(message.entry_id.offset, core.now_ns)
+    elif cursor.confirmed == cursor.pushed:
+        cursor.moved_ns = core.now_ns
+
+
+def advance_commit(core: Core) -> None:
+    """Work out what is committed, and which round a majority has answered."""
+    state = core.state
+    counting = [cursor for cursor in state.cursors.values() if cursor.is_attached]
+    positions = [cursor.confirmed for cursor in counting]
+    positions.append(state.log.durable)
+    entry = quorum.committed(positions, state.replication_factor, state.epoch, state.log.runs)
+    if entry.offset > state.commit_index.offset:  # B1
+        state.commit_index = entry
+    if state.confirmed_round < state.round:
+        rounds = [Offset(cursor.round) for cursor in counting]
+        rounds.append(Offset(state.round))
+        confirmed = quorum.held_by_majority(rounds, state.replication_factor)
+        state.confirmed_round = max(state.confirmed_round, confirmed)
+
+
+def on_refused(core: Core, sender: NodeId, message: Refused) -> None:
+    """A follower did not do what it was told."""
+    state = core.state
+    cursor = state.cursors.get(sender)
+    is_ours = message.epoch in (state.epoch, state.elected_epoch)
+    if not core.is_leader or cursor is None or not is_ours:
+        core.drop("late_refusal")
+    elif message.why is Refusal.INVALID_EPOCH and message.node_epoch > state.epoch:
+        abdicate(core, f"{sender} is in epoch {message.node_epoch}")
+    elif message.why is Refusal.NOT_MEMBER and cursor.state is CursorState.ATTACHED:
+        lose(core, cursor, "is not a member")
+    elif message.why is Refusal.GAP and core.is_over(cursor.moved_ns, core.config.resend_ms // 8):
+        cursor.push_again(core.now_ns)
+
+
+def abdicate(core: Core, why: str) -> None:
+    """Lead no more (B3): what was not committed may still be, by whoever leads next."""
+    core.note("abdicated", f"epoch {core.state.epoch}: {why}")
+    stop_leading(core)
+    core.state.status = Status.FENCED
+
+
+def stop_leading(core: Core) -> None:
+    """Forget all that only a leader knows."""
+    state = core.state
+    state.may_lead = False
+    state.cursors = {}
+    state.reconfiguring = state.committed_change = None
+    state.replication_factor = 0
+    state.wants_round = False
+    state.given, state.given_ns = {}, {}
+
+
+# Followers
+
+
+def add_cursor(core: Core, follower: NodeId, head: EntryId) -> None:
+    """Begin with a follower whose log ends here: attach it, cut its log first, or send it a snapshot."""
+    state = core.state
+    cursor = Cursor(follower, CursorState.ATTACHED, sent_ns=core.now_ns, moved_ns=core.now_ns)
+    state.cursors[follower] = cursor
+    runs = state.log.runs
+    if head == NO_ENTRY and state.elected_head != NO_ENTRY:
+        # It has never had anything, or lost it: who can tell?
+        lose(core, cursor, "has no log")
+        return
+    point = quorum.truncation_point(runs, head)
+    if point is None:
+        lose(core, cursor, f"ends at {head}, we begin behind {runs.base}")
+    elif point == head:
+        cursor.attach(head.offset, state.round, core.now_ns)
+        core.note("attached", f"{follower} at {head}")
+    else:
+        cursor.state, cursor.truncate_to = CursorState.PENDING_TRUNCATE, point
+        why = "epoch" if head.epoch != runs.head.epoch else "offset"
+        core.note(f"truncation_by_{why}", f"{follower} from {head} to {point}")
+        _send_truncate(core, cursor)
+
+
+def _send_truncate(core: Core, cursor: Cursor) -> None:
+    """In the epoch that it was fenced in, even if ours is higher by now."""
+    assert cursor.truncate_to is not None
+    cursor.sent_ns = core.now_ns
+    message = TruncateRequest(core.shard, core.state.elected_epoch, cursor.truncate_to)
+    core.send(cursor.node, message)
+
+
+def on_truncate_response(core: Core, sender: NodeId, message: TruncateResponse) -> None:
+    """A follower has cut its log."""
+    state = core.state
+    cursor = state.cursors.get(sender)
+    is_ours = core.is_leader and message.epoch == state.elected_epoch
+    if not is_ours or cursor is None or cursor.state is not CursorState.PENDING_TRUNCATE:
+        core.drop("late_answer")
+    elif not state.log.runs.has(message.head_index):
+        lose(core, cursor, f"was cut to {message.head_index}, which is not ours")
+    else:
+        cursor.attach(message.head_index.offset, state.round, core.now_ns)
+        core.note("attached", f"{sender} at {message.head_index}")
+
+
+def lose(core: Core, cursor: Cursor, why: str) -> None:
+    """A follower cannot be brought up from the log: it needs a snapshot."""
+    state = core.state
+    core.note("needs_snapshot", f"{cursor.node} {why}")
+    forget_snapshot(core, cursor.snapshot)
+    cursor.state = CursorState.NEEDS_SNAPSHOT
+    cursor.pushed = cursor.confirmed = Offset(0)
+    cursor.snapshot = cursor.truncate_to = None
+    cursor.land_all()
+    state.round += 1  # what was confirmed before is not true any more (U2)
+    cursor.attached_round = state.round
+    offer_snapshot(core, cursor)
+
+
+def on_snapshot_response(core: Core, sender: NodeId, message: SnapshotResponse) -> None:
+    """A follower has installed the snapshot that it was sent."""
+    state = core.state
+    cursor = state.cursors.get(sender)
+    is_ours = core.is_leader and message.epoch == state.epoch
+    if not is_ours or cursor is None or cursor.state is not CursorState.NEEDS_SNAPSHOT:
+        core.drop("late_answer")
+        return
+    if not state.log.runs.has(message.head_index):
+        core.drop("impossible_answer")
+        return
+    forget_snapshot(core, cursor.snapshot)
+    state.round += 1
+    cursor.attach(message.head_index.offset, state.round, core.now_ns)
+    core.note("attached", f"{sender} at {message.head_index} by a snapshot")
+
+
+# Time
+
+
+def beat(core: Core) -> None:
+    """Let followers hear of us; say again what was not answered."""
+    state, config = core.state, core.config
+    if not core.is_epoch_durable:
+        return
+    for cursor in state.cursors.values():
+        if cursor.is_leaving:
+            continue
+        if cursor.state is CursorState.PENDING_TRUNCATE:
+            if core.is_over(cursor.sent_ns, config.resend_ms):
+                _send_truncate(core, cursor)
+        elif cursor.state is CursorState.NEEDS_SNAPSHOT:
+            offer_snapshot(core, cursor)
+        else:
+            if cursor.pushed > cursor.confirmed and core.is_over(cursor.moved_ns, config.resend_ms):
+                core.note("pushed_again", f"{cursor.node} behind {cursor.confirmed}")
+                cursor.push_again(core.now_ns)
+    push_all(core)
+    silent = [
+        cursor
+        for cursor in state.cursors.values()
+        if cursor.is_attached and core.is_over(cursor.sent_ns, config.beat_ms)
+    ]
+    _send_beats(core, silent)
+
+
+def _send_beats(core: Core, cursors: list[Cursor]) -> None:
+    """A message without entries: it tells what is committed, and is answered with how far they are."""
+    built: dict[Offset, AddEntryRequest] = {}
+    for cursor in cursors:
+        if cursor.pushed < core.state.log.base.offset:
+            lose(core, cursor, "lags behind what is kept")
+            continue
+        message = built.get(cursor.pushed)
+        if message is None:
+            built[cursor.pushed] = message = _request(core, cursor.pushed, ())
+        cursor.sent_ns = core.now_ns
+        core.send(cursor.node, message)
+
+
+# Reading without writing
+
+
+def confirm(core: Core) -> int:
+    """A round such that, once it is confirmed, this node still led after the call."""
+    state = core.state
+    if state.asked_ns == core.now_ns and state.asked_round > 0:
+        return state.asked_round  # what was asked at this very moment has not left yet
+    if state.confirmed_round < state.asked_round:
+        state.wants_round = True  # one round at a time: those that come meanwhile share the next
+        return state.round + 1
+    _ask_round(core)
+    return state.asked_round
+
+
+def _ask_round(core: Core) -> None:
+    state = core.state
+    state.wants_round = False
+    state.round += 1
+    state.asked_round, state.asked_ns = state.round, core.now_ns
+    if core.is_epoch_durable:
+        _send_beats(core, [each for each in state.cursors.values() if each.is_attached])
+
+
+def ask_next_round(core: Core) -> None:
+    """Those who came while a round was under way get theirs."""
+    state = core.state
+    if state.wants_round and state.confirmed_round >= state.asked_round:
+        _ask_round(core)

@@ -1,0 +1,394 @@
+"""A replica of a shard: a log with a state machine, on a node that does as the operator tells it.
+
+The operator elects a leader by *fencing*: every node that answers stops, and says how far its log goes. The
+one with the highest head leads, cuts back what others have beyond it, and pushes entries to its followers.
+What a majority has on disk is committed, applied to the state machine, and never lost, whatever crashes.
+Nodes know nothing of each other but what they are told, and nothing of the metadata store.
+
+How to read it, a file per protocol:
+
+==================  ============================================================================
+``quorum``          what is committed; where a log is cut: pure
+``fencing``         fence, become leader, add follower; damage
+``leader``          append, push, count; ``cursors`` is what it knows of a follower
+``follower``        take in, acknowledge, truncate
+``snapshot``        giving one; ``installing`` is becoming one
+``reconfiguration`` prepare, commit, abort: swap, expand, contract
+``applying``        the state machine, and its state on disk
+``reading``         entries back from disk
+``storage``         segments and the meta file; ``log`` is what is known of them, ``meta`` their bytes
+``recovery``        what the files say after a crash
+``retention``       trimming the log
+==================  ============================================================================
+
+A step is one event. Its handler changes the state; then ``_progress`` works out what has become possible: a
+commit, something to apply, to push, or to answer. So no protocol calls another by surprise.
+
+Invariants, checked after each step: I1 the commit index and the epoch never fall; I2 applied is at most
+what is committed and durable; I3 only a leader has cursors, none for itself, and ``confirmed <= pushed <=
+head``; I4 a leader's commit index is in its log; I5 the epoch is not below that of the head; and those of
+the log, G1 to G3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from motet.core.clock.hlc import Clock
+from motet.core.fingerprint import clone_plain, fingerprint
+from motet.core.machine import Effect, Message, Now, Violation
+from motet.core.operator.messages import ShardReport
+from motet.core.shardlog import (
+    applying,
+    fencing,
+    follower,
+    installing,
+    leader,
+    reading,
+    reconfiguration,
+    recovery,
+    retention,
+    snapshot,
+    storage,
+)
+from motet.core.shardlog.config import ShardlogConfig
+from motet.core.shardlog.context import Core, Desk
+from motet.core.shardlog.entry import EntryId
+from motet.core.shardlog.messages import (
+    AbortReconfigurationRequest,
+    AddEntryRequest,
+    AddEntryResponse,
+    AddFollowerRequest,
+    BecomeLeaderRequest,
+    CommitReconfigurationRequest,
+    FenceRequest,
+    PieceRequest,
+    PieceResponse,
+    PrepareReconfigurationRequest,
+    Refused,
+    ShardMessage,
+    SnapshotRequest,
+    SnapshotResponse,
+    TruncateRequest,
+    TruncateResponse,
+)
+from motet.core.shardlog.state import FinishedRead, Purpose, Reading, Status
+from motet.core.shardlog.state_machine import StateMachine
+from motet.errors import (
+    BadBytes,
+    BadInput,
+    DiskFull,
+    DiskReadFailed,
+    EntriesGone,
+    NodeError,
+    NotLeader,
+    TooLarge,
+)
+from motet.ids import Address, Epoch, NodeId, Offset, ReadId, ShardName, WriteId
+from motet.limits import shard_entry_body_bytes_max
+
+HANDLERS: dict[type[Message], Callable[[Core, Any, Any], None]] = {
+    AddEntryRequest: follower.on_add_entry_request,
+    AddEntryResponse: leader.on_add_entry_response,
+    TruncateRequest: follower.on_truncate_request,
+    TruncateResponse: leader.on_truncate_response,
+    SnapshotRequest: installing.on_snapshot_request,
+    SnapshotResponse: leader.on_snapshot_response,
+    PieceRequest: snapshot.on_piece_request,
+    PieceResponse: installing.on_piece_response,
+    FenceRequest: fencing.on_fence_request,
+    BecomeLeaderRequest: fencing.on_become_leader_request,
+    AddFollowerRequest: fencing.on_add_follower_request,
+    PrepareReconfigurationRequest: reconfiguration.on_prepare,
+    CommitReconfigurationRequest: reconfiguration.on_commit,
+    AbortReconfigurationRequest: reconfiguration.on_abort,
+}
+
+
+class ShardReplica:
+    """One replica. What it wants done is on the desk of its node after each call."""
+
+    def __init__(
+        self,
+        shard: ShardName,
+        own: NodeId,
+        config: ShardlogConfig,
+        desk: Desk,
+        machine: StateMachine,
+    ) -> None:
+        self.core = Core(shard, own, config, desk, machine)
+
+    # What the data node looks at
+
+    @property
+    def shard(self) -> ShardName:
+        return self.core.shard
+
+    @property
+    def status(self) -> Status:
+        return self.core.state.status
+
+    @property
+    def epoch(self) -> Epoch:
+        return self.core.state.epoch
+
+    @property
+    def is_serving(self) -> bool:
+        """Leads, and what was in its log when it was elected is committed and applied."""
+        return self.core.is_serving
+
+    @property
+    def leader(self) -> NodeId | None:
+        """Who leads, as far as this node has heard."""
+        return self.core.state.leader
+
+    @property
+    def head(self) -> EntryId:
+        return self.core.state.log.head
+
+    @property
+    def first_offset(self) -> Offset:
+        """The first entry that is kept."""
+        return self.core.state.log.first
+
+    @property
+    def commit_index(self) -> EntryId:
+        return self.core.state.commit_index
+
+    @property
+    def applied_index(self) -> EntryId:
+        state = self.core.state
+        return state.log.runs.id_at(state.applied)
+
+    @property
+    def machine(self) -> StateMachine:
+        return self.core.machine
+
+    @property
+    def last_clock(self) -> Clock:
+        """No entry of the log has a higher one."""
+        return self.core.state.log.clock
+
+    @property
+    def confirmed_round(self) -> int:
+        """What was asked for by ``confirm`` up to this round is certain."""
+        return self.core.state.confirmed_round
+
+    # What the data node does
+
+    def refusal(self, body_bytes: int) -> NotLeader | DiskFull | TooLarge | NodeError | None:
+        """Why an entry of this size cannot be appended now; None when it can."""
+        state, config = self.core.state, self.core.config
+        if body_bytes > shard_entry_body_bytes_max:
+            return TooLarge(f"an entry of {body_bytes} bytes, at most {shard_entry_body_bytes_max}")
+        if not self.core.is_serving:
+            return NotLeader(f"this node does not lead shard {self.shard}")
+        if state.is_disk_full:
+            return DiskFull(f"no room for shard {self.shard}")
+        waiting = state.log.head.offset - state.applied
+        if (
+            waiting >= config.uncommitted_entries_max
+            or state.unapplied_bytes >= config.uncommitted_bytes_max
+        ):
+            what = f"too much of shard {self.shard} waits for its followers"
+            return NodeError(what, hint="try again in a moment")
+        return None
+
+    def append(
+        self, kind: int, clock: Clock, body: bytes, now: Now
+    ) -> tuple[EntryId, list[Effect]]:
+        """Append an entry; raises what ``refusal`` says. It is done when ``applied_index`` reaches it."""
+        error = self.refusal(len(body))
+        if error is not None:
+            raise error
+        self.core.desk.now = now
+        entry = leader.append(self.core, kind, clock, body)
+        return entry, self.core.desk.take()
+
+    def confirm(self, now: Now) -> tuple[int, list[Effect]]:
+        """A round: once it is confirmed, this node still led after the call."""
+        if not self.core.is_serving:
+            raise NotLeader(f"this node does not lead shard {self.shard}")
+        self.core.desk.now = now
+        number = leader.confirm(self.core)
+        self._progress()
+        return number, self.core.desk.take()
+
+    def read(self, after: Offset, bytes_max: int) -> tuple[int, list[Effect]]:
+        """Read committed entries behind an offset; ``take_finished`` has them by and by, under this number.
+
+        There may be fewer than fit. ``EntriesGone`` when the first of them is no longer kept.
+        """
+        core, state = self.core, self.core.state
+        last = min(state.commit_index.offset, state.log.durable)
+        if after < state.log.base.offset:
+            raise EntriesGone(f"shard {self.shard} is kept from entry {state.log.first} on")
+        if state.status is Status.RECOVERING or bytes_max <= 0:
+            raise BadInput(f"shard {self.shard} cannot be read so")
+        state.read_numbers += 1
+        asked = Reading(Purpose.CLIENT, after, last, bytes_max, number=state.read_numbers)
+        if after >= last or reading.begin(core, asked):
+            reading.finish(core, asked)
+        return asked.number, core.desk.take()
+
+    def take_finished(self) -> list[FinishedRead]:
+        """What has been read since the last call."""
+        finished, self.core.state.finished = self.core.state.finished, []
+        return finished
+
+    def keep_from(self, offset: Offset | None) -> None:
+        """Trim nothing from this entry on, whatever the rules say; None takes that back."""
+        self.core.state.keep_from = offset
+
+    def report(self) -> ShardReport:
+        """For the answer to an operator's heartbeat."""
+        core, state = self.core, self.core.state
+        caught_up = tuple(
+            cursor.node
+            for cursor in state.cursors.values()
+            if cursor.is_attached and cursor.confirmed >= state.commit_index.offset
+        )
+        return ShardReport(
+            core.shard, state.epoch, state.status.value, core.head, state.commit_index, caught_up
+        )
+
+    # Events
+
+    def found(self) -> None:
+        """There is nothing of it on this node yet."""
+        state = self.core.state
+        state.recovery, state.status = None, Status.FENCED
+
+    def start(self) -> None:
+        """Read the files."""
+        recovery.start(self.core)
+
+    def on_message(self, sender: Address, message: ShardMessage) -> None:
+        core = self.core
+        if core.state.status is Status.RECOVERING:
+            core.drop("recovering")
+            return
+        if type(message) is Refused:
+            installing.on_refused(core, sender, message)
+            leader.on_refused(core, NodeId(sender), message)
+        elif (handler := HANDLERS.get(type(message))) is not None:
+            handler(core, sender, message)
+        else:
+            core.drop("unexpected")
+        self._progress()
+
+    def on_written(self, write: WriteId) -> None:
+        core, state = self.core, self.core.state
+        if not storage.entries_written(core, state.log, write):
+            fetched = state.installing
+            _ = (
+                (fetched is not None and storage.entries_written(core, fetched.log, write))
+                or storage.meta_written(core, write)
+                or storage.removed(core, write)
+                or applying.state_written(core, write)
+                or installing.state_written(core, write)
+            )
+        self._progress()
+
+    def on_write_failed(self, write: WriteId, why: str) -> None:
+        storage.write_failed(self.core, write, why)
+        self._progress()
+
+    def on_read_back(self, read: ReadId, data: bytes) -> None:
+        core = self.core
+        if not recovery.on_read_back(core, read, data):
+            try:
+                done = reading.go_on(core, read, data)
+            except BadBytes as error:
+                fencing.find_damage(core, error.what)
+            else:
+                if done is not None:
+                    self._finish(done)
+        self._progress()
+
+    def _finish(self, done: Reading) -> None:
+        core = self.core
+        if done.purpose is Purpose.CLIENT:
+            reading.finish(core, done)
+        elif done.purpose is Purpose.APPLY:
+            applying.apply_entries(core, done.entries)
+        elif done.purpose is Purpose.PUSH:
+            leader.push_read(core, done)
+        else:
+            snapshot.piece_read(core, done)
+
+    def on_read_failed(self, read: ReadId, why: str) -> None:
+        core = self.core
+        if recovery.on_read_failed(core, read, why):
+            return
+        failed = core.state.readings.pop(read, None)
+        if failed is None:
+            return
+        core.note("unreadable", why)
+        if failed.purpose is Purpose.CLIENT:
+            reading.finish(core, failed, (DiskReadFailed.code, why))
+        elif failed.purpose is Purpose.PUSH and failed.node is not None:
+            cursor = core.state.cursors.get(NodeId(failed.node))
+            if cursor is not None:
+                cursor.is_reading = False  # the next beat tries again
+
+    def tick(self) -> None:
+        """Time has passed: say again what was not answered, and look after the files."""
+        core = self.core
+        recovery.start(core)
+        if core.state.status is Status.RECOVERING:
+            return
+        storage.try_again(core)
+        if core.is_leader:
+            leader.beat(core)
+        installing.ask_again(core)
+        snapshot.forget_idle_snapshots(core)
+        self._progress()
+        retention.trim(core)
+
+    def _progress(self) -> None:
+        """What has become possible."""
+        core, state = self.core, self.core.state
+        if state.status is Status.LEADER:
+            leader.advance_commit(core)
+            leader.push_all(core)
+            leader.ask_next_round(core)
+            if state.reconfiguring is not None:
+                reconfiguration.answer_prepare(core)
+        elif state.status is Status.FOLLOWER:
+            follower.acknowledge_progress(core)
+        applying.apply(core)
+        if state.installing is not None:
+            installing.progress(core)
+
+    # What a checker needs
+
+    def clone(self, desk: Desk) -> ShardReplica:
+        core = self.core
+        twin = ShardReplica(core.shard, core.own, core.config, desk, core.machine.clone())
+        twin.core.state = clone_plain(core.state)
+        twin.core.retention = core.retention
+        return twin
+
+    def fingerprint(self) -> bytes:
+        return fingerprint((self.core.state, self.core.machine.fingerprint()))
+
+    def invariants(self) -> list[Violation]:
+        state, log = self.core.state, self.core.state.log
+        if state.status is Status.RECOVERING:
+            return []
+        found = log.violations()
+        if state.applied > min(state.commit_index.offset, log.durable):
+            what = f"applied {state.applied}, committed {state.commit_index}, durable {log.durable}"
+            found.append(Violation("I2", what))
+        if state.cursors and (state.status is not Status.LEADER or self.core.own in state.cursors):
+            found.append(Violation("I3", f"{state.status.value} with {list(state.cursors)}"))
+        for cursor in state.cursors.values():
+            if not cursor.confirmed <= cursor.pushed <= log.head.offset:
+                found.append(Violation("I3", f"{cursor.node} {cursor.confirmed} {cursor.pushed}"))
+        if state.status is Status.LEADER and not log.runs.has(state.commit_index):
+            found.append(Violation("I4", f"{state.commit_index} is not in the log"))
+        if log.head.epoch > state.epoch:
+            found.append(Violation("I5", f"epoch {state.epoch}, head {log.head}"))
+        return found

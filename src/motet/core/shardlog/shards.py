@@ -1,0 +1,403 @@
+"""All replicas of one node: which there are, who gets what happens, creating and deleting them.
+
+A file of the node lists its shards, since a disk port cannot list files. A shard is in the list before
+anything is written or answered for it, and stays until its last file is gone; so nothing that was promised
+is forgotten by a crash.
+
+::
+
+    shards = Shards(own, config, machine_factory)
+    effects = shards.start(now, nonce)                     # the nonce of ``Started``
+    effects = shards.on_message(sender, message, now)      # and so on, one method for each event
+    replica = shards.replica(shard)
+
+``nonce`` is also this node's *incarnation*, by which operators tell one life of it from the next. Writes
+and reads are numbered over the whole machine: whoever shares it takes numbers from ``new_write`` and
+``new_read``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from motet.core.clock.hlc import Clock
+from motet.core.fingerprint import clone_plain, fingerprint
+from motet.core.machine import Effect, Note, Now, Read, Remove, Replace, Send, SetTimer, Violation
+from motet.core.operator.messages import ShardReport
+from motet.core.shardlog.config import ShardlogConfig
+from motet.core.shardlog.context import Desk
+from motet.core.shardlog.messages import (
+    DeleteShardRequest,
+    DeleteShardResponse,
+    FenceRequest,
+    Refusal,
+    Refused,
+    ShardMessage,
+    SnapshotRequest,
+)
+from motet.core.shardlog.meta import NODE_SALT, meta_file, segment_file, state_file
+from motet.core.shardlog.replica import ShardReplica
+from motet.core.shardlog.state import Status
+from motet.core.shardlog.state_machine import StateMachine
+from motet.errors import BadRecord
+from motet.format.journal import scan
+from motet.format.record import encode_record
+from motet.ids import Address, Epoch, FileName, NodeId, ReadId, ShardName, TimerName, WriteId
+from motet.limits import shards_per_node_max
+
+LIST_FILE = FileName("shards")
+LIST_KIND = 3
+BEAT = TimerName("shards-beat")
+waiting_max = 16
+"""Messages that wait for a shard to be listed."""
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(list[ShardName]).decode
+
+
+class Creating(msgspec.Struct):
+    """A shard that is to be listed before anything is done for it."""
+
+    version: int
+    waiting: list[tuple[Address, ShardMessage]] = msgspec.field(default_factory=list)
+
+
+class Deleting(msgspec.Struct):
+    """A shard whose files are being removed: its segments and states, then its meta file, then its name."""
+
+    epoch: Epoch
+    askers: list[Address]
+    removals: dict[WriteId, None] = msgspec.field(default_factory=dict)
+    is_meta_gone: bool = False
+    #: the list without it
+    version: int = 0
+
+
+class NodeState(msgspec.Struct):
+    """What a node knows besides its replicas."""
+
+    #: the list is being read
+    list_read: ReadId | None = None
+    is_started: bool = False
+    #: why nothing is done
+    broken: str | None = None
+    list_version: int = 0
+    list_writes: dict[WriteId, int] = msgspec.field(default_factory=dict)
+    is_list_due: bool = False
+    creating: dict[ShardName, Creating] = msgspec.field(default_factory=dict)
+    deleting: dict[ShardName, Deleting] = msgspec.field(default_factory=dict)
+
+
+class Shards:
+    """The replicas of one node."""
+
+    def __init__(
+        self,
+        own: NodeId,
+        config: ShardlogConfig,
+        machine_factory: Callable[[ShardName], StateMachine],
+    ) -> None:
+        self.own = own
+        self.config = config
+        self.desk = Desk()
+        self.state = NodeState()
+        self.replicas: dict[ShardName, ShardReplica] = {}
+        self._machine_factory = machine_factory
+
+    # What the data node looks at
+
+    def replica(self, shard: ShardName) -> ShardReplica | None:
+        return self.replicas.get(shard)
+
+    def reports(self) -> tuple[ShardReport, ...]:
+        """What this node holds, for the answer to an operator's heartbeat."""
+        return tuple(replica.report() for replica in self.replicas.values())
+
+    @property
+    def incarnation(self) -> int:
+        """This life of the node."""
+        return self.desk.nonce
+
+    @property
+    def clock(self) -> Clock:
+        """The highest clock that was seen in any log or message."""
+        return self.desk.clock
+
+    def hear_clock(self, clock: Clock) -> None:
+        """The node's own clock is here: messages carry it on."""
+        self.desk.hear_clock(clock)
+
+    @property
+    def is_started(self) -> bool:
+        """Whether it is known which replicas there are, and what is in them."""
+        return self.state.is_started and all(
+            replica.status is not Status.RECOVERING for replica in self.replicas.values()
+        )
+
+    def new_write(self) -> WriteId:
+        return self.desk.new_write()
+
+    def new_read(self) -> ReadId:
+        return self.desk.new_read()
+
+    # Events
+
+    def start(self, now: Now, nonce: int) -> list[Effect]:
+        """The first event of a life."""
+        self.desk.now, self.desk.nonce = now, nonce
+        self.desk.effects.append(SetTimer(BEAT, self.config.beat_ms))
+        self._read_list()
+        return self.desk.take()
+
+    def on_message(self, sender: Address, message: ShardMessage, now: Now) -> list[Effect]:
+        self.desk.now = now
+        replica = self.replicas.get(message.shard)
+        if replica is None:
+            if self.state.is_started and self.state.broken is None:
+                self._on_stranger(sender, message)
+        elif type(message) is DeleteShardRequest:
+            self._delete(sender, replica, message)
+        else:
+            replica.on_message(sender, message)
+        return self.desk.take()
+
+    def on_written(self, write: WriteId, now: Now) -> list[Effect]:
+        self.desk.now = now
+        shard = self.desk.writers.pop(write, None)
+        if shard is None:
+            if write in self.state.list_writes:
+                self._list_written(self.state.list_writes.pop(write))
+        elif (replica := self.replicas.get(shard)) is not None:
+            replica.on_written(write)
+        elif (deleting := self.state.deleting.get(shard)) is not None:
+            self._removed(shard, deleting, write)
+        return self.desk.take()
+
+    def on_write_failed(self, write: WriteId, why: str, now: Now) -> list[Effect]:
+        self.desk.now = now
+        shard = self.desk.writers.pop(write, None)
+        if shard is None:
+            if write in self.state.list_writes:
+                self._list_failed(self.state.list_writes.pop(write), why)
+        elif (replica := self.replicas.get(shard)) is not None:
+            replica.on_write_failed(write, why)
+        return self.desk.take()
+
+    def on_read_back(self, read: ReadId, data: bytes, now: Now) -> list[Effect]:
+        self.desk.now = now
+        if read == self.state.list_read:
+            self.state.list_read = None
+            self._take_list(data)
+        elif (replica := self._reader(read)) is not None:
+            replica.on_read_back(read, data)
+        return self.desk.take()
+
+    def on_read_failed(self, read: ReadId, why: str, now: Now) -> list[Effect]:
+        self.desk.now = now
+        if read == self.state.list_read:
+            self.state.list_read = None  # the next beat tries again
+        elif (replica := self._reader(read)) is not None:
+            replica.on_read_failed(read, why)
+        return self.desk.take()
+
+    def on_fired(self, timer: TimerName, now: Now) -> list[Effect]:
+        self.desk.now = now
+        if timer == BEAT:
+            self.desk.effects.append(SetTimer(BEAT, self.config.beat_ms))
+            self._read_list()
+            if self.state.is_list_due and not self.state.list_writes:
+                self._write_list()
+            for replica in list(self.replicas.values()):
+                replica.tick()
+        return self.desk.take()
+
+    def _reader(self, read: ReadId) -> ShardReplica | None:
+        shard = self.desk.readers.pop(read, None)
+        return None if shard is None else self.replicas.get(shard)
+
+    # The list
+
+    def _read_list(self) -> None:
+        if not self.state.is_started and self.state.list_read is None:
+            self.state.list_read = self.desk.new_read()
+            self.desk.effects.append(Read(self.state.list_read, LIST_FILE))
+
+    def _take_list(self, data: bytes) -> None:
+        self.state.is_started = True
+        try:
+            names = _decode_list(data) if data else []
+        except BadRecord as error:
+            # Nobody knows what this node has promised: it promises nothing more.
+            self.state.broken = error.what
+            self.desk.effects.append(Note("shards_broken", error.what))
+            return
+        for name in names:
+            self.replicas[name] = replica = self._make(name)
+            replica.start()
+
+    def _make(self, shard: ShardName) -> ShardReplica:
+        machine = self._machine_factory(shard)
+        return ShardReplica(shard, self.own, self.config, self.desk, machine)
+
+    def _write_list(self) -> int:
+        """Write down which shards there are, and which are about to be."""
+        state = self.state
+        state.list_version += 1
+        state.is_list_due = False
+        leaving = [name for name, each in state.deleting.items() if not each.version]
+        names = sorted({*self.replicas, *state.creating, *leaving})
+        data = encode_record(NODE_SALT, 0, LIST_KIND, _encode(names))
+        write = self.desk.new_write()
+        self.desk.effects.append(Replace(write, LIST_FILE, data))
+        state.list_writes[write] = state.list_version
+        return state.list_version
+
+    def _list_written(self, version: int) -> None:
+        state = self.state
+        ready = [name for name, each in state.creating.items() if each.version <= version]
+        for name in ready:
+            waiting = state.creating.pop(name).waiting
+            self.replicas[name] = replica = self._make(name)
+            replica.found()
+            for sender, message in waiting:
+                replica.on_message(sender, message)
+        gone = [n for n, each in state.deleting.items() if 0 < each.version <= version]
+        for name in gone:
+            deleted = state.deleting.pop(name)
+            for asker in deleted.askers:
+                answer = DeleteShardResponse(name, deleted.epoch)
+                self.desk.effects.append(Send(asker, answer))
+
+    def _list_failed(self, version: int, why: str) -> None:
+        """A full disk: what was to be created is refused, what was deleted stays listed a while longer."""
+        state = self.state
+        self.desk.effects.append(Note("shards_disk_full", why))
+        state.is_list_due = bool(state.deleting)
+        for name in [n for n, each in state.creating.items() if each.version <= version]:
+            for sender, message in state.creating.pop(name).waiting:
+                self._refuse(sender, message, Refusal.DISK_FULL)
+
+    # Creating
+
+    def _on_stranger(self, sender: Address, message: ShardMessage) -> None:
+        """A message about a shard that this node does not hold."""
+        state, shard = self.state, message.shard
+        if type(message) is DeleteShardRequest:
+            if shard in state.deleting:
+                deleting = state.deleting[shard]
+                deleting.epoch = max(deleting.epoch, message.epoch)
+                if sender not in deleting.askers and len(deleting.askers) < waiting_max:
+                    deleting.askers.append(sender)
+            elif shard not in state.creating:
+                self.desk.effects.append(Send(sender, DeleteShardResponse(shard, message.epoch)))
+        elif shard in state.deleting or isinstance(message, Refused):
+            return
+        elif shard in state.creating:
+            waiting = state.creating[shard].waiting
+            if len(waiting) < waiting_max:
+                waiting.append((sender, message))
+        elif self._is_for_this_life(message):
+            if len(self.replicas) + len(state.creating) >= shards_per_node_max:
+                self._refuse(sender, message, Refusal.DISK_FULL)
+                return
+            state.creating[shard] = creating = Creating(0, [(sender, message)])
+            creating.version = self._write_list()
+        elif not type(message).__name__.endswith("Response"):
+            self._refuse(sender, message, Refusal.NOT_MEMBER)
+
+    def _is_for_this_life(self, message: ShardMessage) -> bool:
+        """Who holds nothing has forgotten its promises: only what names this life begins a new replica."""
+        if not isinstance(message, FenceRequest | SnapshotRequest):
+            return False
+        return message.incarnation == self.desk.nonce != 0
+
+    def _refuse(self, to: Address, message: ShardMessage, why: Refusal) -> None:
+        name = type(message).__name__
+        refused = Refused(message.shard, message.epoch, why, name, Epoch(0))
+        self.desk.effects.append(Send(to, refused))
+
+    # Deleting
+
+    def _delete(self, sender: Address, replica: ShardReplica, message: DeleteShardRequest) -> None:
+        core, shard = replica.core, replica.shard
+        if replica.status is Status.RECOVERING:
+            return
+        if message.epoch < core.state.epoch:
+            core.refuse(sender, message, Refusal.INVALID_EPOCH)
+            return
+        core.note("deleted", f"epoch {message.epoch}")
+        deleting = Deleting(message.epoch, [sender])
+        self.state.deleting[shard] = deleting
+        del self.replicas[shard]
+        self._remove(shard, deleting, _files_of(replica))
+
+    def _remove(self, shard: ShardName, deleting: Deleting, files: list[FileName]) -> None:
+        for file in files:
+            write = self.desk.new_write()
+            self.desk.writers[write] = shard
+            deleting.removals[write] = None
+            self.desk.effects.append(Remove(write, file))
+        if not files:
+            self._removed(shard, deleting, WriteId(0))
+
+    def _removed(self, shard: ShardName, deleting: Deleting, write: WriteId) -> None:
+        deleting.removals.pop(write, None)
+        if deleting.removals or deleting.version:
+            return
+        if not deleting.is_meta_gone:
+            deleting.is_meta_gone = True
+            self._remove(shard, deleting, [meta_file(shard)])
+        else:
+            deleting.version = self.state.list_version + 1
+            self._write_list()
+
+    # What a driver and a checker need
+
+    def clone(self) -> Shards:
+        twin = Shards(self.own, self.config, self._machine_factory)
+        desk = twin.desk
+        desk.next_write, desk.next_read = self.desk.next_write, self.desk.next_read
+        desk.writers, desk.readers = dict(self.desk.writers), dict(self.desk.readers)
+        desk.nonce, desk.now, desk.clock = self.desk.nonce, self.desk.now, self.desk.clock
+        twin.state = clone_plain(self.state)
+        twin.replicas = {name: each.clone(desk) for name, each in self.replicas.items()}
+        return twin
+
+    def fingerprint(self) -> bytes:
+        replicas = {name: each.fingerprint() for name, each in self.replicas.items()}
+        desk = self.desk
+        return fingerprint((self.state, replicas, desk.next_write, desk.next_read, desk.clock))
+
+    def invariants(self) -> list[Violation]:
+        return [
+            Violation(found.invariant, f"{name}: {found.what}")
+            for name, replica in self.replicas.items()
+            for found in replica.invariants()
+        ]
+
+
+def _decode_list(data: bytes) -> list[ShardName]:
+    found = scan(data, NODE_SALT)
+    if len(found.records) != 1:
+        raise BadRecord(f"{LIST_FILE} is damaged")
+    try:
+        return _decode(found.records[0].body)
+    except msgspec.MsgspecError as error:
+        raise BadRecord(f"{LIST_FILE} is damaged: {error}") from None
+
+
+def _files_of(replica: ShardReplica) -> list[FileName]:
+    """All files of a replica but its meta file."""
+    shard, state = replica.shard, replica.core.state
+    segments = [segment.number for segment in state.log.segments]
+    segments += [*state.garbage, *state.damaged]
+    states = [state.state_number, *state.state_garbage]
+    if state.state_write is not None:
+        states.append(state.state_write[1])
+    if state.installing is not None:
+        segments += [segment.number for segment in state.installing.log.segments]
+        states.append(state.installing.state_number)
+    files = [segment_file(shard, number) for number in segments]
+    return files + [state_file(shard, number) for number in states if number]

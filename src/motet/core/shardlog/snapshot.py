@@ -1,0 +1,134 @@
+"""Giving snapshots: the state machine as it is applied, and the entries that are kept up to there.
+
+A snapshot is fetched from here piece by piece by the node that wants to become a replica. Its state is a
+copy in memory, which is forgotten when nobody asks for it any more; its entries are read from the log, and
+everything in it is committed, so it stays true whatever happens to the leadership.
+"""
+
+from __future__ import annotations
+
+from motet.core.shardlog import reading
+from motet.core.shardlog.context import Core
+from motet.core.shardlog.cursors import Cursor
+from motet.core.shardlog.messages import (
+    PieceRequest,
+    PieceResponse,
+    Refusal,
+    Snapshot,
+    SnapshotRequest,
+)
+from motet.core.shardlog.state import Given, Purpose, Reading
+from motet.ids import Address
+from motet.limits import shard_piece_bytes
+
+
+def take_snapshot(core: Core) -> Snapshot:
+    """A snapshot of what is applied now."""
+    state, log = core.state, core.state.log
+    state.snapshots += 1
+    data = core.machine.snapshot()
+    snapshot = Snapshot(
+        # Nobody may take it for one of an earlier life of this node.
+        number=(core.desk.nonce & 0xFFFFFFFF) << 24 | state.snapshots & 0xFFFFFF,
+        source=core.own,
+        head_index=log.runs.id_at(state.applied),
+        first_offset=log.first,
+        state_bytes=len(data),
+        base_index=log.base,
+        clock=state.applied_clock,
+    )
+    while len(state.given) >= core.config.snapshots_given_max:
+        forget_snapshot(core, min(state.given, key=lambda number: state.given_ns[number]))
+    state.given[snapshot.number] = Given(snapshot, data)
+    state.given_ns[snapshot.number] = core.now_ns
+    core.note("snapshot_taken", f"at {snapshot.head_index}, {len(data)} bytes of state")
+    return snapshot
+
+
+def forget_snapshot(core: Core, number: int | None) -> None:
+    """Nobody will fetch it any more."""
+    if number is not None:
+        core.state.given.pop(number, None)
+        core.state.given_ns.pop(number, None)
+
+
+def forget_idle_snapshots(core: Core) -> None:
+    """Those that nobody has asked for in a long time."""
+    state = core.state
+    for number, asked_ns in list(state.given_ns.items()):
+        if core.is_over(asked_ns, core.config.snapshot_idle_ms):
+            core.note("snapshot_forgotten", str(number))
+            forget_snapshot(core, number)
+
+
+def offer_snapshot(core: Core, cursor: Cursor) -> None:
+    """Tell a follower to fetch a snapshot; again and again until it has."""
+    state = core.state
+    given = None if cursor.snapshot is None else state.given.get(cursor.snapshot)
+    if given is not None and not core.is_over(cursor.sent_ns, core.config.resend_ms):
+        return
+    if given is None or given.snapshot.base_index.offset < state.log.base.offset:
+        forget_snapshot(core, cursor.snapshot)
+        snapshot = take_snapshot(core)
+        cursor.snapshot = snapshot.number
+    else:
+        snapshot = given.snapshot
+    cursor.sent_ns = core.now_ns
+    state.given_ns[snapshot.number] = core.now_ns
+    message = SnapshotRequest(core.shard, state.epoch, snapshot, state.commit_index)
+    core.send(cursor.node, message)
+
+
+# Pieces
+
+
+def on_piece_request(core: Core, sender: Address, message: PieceRequest) -> None:
+    """A node fetches the next piece."""
+    state, log = core.state, core.state.log
+    given = state.given.get(message.number)
+    if given is None or given.snapshot.base_index.offset < log.base.offset:
+        core.refuse(sender, message, Refusal.SNAPSHOT_GONE)
+        return
+    state.given_ns[message.number] = core.now_ns
+    head = given.snapshot.head_index.offset
+    if 0 <= message.state_offset < len(given.state):
+        piece = given.state[message.state_offset : message.state_offset + shard_piece_bytes]
+        _send_piece(core, sender, message.number, message.state_offset, piece)
+    elif log.base.offset <= message.after < head:
+        asked = Reading(
+            Purpose.PIECE,
+            message.after,
+            head,
+            core.config.message_bytes,
+            number=message.number,
+            node=sender,
+        )
+        if any(
+            each.purpose is Purpose.PIECE and each.node == sender
+            for each in state.readings.values()
+        ):
+            return  # it is being read already
+        if reading.begin(core, asked):
+            piece_read(core, asked)
+    else:
+        core.refuse(sender, message, Refusal.SNAPSHOT_GONE, "it has no such piece")
+
+
+def piece_read(core: Core, done: Reading) -> None:
+    """Entries of a snapshot have been read."""
+    assert done.node is not None
+    given = core.state.given.get(done.number)
+    if given is not None and done.entries:
+        response = PieceResponse(
+            core.shard,
+            core.state.epoch,
+            done.number,
+            len(given.state),
+            b"",
+            tuple(done.entries),
+        )
+        core.send(done.node, response)
+
+
+def _send_piece(core: Core, to: Address, number: int, offset: int, piece: bytes) -> None:
+    core.send(to, PieceResponse(core.shard, core.state.epoch, number, offset, piece, ()))

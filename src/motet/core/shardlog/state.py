@@ -1,0 +1,226 @@
+"""Everything a replica keeps in memory besides its state machine, as plain data.
+
+How far a log has come::
+
+    applied <= committed, applied <= durable <= head          (offsets)
+
+``committed`` may be above ``head`` on a follower that lags.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+from motet.core.clock.hlc import ZERO, Clock
+from motet.core.shardlog.cursors import Cursor
+from motet.core.shardlog.entry import NO_ENTRY, Entry, EntryId
+from motet.core.shardlog.log import Log
+from motet.core.shardlog.messages import ReconfigurationOp, Snapshot
+from motet.ids import Address, Epoch, NodeId, Offset, ReadId, ShardName, WriteId
+
+
+class Status(StrEnum):
+    """What a replica is for its shard."""
+
+    #: it reads its files
+    RECOVERING = "recovering"
+    FENCED = "fenced"
+    FOLLOWER = "follower"
+    LEADER = "leader"
+
+
+class Purpose(StrEnum):
+    """Who wants entries that are read from disk."""
+
+    CLIENT = "client"
+    APPLY = "apply"
+    PUSH = "push"
+    PIECE = "piece"
+
+
+class Reading(msgspec.Struct):
+    """Entries that are being read from disk."""
+
+    purpose: Purpose
+    #: behind this one, up to ``last``
+    after: Offset
+    last: Offset
+    bytes_max: int
+    #: where the reading is: ``at`` is the entry that begins at byte ``place`` of a segment
+    segment: int = 0
+    at: Offset = Offset(0)
+    place: int = 0
+    #: of the next read
+    read_bytes: int = 0
+    entries: list[Entry] = msgspec.field(default_factory=list)
+    size_bytes: int = 0
+    #: client: the number it was given; piece: of the snapshot
+    number: int = 0
+    #: push, piece: for whom
+    node: Address | None = None
+    #: push: the epoch and the round of the cursor's attachment, so that a late one is of no use
+    epoch: Epoch = Epoch(0)
+    attached_round: int = 0
+
+
+class FinishedRead(msgspec.Struct, frozen=True):
+    """What a reading for the data node came to: entries, or why there are none."""
+
+    shard: ShardName
+    number: int
+    entries: tuple[Entry, ...]
+    #: the code of an error and what happened
+    error: tuple[str, str] | None = None
+
+
+class Given(msgspec.Struct, frozen=True):
+    """A snapshot that others fetch from here."""
+
+    snapshot: Snapshot
+    state: bytes
+
+
+class Installing(msgspec.Struct):
+    """A snapshot that is being fetched."""
+
+    snapshot: Snapshot
+    #: who wants to be told
+    asker: Address
+    #: it has everything that may have been acknowledged here
+    is_whole: bool = False
+    #: the part of the state that is here
+    pieces: list[bytes] = msgspec.field(default_factory=list)
+    state_bytes: int = 0
+    #: the log that will be ours
+    log: Log = msgspec.field(default_factory=Log)
+    asked_ns: int = 0
+    #: the file of the state, once all is here, and whether it is durable
+    state_number: int = 0
+    state_write: WriteId | None = None
+    is_state_durable: bool = False
+    #: named by a meta file that is being written: from here on it is ours
+    is_switched: bool = False
+
+
+class Reconfiguring(msgspec.Struct):
+    """A change of the ensemble that a leader has prepared."""
+
+    epoch: Epoch
+    op: ReconfigurationOp
+    old_node: NodeId | None
+    new_node: NodeId | None
+    asker: Address
+    #: what was committed when it began: a snapshot must have all of it
+    commit_offset: Offset = Offset(0)
+    snapshot: Snapshot | None = None
+    is_answered: bool = False
+
+
+class CommittedChange(msgspec.Struct, frozen=True):
+    """The last change of the ensemble that was committed, so that a repeated request is answered again."""
+
+    epoch: Epoch
+    op: ReconfigurationOp
+    old_node: NodeId | None
+    new_node: NodeId | None
+
+
+class Recovery(msgspec.Struct):
+    """How far a start has come."""
+
+    read: ReadId | None = None
+    #: meta, state or segments
+    step: str = "meta"
+    #: the segment that is being read, by its place in the log
+    at: int = 0
+    #: entries up to here were durable when the meta file was written: if they are gone, that is damage
+    proven: Offset = Offset(0)
+    #: nothing was found behind this entry
+    torn_at: Offset | None = None
+
+
+class State(msgspec.Struct):
+    """All there is to a replica but its state machine."""
+
+    status: Status = Status.RECOVERING
+    epoch: Epoch = Epoch(0)
+    #: it has everything that it ever acknowledged
+    is_member: bool = False
+    is_damaged: bool = False
+    #: the epoch it was last fenced in, in this life or, for a replica that was fenced before, its own
+    fenced_epoch: Epoch = Epoch(0)
+    #: it was fenced in this epoch in this life, and has neither led nor followed since
+    may_lead: bool = False
+    log: Log = msgspec.field(default_factory=Log)
+    commit_index: EntryId = NO_ENTRY
+    applied: Offset = Offset(0)
+    applied_clock: Clock = ZERO
+    recovery: Recovery | None = msgspec.field(default_factory=Recovery)
+
+    # A leader
+    cursors: dict[NodeId, Cursor] = msgspec.field(default_factory=dict)
+    replication_factor: int = 0
+    #: of its log, appended by itself and not applied yet
+    unapplied_bytes: int = 0
+    #: the epoch it was elected in; a change of the ensemble raises its epoch further
+    elected_epoch: Epoch = Epoch(0)
+    #: the head of its log when it was elected
+    elected_head: EntryId = NO_ENTRY
+    #: clients are served once this entry, the first of its own, is applied
+    serving_offset: Offset = Offset(0)
+    #: of the messages to followers: counts up
+    round: int = 0
+    #: the last round that was sent to find out whether this is still the leader, and when
+    asked_round: int = 0
+    asked_ns: int = -1
+    wants_round: bool = False
+    #: a majority has answered this round
+    confirmed_round: int = 0
+    reconfiguring: Reconfiguring | None = None
+    committed_change: CommittedChange | None = None
+    #: entries below this one are wanted by somebody; the data node sets it
+    keep_from: Offset | None = None
+
+    # A follower
+    leader: NodeId | None = None
+    heard_round: int = 0
+    #: the entry and the round that were last acknowledged
+    acknowledged: Offset = Offset(0)
+    #: the leader keeps nothing below this
+    leader_first: Offset = Offset(1)
+
+    # Files
+    meta_version: int = 0
+    meta_durable: int = 0
+    #: write -> its version and the epoch in it
+    meta_writes: dict[WriteId, tuple[int, Epoch]] = msgspec.field(default_factory=dict)
+    epoch_durable: Epoch = Epoch(0)
+    is_meta_due: bool = False
+    next_number: int = 1
+    #: numbers of segments and states that are to be removed -> since which version of the meta file
+    garbage: dict[int, int] = msgspec.field(default_factory=dict)
+    state_garbage: dict[int, int] = msgspec.field(default_factory=dict)
+    #: segments of a log that was found damaged: kept until a snapshot has taken their place
+    damaged: list[int] = msgspec.field(default_factory=list)
+    removals: dict[WriteId, tuple[str, int]] = msgspec.field(default_factory=dict)
+    #: a write has failed: nothing new is taken in before it has been tried again
+    is_disk_full: bool = False
+    #: the state that is on disk
+    state_number: int = 0
+    state_head: EntryId = NO_ENTRY
+    #: a newer one that is being written: the write, its number and its entry
+    state_write: tuple[WriteId, int, EntryId] | None = None
+    #: of the log, applied since the state was last put on disk
+    applied_bytes: int = 0
+
+    readings: dict[ReadId, Reading] = msgspec.field(default_factory=dict)
+    read_numbers: int = 0
+    finished: list[FinishedRead] = msgspec.field(default_factory=list)
+    given: dict[int, Given] = msgspec.field(default_factory=dict)
+    #: number of a snapshot -> when it was last asked for
+    given_ns: dict[int, int] = msgspec.field(default_factory=dict)
+    snapshots: int = 0
+    installing: Installing | None = None
+    counts: dict[str, int] = msgspec.field(default_factory=dict)
