@@ -21,7 +21,7 @@ from collections.abc import Callable, Coroutine, Generator
 from types import TracebackType
 from typing import Any
 
-from motet.client import database
+from motet.client import connect as connecting
 from motet.client.database import AsyncDatabase as Database
 from motet.client.stream import AsyncStream as Stream
 from motet.client.transaction import AsyncTransaction as Transaction
@@ -61,4 +61,4 @@ def open(path: str | os.PathLike[str]) -> Opening:  # noqa: A001
 
 def connect(endpoint: str | None = None) -> Opening:
     """The database at an endpoint: the first of a comma separated list that answers."""
-    return Opening(lambda: database.connect(endpoint))
+    return Opening(lambda: connecting.connect(endpoint))

@@ -129,6 +129,9 @@ entry_bytes_max = 512 * KIB
 """Blocks of many clients are put together into one entry of a shard's log up to this size; a larger block has
 an entry of its own."""
 
+appends_waiting_max = 16_384
+"""Requests to append to one shard that wait to be committed."""
+
 producer_window = 64
 """Tokens that are remembered of each producer: this many may be under way at once and still be repeated."""
 

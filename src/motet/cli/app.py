@@ -35,8 +35,10 @@ class Entry(NamedTuple):
 COMMANDS: tuple[Entry, ...] = (
     Entry("demo", "motet.cli.demo", "Show what Motet does, in a few seconds."),
     Entry("dev", "motet.cli.dev", "Run a whole cluster on this machine in the foreground."),
-    Entry("node", "motet.cli.node", "Run one node in the foreground."),
+    Entry("node", "motet.cli.node", "Run one node in the foreground, or empty one of its shards."),
+    Entry("status", "motet.cli.status", "Show every node of a cluster in one table."),
     Entry("stream", "motet.cli.stream", "Create, list, append to and read streams."),
+    Entry("shard", "motet.cli.shard", "Show who holds the shards of a cluster, and change it."),
     Entry("feed", "motet.cli.feed", "Read or follow the changes in the order of their clocks."),
     Entry("table", "motet.cli.table", "Create, list, fill and show tables."),
     Entry("sql", "motet.cli.sql", "Ask the tables in SQL."),

@@ -35,10 +35,10 @@ def dev(
 
     Example: motet dev --nodes 3 --roles keeper --port 7400
     """
-    from motet.node.roles import AVAILABLE_ROLES, check_roles
+    from motet.node.roles import ROLES, check_roles
     from motet.testing.dev_cluster import DevCluster
 
-    wanted = AVAILABLE_ROLES if roles is None else tuple(filter(None, roles.split(",")))
+    wanted = ROLES if roles is None else tuple(filter(None, roles.split(",")))
     check_roles(wanted)
     over = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from motet.cli import command_app
+from motet.cli.node_status import fetch_status
 from motet.cli.output import OUTPUT_OPTION, Output, print_json, print_rows
+from motet.errors import NodeError
 
 if TYPE_CHECKING:
     from motet.client.keeper.portal import Keeper
@@ -172,7 +174,6 @@ def watch(
     """
     from motet.client.keeper.portal import ThreadWatch
     from motet.client.keeper.watches import WATCH_LOST
-    from motet.errors import NodeError
     from motet.format.zookeeper.answers import EventType
 
     with _connected(endpoint, zookeeper) as tree:
@@ -252,19 +253,10 @@ def _stat_row(stat: Stat) -> dict[str, object]:
 
 
 def _status_row(endpoint: str) -> dict[str, object]:
-    import json
-    import urllib.error
-    import urllib.request
-
-    from motet.client.link import HTTP_PORT_OFFSET, parse_endpoint
-
-    host, port = parse_endpoint(endpoint)
     fields = ("view", "op", "commit_min", "checkpoint_op", "zxid", "nodes", "client_sessions")
     try:
-        url = f"http://{host}:{port + HTTP_PORT_OFFSET}/api/status"
-        with urllib.request.urlopen(url, timeout=5) as answer:
-            found = json.load(answer)
-    except (OSError, urllib.error.URLError, ValueError):
+        found = fetch_status(endpoint)
+    except NodeError:
         return {"node": endpoint, "role": "unreachable", **dict.fromkeys(fields)}
     machine = found["machines"].get("keeper")
     if machine is None:

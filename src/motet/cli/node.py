@@ -1,4 +1,4 @@
-"""``motet node``: one node in the foreground."""
+"""``motet node``: one node in the foreground; and emptying a node of a cluster."""
 
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ from typing import Annotated
 import typer
 
 from motet.cli import command_app
+from motet.cli.cluster import ClusterOption, ask_cluster
+from motet.cli.output import OUTPUT_OPTION, Output, print_rows
 
 app = command_app()
 
 
-@app.command()
+@app.callback(invoke_without_command=True)
 def node(
+    context: typer.Context,
     id: Annotated[str | None, typer.Option(help="Name of the node in its cluster.")] = None,  # noqa: A002
     host: Annotated[str | None, typer.Option(help="Address to listen at.")] = None,
     port: Annotated[
@@ -34,6 +37,8 @@ def node(
 
     Example: motet node --id n0 --port 7400 --data n0-data --peers n0=127.0.0.1:7400,n1=127.0.0.1:7410
     """
+    if context.invoked_subcommand is not None:
+        return
     from motet.node.node import run_node
     from motet.node.settings import load
 
@@ -47,3 +52,18 @@ def node(
         "keeper.format": ("--format", format or None),
     }
     run_node(load(config, os.environ, flags).config)
+
+
+@app.command()
+def drain(
+    name: Annotated[str, typer.Argument(help="The node to empty.")],
+    undo: Annotated[bool, typer.Option("--undo", help="Let it take shards again.")] = False,
+    endpoint: ClusterOption = None,
+    output: Output = OUTPUT_OPTION,
+) -> None:
+    """Move all shards off a node: first their leadership, then their data. Writes go on meanwhile.
+
+    Example: motet node drain n2 --endpoint 127.0.0.1:7400
+    """
+    what = ask_cluster(endpoint, lambda db: db.drain(name, is_drained=not undo))
+    print_rows([{"node": name, "drained": not undo, "done": what}], output)

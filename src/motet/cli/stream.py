@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import os
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from motet.cli import command_app
+from motet.cli.cluster import ClusterOption, ask_cluster
 from motet.cli.database import DataOption, EndpointOption, open_database
 from motet.cli.output import OUTPUT_OPTION, Output, print_rows
+
+if TYPE_CHECKING:
+    from motet.client.change import Entry
+    from motet.client.cluster.database import AsyncClusterDatabase
 
 app = command_app()
 
@@ -18,13 +23,16 @@ NameArgument = Annotated[str, typer.Argument(help="Name of the stream.")]
 
 @app.callback()
 def stream() -> None:
-    """Create and list streams, append raw entries, read the entries of a shard."""
+    """Create, list, describe and delete streams, append raw entries, read or follow a shard."""
 
 
 @app.command()
 def create(
     name: NameArgument,
     shards: Annotated[int, typer.Option(help="How many shards.")] = 4,
+    replicas: Annotated[
+        int | None, typer.Option(help="Copies of each shard; else 3, or one per node if fewer.")
+    ] = None,
     schema: Annotated[
         str | None, typer.Option(help='Columns of its rows, "sku string, qty int"; else JSON.')
     ] = None,
@@ -38,7 +46,7 @@ def create(
     """
     columns = None if schema is None else _schema(schema)
     with open_database(data, endpoint, create=True) as db:
-        db.create_stream(name, schema=columns, shards=shards)
+        db.create_stream(name, schema=columns, shards=shards, replicas=replicas)
         print_rows([{"stream": name, "shards": shards, "typed": schema is not None}], output)
 
 
@@ -110,17 +118,74 @@ def read(
     """
     with open_database(data, endpoint) as db:
         entries = db.stream(name).read(shard=shard, after=after, limit=limit)
-        rows = [
-            {
-                "offset": entry.offset,
-                "clock": str(entry.clock),
-                "op": entry.op,
-                "key": entry.key.decode(errors="backslashreplace"),
-                "value": (entry.value or b"").decode(errors="backslashreplace"),
-            }
-            for entry in entries
-        ]
-        print_rows(rows, output)
+        print_rows([_row(entry) for entry in entries], output)
+
+
+@app.command()
+def tail(
+    name: NameArgument,
+    shard: Annotated[int, typer.Option(help="Which shard.")] = 0,
+    after: Annotated[int, typer.Option(help="Behind this offset; -1 for the beginning.")] = -1,
+    stop_after: Annotated[
+        int | None, typer.Option(help="End after so many; else follow for ever.")
+    ] = None,
+    data: DataOption = None,
+    endpoint: EndpointOption = None,
+    output: Output = OUTPUT_OPTION,
+) -> None:
+    """Follow the entries of one shard, a line each (JSON: an object a line), until ^C.
+
+    Example: motet stream tail orders --shard 2 --endpoint 127.0.0.1:7400
+    """
+    import msgspec
+
+    with open_database(data, endpoint) as db:
+        for entry in db.stream(name).tail(shard=shard, after=after, stop_after=stop_after):
+            row = _row(entry)
+            if output is Output.JSON:
+                typer.echo(msgspec.json.encode(row).decode())
+            else:
+                typer.echo("  ".join(str(value) for value in row.values()))
+
+
+@app.command()
+def describe(
+    name: NameArgument, endpoint: ClusterOption = None, output: Output = OUTPUT_OPTION
+) -> None:
+    """Show the shards of a stream of a cluster: leader, ensemble, and how many entries.
+
+    Example: motet stream describe orders --endpoint 127.0.0.1:7400
+    """
+    from motet.client.cluster.stream import ClusterStream
+
+    async def ask(db: AsyncClusterDatabase) -> list[dict[str, object]]:
+        stream = db.stream(name)
+        assert isinstance(stream, ClusterStream)
+        return await stream.stats()
+
+    print_rows(ask_cluster(endpoint, ask), output)
+
+
+@app.command()
+def delete(
+    name: NameArgument, endpoint: ClusterOption = None, output: Output = OUTPUT_OPTION
+) -> None:
+    """Delete a stream of a cluster, with all its data.
+
+    Example: motet stream delete orders --endpoint 127.0.0.1:7400
+    """
+    ask_cluster(endpoint, lambda db: db.delete_stream(name))
+    print_rows([{"stream": name, "deleted": True}], output)
+
+
+def _row(entry: Entry) -> dict[str, object]:
+    return {
+        "offset": entry.offset,
+        "clock": str(entry.clock),
+        "op": entry.op,
+        "key": entry.key.decode(errors="backslashreplace"),
+        "value": (entry.value or b"").decode(errors="backslashreplace"),
+    }
 
 
 def _schema(text: str) -> object:

@@ -109,11 +109,12 @@ class Change:
 class Entry(Change):
     """A change in its place in a shard."""
 
-    __slots__ = ()
+    __slots__ = ("epoch",)
 
-    @property
-    def epoch(self) -> int:
-        return EPOCH
+    def __init__(self, raw: RawChange, schema: bytes | None = None, epoch: int = EPOCH) -> None:
+        super().__init__(raw, schema)
+        #: in which its leader took it
+        self.epoch = epoch
 
     @property
     def value(self) -> bytes | None:

@@ -6,8 +6,6 @@ an event loop is in :mod:`motet.client.sync`.
 
 from __future__ import annotations
 
-import asyncio
-import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from types import TracebackType
@@ -17,8 +15,8 @@ from motet.client.calls import Calls
 from motet.client.change import Change
 from motet.client.feed import Feed, Page, Tail
 from motet.client.feed_split import split_feed
-from motet.client.link import HTTP_PORT_OFFSET, Link, answer_seconds_max, parse_endpoint
-from motet.client.part_store import PartStore, find_parts
+from motet.client.link import Link
+from motet.client.part_store import PartStore
 from motet.client.publication import Publication
 from motet.client.query import Queries
 from motet.client.rows import shard_count, stream_name, whole_number
@@ -41,14 +39,12 @@ from motet.core.streams.messages import (
 )
 from motet.core.tables.messages import TableInfo, WriterInfo
 from motet.core.tables.records import Engine, StagedPart, WriterStep
-from motet.errors import BadConfig, Conflict, MotetError, NodeError, OutcomeUnknown
-from motet.format.frame import FrameKind
+from motet.errors import Conflict, NodeError
 from motet.ids import Address, TransactionId
 from motet.real.entropy import RealEntropy
 
 T = TypeVar("T")
 
-ENDPOINT_VARIABLE = "MOTET_ENDPOINT"
 connect_seconds_max = 3.0
 """How long one endpoint of several is tried."""
 
@@ -132,6 +128,14 @@ class AsyncDatabase:
         )
         self.schemas.learn([ready.info])
         return self.stream(name)
+
+    async def delete_stream(self, name: str) -> None:
+        """Delete a stream of a cluster, with all its data."""
+        stream_name(name)
+        raise NodeError(
+            "an embedded database does not delete streams in this release",
+            hint="begin a new folder, or use a cluster",
+        )
 
     def stream(self, name: str) -> AsyncStream:
         """A stream by its name."""
@@ -315,27 +319,6 @@ class AsyncDatabase:
         await self._calls.pause(seconds)
 
 
-class _Remote:
-    """A database behind an endpoint."""
-
-    def __init__(self, endpoint: str, opened: AsyncExitStack) -> None:
-        self._endpoint = endpoint
-        self._opened = opened
-        self._finding = asyncio.Lock()
-        self._parts: PartStore | None = None
-
-    async def endpoint(self) -> str:
-        return self._endpoint
-
-    async def parts(self) -> PartStore:
-        async with self._finding:
-            if self._parts is None:
-                host, port = parse_endpoint(self._endpoint)
-                self._parts = await find_parts(host, port + HTTP_PORT_OFFSET)
-                self._opened.push_async_callback(self._parts.close)
-        return self._parts
-
-
 async def begin(
     link: Link[StreamsAnswer], node: Address, name: str, home: Home, opened: AsyncExitStack
 ) -> AsyncDatabase:
@@ -345,51 +328,3 @@ async def begin(
     database = AsyncDatabase(calls, described.database, home, opened)
     database.schemas.learn(described.streams)
     return database
-
-
-async def connect(endpoint: str | None = None) -> AsyncDatabase:
-    """The database at an endpoint: the first of a comma separated list that answers."""
-    failures = []
-    for one in _endpoints(endpoint):
-        try:
-            return await _connect_to(one)
-        except MotetError as error:
-            failures.append(error)
-    if len(failures) == 1:
-        raise failures[0]
-    whats = ", ".join(failure.what for failure in failures)
-    raise NodeError(f"no endpoint answers: {whats}", hint="start a node, or name another endpoint")
-
-
-async def _connect_to(endpoint: str) -> AsyncDatabase:
-    node = Address(endpoint)
-    async with AsyncExitStack() as opening:
-        link: Link[StreamsAnswer] = Link({node: endpoint}, FrameKind.STREAMS, StreamsAnswer)
-        await opening.enter_async_context(link)
-        await link.reach(node, connect_seconds_max)
-        opened = AsyncExitStack()
-        try:
-            database = await begin(link, node, endpoint, _Remote(endpoint, opened), opened)
-        except OutcomeUnknown:
-            raise NodeError(
-                f"{endpoint} does not answer as a database",
-                hint="check the address: it is what db.endpoint says there",
-            ) from None
-        opened.push_async_exit(opening.pop_all())
-        return database
-
-
-def _endpoints(text: str | None) -> list[str]:
-    given = os.environ.get(ENDPOINT_VARIABLE, "") if text is None else text
-    endpoints = [part.strip() for part in given.split(",") if part.strip()]
-    if not endpoints:
-        raise BadConfig(
-            "no endpoint is given",
-            hint=f'motet.connect("127.0.0.1:7400"), or set ${ENDPOINT_VARIABLE}',
-        )
-    for endpoint in endpoints:
-        parse_endpoint(endpoint)
-    return endpoints
-
-
-assert connect_seconds_max <= answer_seconds_max

@@ -14,13 +14,11 @@ from motet.client.change import Change
 from motet.client.cursor import Cursor, clock_behind, cursor_text
 from motet.client.rows import page_limit, stream_name, stream_names, whole_number
 from motet.client.schemas import Schemas, StreamSchema, need_pyarrow
+from motet.client.tail_pause import tail_pause_seconds_max, tail_pause_seconds_min
 from motet.core.clock.hlc import Clock
 from motet.core.streams.messages import FeedPage, ReadFeed, ReadVisible, VisibleIs
 from motet.errors import BadInput, MotetError
 from motet.ids import StreamName
-
-tail_pause_seconds_min, tail_pause_seconds_max = 0.002, 0.05
-"""How long a tail waits when there is nothing new: at first, and after a while."""
 
 stop_after_max = (1 << 63) - 1
 

@@ -2,7 +2,7 @@
 
 An answer is matched to its request by the ``request`` number inside the message. A request without an
 answer in time ends as ``OutcomeUnknown``: the node may have done it, or may do it yet. The same holds for
-what is under way when the link ends.
+what is under way when the link ends, or the connection to its node is lost.
 """
 
 from __future__ import annotations
@@ -54,6 +54,19 @@ def parse_endpoint(text: str) -> tuple[str, int]:
     return host.removeprefix("[").removesuffix("]"), int(port)  # an IPv6 host stands in brackets
 
 
+async def reach(host: str, port: int, seconds: float) -> None:
+    """``NodeError`` when nothing listens there: nothing was asked yet."""
+    try:
+        async with asyncio.timeout(seconds):
+            _, writer = await asyncio.open_connection(host, port)
+    except OSError as error:
+        raise NodeError(
+            f"nothing answers at {host}:{port} ({error.strerror or str(error) or 'silence'})",
+            hint="check the address, and that what should serve there is running",
+        ) from None
+    writer.close()
+
+
 class Link(Generic[Answer]):
     """Requests to one kind of machine on some nodes; use it as ``async with``.
 
@@ -79,6 +92,8 @@ class Link(Generic[Answer]):
         self._over: NodeError | None = None
         #: request -> who waits for its answer
         self._waiting: dict[int, asyncio.Future[Answer]] = {}
+        #: node -> the requests that it has not answered
+        self._asked: dict[Address, dict[int, None]] = {}
 
     async def __aenter__(self) -> Self:
         await self._network.start()
@@ -107,16 +122,7 @@ class Link(Generic[Answer]):
 
     async def reach(self, node: Address, seconds: float = answer_seconds_max) -> None:
         """``NodeError`` when nothing listens where the node should be: nothing was asked yet."""
-        host, port = self._endpoints[node]
-        try:
-            async with asyncio.timeout(seconds):
-                _, writer = await asyncio.open_connection(host, port)
-        except OSError as error:
-            raise NodeError(
-                f"nothing answers at {host}:{port} ({error.strerror or str(error) or 'silence'})",
-                hint="check the address, and that what should serve there is running",
-            ) from None
-        writer.close()
+        await reach(*self._endpoints[node], seconds)
 
     async def ask(
         self, node: Address, make: Callable[[int], Message], seconds: float = answer_seconds_max
@@ -129,6 +135,8 @@ class Link(Generic[Answer]):
         message = make(request)
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._waiting[request] = future
+        asked = self._asked.setdefault(node, {})
+        asked[request] = None
         try:
             if not self._network.send(node, Frame(self._kind, 0, self._encode(message))):
                 raise NodeError(f"too much is waiting to be sent to {node}", hint="slow down")
@@ -139,12 +147,31 @@ class Link(Generic[Answer]):
             what = f"{node} did not answer {type(message).__name__} within {seconds:g} s"
             raise OutcomeUnknown(what) from None
         finally:
-            del self._waiting[request]
+            del self._waiting[request], asked[request]
+
+    def learn(self, node: Address, endpoint: str) -> None:
+        """Know where a node is, or that it has moved; for links over TCP."""
+        place = parse_endpoint(endpoint)
+        if self._endpoints.get(node) != place:
+            self._endpoints[node] = place
+            assert isinstance(self._network, TcpNetwork)
+            self._network.add_peer(node, place)
 
     def _tcp_network(self, cluster: str) -> MakeNetwork:
         return lambda wake: TcpNetwork(
-            None, cluster=cluster, listen=None, peers=self._endpoints, wake=wake
+            None,
+            cluster=cluster,
+            listen=None,
+            peers=self._endpoints,
+            wake=wake,
+            unreached=self._unreached,
         )
+
+    def _unreached(self, node: Address) -> None:
+        for request in self._asked.get(node, ()):
+            future = self._waiting[request]
+            if not future.done():
+                future.set_exception(OutcomeUnknown(f"the connection to {node} was lost"))
 
     def _wake(self) -> None:
         asyncio.get_running_loop().call_soon(self._take)

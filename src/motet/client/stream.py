@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any, Protocol
 
 from motet.client.calls import Calls
 from motet.client.change import Entry, Position
@@ -15,8 +17,10 @@ from motet.client.rows import (
     value_bytes,
     whole_number,
 )
-from motet.client.schemas import Schemas
+from motet.client.schemas import Schemas, need_pyarrow
+from motet.client.tail_pause import tail_pause_seconds_max, tail_pause_seconds_min
 from motet.core.streams.messages import Append, Appended, Entries, ReadEntries
+from motet.errors import MotetError
 from motet.ids import Offset, ShardId
 from motet.limits import stream_shards_max
 
@@ -61,18 +65,105 @@ class AsyncStream:
         """
         whole_number("shard", shard, 0, stream_shards_max - 1)
         page_limit(limit)
-        behind = Offset(_offset_of(after))
+        behind = Offset(offset_of(after))
         found = await self._calls.repeated(
             lambda n: ReadEntries(n, self.name, ShardId(shard), behind, limit), Entries
         )
         schema = await self._schemas.of(self.name)
         return [Entry(change, schema) for change in found.entries]
 
+    async def append_batch(self, data: object) -> list[Position]:
+        """Append all rows of anything Arrow with the columns ``key`` and ``value``, in their order.
+
+        Rows of one shard stay in order; each is durable on its own, so a failure may leave some of them
+        appended.
+        """
+        need_pyarrow("append_batch")
+        from motet.columnar.raw_records import key_value_rows
+
+        rows = key_value_rows(data)
+        return list(await asyncio.gather(*(self.append(key, value) for key, value in rows)))
+
+    async def read_arrow(
+        self, shard: int = 0, after: int | HasOffset | None = None, limit: int = 10_000
+    ) -> Any:
+        """Entries of a shard as a ``pyarrow.Table``: offset, epoch, clock, at, key, value."""
+        need_pyarrow("read_arrow")
+        from motet.columnar.raw_records import entries_table
+
+        entries = await self.read(shard, after, limit)
+        return entries_table([(entry.raw, entry.epoch) for entry in entries])
+
+    async def tail(
+        self, shard: int = 0, after: int | HasOffset | None = None, stop_after: int | None = None
+    ) -> AsyncIterator[Entry]:
+        """The entries of a shard, for ever: until the database is closed, or so many have come."""
+        follow = StreamTail(self, shard, after, stop_after)
+        while entries := await follow.next_entries():
+            for entry in entries:
+                yield entry
+
+    def follow(
+        self, shard: int = 0, after: int | HasOffset | None = None, stop_after: int | None = None
+    ) -> StreamTail:
+        """What a tail is made of."""
+        return StreamTail(self, shard, after, stop_after)
+
+    def is_closing(self) -> bool:
+        return self._calls.is_closing()
+
+    async def pause(self, seconds: float) -> None:
+        """Wait so long, or until the database is closed."""
+        await self._calls.pause(seconds)
+
     def __repr__(self) -> str:
         return f"<Stream {self.name} of {self._calls.name}>"
 
 
-def _offset_of(after: int | HasOffset | None) -> int:
+class StreamTail:
+    """Follows one shard; has nothing to give back when it is dropped."""
+
+    def __init__(
+        self,
+        stream: AsyncStream,
+        shard: int,
+        after: int | HasOffset | None,
+        stop_after: int | None,
+    ) -> None:
+        self._stream = stream
+        self._shard = whole_number("shard", shard, 0, stream_shards_max - 1)
+        self._after = offset_of(after)
+        self._left = stop_after
+        if stop_after is not None:
+            whole_number("stop_after", stop_after, 0, offset_max)
+
+    async def next_entries(self) -> list[Entry]:
+        """The next ones, as soon as there are some; none when it is over."""
+        pause_seconds = tail_pause_seconds_min
+        while self._left != 0 and not self._stream.is_closing():
+            try:
+                entries = await self._stream.read(self._shard, self._after)
+            except MotetError:
+                if self._stream.is_closing():
+                    break
+                raise
+            if entries:
+                return self._counted(entries)
+            await self._stream.pause(pause_seconds)
+            pause_seconds = min(2 * pause_seconds, tail_pause_seconds_max)
+        return []
+
+    def _counted(self, entries: list[Entry]) -> list[Entry]:
+        if self._left is not None:
+            del entries[self._left :]
+            self._left -= len(entries)
+        if entries:
+            self._after = entries[-1].offset
+        return entries
+
+
+def offset_of(after: int | HasOffset | None) -> int:
+    """The offset behind which a reader begins; -1 for the beginning."""
     if after is None:
         return -1
     offset: object = after if isinstance(after, int) else getattr(after, "offset", after)

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from motet.client import database
-from motet.client.change import Change, Entry, OwnChange, Position
+from motet.client import connect as connecting
+from motet.client.change import Change, OwnChange
 from motet.client.database import AsyncDatabase, page_limit_default
 from motet.client.feed import Page, Tail
 from motet.client.part_store import PartsLocator
@@ -20,7 +20,7 @@ from motet.client.portal import Portal
 from motet.client.publication import Publication
 from motet.client.rows import Key, Row
 from motet.client.snapshot import Snapshot
-from motet.client.stream import AsyncStream, HasOffset
+from motet.client.sync_stream import Stream
 from motet.client.sync_table import Table
 from motet.client.tables import Consistency
 from motet.client.transaction import (
@@ -34,7 +34,7 @@ from motet.core.streams.messages import FeedSplit, StreamInfo
 from motet.core.tables.messages import TableInfo, WriterInfo
 from motet.core.tables.records import Engine, StagedPart, WriterStep
 from motet.errors import Conflict, MotetError
-from motet.ids import StreamName, TransactionId
+from motet.ids import TransactionId
 from motet.real.entropy import RealEntropy
 
 T = TypeVar("T")
@@ -86,6 +86,10 @@ class Database:
     def stream(self, name: str) -> Stream:
         """A stream by its name; whether there is one shows when it is used."""
         return Stream(self, self._portal, self._inner.stream(name))
+
+    def delete_stream(self, name: str) -> None:
+        """Delete a stream of a cluster, with all its data."""
+        self._portal.call(self._inner.delete_stream, name)
 
     def streams(self) -> list[StreamInfo]:
         """All streams, by name, with their shards and how many entries these have."""
@@ -259,40 +263,6 @@ class Database:
         self._portal.call(self._inner.note_writer, name, error)
 
 
-class Stream:
-    """One stream of a database."""
-
-    def __init__(self, database: Database, portal: Portal, inner: AsyncStream) -> None:
-        #: a database that nobody holds any more is closed
-        self._database = database
-        self._portal = portal
-        self._inner = inner
-
-    @property
-    def name(self) -> StreamName:
-        return self._inner.name
-
-    def append(self, key: Key, value: bytes, token: tuple[str, int] | None = None) -> Position:
-        """Append a raw entry, durably.
-
-        With a token (a producer and its own rising count) it is appended once however often it is
-        sent, so a lost answer is asked for again; without one that is an ``OutcomeUnknown``.
-        """
-        return self._portal.call(self._inner.append, key, value, token)
-
-    def read(
-        self, shard: int = 0, after: int | HasOffset | None = None, limit: int = 1000
-    ) -> list[Entry]:
-        """Entries of a shard in order, behind an offset, an entry or a position.
-
-        There may be fewer than ``limit`` even if more follow; none at all means the end.
-        """
-        return self._portal.call(self._inner.read, shard, after, limit)
-
-    def __repr__(self) -> str:
-        return repr(self._inner)
-
-
 class Transaction:
     """One transaction, for the length of a ``with`` block."""
 
@@ -359,7 +329,7 @@ def connect(endpoint: str | None = None) -> Database:
     """
     portal = Portal(endpoint or "a connection")
     try:
-        return Database(portal, portal.call(database.connect, endpoint))
+        return Database(portal, portal.call(connecting.connect, endpoint))
     except BaseException:
         portal.close()
         raise

@@ -9,6 +9,7 @@
     │   ├── BadCursor              a cursor that is garbled, or of another database or other streams
     │   ├── NoSuchStream           there is no stream of that name
     │   ├── NoSuchShard            the stream has no such shard, or the node does not hold it
+    │   ├── OffsetExpired          what is asked for is no longer kept
     │   ├── StreamExists           there is one already, and it is a different one
     │   ├── NoSuchTable            there is no table of that name
     │   ├── TableExists            there is one already, and it is a different one
@@ -41,6 +42,7 @@
     │   └── EntriesGone            entries that are no longer kept
     ├── TokenExpired               a retry of something older than what is remembered
     ├── NodeError                  a node cannot start or go on
+    │   ├── NotInCluster           what a cluster does not do in this release
     │   └── DatabaseLocked         another process has this database open
     ├── StepRaised                 a command of a golden script blew up
     ├── OutcomeUnknown             it may or may not have happened; a retry with the same token is safe
@@ -128,6 +130,13 @@ class NoSuchShard(BadInput):
 
     code = "NO_SUCH_SHARD"
     hint = "`motet shard describe STREAM` lists the shards and who holds them"
+
+
+class OffsetExpired(BadInput):
+    """What is asked for is no longer kept."""
+
+    code = "OFFSET_EXPIRED"
+    hint = "begin at the offset that is named"
 
 
 class StreamExists(BadInput):
@@ -352,6 +361,13 @@ class NodeError(MotetError):
 
     code = "NODE"
     hint = "read the node's log"
+
+
+class NotInCluster(NodeError):
+    """Something that this release does in an embedded database and not yet in a cluster."""
+
+    code = "NOT_IN_CLUSTER"
+    hint = "use an embedded database for it: motet.open(folder)"
 
 
 class DatabaseLocked(NodeError):

@@ -81,6 +81,8 @@ class FrameKind(enum.IntEnum):
     TIME = 17
     STREAMS = 18
     VSR = 19
+    DATA = 20
+    OPERATOR = 21
 
 
 class Frame(msgspec.Struct, frozen=True, array_like=True, gc=False):

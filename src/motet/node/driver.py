@@ -102,6 +102,7 @@ class Driver:
                 self.counters,
                 recorder=self._recorder,
                 check_invariants=self._check_invariants,
+                neighbours=self._by_kind,
             )
             hosted.tell(Started, self._entropy.nonce())
             self.hosted.append(hosted)

@@ -53,12 +53,16 @@ class Hosted:
         *,
         recorder: Recorder | None,
         check_invariants: bool,
+        neighbours: Mapping[int, Hosted] | None = None,
     ) -> None:
         self.hosting = hosting
         self.name = hosting.name
         self.machine = hosting.machine()
         self._step = self.machine.step
         self._kind = hosting.kind
+        self._routes = hosting.routes
+        #: the other machines of this node, by the kind of their frames
+        self._neighbours = neighbours or {}
         self._network_send = network.send
         self._address = network.address
         self._local_port = hosting.local
@@ -205,17 +209,23 @@ class Hosted:
         self._post(effect.to, effect.message)
 
     def _post(self, to: Address, message: Message) -> None:
-        if to == self._address:
-            self._send_to_self(message)
-            return
         if self._local_port is not None and self._local_port.takes(to):
             self._local_port.send(to, message)
+        elif self._routes is not None:
+            for kind in self._routes(message):
+                self._post_as(kind, to, message)
+        else:
+            self._post_as(self._kind, to, message)
+
+    def _post_as(self, kind: int, to: Address, message: Message) -> None:
+        if to == self._address:
+            self._send_to_self(kind, message)
             return
-        if message is self._last_message:
+        if message is self._last_message and kind == self._last_frame.kind:
             frame = self._last_frame
         else:
             self._last_message = message
-            self._last_frame = frame = Frame(self._kind, 0, _encode(message))
+            self._last_frame = frame = Frame(kind, 0, _encode(message))
         if len(frame.body) > message_bytes_max:
             self._drop("too_large", to)
         elif self._network_send(to, frame):
@@ -223,9 +233,16 @@ class Hosted:
         else:
             self._drop("no_peer_or_full", to)
 
-    def _send_to_self(self, message: Message) -> None:
-        if len(self._local) < inbox_messages_max:
-            self._local.append((Received, (self._address, message)))
+    def _send_to_self(self, kind: int, message: Message) -> None:
+        local = self._local
+        if kind != self._kind:
+            neighbour = self._neighbours.get(kind)
+            if neighbour is None:
+                self._drop("no_such_machine", self._address)
+                return
+            local = neighbour._local
+        if len(local) < inbox_messages_max:
+            local.append((Received, (self._address, message)))
         else:
             self._drop("inbox_full", self._address)
 

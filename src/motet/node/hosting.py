@@ -59,6 +59,8 @@ class Hosting(Generic[M]):
     describe: Callable[[M], Mapping[str, object]] = nothing_to_say
     #: whom it talks to in this process
     local: LocalPort | None = None
+    #: for which machines of the node it goes to a message is, as kinds of frames; None: always for its like
+    routes: Callable[[Message], tuple[int, ...]] | None = None
 
     def __post_init__(self) -> None:
         assert 0 < self.kind < 256, "a frame's kind has 8 bits and 0 stays unused"

@@ -20,21 +20,25 @@ from motet.core.clock.node_clock import NodeClock
 from motet.core.clock.time_peer import TimePeer
 from motet.core.keeper.front.node import KeeperNode
 from motet.core.machine import Message, Received
+from motet.core.operator.store import STORE
 from motet.errors import BadConfig, NodeError
 from motet.format.zookeeper.four_letter import ServerFacts
 from motet.ids import Address
 from motet.node import logs
 from motet.node.clocks import CLOCK_MACHINE, TIME_MACHINE, host_clock, host_time
 from motet.node.config import Config
+from motet.node.data import DATA_MACHINE, host_data
 from motet.node.driver import Driver
 from motet.node.hosting import Hosting
 from motet.node.http import HttpServer, cannot_listen
 from motet.node.keeper import KEEPER_MACHINE, host_keeper, keeper_format, server_facts
 from motet.node.logs import logger
 from motet.node.metrics import Metrics
-from motet.node.registry import Registry
+from motet.node.operator import OPERATOR_MACHINE, host_operator
+from motet.node.operator_store import OperatorStore
+from motet.node.registry import Registry, keeper_endpoints
 from motet.node.replica_files import prepare_files
-from motet.node.roles import KEEPER_ROLE, check_roles
+from motet.node.roles import DATA_ROLE, KEEPER_ROLE, OPERATOR_ROLE, check_roles
 from motet.node.status import NodeStatus, node_status
 from motet.node.trace import TraceWriter
 from motet.node.zookeeper.server import ZooKeeperServer
@@ -62,6 +66,10 @@ class Node:
         self._zookeeper: ZooKeeperServer | None = None
         if KEEPER_ROLE in config.node.roles:
             self._zookeeper = ZooKeeperServer(config.node.host, config.zookeeper_port, self._time)
+        #: the operator's way to the keeper, if that is one of our roles
+        self._store: OperatorStore | None = None
+        if OPERATOR_ROLE in config.node.roles:
+            self._store = OperatorStore(config.node.id, keeper_endpoints(config))
         self._registry: Registry | None = None
         #: what has to be closed at the end, the last first
         self._opened = contextlib.AsyncExitStack()
@@ -137,10 +145,17 @@ class Node:
         if self._zookeeper is not None:
             await self._zookeeper.start(self._tell_keeper, self._keeper_facts)
             self._opened.push_async_callback(self._zookeeper.stop)
+        if settings.roles:
             self._registry = Registry(self.config, int(self.started_at.timestamp() * 1000))
             self._registry.start()
             self._opened.push_async_callback(self._registry.stop)
+        if self._store is not None:
+            self._store.start(self._tell_operator)
+            self._opened.push_async_callback(self._store.stop)
         self._log_start()
+
+    def _tell_operator(self, message: Message) -> None:
+        self.driver.tell(OPERATOR_MACHINE, Received, STORE, message)
 
     def _tell_keeper(self, sender: Address, message: Message) -> None:
         self.driver.tell(KEEPER_MACHINE, Received, sender, message)
@@ -182,6 +197,11 @@ class Node:
             disk = self._open_disk(KEEPER_MACHINE)
             prepare_files(keeper_format(self.config), disk, may_format=self.config.keeper.format)
             hostings.append(host_keeper(self.config, disk, self._zookeeper))
+        if DATA_ROLE in settings.roles:
+            hostings.append(host_data(settings.id, self._open_disk(DATA_MACHINE)))
+        if self._store is not None:
+            disk = self._open_disk(OPERATOR_MACHINE)
+            hostings.append(host_operator(settings.id, disk, self._store))
         return Driver(
             hostings,
             time=self._time,

@@ -45,7 +45,8 @@ class TcpNetwork:
 
     A client has no address. It calls its peers what ``peers`` calls them; a node insists that a peer
     answers by the name under which it was dialed. ``wake`` is called when something has arrived and
-    nothing was waiting before.
+    nothing was waiting before; ``unreached`` when the last connection to a known peer is lost, or none comes
+    about: what was sent to it and not answered may be gone.
     """
 
     def __init__(
@@ -56,10 +57,12 @@ class TcpNetwork:
         listen: HostPort | None,
         peers: Mapping[Address, HostPort],
         wake: Callable[[], None],
+        unreached: Callable[[Address], None] = lambda _peer: None,
     ) -> None:
         assert address is None or (address and not address.startswith(CLIENT_PREFIX))
         self._address = address
         self._cluster = cluster
+        self._unreached = unreached
         self._listen = listen
         self._hello = encode_hello(cluster, address)
         self._counters = NetworkCounters()
@@ -271,8 +274,10 @@ class TcpNetwork:
         elif peer.endpoint is None:
             self._counters.dropped_unreachable += peer.clear()
             del self._peers[peer.address]
-        elif peer.is_due:
-            self._dial(peer)
+        else:
+            self._unreached(peer.address)
+            if peer.is_due:
+                self._dial(peer)
 
     # Dialing --------------------------------------------------------------------------------------
 
@@ -309,6 +314,7 @@ class TcpNetwork:
         if peer.connections:
             return  # it has come to us in the meantime
         self._counters.dropped_unreachable += peer.clear()
+        self._unreached(peer.address)
 
     def _address_of(self, connection: Connection, hello: Hello) -> Address | None:
         """By which name the other side goes here; None when it may not have that name."""

@@ -1,7 +1,7 @@
 """What clients ask of a data node about the shards it holds, and the answers.
 
-Each request gets one answer or a ``DataRefused`` that says why and what to do. A refusal has changed nothing,
-with one exception that says so itself: the code ``OUTCOME_UNKNOWN``.
+Each request gets one answer or a ``DataRefused`` that says why and what to do. A refusal has changed
+nothing, with one exception that says so itself: the code ``OUTCOME_UNKNOWN``.
 """
 
 from __future__ import annotations

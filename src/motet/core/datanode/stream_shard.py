@@ -5,7 +5,8 @@ T2  A token is applied once. The newest ``producer_window`` of each producer are
     records are: a repeat gets the first answer. One that is below all that are remembered, when some have
     been forgotten, may have been applied before: it is refused, never applied again. Producers themselves
     are never forgotten; beyond ``producers_max`` new ones are refused.
-T3  ``milestones`` rise: a record's entry is found by going from the milestone before it.
+T3  Milestones rise: a record's entry is found by going on from the milestone before it. When there are too
+    many, every second one goes and the steps double, on all replicas alike.
 """
 
 from __future__ import annotations
@@ -19,13 +20,16 @@ from motet.core.clock.hlc import Clock
 from motet.core.datanode.records import decode_records
 from motet.core.fingerprint import clone_plain, fingerprint
 from motet.core.shardlog.entry import Entry, EntryKind
+from motet.core.shardlog.replica import ShardReplica
 from motet.core.streams.change import Token
 from motet.errors import BadRecord, TokenExpired, TooLarge
 from motet.ids import Epoch, Offset
 from motet.limits import KIB, producer_window, producers_max
 
-milestone_bytes = 256 * KIB
-"""So much of the log is between two milestones, about: what has to be read to find a record."""
+milestone_step_bytes = 256 * KIB
+"""So much of the log is between two milestones at first: what has to be read to find a record."""
+
+milestones_max = 1 << 16
 
 
 class Place(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -53,6 +57,7 @@ class ShardState(msgspec.Struct):
     #: milestone_records[i] is the first record of entry milestone_entries[i]
     milestone_records: list[Offset] = msgspec.field(default_factory=list)
     milestone_entries: list[Offset] = msgspec.field(default_factory=list)
+    milestone_step_bytes: int = milestone_step_bytes
     bytes_since_milestone: int = 0
 
 
@@ -81,10 +86,13 @@ class StreamShard:
 
     def _set_milestone(self, entry: Entry, first_offset: Offset) -> None:
         state = self.state
-        if not state.milestone_records or state.bytes_since_milestone >= milestone_bytes:
+        if not state.milestone_records or state.bytes_since_milestone >= state.milestone_step_bytes:
             state.milestone_records.append(first_offset)
             state.milestone_entries.append(entry.id.offset)
             state.bytes_since_milestone = 0
+            if len(state.milestone_records) > milestones_max:
+                del state.milestone_records[1::2], state.milestone_entries[1::2]
+                state.milestone_step_bytes *= 2
         state.bytes_since_milestone += len(entry.body)
 
     def _remember(self, token: Token, place: Place) -> None:
@@ -118,14 +126,6 @@ class StreamShard:
         at = bisect_right(state.milestone_records, record) - 1
         return state.milestone_entries[at] if at >= 0 else Offset(1)
 
-    def forget_entries_below(self, first_kept: Offset) -> None:
-        """Entries below this one are no longer kept: nothing needs to be found there."""
-        state = self.state
-        gone = bisect_right(state.milestone_entries, first_kept) - 1
-        if gone > 0:
-            del state.milestone_entries[:gone]
-            del state.milestone_records[:gone]
-
     # What the log needs
 
     def snapshot(self) -> bytes:
@@ -144,6 +144,13 @@ class StreamShard:
 
     def fingerprint(self) -> bytes:
         return fingerprint(self.state)
+
+
+def machine_of(replica: ShardReplica) -> StreamShard:
+    """The state machine of a replica of a stream's shard."""
+    machine = replica.machine
+    assert isinstance(machine, StreamShard)
+    return machine
 
 
 def _expired(token: Token) -> TokenExpired:

@@ -134,6 +134,11 @@ class ShardReplica:
         return self.core.state.epoch
 
     @property
+    def elected_epoch(self) -> Epoch:
+        """A leadership is known by the epoch it was elected in; changes of the ensemble raise ``epoch`` alone."""
+        return self.core.state.elected_epoch
+
+    @property
     def is_serving(self) -> bool:
         """Leads, and what was in its log when it was elected is committed and applied."""
         return self.core.is_serving

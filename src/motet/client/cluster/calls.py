@@ -1,0 +1,112 @@
+"""The requests of a database, answered by a cluster: streams by their operator, and not yet the rest.
+
+Transactions, the feed and tables live in an embedded database in this release; a cluster says so, and nothing
+has been done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from motet.client.calls import Calls, Expected, Make, closed
+from motet.client.cluster.router import Router
+from motet.core.catalog.stream_definition import StreamDefinition
+from motet.core.clock.hlc import ZERO
+from motet.core.operator.messages import CreateStream as CreateOnCluster
+from motet.core.operator.messages import DeleteStream, OperatorDone, StreamCreated
+from motet.core.streams.conversation import StreamsRequest
+from motet.core.streams.messages import (
+    CreateStream,
+    Describe,
+    Described,
+    StreamInfo,
+    StreamReady,
+)
+from motet.errors import NotInCluster
+from motet.ids import RequestId, StreamId, StreamName
+from motet.real.entropy import RealEntropy
+
+operator_seconds_max = 15.0
+"""How long an operator may take: a new stream is ready when all its shards have leaders."""
+
+map_seconds_max = 5.0
+
+
+class ClusterCalls(Calls):
+    """Stands where an embedded database has its one node."""
+
+    def __init__(self, router: Router) -> None:
+        self.name = router.name
+        self.router = router
+        self._closing = asyncio.Event()
+        self._entropy = RealEntropy()
+
+    async def once(
+        self, make: Make, kind: type[Expected], _seconds: float | None = None
+    ) -> Expected:
+        if self.is_closing():
+            raise closed(self.name)
+        answer = await self._answer(make(RequestId(0)))
+        assert isinstance(answer, kind)
+        return answer
+
+    async def repeated(self, make: Make, kind: type[Expected]) -> Expected:
+        return await self.once(make, kind)
+
+    async def close(self) -> None:
+        self._closing.set()
+        await self.router.close()
+
+    async def _answer(self, message: StreamsRequest) -> StreamReady | Described:
+        if isinstance(message, Describe):
+            return await self.described()
+        if isinstance(message, CreateStream):
+            return await self.create(message.name, message.shards, None, message.schema)
+        raise NotInCluster(
+            f"{type(message).__name__} is not something that a cluster does in this release"
+        )
+
+    async def create(
+        self, name: StreamName, shards: int, replicas: int | None, schema: bytes | None
+    ) -> StreamReady:
+        """Have a stream created, and wait until all its shards can be written to."""
+        definition = StreamDefinition(
+            id=StreamId(f"{self._entropy.nonce():016x}"),
+            name=name,
+            shards=shards,
+            replicas=replicas,
+            schema=schema,
+        )
+        done = await self.router.ask_operator(
+            lambda n: CreateOnCluster(n, definition), StreamCreated, operator_seconds_max
+        )
+        await self.router.until_known(name, is_there=True, seconds=map_seconds_max)
+        return StreamReady(RequestId(0), done.created, info_of(done.place.definition))
+
+    async def delete(self, name: StreamName) -> None:
+        """Have a stream deleted, with its data."""
+        await self.router.ask_operator(
+            lambda n: DeleteStream(n, name), OperatorDone, operator_seconds_max
+        )
+        await self.router.until_known(name, is_there=False, seconds=map_seconds_max)
+
+    async def described(self) -> Described:
+        """The streams, as the newest map has them."""
+        await self.router.refresh()
+        streams = tuple(
+            info_of(place.definition)
+            for place in self.router.map.streams
+            if not place.definition.is_deleted
+        )
+        clock = self.router.clock
+        return Described(RequestId(0), cluster_number(), clock, clock, streams)
+
+
+def info_of(definition: StreamDefinition) -> StreamInfo:
+    """A definition as the face of a database shows it; how many entries there are is not known here."""
+    return StreamInfo(definition.name, definition.shards, definition.schema, ZERO, ())
+
+
+def cluster_number() -> int:
+    """What stands for the database's own number where a cluster has none yet."""
+    return 0

@@ -1,0 +1,134 @@
+"""A cluster with the face of a database."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+
+from motet.client.cluster.calls import ClusterCalls, cluster_number, operator_seconds_max
+from motet.client.cluster.router import MakeOperator, Router
+from motet.client.cluster.stream import Appenders, ClusterStream
+from motet.client.database import AsyncDatabase
+from motet.client.part_store import PartStore
+from motet.client.rows import shard_count, stream_name, whole_number
+from motet.client.stream import AsyncStream
+from motet.core.clock.hlc import Clock
+from motet.core.operator.messages import (
+    ContractShard,
+    DescribeShards,
+    DrainNode,
+    ElectLeader,
+    ExpandShard,
+    OperatorDone,
+    ShardsDescribed,
+    SwapNode,
+)
+from motet.errors import NotInCluster
+from motet.ids import NodeId, ShardId
+
+replicas_max = 7
+reconfiguration_seconds_max = 60.0
+"""How long a change of an ensemble may take: the new node gets a copy of the shard."""
+
+drain_seconds_max = 600.0
+
+
+class ClusterHome:
+    """Where a cluster lives: at its endpoints."""
+
+    def __init__(self, endpoint: str) -> None:
+        self._endpoint = endpoint
+
+    async def endpoint(self) -> str:
+        return self._endpoint
+
+    async def parts(self) -> PartStore:
+        raise NotInCluster("a cluster has no tables in this release")
+
+
+class AsyncClusterDatabase(AsyncDatabase):
+    """A cluster; made by ``motet.aio.connect`` to any of its nodes."""
+
+    def __init__(self, router: Router, endpoint: str) -> None:
+        calls = ClusterCalls(router)
+        super().__init__(calls, cluster_number(), ClusterHome(endpoint), AsyncExitStack())
+        self._cluster = calls
+        self._router = router
+        self._appenders = Appenders(router)
+
+    async def create_stream(
+        self,
+        name: str,
+        schema: object | None = None,
+        shards: int = 4,
+        replicas: int | None = None,
+    ) -> AsyncStream:
+        wanted, count = stream_name(name), shard_count(shards)
+        if replicas is not None:
+            whole_number("replicas", replicas, 1, replicas_max)
+        kept = self.schemas.encoded(schema, wanted)
+        ready = await self._cluster.create(wanted, count, replicas, kept)
+        self.schemas.learn([ready.info])
+        return self.stream(name)
+
+    async def delete_stream(self, name: str) -> None:
+        await self._cluster.delete(stream_name(name))
+
+    def stream(self, name: str) -> AsyncStream:
+        return ClusterStream(self._cluster, name, self.schemas, self._router, self._appenders)
+
+    async def clock(self) -> Clock:
+        """The highest clock that this client has seen."""
+        return self._router.clock
+
+    # Shards
+
+    async def describe_shards(self, stream: str | None = None) -> ShardsDescribed:
+        """The metadata of shards, and what their nodes say of them."""
+        name = None if stream is None else stream_name(stream)
+        return await self._router.ask_operator(
+            lambda n: DescribeShards(n, name), ShardsDescribed, operator_seconds_max
+        )
+
+    async def elect(self, stream: str, shard: int, preferred: str | None = None) -> str:
+        """Have a leader elected anew."""
+        name, wanted = stream_name(stream), _node(preferred)
+        return await self._ordered(
+            lambda n: ElectLeader(n, name, ShardId(shard), wanted), operator_seconds_max
+        )
+
+    async def swap(self, stream: str, shard: int, old_node: str, new_node: str | None) -> str:
+        """Replace a node of an ensemble."""
+        name, new = stream_name(stream), _node(new_node)
+        return await self._ordered(
+            lambda n: SwapNode(n, name, ShardId(shard), NodeId(old_node), new),
+            reconfiguration_seconds_max,
+        )
+
+    async def expand(self, stream: str, shard: int, new_node: str | None = None) -> str:
+        """Add a node to an ensemble."""
+        name, new = stream_name(stream), _node(new_node)
+        return await self._ordered(
+            lambda n: ExpandShard(n, name, ShardId(shard), new), reconfiguration_seconds_max
+        )
+
+    async def contract(self, stream: str, shard: int, old_node: str | None = None) -> str:
+        """Take a node out of an ensemble."""
+        name, old = stream_name(stream), _node(old_node)
+        return await self._ordered(
+            lambda n: ContractShard(n, name, ShardId(shard), old), reconfiguration_seconds_max
+        )
+
+    async def drain(self, node: str, *, is_drained: bool = True) -> str:
+        """Empty a node of shards, or let it take some again."""
+        return await self._ordered(
+            lambda n: DrainNode(n, NodeId(node), is_drained), drain_seconds_max
+        )
+
+    async def _ordered(self, make: MakeOperator, seconds: float) -> str:
+        done = await self._router.ask_operator(make, OperatorDone, seconds)
+        await self._router.refresh()
+        return done.what
+
+
+def _node(name: str | None) -> NodeId | None:
+    return None if name is None else NodeId(name)

@@ -1,0 +1,252 @@
+"""Who to ask: the shard map, and the links to the nodes in it.
+
+Any node gives the map, which it has from the operator. A client asks for it again when a node says that it
+does not lead a shard, or cannot be reached; of two maps the newer one is kept. Everything a client sends
+carries the highest clock it has seen, so what it does after it has read something comes after that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
+from typing import TypeVar
+
+import motet.errors.operator  # noqa: F401 - so that its errors are known by their codes
+from motet.client.link import Link, answer_seconds_max
+from motet.core.clock.hlc import ZERO, Clock
+from motet.core.datanode.messages import (
+    DataAnswer,
+    DataRefused,
+    DataRequest,
+    GetShardMap,
+    ShardMapIs,
+)
+from motet.core.operator.messages import (
+    OperatorAnswer,
+    OperatorRefused,
+    OperatorRequest,
+    ShardMap,
+    ShardPlace,
+    StreamPlace,
+)
+from motet.errors import MotetError, NodeError, NoSuchStream, NotLeader, OutcomeUnknown, error_of
+from motet.format.frame import FrameKind
+from motet.ids import Address, NodeId, RequestId, ShardName, StreamName
+
+D = TypeVar("D", bound=DataAnswer)
+O = TypeVar("O", bound=OperatorAnswer)  # noqa: E741
+MakeData = Callable[[RequestId, Clock], DataRequest]
+MakeOperator = Callable[[RequestId], OperatorRequest]
+
+failover_seconds_max = 20.0
+"""How long is waited for a shard to have a leader again."""
+
+map_seconds_max = 2.0
+pause_seconds_min, pause_seconds_max = 0.02, 0.3
+"""Between two looks at the map while nothing has changed."""
+
+NOT_ACTIVE = "NOT_ACTIVE"
+
+
+class Router:
+    """The ways of one client into one cluster."""
+
+    def __init__(self, endpoints: Sequence[str], name: str) -> None:
+        nodes = {Address(endpoint): endpoint for endpoint in endpoints}
+        #: what errors call the cluster
+        self.name = name
+        self._known = list(nodes)
+        self._data: Link[DataAnswer] = Link(nodes, FrameKind.DATA, DataAnswer)
+        self._operator: Link[OperatorAnswer] = Link(nodes, FrameKind.OPERATOR, OperatorAnswer)
+        self._opened = AsyncExitStack()
+        self._map: ShardMap | None = None
+        self._refreshing: asyncio.Task[None] | None = None
+        #: the highest clock seen
+        self.clock = ZERO
+
+    async def start(self) -> None:
+        await self._opened.enter_async_context(self._data)
+        await self._opened.enter_async_context(self._operator)
+
+    async def close(self) -> None:
+        await self._data.idle(answer_seconds_max)
+        await self._operator.idle(answer_seconds_max)
+        await self._opened.aclose()
+
+    def see(self, clock: Clock) -> None:
+        """Remember a clock that an answer has shown."""
+        self.clock = max(self.clock, clock)
+
+    # The map
+
+    @property
+    def map(self) -> ShardMap:
+        """The newest map; ``NodeError`` before the first."""
+        if self._map is None:
+            raise NodeError(
+                f"{self.name} has no shard map yet", hint="wait for an operator: `motet status`"
+            )
+        return self._map
+
+    async def wait_for_map(self, seconds: float) -> None:
+        """Have a first map; ``OutcomeUnknown`` if no node gives one in time."""
+        deadline = asyncio.get_running_loop().time() + seconds
+        await self.refresh()
+        while self._map is None:
+            if asyncio.get_running_loop().time() > deadline:
+                raise OutcomeUnknown(f"no node of {self.name} has a shard map")
+            await asyncio.sleep(pause_seconds_min)
+            await self.refresh()
+
+    async def refresh(self) -> None:
+        """Ask for the map; those who want that at once share one question."""
+        if self._refreshing is None or self._refreshing.done():
+            self._refreshing = asyncio.get_running_loop().create_task(self._refresh())
+        await asyncio.shield(self._refreshing)
+
+    async def _refresh(self) -> None:
+        asked = [asyncio.ensure_future(self._ask_for_map(node)) for node in self._known]
+        try:
+            for answered in asyncio.as_completed(asked):
+                found = await answered
+                if found is not None and (self._map is None or found.version >= self._map.version):
+                    self._take_map(found)
+                    # One answer is enough: whoever needs a newer map asks again.
+                    return
+        finally:
+            for one in asked:
+                one.cancel()
+            await asyncio.gather(*asked, return_exceptions=True)
+
+    async def _ask_for_map(self, node: Address) -> ShardMap | None:
+        try:
+            answer = await self._data.ask(
+                node, lambda n: GetShardMap(RequestId(n), self.clock), map_seconds_max
+            )
+        except MotetError:
+            return None  # that node cannot help; another one may
+        return answer.map if isinstance(answer, ShardMapIs) else None
+
+    def _take_map(self, found: ShardMap) -> None:
+        self._map = found
+        for place in found.nodes:
+            node = Address(place.id)
+            self._data.learn(node, place.native)
+            self._operator.learn(node, place.native)
+        self._known = [Address(place.id) for place in found.nodes] or self._known
+
+    async def stream(self, name: StreamName) -> StreamPlace:
+        """A stream and its shards; ``NoSuchStream`` if a fresh map does not have it."""
+        for attempt in range(2):
+            if attempt or self._map is None:
+                await self.refresh()
+            for place in self.map.streams:
+                if place.definition.name == name and not place.definition.is_deleted:
+                    return place
+        raise NoSuchStream(f"there is no stream {name!r}")
+
+    async def until_known(self, name: StreamName, *, is_there: bool, seconds: float) -> None:
+        """Wait until the map at hand has a stream that was created, or not any more one that was deleted.
+
+        The operator pushes the map to the nodes a moment after it has answered.
+        """
+        deadline = asyncio.get_running_loop().time() + seconds
+        while asyncio.get_running_loop().time() < deadline:
+            await self.refresh()
+            names = (p.definition.name for p in self.map.streams if not p.definition.is_deleted)
+            if (name in names) == is_there:
+                return
+            await asyncio.sleep(pause_seconds_min)
+
+    def place(self, shard: ShardName) -> ShardPlace | None:
+        """Who serves a shard, by the map at hand."""
+        for stream in self.map.streams:
+            for place in stream.places:
+                if place.shard == shard:
+                    return place
+        return None
+
+    # Questions
+
+    async def ask_leader(
+        self, shard: ShardName, make: MakeData, kind: type[D], *, may_repeat: bool, seconds: float
+    ) -> D:
+        """Ask whoever leads the shard; go on asking as leaders change, as long as that is safe.
+
+        A refusal has changed nothing, so the next leader is asked. An answer that did not come is
+        ``OutcomeUnknown``, unless the question may be repeated.
+        """
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + failover_seconds_max
+        pause_seconds = pause_seconds_min
+        while True:
+            try:
+                return await self._ask_leader_once(shard, make, kind, seconds)
+            except (NotLeader, NodeError) as error:
+                why: MotetError = error
+            except OutcomeUnknown as error:
+                if not may_repeat:
+                    raise
+                why = error
+            if loop.time() > deadline:
+                raise why
+            await asyncio.sleep(pause_seconds)
+            pause_seconds = min(2 * pause_seconds, pause_seconds_max)
+            await self.refresh()
+
+    async def _ask_leader_once(
+        self, shard: ShardName, make: MakeData, kind: type[D], seconds: float
+    ) -> D:
+        place = self.place(shard)
+        if place is None or place.leader is None:
+            raise NotLeader(f"shard {shard} has no leader right now", hint="try again in a moment")
+        return await self.ask_node(place.leader, make, kind, seconds)
+
+    async def ask_node(
+        self, node: NodeId, make: MakeData, kind: type[D], seconds: float = answer_seconds_max
+    ) -> D:
+        """Ask one node, once."""
+        clock = self.clock
+        answer = await self._data.ask(Address(node), lambda n: make(RequestId(n), clock), seconds)
+        if isinstance(answer, DataRefused):
+            raise error_of(answer.code, answer.what, answer.advice)
+        if not isinstance(answer, kind):
+            raise NodeError(f"{node} answered with {type(answer).__name__}, not {kind.__name__}")
+        return answer
+
+    async def ask_operator(self, make: MakeOperator, kind: type[O], seconds: float) -> O:
+        """Ask the active operator, whoever that is by now. Requests to an operator may be repeated."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + max(seconds, failover_seconds_max)
+        while True:
+            try:
+                for node in await self._operators():
+                    answer = await self._operator.ask(node, lambda n: make(RequestId(n)), seconds)
+                    if isinstance(answer, OperatorRefused):
+                        if answer.code == NOT_ACTIVE:
+                            continue
+                        raise error_of(answer.code, answer.what, answer.advice)
+                    if not isinstance(answer, kind):
+                        what = f"{node} answered with {type(answer).__name__}"
+                        raise NodeError(what)
+                    return answer
+            except OutcomeUnknown:
+                if loop.time() > deadline:
+                    raise
+            if loop.time() > deadline:
+                raise NodeError(
+                    f"no operator of {self.name} is active", hint="is the keeper up? `motet status`"
+                )
+            await asyncio.sleep(pause_seconds_max)
+            await self.refresh()
+
+    async def _operators(self) -> list[Address]:
+        """Whom to try, the likeliest first."""
+        if self._map is None:
+            await self.refresh()
+        if self._map is None:
+            return list(self._known)
+        first = Address(self._map.operator)
+        others = [Address(n.id) for n in self._map.nodes if "operator" in n.roles]
+        return [first, *(node for node in others if node != first)]

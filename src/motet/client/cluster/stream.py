@@ -1,0 +1,207 @@
+"""A stream of a cluster: appends go to the leaders of its shards, reads to leaders or to any replica."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from itertools import count
+from typing import Any
+
+from motet.client.calls import Calls
+from motet.client.change import Entry, Position
+from motet.client.cluster.appender import ShardAppender
+from motet.client.cluster.router import Router
+from motet.client.link import answer_seconds_max
+from motet.client.rows import Key, key_bytes, page_limit, token_of, value_bytes, whole_number
+from motet.client.schemas import Schemas
+from motet.client.stream import AsyncStream, HasOffset, offset_of
+from motet.core.clock.hlc import Clock
+from motet.core.datanode.messages import (
+    DescribeShard,
+    FoundRecords,
+    ReadRecords,
+    RecordsRead,
+    ShardDescribed,
+    Source,
+)
+from motet.core.datanode.records import Records, decode_records
+from motet.core.operator.messages import ShardPlace, StreamPlace
+from motet.core.streams.change import Change as RawChange
+from motet.core.streams.checks import shard_of
+from motet.errors import NoSuchShard
+from motet.format.record_block import decode_block
+from motet.ids import Offset, RequestId, ShardId, ShardName, StreamName, TransactionId
+from motet.limits import page_bytes_max
+
+
+class Appenders:
+    """All ways of a client into shards, each made when it is first needed."""
+
+    def __init__(self, router: Router, seconds: float = answer_seconds_max) -> None:
+        self._router = router
+        self._seconds = seconds
+        self._by_shard: dict[ShardName, ShardAppender] = {}
+
+    def of(self, shard: ShardName, number: ShardId) -> ShardAppender:
+        found = self._by_shard.get(shard)
+        if found is None:
+            found = ShardAppender(self._router, shard, number, self._seconds)
+            self._by_shard[shard] = found
+        return found
+
+
+class ClusterStream(AsyncStream):
+    """A stream by its name; whether there is one shows when it is used."""
+
+    def __init__(
+        self, calls: Calls, name: str, schemas: Schemas, router: Router, appenders: Appenders
+    ) -> None:
+        super().__init__(calls, name, schemas)
+        self._router = router
+        self._appenders = appenders
+        self._place: StreamPlace | None = None
+
+    async def append(
+        self, key: Key, value: bytes, token: tuple[str, int] | None = None
+    ) -> Position:
+        key, value, named = key_bytes(key), value_bytes(value), token_of(token)
+        places = (self._place or await self._find()).places
+        number = shard_of(key, len(places))
+        return await self._appenders.of(places[number].shard, number).append(key, value, named)
+
+    async def _find(self) -> StreamPlace:
+        self._place = await self._router.stream(self.name)
+        return self._place
+
+    async def read(
+        self,
+        shard: int = 0,
+        after: int | HasOffset | None = None,
+        limit: int = 1000,
+        source: Source = "leader",
+    ) -> list[Entry]:
+        page_limit(limit)
+        found, _ = await self._read(shard, Offset(offset_of(after)), limit, source, None)
+        schema = await self._schemas.of(self.name)
+        entries = _entries(self.name, ShardId(shard), found, Offset(offset_of(after)), schema)
+        return [entry for entry, _ in zip(entries, range(limit), strict=False)]
+
+    async def _read(
+        self, shard: int, after: Offset, limit: int, source: Source, resume: Offset | None
+    ) -> tuple[RecordsRead, ShardPlace]:
+        place = await self._shard(shard)
+
+        def make(request: RequestId, clock: Clock) -> ReadRecords:
+            return ReadRecords(
+                request, clock, place.shard, after, limit, page_bytes_max, source, resume
+            )
+
+        if source == "replica" and place.ensemble:
+            node = place.ensemble[hash(self) % len(place.ensemble)]
+            found = await self._router.ask_node(node, make, RecordsRead)
+        else:
+            found = await self._router.ask_leader(
+                place.shard, make, RecordsRead, may_repeat=True, seconds=answer_seconds_max
+            )
+        self._router.see(found.clock)
+        return found, place
+
+    async def _shard(self, shard: int) -> ShardPlace:
+        places = (self._place or await self._find()).places
+        whole_number("shard", shard, 0, (1 << 31) - 1)
+        if shard >= len(places):
+            raise NoSuchShard(f"{self.name} has no shard {shard}, it has {len(places)}")
+        return places[shard]
+
+    async def read_arrow(
+        self, shard: int = 0, after: int | HasOffset | None = None, limit: int = 10_000
+    ) -> Any:
+        page_limit(limit)
+        behind = Offset(offset_of(after))
+        found, _ = await self._read(shard, behind, limit, "leader", None)
+        from motet.columnar.raw_records import records_table
+
+        bodies = [(e.epoch, e.clock, decode_records(e.body)) for e in found.entries]
+        return records_table(bodies, behind, limit)
+
+    async def pages(
+        self, shard: int, after: Offset, source: Source = "leader"
+    ) -> AsyncIterator[list[FoundRecords]]:
+        """The entries of a shard as they were logged, page by page, up to its end."""
+        resume: Offset | None = None
+        while True:
+            found, _ = await self._read(shard, after, page_limit_max, source, resume)
+            if not found.entries:
+                return
+            yield list(found.entries)
+            last = decode_records(found.entries[-1].body)
+            after, resume = Offset(last.first_offset + last.count - 1), found.resume
+
+    async def stats(self) -> list[dict[str, Any]]:
+        """Of each shard its leader, its ensemble, and how many records it has."""
+        rows: list[dict[str, Any]] = []
+        for number in count():
+            places = (await self._find()).places
+            if number >= len(places):
+                return rows
+            place = places[number]
+            shown = await self._describe(place.shard)
+            rows.append(
+                {
+                    "shard": number,
+                    "leader": place.leader,
+                    "ensemble": list(place.ensemble),
+                    "epoch": shown.epoch,
+                    "first_offset": shown.first_offset,
+                    "next_offset": shown.next_offset,
+                }
+            )
+        return rows
+
+    async def _describe(self, shard: ShardName) -> ShardDescribed:
+        return await self._router.ask_leader(
+            shard,
+            lambda request, clock: DescribeShard(request, clock, shard),
+            ShardDescribed,
+            may_repeat=True,
+            seconds=answer_seconds_max,
+        )
+
+
+page_limit_max = 1 << 20
+
+
+def _entries(
+    stream: StreamName, shard: ShardId, found: RecordsRead, after: Offset, schema: bytes | None
+) -> Iterator[Entry]:
+    for logged in found.entries:
+        records = decode_records(logged.body)
+        if records.first_offset + records.count <= after:
+            continue
+        for raw in _changes(stream, shard, logged, records):
+            if raw.offset > after:
+                yield Entry(raw, schema, logged.epoch)
+
+
+def _changes(
+    stream: StreamName, shard: ShardId, logged: FoundRecords, records: Records
+) -> Iterator[RawChange]:
+    """One entry is one transaction: its records have its clock and count through it."""
+    transaction = TransactionId(f"e-{logged.clock.to_int():016x}-{shard}")
+    total, index = records.count, 0
+    for chunk in records.chunks:
+        for key, value in zip(*decode_block(chunk.block), strict=True):
+            yield RawChange(
+                clock=logged.clock,
+                transaction=transaction,
+                index=index,
+                count=total,
+                stream=stream,
+                shard=shard,
+                offset=Offset(records.first_offset + index),
+                key=key,
+                op="append",
+                row=value,
+                before=None,
+                at_ms=records.at_ms,
+            )
+            index += 1

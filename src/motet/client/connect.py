@@ -1,0 +1,119 @@
+"""Connecting: to an embedded database that another process serves, or to a cluster by any of its nodes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from contextlib import AsyncExitStack
+
+from motet.client.cluster.calls import info_of
+from motet.client.cluster.database import AsyncClusterDatabase
+from motet.client.cluster.router import Router
+from motet.client.database import AsyncDatabase, begin, connect_seconds_max
+from motet.client.link import HTTP_PORT_OFFSET, Link, answer_seconds_max, parse_endpoint, reach
+from motet.client.part_store import PartStore, find_parts
+from motet.core.streams.messages import StreamsAnswer
+from motet.errors import BadConfig, MotetError, NodeError, OutcomeUnknown
+from motet.format.frame import FrameKind
+from motet.ids import Address
+
+ENDPOINT_VARIABLE = "MOTET_ENDPOINT"
+
+
+class _Remote:
+    """A database behind an endpoint."""
+
+    def __init__(self, endpoint: str, opened: AsyncExitStack) -> None:
+        self._endpoint = endpoint
+        self._opened = opened
+        self._finding = asyncio.Lock()
+        self._parts: PartStore | None = None
+
+    async def endpoint(self) -> str:
+        return self._endpoint
+
+    async def parts(self) -> PartStore:
+        async with self._finding:
+            if self._parts is None:
+                host, port = parse_endpoint(self._endpoint)
+                self._parts = await find_parts(host, port + HTTP_PORT_OFFSET)
+                self._opened.push_async_callback(self._parts.close)
+        return self._parts
+
+
+async def connect(endpoint: str | None = None) -> AsyncDatabase:
+    """The database or the cluster at an endpoint: the first of a comma separated list that answers."""
+    failures = []
+    endpoints = _endpoints(endpoint)
+    for one in endpoints:
+        try:
+            return await _whatever_is_there(one, endpoints)
+        except MotetError as error:
+            failures.append(error)
+    if len(failures) == 1:
+        raise failures[0]
+    whats = ", ".join(failure.what for failure in failures)
+    raise NodeError(f"no endpoint answers: {whats}", hint="start a node, or name another endpoint")
+
+
+async def _whatever_is_there(endpoint: str, all_endpoints: list[str]) -> AsyncDatabase:
+    """An embedded database and a node of a cluster are asked differently; whoever is there answers one."""
+    await reach(*parse_endpoint(endpoint), connect_seconds_max)
+    asked = [
+        asyncio.ensure_future(_connect_to(endpoint)),
+        asyncio.ensure_future(_connect_to_cluster(endpoint, all_endpoints)),
+    ]
+    try:
+        for answered in asyncio.as_completed(asked):
+            with contextlib.suppress(OutcomeUnknown):
+                return await answered
+    finally:
+        for one in asked:
+            one.cancel()
+        await asyncio.gather(*asked, return_exceptions=True)
+    raise NodeError(
+        f"{endpoint} does not answer as a database",
+        hint="check the address: it is what db.endpoint says there, or a node's",
+    )
+
+
+async def _connect_to(endpoint: str) -> AsyncDatabase:
+    node = Address(endpoint)
+    async with AsyncExitStack() as opening:
+        link: Link[StreamsAnswer] = Link({node: endpoint}, FrameKind.STREAMS, StreamsAnswer)
+        await opening.enter_async_context(link)
+        opened = AsyncExitStack()
+        database = await begin(link, node, endpoint, _Remote(endpoint, opened), opened)
+        opened.push_async_exit(opening.pop_all())
+        return database
+
+
+async def _connect_to_cluster(endpoint: str, all_endpoints: list[str]) -> AsyncDatabase:
+    # The node that has answered first, so that the others need not be up.
+    others = [other for other in all_endpoints if other != endpoint]
+    router = Router([endpoint, *others], endpoint)
+    async with AsyncExitStack() as opening:
+        await router.start()
+        opening.push_async_callback(router.close)
+        await router.wait_for_map(connect_seconds_max)
+        database = AsyncClusterDatabase(router, endpoint)
+        database.schemas.learn(info_of(place.definition) for place in router.map.streams)
+        opening.pop_all()
+        return database
+
+
+def _endpoints(text: str | None) -> list[str]:
+    given = os.environ.get(ENDPOINT_VARIABLE, "") if text is None else text
+    endpoints = [part.strip() for part in given.split(",") if part.strip()]
+    if not endpoints:
+        raise BadConfig(
+            "no endpoint is given",
+            hint=f'motet.connect("127.0.0.1:7400"), or set ${ENDPOINT_VARIABLE}',
+        )
+    for endpoint in endpoints:
+        parse_endpoint(endpoint)
+    return endpoints
+
+
+assert connect_seconds_max <= answer_seconds_max

@@ -1,0 +1,219 @@
+"""Appends of clients: gathered, put into the log of their shard by its leader, answered when committed.
+
+A1  What arrives in one turn of the node travels together: chunks of many clients become one entry, with one
+    clock and one write. A chunk is never split.
+A2  An answer leaves when the entry is committed and applied here. A leader that is one no longer answers
+    what it had put into its log with ``OUTCOME_UNKNOWN``, and what it had not with ``NOT_LEADER``.
+A3  A token that is under way, or used, is answered with where its records are, and not appended again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from motet.core.clock.hlc import Clock
+from motet.core.datanode.messages import AppendRecords, ChunkPlace, RecordsAppended
+from motet.core.datanode.records import Chunk, Records, encode_records
+from motet.core.datanode.refusals import not_leader, refusal, unknown_outcome
+from motet.core.datanode.stream_shard import machine_of
+from motet.core.machine import Effect, Now, Send
+from motet.core.shardlog.entry import EntryId, EntryKind
+from motet.core.shardlog.replica import ShardReplica
+from motet.errors import BadInput, MotetError, NodeError
+from motet.format.record_block import check_block
+from motet.ids import Address, Epoch, Offset, ShardName
+from motet.limits import appends_waiting_max, entry_bytes_max, name_length_max, token_number_max
+
+
+class Waiting(msgspec.Struct):
+    """A request that is not answered yet, and where its chunks are, as far as that is known."""
+
+    client: Address
+    message: AppendRecords
+    #: chunk -> its place; those that are still to be put into the log are missing
+    places: dict[int, ChunkPlace] = msgspec.field(default_factory=dict)
+    #: the entry that must be applied before it can be answered
+    entry: EntryId | None = None
+
+
+class ShardAppends(msgspec.Struct):
+    """The appends of one shard that are under way, at its leader."""
+
+    #: the epoch in which this node was elected; what is under way belongs to that leadership
+    elected_epoch: Epoch = Epoch(0)
+    #: the offset of the next record that is put into the log
+    next_offset: Offset = Offset(0)
+    #: oldest first: to be put into the log
+    gathered: list[Waiting] = msgspec.field(default_factory=list)
+    #: oldest first: in the log, not applied
+    pending: list[Waiting] = msgspec.field(default_factory=list)
+    #: tokens in the log that are not applied yet: where they are, and in which entry
+    tokens: dict[tuple[str, int], tuple[ChunkPlace, EntryId]] = msgspec.field(default_factory=dict)
+
+    @property
+    def is_idle(self) -> bool:
+        return not self.gathered and not self.pending
+
+
+def take(
+    appends: ShardAppends, replica: ShardReplica, client: Address, message: AppendRecords
+) -> None:
+    """Gather a request; an error says why it is not taken."""
+    check(message)
+    if not replica.is_serving:
+        raise not_leader(replica.shard)
+    if appends.is_idle:
+        _lead(appends, replica)
+    if len(appends.gathered) + len(appends.pending) >= appends_waiting_max:
+        raise NodeError("too many appends wait for this shard", hint="try again in a moment")
+    appends.gathered.append(Waiting(client, message))
+
+
+def check(message: AppendRecords) -> None:
+    """``BadInput`` or ``TooLarge`` for what cannot be appended."""
+    if not message.chunks:
+        raise BadInput("an append without records")
+    for chunk in message.chunks:
+        if check_block(chunk.block) != chunk.count:
+            raise BadInput(f"a chunk says {chunk.count} records and has others")
+        if chunk.token is not None:
+            producer, number = chunk.token.producer, chunk.token.number
+            if not 0 < len(producer) <= name_length_max or not 0 <= number <= token_number_max:
+                raise BadInput("a token is a producer and its own count, both within bounds")
+
+
+def cut(
+    appends: ShardAppends, replica: ShardReplica, clock: Clock, now: Now
+) -> tuple[list[Effect], bool]:
+    """Put what fits into the next entry; and whether there is more, which needs another clock."""
+    if not replica.is_serving:
+        return abandon(appends, replica.shard), False
+    _lead(appends, replica)
+    effects: list[Effect] = []
+    error = replica.refusal(0)
+    if error is not None:  # the disk is full, or too much waits for the followers
+        return _refuse_gathered(appends, error), False
+    chunks: list[Chunk] = []
+    entry = EntryId(replica.epoch, Offset(replica.head.offset + 1))
+    size_bytes, first_offset = 0, appends.next_offset
+    while appends.gathered:
+        waiting = appends.gathered[0]
+        size_bytes += sum(len(chunk.block) for chunk in waiting.message.chunks)
+        if chunks and size_bytes > entry_bytes_max:
+            break
+        del appends.gathered[0]
+        try:
+            chunks += _place(appends, replica, waiting, entry, clock)
+        except MotetError as bad:
+            effects.append(refusal(waiting.client, waiting.message.request, bad))
+            continue
+        appends.pending.append(waiting)
+    if chunks:
+        body = encode_records(Records(first_offset, now.wall_ms, tuple(chunks)))
+        appended, begun = replica.append(EntryKind.RECORDS, clock, body, now)
+        assert appended == entry
+        effects += begun
+    return effects, bool(appends.gathered)
+
+
+def _refuse_gathered(appends: ShardAppends, error: MotetError) -> list[Effect]:
+    refused, appends.gathered = appends.gathered, []
+    return [refusal(waiting.client, waiting.message.request, error) for waiting in refused]
+
+
+def _lead(appends: ShardAppends, replica: ShardReplica) -> None:
+    """A new leadership goes on from what is applied, which is all of its log."""
+    if appends.elected_epoch != replica.elected_epoch:
+        assert not appends.pending, "what another leadership left behind was answered"
+        appends.elected_epoch = replica.elected_epoch
+        appends.next_offset = machine_of(replica).state.next_offset
+
+
+def _place(
+    appends: ShardAppends, replica: ShardReplica, waiting: Waiting, entry: EntryId, clock: Clock
+) -> list[Chunk]:
+    """Decide where the chunks of a request go; those that have to be written."""
+    for chunk in waiting.message.chunks:
+        _find_token(appends, replica, chunk)  # an error comes before anything is done
+    written = []
+    for number, chunk in enumerate(waiting.message.chunks):
+        known = _find_token(appends, replica, chunk)
+        if known is None:
+            place = ChunkPlace(entry.epoch, appends.next_offset, clock, duplicate=False)
+            appends.next_offset = Offset(appends.next_offset + chunk.count)
+            if chunk.token is not None:
+                key = (chunk.token.producer, chunk.token.number)
+                appends.tokens[key] = place, entry
+            written.append(chunk)
+            waiting.entry = entry
+        else:
+            place = ChunkPlace(
+                known[0].epoch, known[0].first_offset, known[0].clock, duplicate=True
+            )
+            waiting.entry = max(filter(None, (waiting.entry, known[1])), default=None)
+        waiting.places[number] = place
+    return written
+
+
+def _find_token(
+    appends: ShardAppends, replica: ShardReplica, chunk: Chunk
+) -> tuple[ChunkPlace, EntryId | None] | None:
+    if chunk.token is None:
+        return None
+    under_way = appends.tokens.get((chunk.token.producer, chunk.token.number))
+    if under_way is not None:
+        return under_way
+    place = machine_of(replica).place_of(chunk.token)
+    if place is None:
+        return None
+    return ChunkPlace(place.epoch, place.first_offset, place.clock, duplicate=True), None
+
+
+def settle(appends: ShardAppends, replica: ShardReplica) -> list[Effect]:
+    """Answer what is applied; and when this node leads no longer, everybody.
+
+    A change of the ensemble raises the epoch of a leader that goes on: its log stays, and so does what waits.
+    """
+    if not replica.is_serving or appends.elected_epoch != replica.elected_epoch:
+        return abandon(appends, replica.shard)
+    applied = replica.applied_index
+    effects: list[Effect] = []
+    done = 0
+    for waiting in appends.pending:
+        if waiting.entry is not None and waiting.entry > applied:
+            break
+        places = tuple(waiting.places[n] for n in range(len(waiting.places)))
+        effects.append(Send(waiting.client, RecordsAppended(waiting.message.request, places)))
+        done += 1
+    for waiting in appends.pending[:done]:
+        for token in _tokens(waiting):
+            if token in appends.tokens and appends.tokens[token][1] <= applied:
+                del appends.tokens[token]
+    del appends.pending[:done]
+    return effects
+
+
+def abandon(appends: ShardAppends, shard: ShardName) -> list[Effect]:
+    """This node does not lead the shard any more, or not in the same epoch (A2)."""
+    effects: list[Effect] = [
+        refusal(waiting.client, waiting.message.request, unknown_outcome(shard))
+        if waiting.entry is not None
+        else _answered_before(waiting)
+        for waiting in appends.pending
+    ]
+    effects += _refuse_gathered(appends, not_leader(shard))
+    appends.pending, appends.tokens = [], {}
+    return effects
+
+
+def _answered_before(waiting: Waiting) -> Effect:
+    places = tuple(waiting.places[n] for n in range(len(waiting.places)))
+    return Send(waiting.client, RecordsAppended(waiting.message.request, places))
+
+
+def _tokens(waiting: Waiting) -> Iterator[tuple[str, int]]:
+    for chunk in waiting.message.chunks:
+        if chunk.token is not None:
+            yield chunk.token.producer, chunk.token.number

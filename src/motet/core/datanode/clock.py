@@ -1,0 +1,74 @@
+"""The clock of a data node: above everything it has seen, and never repeated over a crash.
+
+What a client or a peer says it has seen is adopted before the next entry gets its clock; so an entry that
+was caused by another has a higher clock, whichever shards they are in. The bound of the clock is written
+ahead of use (:mod:`motet.core.clock.reservation`); an append that comes before it is durable waits.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from motet.core.clock.bound_file import decode_bound, encode_bound
+from motet.core.clock.hlc import ZERO, Clock, drift_ms
+from motet.core.clock.reservation import Reservation
+from motet.core.machine import Replace
+from motet.errors import ClockDrift
+from motet.ids import FileName, WriteId
+from motet.limits import clock_drift_ms_max
+
+BOUND_FILE = FileName("clock-bound")
+
+
+class DataClock(msgspec.Struct):
+    """The clock and what it waits for."""
+
+    reservation: Reservation | None = None
+    #: the bound that is on its way to the disk
+    write: WriteId | None = None
+
+    def recover(self, data: bytes, wall_ms: int) -> None:
+        """Begin an incarnation with what the file says; ``BadRecord`` when it is damaged."""
+        self.reservation = Reservation.recover(decode_bound(data) if data else None, wall_ms)
+
+    @property
+    def current(self) -> Clock:
+        return ZERO if self.reservation is None else self.reservation.current
+
+    @property
+    def wants_bound(self) -> bool:
+        reservation = self.reservation
+        return reservation is not None and reservation.wants_bound and self.write is None
+
+    def check(self, offered: Clock, wall_ms: int) -> None:
+        """``ClockDrift`` for a clock from outside that is too far ahead of our wall."""
+        ahead_ms = drift_ms(offered, wall_ms)
+        if ahead_ms > clock_drift_ms_max and offered > self.current:
+            raise ClockDrift(
+                f"{offered} is {ahead_ms} ms ahead of our wall clock, {clock_drift_ms_max} are allowed",
+                hint="compare the wall clocks of both machines and set the one that is wrong",
+            )
+
+    def tick_above(self, floor: Clock, wall_ms: int) -> Clock | None:
+        """The next clock, above everything seen; None: ask again when a bound is durable."""
+        if self.reservation is None or self.reservation.adopt(floor, wall_ms) is None:
+            return None
+        return self.reservation.tick(wall_ms)
+
+    def bound_to_write(self, write: WriteId, wall_ms: int) -> Replace | None:
+        """What has to be written next, if anything."""
+        assert self.reservation is not None
+        bound = self.reservation.next_bound(wall_ms)
+        if bound is None:
+            return None
+        self.write = write
+        return Replace(write, BOUND_FILE, encode_bound(bound))
+
+    def written(self, is_durable: bool) -> None:
+        """The bound is on disk, or the disk was full."""
+        assert self.reservation is not None
+        self.write = None
+        if is_durable:
+            self.reservation.bound_written()
+        else:
+            self.reservation.bound_failed()

@@ -1,0 +1,80 @@
+"""The role data: replicas of shards, as a node hosts them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from motet.core.datanode.messages import DataCall
+from motet.core.datanode.node import DataNode
+from motet.core.machine import Message
+from motet.core.operator.messages import HeartbeatAnswer
+from motet.core.shardlog import messages as shardlog
+from motet.format.frame import FrameKind
+from motet.ids import NodeId
+from motet.node.hosting import Hosting
+from motet.ports.disk import Disk
+
+DATA_MACHINE = "data"
+
+_TO_DATA = (int(FrameKind.DATA),)
+_TO_OPERATOR = (int(FrameKind.OPERATOR),)
+
+FOR_OPERATORS = (
+    HeartbeatAnswer,
+    shardlog.FenceResponse,
+    shardlog.BecomeLeaderResponse,
+    shardlog.AddFollowerResponse,
+    shardlog.PrepareReconfigurationResponse,
+    shardlog.CommitReconfigurationResponse,
+    shardlog.AbortReconfigurationResponse,
+    shardlog.DeleteShardResponse,
+)
+"""What a data node answers to operators alone."""
+
+BETWEEN_NODES = ("AddEntryRequest", "TruncateRequest", "PieceRequest")
+"""What a data node asks of another; a snapshot is offered by leaders and by operators."""
+
+
+def machines_for(message: Message) -> tuple[int, ...]:
+    """For which machine of the node that it goes to a message is."""
+    if isinstance(message, FOR_OPERATORS):
+        return _TO_OPERATOR
+    if isinstance(message, shardlog.SnapshotResponse):
+        return _TO_DATA + _TO_OPERATOR  # whoever did not ask drops it
+    if isinstance(message, shardlog.Refused):
+        return _TO_DATA if message.request in BETWEEN_NODES else _TO_DATA + _TO_OPERATOR
+    return _TO_DATA
+
+
+def host_data(own: NodeId, disk: Disk) -> Hosting[DataNode]:
+    """This node's replicas, with these files."""
+    return Hosting(
+        name=DATA_MACHINE,
+        kind=FrameKind.DATA,
+        messages=DataCall,
+        machine=lambda: DataNode(own),
+        disk=disk,
+        serving=_why_data_does_not_serve,
+        describe=_describe,
+        routes=machines_for,
+    )
+
+
+def _why_data_does_not_serve(machine: DataNode) -> str | None:
+    if machine.state.broken is not None:
+        return " ".join(machine.state.broken)
+    if machine.state.clock.reservation is None:
+        return "it is starting"
+    return None
+
+
+def _describe(machine: DataNode) -> Mapping[str, object]:
+    reports = machine.shards.reports()
+    shard_map = machine.state.map
+    return {
+        "clock": str(machine.state.clock.current),
+        "shards": len(reports),
+        "leads": sum(report.status == "leader" for report in reports),
+        "map_version": 0 if shard_map is None else shard_map.version,
+        "operator": None if shard_map is None else shard_map.operator,
+    }

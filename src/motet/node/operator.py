@@ -1,0 +1,59 @@
+"""The role operator: elections and changes of ensembles, as a node hosts them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from motet.core.machine import Message
+from motet.core.operator.config import OperatorConfig
+from motet.core.operator.messages import Heartbeat, OperatorAnswer, OperatorCall, ShardMapPushed
+from motet.core.operator.operator import Operator
+from motet.core.shardlog import messages as shardlog
+from motet.format.frame import FrameKind
+from motet.ids import NodeId
+from motet.node.hosting import Hosting, LocalPort
+from motet.ports.disk import Disk
+
+OPERATOR_MACHINE = "operator"
+_TO_DATA = (int(FrameKind.DATA),)
+_TO_CLIENT = (int(FrameKind.OPERATOR),)
+
+OperatorInbox = (
+    OperatorCall
+    | shardlog.FenceResponse
+    | shardlog.BecomeLeaderResponse
+    | shardlog.AddFollowerResponse
+    | shardlog.SnapshotResponse
+    | shardlog.PrepareReconfigurationResponse
+    | shardlog.CommitReconfigurationResponse
+    | shardlog.AbortReconfigurationResponse
+    | shardlog.DeleteShardResponse
+    | shardlog.Refused
+)
+"""Everything that comes to an operator over the network."""
+
+
+def machines_for(message: Message) -> tuple[int, ...]:
+    """Orders and heartbeats are for data nodes, answers for clients."""
+    if isinstance(message, shardlog.ShardMessage | Heartbeat | ShardMapPushed):
+        return _TO_DATA
+    assert isinstance(message, OperatorAnswer)
+    return _TO_CLIENT
+
+
+def host_operator(own: NodeId, disk: Disk, store: LocalPort) -> Hosting[Operator]:
+    """This node's operator; it keeps nothing on disk."""
+    return Hosting(
+        name=OPERATOR_MACHINE,
+        kind=FrameKind.OPERATOR,
+        messages=OperatorInbox,
+        machine=lambda: Operator(OperatorConfig(), own),
+        disk=disk,
+        describe=_describe,
+        local=store,
+        routes=machines_for,
+    )
+
+
+def _describe(machine: Operator) -> Mapping[str, object]:
+    return {"active": machine.core.state.is_active}

@@ -1,0 +1,211 @@
+"""The operator's way to its metadata store: a keeper client that carries out what the machine asks.
+
+The machine sends messages of :mod:`motet.core.operator.store` to the address ``STORE``; this port takes
+them, asks the keeper, and tells the machine what came of it. It also stands for election: whose entry below
+``/motet/operators`` is the oldest is the active operator. A session that is lost deposes at once, whoever
+else may be elected meanwhile; what one that was deposed still writes is a compare-and-set like everything
+else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from typing import Any
+
+from motet.client.keeper.client import KeeperClient
+from motet.client.keeper.errors import BadVersion, NodeExists, NoNode
+from motet.client.keeper.watches import Watch
+from motet.core.catalog.paths import DRAINS, MAPS, NODES, OPERATORS, SHARDS, STREAMS
+from motet.core.machine import Message
+from motet.core.operator.store import (
+    STORE,
+    AllRead,
+    Changed,
+    Delete,
+    Deposed,
+    Done,
+    Elected,
+    OutcomeIsUnknown,
+    Put,
+    ReadAll,
+    StoredNode,
+    StoreFailed,
+    StoreRequest,
+    VersionConflict,
+)
+from motet.errors import MotetError, NodeError, OutcomeUnknown
+from motet.ids import Address, NodeId
+from motet.node.logs import logger
+
+again_seconds = 0.5
+session_ms = 6_000
+reads_max = 1000
+"""Nodes that are read in one request, as at one moment."""
+
+WATCHED = (NODES, STREAMS, DRAINS)
+ROOTS = (*WATCHED, SHARDS, OPERATORS, MAPS)
+
+Tell = Callable[[Message], None]
+"""Hands a message to the operator's machine, as from ``STORE``."""
+
+
+class OperatorStore:
+    """The local port of an operator; between ``start`` and ``stop`` it stands for election."""
+
+    def __init__(self, own: NodeId, endpoints: str) -> None:
+        self._own = own
+        self._endpoints = endpoints
+        self._keeper: KeeperClient | None = None
+        self._queue: list[StoreRequest] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    # What the driver calls
+
+    def takes(self, to: Address) -> bool:
+        return to == STORE
+
+    def send(self, _to: Address, message: Message) -> None:
+        assert isinstance(message, StoreRequest)
+        self._queue.append(message)
+
+    def flush(self) -> None:
+        queue, self._queue = self._queue, []
+        for request in queue:
+            self._begin(self._carry_out(request))
+
+    # Life
+
+    def start(self, tell: Tell) -> None:
+        self._tell = tell
+        self._begin(self._stand())
+
+    async def stop(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    # Requests
+
+    async def _carry_out(self, request: StoreRequest) -> None:
+        try:
+            answer = await self._ask(request)
+        except (BadVersion, NodeExists, NoNode):
+            answer = VersionConflict(request.request)
+        except OutcomeUnknown:
+            answer = OutcomeIsUnknown(request.request)
+        except MotetError as error:
+            answer = StoreFailed(request.request, error.what)
+        self._tell(answer)
+
+    async def _ask(self, request: StoreRequest) -> Message:
+        keeper = self._keeper
+        if keeper is None:
+            raise NodeError("the keeper is not reached")
+        if isinstance(request, Put):
+            if request.version is None:
+                await keeper.create(request.path, request.data)
+                return Done(request.request, 0)
+            stat = await keeper.set(request.path, request.data, request.version)
+            return Done(request.request, stat.version)
+        if isinstance(request, Delete):
+            await keeper.delete(request.path, request.version)
+            return Done(request.request, -1)
+        assert isinstance(request, ReadAll)
+        nodes = await _at_and_below(keeper, request.paths)
+        return AllRead(request.request, tuple(nodes))
+
+    # The election
+
+    async def _stand(self) -> None:
+        """Have a session, an entry in it, and know when it is the oldest; over and over."""
+        while True:
+            try:
+                async with KeeperClient(self._endpoints, timeout_ms=session_ms) as keeper:
+                    for path in ROOTS:
+                        await keeper.ensure_path(path)
+                    self._keeper = keeper
+                    async with asyncio.TaskGroup() as group:
+                        for path in WATCHED:
+                            group.create_task(self._watch(keeper, path))
+                        group.create_task(self._run_for_office(keeper))
+            except* MotetError as errors:
+                whats = "; ".join(str(error) for error in errors.exceptions)
+                logger.info("operator_without_keeper", extra={"fields": {"why": whats}})
+            finally:
+                self._keeper = None
+                self._tell(Deposed())
+            await asyncio.sleep(again_seconds)
+
+    async def _run_for_office(self, keeper: KeeperClient) -> None:
+        entry = await keeper.create(
+            f"{OPERATORS}/{self._own}-", self._own.encode(), ephemeral=True, sequential=True
+        )
+        mine = entry.rpartition("/")[2]
+        while True:
+            names = sorted(await keeper.children(OPERATORS), key=_number)
+            if mine not in names:
+                raise NodeError("the entry of this operator is gone")
+            if names[0] == mine:
+                break
+            before = Watch()
+            if await keeper.exists(f"{OPERATORS}/{names[names.index(mine) - 1]}", before):
+                await before
+        logger.info("operator_elected", extra={"fields": {"entry": mine}})
+        self._tell(Elected())
+        while True:
+            lost = Watch()
+            if await keeper.exists(entry, lost) is None:
+                raise NodeError("the entry of this operator is gone")
+            await lost
+
+    async def _watch(self, keeper: KeeperClient, path: str) -> None:
+        while True:
+            changed = Watch()
+            names = await keeper.children(path, changed)
+            watches = [changed]
+            if path != NODES:  # an entry of a node never changes, it is replaced
+                for name in names:
+                    watches.append(Watch())
+                    await keeper.exists(f"{path}/{name}", watches[-1])
+            self._tell(Changed(path))
+            waits = [asyncio.ensure_future(watch.wait()) for watch in watches]
+            try:
+                done, _ = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+                for one in done:
+                    one.result()
+            finally:
+                for one in waits:
+                    one.cancel()
+
+
+async def _at_and_below(keeper: KeeperClient, paths: Sequence[str]) -> list[StoredNode]:
+    """The nodes at these paths and their children, sorted; what is not there is left out."""
+    wanted = dict.fromkeys(paths)
+    for path in paths:
+        with contextlib.suppress(NoNode):
+            wanted |= dict.fromkeys(f"{path}/{name}" for name in await keeper.children(path))
+    found = []
+    in_order = sorted(wanted)
+    for some in batched(in_order, reads_max):
+        for path, read in zip(some, await keeper.multi_read(some), strict=True):
+            if isinstance(read, tuple) and isinstance(read[0], bytes):
+                found.append(StoredNode(path, read[0], read[1].version))
+    return found
+
+
+def batched(paths: Sequence[str], size: int) -> Iterator[Sequence[str]]:
+    """The paths, so many at a time."""
+    for start in range(0, len(paths), size):
+        yield paths[start : start + size]
+
+
+def _number(name: str) -> int:
+    """Entries are sorted by the number that the keeper gave them, whoever they belong to."""
+    return int(name.rpartition("-")[2])
