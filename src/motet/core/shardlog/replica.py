@@ -135,7 +135,7 @@ class ShardReplica:
 
     @property
     def elected_epoch(self) -> Epoch:
-        """A leadership is known by the epoch it was elected in; changes of the ensemble raise ``epoch`` alone."""
+        """What a leadership is known by: changes of the ensemble raise ``epoch`` alone."""
         return self.core.state.elected_epoch
 
     @property
