@@ -8,7 +8,7 @@ import typer
 
 from motet.verify.seed_range import RangeOutcome, run_seeds
 
-SEEDS = {"clock": 60, "time": 30, "streams": 40, "toy": 60}
+SEEDS = {"clock": 60, "time": 30, "database": 40, "toy": 60}
 PLANT = ("toy", "ack-before-durable")
 PLANT_SEEDS = 1_000
 BAR = 40
@@ -26,7 +26,7 @@ def show() -> dict[str, object]:
         for mark, times in result.marks.items():
             marks[mark] = marks.get(mark, 0) + times
         typer.echo(
-            f"  {part:<7} {result.seeds_run} seeds, {result.events} events: {result.verdict}"
+            f"  {part:<8} {result.seeds_run} seeds, {result.events} events: {result.verdict}"
         )
     typer.echo("\n  what the storms brought:")
     _draw(marks)

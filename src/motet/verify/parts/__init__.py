@@ -11,7 +11,7 @@ PARTS: dict[str, str] = {
     "toy": "motet.verify.parts.toy:ToyPart",
     "clock": "motet.verify.parts.clock:ClockPart",
     "time": "motet.verify.parts.time:TimePart",
-    "streams": "motet.verify.parts.streams:StreamsPart",
+    "database": "motet.verify.parts.database:DatabasePart",
     "vsr": "motet.verify.parts.vsr:VsrPart",
     "keeper": "motet.verify.parts.keeper:KeeperPart",
 }

@@ -29,7 +29,7 @@ from motet.core.tables.records import InsertToken, StagedPart, TableSpec, Writer
 from motet.errors import BadInput, NoSuchTable, WriterFenced
 from motet.ids import PartId, ShardId, TableId, TableName, WriterName
 from motet.sim.world import World
-from motet.verify.parts.streams_actor import STREAM, Actor
+from motet.verify.parts.database_actor import STREAM, Actor
 
 WRITER = WriterName("shop")
 AUDIT = TableName("audit")

@@ -1,4 +1,4 @@
-"""Streams in their storm: the honest machine is ok, and each kind of lie is noticed by its rule."""
+"""A database in its storm: the honest machine is ok, and each kind of lie is noticed by its rule."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from motet.ids import TableName
 from motet.sim.faults import PROFILES, Faults
 from motet.sim.simulate import simulate
 from motet.sim.world import World
+from motet.verify.parts.database import DatabasePart, DatabaseRun
+from motet.verify.parts.database_actor import SERVER
+from motet.verify.parts.database_plants import BLIND, FORGETS, HALVES, HURRIES, SEGMENT_BYTES
 from motet.verify.parts.publishing import AUDIT, INBOX, LARGE, Parts
-from motet.verify.parts.streams import StreamsPart, StreamsRun
-from motet.verify.parts.streams_actor import SERVER
-from motet.verify.parts.streams_plants import BLIND, FORGETS, HALVES, HURRIES, SEGMENT_BYTES
 
 
 class Spoiled:
@@ -42,13 +42,13 @@ class Spoiled:
         return []
 
 
-class SpoiledPart(StreamsPart):
+class SpoiledPart(DatabasePart):
     """The part with another machine on its server."""
 
     def __init__(self, spoil: Callable[[Send], Send | None]) -> None:
         self._spoil = spoil
 
-    def prepare(self, world: World, plant: str | None) -> StreamsRun:
+    def prepare(self, world: World, plant: str | None) -> DatabaseRun:
         run = super().prepare(world, plant)
         world.nodes[SERVER].hosts["streams"].factory = lambda: Spoiled(self._spoil)
         return run
@@ -197,7 +197,7 @@ def test_a_node_that_lies_is_noticed_without_any_fault(
 def test_the_honest_machine_is_ok_in_every_profile() -> None:
     for profile in PROFILES:
         for seed in range(4):
-            outcome = simulate(StreamsPart(), seed, profile=profile)
+            outcome = simulate(DatabasePart(), seed, profile=profile)
             assert outcome.verdict == "ok", (profile, seed, outcome.violations)
 
 
@@ -212,12 +212,12 @@ def test_the_honest_machine_is_ok_in_every_profile() -> None:
     ],
 )
 def test_each_planted_bug_is_found_by_the_rule_it_breaks(plant: str, rule: set[str]) -> None:
-    found = (simulate(StreamsPart(), seed, plant=plant) for seed in range(1, 200))
+    found = (simulate(DatabasePart(), seed, plant=plant) for seed in range(1, 200))
     failure = next(outcome for outcome in found if outcome.verdict != "ok")
     assert {violation.invariant for violation in failure.violations} <= rule
 
 
 def test_the_part_claims_to_survive_all_but_rot() -> None:
-    run = StreamsPart().prepare(World(1, Faults()), None)
+    run = DatabasePart().prepare(World(1, Faults()), None)
     faults = ("crash", "pause", "partition", "slow_disk", "full_disk", "read_error", "rot")
     assert [fault for fault in faults if not run.permits(fault, SERVER)] == ["rot"]

@@ -1,4 +1,4 @@
-"""Whoever works with the streams of the simulated node: who they ask, and what they begin with."""
+"""Whoever works with the database of the simulated node: who they ask, and what they begin with."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Streams in the storm: money moves between accounts, readers follow the feed, and the books must balance.
+"""A database in the storm: money moves between accounts, readers follow the feed, and the books must balance.
 
 Clients move amounts between keys of one stream by read-modify-write transactions; each answer they miss
 leaves a transaction that may or may not have happened. Readers page through the feed with their own
@@ -33,10 +33,10 @@ from motet.core.streams.messages import (
 from motet.errors import Conflict
 from motet.ids import Address, TransactionId
 from motet.sim.world import World
+from motet.verify.parts.database_actor import SERVER, STREAM, Actor
+from motet.verify.parts.database_plants import BLIND, FORGETS, HALVES, HURRIES, factory
 from motet.verify.parts.publishing import Inserter, Publisher, Snapshooter
 from motet.verify.parts.publishing_checks import check_tables
-from motet.verify.parts.streams_actor import SERVER, STREAM, Actor
-from motet.verify.parts.streams_plants import BLIND, FORGETS, HALVES, HURRIES, factory
 
 ACCOUNTS = (b"a", b"b", b"c", b"d")
 WRITERS = 3
@@ -44,10 +44,10 @@ TRANSFERS = 15
 PAGE = 7
 
 
-class StreamsPart:
-    """``motet simulate streams``."""
+class DatabasePart:
+    """``motet simulate database``."""
 
-    name = "streams"
+    name = "database"
     marks = (
         "crash",
         "crash_writing",
@@ -67,11 +67,11 @@ class StreamsPart:
     plants = (HURRIES, BLIND, FORGETS, HALVES)
     storm_ms = 4_000
 
-    def prepare(self, world: World, plant: str | None) -> StreamsRun:
-        return StreamsRun(world, plant)
+    def prepare(self, world: World, plant: str | None) -> DatabaseRun:
+        return DatabaseRun(world, plant)
 
 
-class StreamsRun:
+class DatabaseRun:
     """One node; writers and two readers of its stream; and those who fill and read its tables."""
 
     def __init__(self, world: World, plant: str | None) -> None:

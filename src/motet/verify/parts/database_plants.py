@@ -1,4 +1,4 @@
-"""Streams with planted bugs: the real machine, asked for something else than what it was asked for."""
+"""A database with planted bugs: the real machine, asked for something else than what it was asked for."""
 
 from __future__ import annotations
 
