@@ -342,9 +342,10 @@ def _send_beats(core: Core, cursors: list[Cursor]) -> None:
 def confirm(core: Core) -> int:
     """A round such that, once it is confirmed, this node still led after the call."""
     state = core.state
-    if state.asked_ns == core.now_ns and state.asked_round > 0:
+    is_open = state.confirmed_round < state.asked_round
+    if is_open and state.asked_ns == core.now_ns:
         return state.asked_round  # what was asked at this very moment has not left yet
-    if state.confirmed_round < state.asked_round:
+    if is_open:
         state.wants_round = True  # one round at a time: those that come meanwhile share the next
         return state.round + 1
     _ask_round(core)

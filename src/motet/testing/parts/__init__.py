@@ -11,6 +11,7 @@ from motet.testing.part import ScenarioPart
 #: part name → module and class
 PARTS: dict[str, str] = {
     "clock": "motet.testing.parts.clock:ClockPart",
+    "datanode": "motet.testing.parts.datanode:DataNodePart",
     "operator": "motet.testing.parts.operator:OperatorPart",
     "shardlog": "motet.testing.parts.shardlog:ShardlogPart",
     "streams": "motet.testing.parts.streams:StreamsPart",

@@ -340,8 +340,11 @@ class ShardlogPart(BenchPart):
         if replica.status == "leader" and not replica.is_serving:
             words.append("not serving")
         words.append(f"head {replica.head} commit {state.commit_index} applied {state.applied}:")
-        words += [told_entry(entry) for _, _, entry in self._records(name, replica)]
+        words += [self._told_entry(entry) for _, _, entry in self._records(name, replica)]
         return " ".join(words)
+
+    def _told_entry(self, entry: Entry) -> str:
+        return told_entry(entry)
 
     def _records(self, name: str, replica: ShardReplica) -> list[tuple[FileName, int, Entry]]:
         """The entries of a log as they are in its files."""
