@@ -70,8 +70,7 @@ def _on_done(core: Core, message: Done, call: StoreCall) -> None:
     control = _control(core, call)
     if call.kind is CallKind.PUT_SHARD:
         if control is not None and control.call == message.request:
-            for node in control.writing.ensemble if control.writing else ():
-                loading.know_node(core, node)
+            loading.know_nodes(core, control)
             writing.on_saved(core, control, call, message.version)
     elif call.kind is CallKind.FORGET_SHARD:
         if control is not None and control.call == message.request:

@@ -27,6 +27,7 @@ from motet.core.operator.ensembles import (
     choose,
     fencing_ensemble,
     final_ensemble,
+    final_factor,
     is_decided,
     stalled,
 )
@@ -193,7 +194,7 @@ def keep_notifying(core: Core, control: ShardControl) -> None:
     if core.is_dead(choice.leader) or core.now_ns >= control.until_ns:
         fail_election(core, control, f"{choice.leader} does not answer")
     elif core.due(control.retry, doubles=False):
-        factor = len(final_ensemble(known))  # L3
+        factor = final_factor(known)  # L3
         request = BecomeLeaderRequest(control.shard, known.epoch, factor, choice.follower_map)
         core.send(choice.leader, request)
 

@@ -74,6 +74,11 @@ def final_ensemble(metadata: ShardMetadata) -> tuple[NodeId, ...]:
     return changed_ensemble(metadata.ensemble, change)
 
 
+def final_factor(metadata: ShardMetadata) -> int:
+    """How many replicas the leader is told to expect: as many as there are to choose from."""
+    return len(final_ensemble(metadata))
+
+
 def changed_ensemble(ensemble: tuple[NodeId, ...], change: Reconfiguration) -> tuple[NodeId, ...]:
     """The ensemble when a change is complete."""
     kept = tuple(node for node in ensemble if node != change.old_node)

@@ -46,6 +46,11 @@ HEARTBEAT = TimerName("heartbeat")
 _decode_entry = msgspec.json.Decoder(NodeEntry).decode
 
 
+def watched(path: str) -> list[str]:
+    """The paths that have to be read again when something at, below or above one of them has changed."""
+    return [each for each in WATCHED if path.startswith(each) or each.startswith(path)]
+
+
 def read_cluster(core: Core, paths: tuple[str, ...]) -> None:
     """Read what is below these paths."""
     request = core.next_request()
@@ -103,7 +108,7 @@ def _take_nodes(core: Core, found: list[StoredNode]) -> None:
     for node_id in sorted(entries):
         if node_id not in state.nodes:
             state.nodes[node_id] = NodeState(node_id, entries[node_id], core.now_ns)
-    used = {n: None for c in state.shards.values() if c.metadata for n in c.metadata.ensemble}
+    used = {node: None for each in state.shards.values() for node in named_nodes(each)}
     for node_id in [n for n, node in state.nodes.items() if node.entry is None and n not in used]:
         del state.nodes[node_id]
 
@@ -145,15 +150,27 @@ def _take_shards(core: Core, call: StoreCall, found: list[StoredNode]) -> None:
         control = ShardControl(metadata.shard, streams[metadata.shard])
         state.shards[metadata.shard] = control
         control.incarnations = dict(call.incarnations)
-        for node in (*metadata.ensemble, *metadata.removed_nodes):
-            know_node(core, node)
         adopt(core, control, metadata, each.version)
 
 
-def know_node(core: Core, node: NodeId) -> None:
+def named_nodes(control: ShardControl) -> list[NodeId]:
+    """The nodes that the metadata of a shard names, as it stands and as it is being written."""
+    nodes: dict[NodeId, None] = {}
+    for metadata in (control.metadata, control.writing):
+        if metadata is None:
+            continue
+        change = metadata.reconfiguration
+        nodes.update(dict.fromkeys((*metadata.ensemble, *metadata.removed_nodes)))
+        if change is not None and change.new_node is not None:
+            nodes[change.new_node] = None
+    return list(nodes)
+
+
+def know_nodes(core: Core, control: ShardControl) -> None:
     """A node that metadata names is known, whether it has an entry or not."""
-    if node not in core.state.nodes:
-        core.state.nodes[node] = NodeState(node, None, core.now_ns)
+    for node in named_nodes(control):
+        if node not in core.state.nodes:
+            core.state.nodes[node] = NodeState(node, None, core.now_ns)
 
 
 def _decoded(core: Core, each: StoredNode) -> ShardMetadata | None:
@@ -168,6 +185,7 @@ def adopt(core: Core, control: ShardControl, metadata: ShardMetadata, version: i
     """Go on from what stands there."""
     control.metadata, control.version = metadata, version
     control.writing = control.call = control.left_alone = None
+    know_nodes(core, control)
     if metadata.status is ShardStatus.STEADY_STATE:
         core.enter(control, Phase.STEADY)
     elif metadata.status is ShardStatus.DELETING:

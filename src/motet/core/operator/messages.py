@@ -203,6 +203,25 @@ class OperatorRefused(OperatorMessage, frozen=True):
     active: NodeId | None = None
 
 
+REFERENCE: tuple[tuple[type[OperatorMessage], str, str], ...] = (
+    (Heartbeat, "operator", "data node"),
+    (HeartbeatAnswer, "data node", "operator"),
+    (ShardMapPushed, "operator", "node"),
+    (CreateStream, "client", "operator"),
+    (StreamCreated, "operator", "client"),
+    (DeleteStream, "client", "operator"),
+    (DescribeShards, "client", "operator"),
+    (ShardsDescribed, "operator", "client"),
+    (ElectLeader, "client", "operator"),
+    (SwapNode, "client", "operator"),
+    (ExpandShard, "client", "operator"),
+    (ContractShard, "client", "operator"),
+    (DrainNode, "client", "operator"),
+    (OperatorDone, "operator", "client"),
+    (OperatorRefused, "operator", "client"),
+)
+"""Who says what to whom."""
+
 OperatorCall = (
     HeartbeatAnswer
     | CreateStream

@@ -174,8 +174,7 @@ class Operator:
         elif isinstance(message, Deposed):
             self._stop(message.active)
         elif isinstance(message, Changed):
-            paths = [path for path in loading.WATCHED if message.path.startswith(path)]
-            state.dirty.update(dict.fromkeys(paths))
+            state.dirty.update(dict.fromkeys(loading.watched(message.path)))
         elif state.is_active:
             on_store_message(core, message)
 

@@ -101,3 +101,19 @@ class Changed(StoreMessage, frozen=True):
     """Something below one of the paths has changed: read again when convenient."""
 
     path: str
+
+
+REFERENCE: tuple[tuple[type[StoreMessage], str, str], ...] = (
+    (ReadAll, "operator", "store"),
+    (AllRead, "store", "operator"),
+    (Put, "operator", "store"),
+    (Delete, "operator", "store"),
+    (Done, "store", "operator"),
+    (VersionConflict, "store", "operator"),
+    (OutcomeIsUnknown, "store", "operator"),
+    (StoreFailed, "store", "operator"),
+    (Elected, "store", "operator"),
+    (Deposed, "store", "operator"),
+    (Changed, "store", "operator"),
+)
+"""Who says what to whom."""

@@ -23,9 +23,10 @@ from motet.core.operator.state import CallKind, Definition, Phase, ShardControl,
 from motet.core.operator.store import Put
 from motet.core.operator.writing import save
 from motet.core.placement.choosing import new_ensemble
-from motet.errors import StreamExists
+from motet.errors import StreamExists, TooLarge
 from motet.errors.operator import NoNodeToPlaceOn
 from motet.ids import Epoch
+from motet.limits import streams_max
 
 
 def create_stream(core: Core, waiting: Waiting, message: CreateStream) -> None:
@@ -37,6 +38,8 @@ def create_stream(core: Core, waiting: Waiting, message: CreateStream) -> None:
         _check_same(definition, there.value)
         waiting.is_defined = True
         return
+    if len(core.state.definitions) >= streams_max:
+        raise TooLarge(f"there are {streams_max} streams already", hint="delete one first")
     if core.is_settled and definition.replicas is not None:
         nodes = len(core.data_nodes())
         if definition.replicas > nodes:

@@ -4,8 +4,8 @@ All of it is deterministic: the same load gives the same choice, in every proces
 
 P1  A replica is never placed on a node that has one already, nor on one that is to be emptied or is not
     alive.
-P2  Spreading many shards leaves the numbers of replicas of any two nodes at most one apart, if they were
-    before; and so with leaders, as long as every ensemble has a node to choose from.
+P2  Spreading shards over nodes leaves the numbers of replicas of any two nodes at most one apart, if they
+    were before; and so with leaders, if all ensembles are of one size.
 P3  An ensemble has as many nodes as were asked for, all different, or there is none.
 """
 
@@ -52,10 +52,15 @@ def new_ensemble(load: Load, replicas: int) -> tuple[NodeId, ...] | None:
     """Nodes for a new shard, the one that leads first; None if there are too few (P3)."""
     if not 0 < replicas <= len(load.replicas):
         return None
-    chosen = sorted(load.replicas, key=lambda node: (load.replicas[node], load.leads[node], node))
-    ensemble = chosen[:replicas]
-    leader = min(ensemble, key=lambda node: (load.leads[node], node))
-    return (leader, *(node for node in ensemble if node != leader))
+    in_order = sorted(load.replicas, key=lambda node: (load.replicas[node], node))
+    edge = load.replicas[in_order[replicas - 1]]
+    below = [node for node in in_order if load.replicas[node] < edge]  # all of these are needed
+    equals = [node for node in in_order if load.replicas[node] == edge]  # and some of these
+    leader = min(below + equals, key=lambda node: (load.leads[node], load.replicas[node], node))
+    # Who leads little is kept for a shard that it can lead.
+    equals.sort(key=lambda node: (-load.leads[node], node))
+    followers = [node for node in below + equals if node != leader]
+    return (leader, *followers[: replicas - 1])
 
 
 def spread(load: Load, shards: int, replicas: int) -> list[tuple[NodeId, ...]] | None:
