@@ -11,7 +11,7 @@ from motet.core.operator.messages import OperatorRefused
 from motet.core.operator.state import Waiting
 from motet.core.streams.names import check_name
 from motet.errors import BadInput, MotetError, TooLarge
-from motet.limits import cluster_nodes_max, schema_bytes_max, stream_shards_max
+from motet.limits import schema_bytes_max, shard_replicas_max, stream_shards_max
 
 STREAM_ID = re.compile(r"[0-9a-f]{16}")
 
@@ -35,8 +35,8 @@ def check_definition(definition: StreamDefinition) -> None:
         raise BadInput(f"{definition.id[:40]!r} is not the id of a stream", hint="16 hex digits")
     if not 0 < definition.shards <= stream_shards_max:
         raise BadInput(f"{definition.shards} shards are not between 1 and {stream_shards_max}")
-    if definition.replicas is not None and not 0 < definition.replicas <= cluster_nodes_max:
-        raise BadInput(f"{definition.replicas} replicas are not between 1 and {cluster_nodes_max}")
+    if definition.replicas is not None and not 0 < definition.replicas <= shard_replicas_max:
+        raise BadInput(f"{definition.replicas} replicas are not between 1 and {shard_replicas_max}")
     if definition.schema is not None and len(definition.schema) > schema_bytes_max:
         raise TooLarge(
             f"a schema of {len(definition.schema)} bytes, {schema_bytes_max} are allowed"

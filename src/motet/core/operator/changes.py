@@ -15,8 +15,10 @@ from motet.core.operator.reconfigurations import start_reconfiguration
 from motet.core.operator.state import Phase, ShardControl, Waiting
 from motet.core.placement.choosing import addition, removal
 from motet.core.shardlog.messages import ReconfigurationOp
+from motet.errors import TooLarge
 from motet.errors.operator import LastReplica, NoNodeToPlaceOn, ReconfigurationAborted
 from motet.ids import Epoch, NodeId
+from motet.limits import shard_replicas_max
 
 Change = SwapNode | ExpandShard | ContractShard
 
@@ -32,6 +34,8 @@ def swap_node(core: Core, waiting: Waiting, message: SwapNode) -> None:
 def expand_shard(core: Core, waiting: Waiting, message: ExpandShard) -> None:
     control = shard_control(core, message.stream, message.shard)
     check_steady(control)
+    if len(control.known.ensemble) >= shard_replicas_max:
+        raise TooLarge(f"{control.shard} has {shard_replicas_max} replicas, and that is the most")
     new_node = _new_node(core, control, message.new_node)
     _start(core, waiting, control, ReconfigurationOp.EXPAND, None, new_node)
 

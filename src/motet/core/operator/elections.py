@@ -48,6 +48,8 @@ from motet.core.shardlog.messages import (
 )
 from motet.ids import Epoch, NodeId
 
+_failures_without_pause = 3
+
 
 def start_election(
     core: Core,
@@ -226,7 +228,14 @@ def on_become_leader_response(
 
 
 def fail_election(core: Core, control: ShardControl, why: str) -> None:
-    """Begin anew in a higher epoch."""
+    """Begin anew in a higher epoch; if that happens again and again, after a pause."""
+    config = core.config
     core.note_shard("election_failed", control, why)
     control.failures += 1
-    start_election(core, control, why, preferred=control.preferred, avoided=control.avoided)
+    if control.failures < _failures_without_pause:
+        start_election(core, control, why, preferred=control.preferred, avoided=control.avoided)
+        return
+    control.left_alone = control.version  # nobody else is at it, as far as we know
+    core.enter(control, Phase.WAITING)
+    pauses = control.failures - _failures_without_pause
+    control.until_ns = core.backoff_ns(config.retry_ms, config.election_ms_max, pauses)

@@ -167,17 +167,13 @@ def _look_at_leader(core: Core, control: ShardControl, report: ShardReport | Non
 def _look_at_follower(
     core: Core, control: ShardControl, node: NodeId, report: ShardReport | None
 ) -> None:
-    is_missing = report is None or report.status == FENCED or report.epoch < control.epoch
     join = control.joins.get(node)
-    if join is not None and not join.is_added:
-        return
-    if not is_missing:
-        control.joins.pop(node, None)
-    elif report is not None and report.status == RECOVERING:
-        return
+    if report is not None and report.status != FENCED and report.epoch == control.epoch:
+        if report.status != RECOVERING:
+            control.joins.pop(node, None)  # it follows this leader, which so has a cursor for it
     elif join is None:
         core.note_shard("fence_missing", control, node)
         _join(core, control, node)
         keep_steady(core, control)
-    elif core.now_ns >= join.retry.next_ns:
+    elif join.is_added and core.now_ns >= join.retry.next_ns:
         join.head_index, join.is_added = None, False  # less and less often

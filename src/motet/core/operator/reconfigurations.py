@@ -301,6 +301,8 @@ def on_step_refused(core: Core, control: ShardControl, sender: NodeId, message: 
         control.until_ns = core.in_ms(core.config.step_ms)  # C2: it answers
         if core.now_ns >= control.unsafe_ns:
             start_election(core, control, "it stays unsafe")
+    elif message.why is Refusal.UNSAFE and control.phase is Phase.PREPARE:
+        abort(core, control, f"{sender} refuses it: {message.what}")
     elif message.why in _UNANSWERABLE:
         start_election(core, control, f"{sender} says {message.why.value}")
 

@@ -21,7 +21,7 @@ from motet.core.operator.messages import (
 from motet.core.operator.store import Put, StoreMessage
 from motet.core.render import render
 from motet.core.shardlog.entry import EntryId
-from motet.core.shardlog.messages import ShardMessage
+from motet.core.shardlog.messages import ShardMessage, Snapshot
 from motet.ids import Address
 from motet.testing.bench_network import InFlight
 from motet.testing.bench_node import BenchNode
@@ -166,6 +166,8 @@ def told_message(message: Message) -> str:
 def _told(value: object) -> str:
     if isinstance(value, tuple) and not isinstance(value, msgspec.Struct):
         return "[" + " ".join(_told_pair(each) for each in value) + "]"
+    if isinstance(value, Snapshot):
+        return f"{value.source}/{value.number}{value.head_index}"
     return str(value) if isinstance(value, EntryId) else render(value)
 
 
