@@ -29,7 +29,13 @@ from motet.node.config import Config
 from motet.node.driver import Driver
 from motet.node.hosting import Hosting
 from motet.node.http import HttpServer, cannot_listen
-from motet.node.keeper import KEEPER_MACHINE, host_keeper, keeper_format, server_facts
+from motet.node.keeper import (
+    KEEPER_MACHINE,
+    host_keeper,
+    keeper_format,
+    make_zookeeper_server,
+    server_facts,
+)
 from motet.node.logs import logger
 from motet.node.metrics import Metrics
 from motet.node.registry import Registry
@@ -61,7 +67,7 @@ class Node:
         #: for clients of the keeper, if that is one of our roles
         self._zookeeper: ZooKeeperServer | None = None
         if KEEPER_ROLE in config.node.roles:
-            self._zookeeper = ZooKeeperServer(config.node.host, config.zookeeper_port, self._time)
+            self._zookeeper = make_zookeeper_server(config, self._time)
         self._registry: Registry | None = None
         #: what has to be closed at the end, the last first
         self._opened = contextlib.AsyncExitStack()
