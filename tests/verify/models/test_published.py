@@ -25,17 +25,27 @@ QUICK = [
     Tlc("quorum", {"replicas": 3, "quorum": 2, "records": 2, "reads": 2}, 89_761, 18_744, 18),
 ]
 LONG = [
+    Tlc("shard-log", {"operators": 1, "nodes": 3, "values": 1, "epochs": 2}, 100_226, 46_247, 38),
     Tlc("replication", {"replicas": 3, "records": 4}, 379_647, 71_116, 20),
     Tlc("quorum", {"replicas": 3, "quorum": 2, "records": 3, "reads": 1}, 383_177, 84_056, 23),
     Tlc("quorum", {"replicas": 3, "quorum": 2, "records": 3, "reads": 2}, 1_143_325, 245_232, 24),
 ]
 
 
+WITHOUT_FOUR_NODES = {
+    "OperatorStops",
+    "NodeHandlesSnapshotRequest",
+    "OperatorHandlesSnapshotResponse",
+}
+
+
 def check(tlc: Tlc) -> None:
     result = explore(model_named(tlc.model, tlc.settings))
     assert result.verdict == "ok"
     assert (result.generated, result.distinct, result.depth) == tlc[2:]
-    assert all(result.coverage.values()), "every action was taken at this size"
+    never = {action for action, times in result.coverage.items() if not times}
+    assert not never or tlc.model == "shard-log", "every action was taken at this size"
+    assert all("Reconfig" in action or action in WITHOUT_FOUR_NODES for action in never)
 
 
 @pytest.mark.parametrize("tlc", QUICK, ids=lambda tlc: f"{tlc.model}-{tlc.distinct}")

@@ -54,8 +54,10 @@ def explore(
 
 
 class _Violated(Exception):
-    def __init__(self, title: str, index: int) -> None:
-        self.title, self.index = title, index
+    """A property is violated by a state, or by the step from it to another."""
+
+    def __init__(self, title: str, index: int, after: Any = None) -> None:
+        self.title, self.index, self.after = title, index, after
 
 
 class _Search(Generic[S]):
@@ -72,7 +74,8 @@ class _Search(Generic[S]):
             (p.title, getattr(model, p.name)) for p in wanted if p.kind == "invariant"
         ]
         self.bounds = [getattr(model, function.__name__) for function in model.bounds()]
-        temporal = [p for p in wanted if p.kind != "invariant"]
+        self.steps = [(p.title, getattr(model, p.name)) for p in wanted if p.kind == "step"]
+        temporal = [p for p in wanted if p.kind not in ("invariant", "step")]
         self.graph: Graph[S] | None = Graph(model, temporal) if temporal else None
         #: fingerprint -> number of the state; states are numbered as they are found
         self.index: dict[int, int] = {}
@@ -84,7 +87,10 @@ class _Search(Generic[S]):
         try:
             reason = self._levels()
         except _Violated as found:
-            trace = replay(self.instances, self._path(found.index), self._fingerprint)
+            path = self._path(found.index)
+            if found.after is not None:
+                path.append(self._fingerprint(found.after))
+            trace = replay(self.instances, path, self._fingerprint)
             self.depth = max(self.depth, len(trace))
             return self._result("violated", property=found.title, trace=trace)
         if reason is not None:
@@ -128,6 +134,9 @@ class _Search(Generic[S]):
         for label, after in steps:
             taken[label[0]] += 1
             target = self._meet(after, index, found)
+            for title, allows in self.steps:
+                if not allows(state, after):
+                    raise _Violated(title, index, after)
             if graph is not None and target >= 0:
                 edges.append((target, label))
         if graph is not None:

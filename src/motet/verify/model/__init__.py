@@ -10,6 +10,7 @@ TLA+                    here
 ``/\\ guard``            ``require(guard)``
 ``x' = [x EXCEPT …]``   ``s.but(x=…)``; what is not named is UNCHANGED
 ``INVARIANT``           ``@invariant``
+``[][P]_vars``          ``@step``, a method of the state before and the state after
 ``<>P``, ``[]<>P``      ``@eventually``, ``@always_eventually``
 ``P ~> Q``              ``@leads_to``, a method that answers ``(P, Q)``
 ``WF``, ``SF``          :func:`weak`, :func:`strong` in ``fairness``
@@ -33,6 +34,7 @@ from motet.verify.model.action import (
     leads_to,
     numbered,
     require,
+    step,
 )
 from motet.verify.model.base import Model, Variant
 from motet.verify.model.fairness import Fairness, strong, weak
@@ -57,6 +59,7 @@ __all__ = [
     "numbered",
     "parameter",
     "require",
+    "step",
     "strong",
     "weak",
 ]

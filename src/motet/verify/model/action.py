@@ -86,6 +86,9 @@ invariant = _marker("invariant")
 bound = _marker("bound")
 """A method ``(s) -> bool``; states outside are not gone into. A bounded result says nothing beyond it."""
 
+step = _marker("step")
+"""A method ``(s, t) -> bool`` that is true of every step from a state s to a state t (``[][P]_vars``)."""
+
 eventually = _marker("eventually")
 """A method ``(s) -> bool`` that becomes true on every fair behaviour."""
 

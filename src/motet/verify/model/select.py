@@ -27,7 +27,7 @@ def wanted_properties(
                 )
             chosen.append(known[_plain(name)])
         every = tuple(chosen)
-    return tuple(item for item in every if liveness or item.kind == "invariant")
+    return tuple(item for item in every if liveness or item.kind in ("invariant", "step"))
 
 
 def _plain(name: str) -> str:

@@ -17,6 +17,7 @@ from motet.verify.models.quorum import Quorum, QuorumStale
 from motet.verify.models.quorum_variants import QuorumRepaired
 from motet.verify.models.replication import Replication
 from motet.verify.models.replication_repaired import ReplicationRepaired
+from motet.verify.models.shard_log import ShardLog, ShardLogRepaired
 
 _CLASSES: tuple[type[Model[Any]], ...] = (
     LogTrimming,
@@ -26,6 +27,8 @@ _CLASSES: tuple[type[Model[Any]], ...] = (
     Quorum,
     QuorumStale,
     QuorumRepaired,
+    ShardLog,
+    ShardLogRepaired,
 )
 
 MODELS: dict[str, type[Model[Any]]] = {model.name: model for model in _CLASSES}
