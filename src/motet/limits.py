@@ -240,6 +240,11 @@ feed_splits_max = 256
 simulation_events_max = 1_000_000
 """Events of one simulated run; a run that reaches it is reported as not finished, never as ok."""
 
+# Verification
+
+explored_states_max = 50_000_000
+"""States an exploration looks at before it says that it does not know."""
+
 assert message_bytes_max < frame_bytes_max
 assert batch_bytes_max < message_bytes_max
 assert frame_bytes_max < record_bytes_max

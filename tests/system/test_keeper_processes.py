@@ -1,4 +1,4 @@
-"""A keeper of real processes under load: killed, stopped, started again; nothing acknowledged is lost.
+"""A keeper of real processes under load: killed, stopped, cut off, started; nothing acknowledged is lost.
 
 Each storm ends in the same questions: is every acknowledged entry there, through every node; was none done
 twice; does one order explain all answers; has every client still the session it began with, and that its
@@ -85,6 +85,13 @@ class Storm:
         await asyncio.to_thread(self.cluster.cont, i)
         await self._healed()
 
+    async def partition(self, i: int, cut: Callable[[int], None]) -> None:
+        """Cut a node off from the others, not from its clients, and let it come back."""
+        await asyncio.to_thread(cut, i)
+        await self.load.until_all_are_answered()  # by a node that has others
+        await asyncio.to_thread(self.cluster.links.heal, i)
+        await self._healed()
+
     async def _healed(self) -> None:
         await self._until(lambda: is_whole(self.cluster))
         await self.load.until_acknowledged(50)
@@ -97,7 +104,7 @@ class Storm:
 
 def storm(folder: Path, tale: Callable[[Storm], Awaitable[None]]) -> None:
     """Tell a tale to a cluster under load, and judge it."""
-    with DevCluster(3, folder, None, roles=["keeper"], environment=SMALL) as cluster:
+    with DevCluster(3, folder, None, roles=["keeper"], environment=SMALL, proxied=NODES) as cluster:
         asyncio.run(_storm(cluster, tale))
 
 
@@ -169,6 +176,17 @@ def test_nodes_stop_and_go_on(tmp_path: Path) -> None:
     storm(tmp_path, tale)
 
 
+@pytest.mark.timeout(600)
+def test_nodes_are_cut_off_and_come_back(tmp_path: Path) -> None:
+    async def tale(storm: Storm) -> None:
+        links = storm.cluster.links
+        await storm.partition(await storm.primary(), links.isolate)
+        await storm.partition(await storm.primary(), links.mute)
+        await storm.partition((await storm.primary() + 1) % 3, links.deafen)
+
+    storm(tmp_path, tale)
+
+
 @pytest.mark.long
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("seed", [1, 2])
@@ -180,8 +198,11 @@ def test_a_long_storm(tmp_path: Path, seed: int) -> None:
             victim = await storm.primary() if dice.chance(0.5) else dice.between(0, 2)
             if kind < 5:
                 await storm.kill_and_restart(victim)
-            elif kind < 9:
+            elif kind < 7:
                 await storm.stop_and_cont(victim)
+            elif kind < 9:
+                links = storm.cluster.links
+                await storm.partition(victim, dice.pick([links.isolate, links.mute, links.deafen]))
             else:
                 await storm.kill_all()
 

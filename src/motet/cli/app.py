@@ -46,6 +46,7 @@ COMMANDS: tuple[Entry, ...] = (
     Entry("keeper", "motet.cli.keeper", "Look at the keeper's tree, and change it."),
     Entry("clock", "motet.cli.clock", "Show a node's cluster clock, or take its next value."),
     Entry("simulate", "motet.cli.simulate", "Put a part into a seeded storm of faults."),
+    Entry("verify", "motet.cli.verify", "Explore the models of the protocols, state by state."),
     Entry("inspect", "motet.cli.inspect", "Describe a file that Motet wrote."),
     Entry("config", "motet.cli.config", "Show the settings and where they come from."),
 )

@@ -15,12 +15,15 @@ from motet.format.zookeeper.four_letter import ServerFacts
 from motet.ids import Address, ClusterId, ReplicaIndex
 from motet.node.config import Config
 from motet.node.consensus import describe_replica, why_replica_does_not_serve
-from motet.node.hosting import Hosting, LocalPort
+from motet.node.hosting import Hosting
 from motet.node.replica_files import Format, Sizes
+from motet.node.roles import KEEPER_ROLE
 from motet.node.zookeeper.server import ZooKeeperServer
 from motet.ports.disk import Disk
+from motet.ports.time import Time
+from motet.real.open_files import allow_many_files
 
-KEEPER_MACHINE = "keeper"
+KEEPER_MACHINE = KEEPER_ROLE
 _members_max = 6
 
 
@@ -52,7 +55,15 @@ def cluster_id(name: str) -> ClusterId:
     return ClusterId(int.from_bytes(digest, "big") >> 1)
 
 
-def host_keeper(config: Config, disk: Disk, local: LocalPort) -> Hosting[KeeperNode]:
+def make_zookeeper_server(config: Config, time: Time) -> ZooKeeperServer:
+    """For the clients of this node's keeper: as many as leave half of all files to everything else."""
+    connections_max = min(FrontEndConfig().connections_max, allow_many_files() // 2)
+    return ZooKeeperServer(
+        config.node.host, config.zookeeper_port, time, connections_max=connections_max
+    )
+
+
+def host_keeper(config: Config, disk: Disk, local: ZooKeeperServer) -> Hosting[KeeperNode]:
     """This replica and its front end, which talks to the connections of ``local``."""
     wanted = keeper_format(config)
     vsr = wanted.config()
@@ -65,7 +76,7 @@ def host_keeper(config: Config, disk: Disk, local: LocalPort) -> Hosting[KeeperN
         machine=lambda: KeeperNode(vsr, wanted.replica, keeper, front),
         disk=disk,
         serving=lambda node: why_replica_does_not_serve(node.replica),
-        describe=describe_keeper,
+        describe=lambda node: {**describe_keeper(node), "connections": local.count},
         local=local,
     )
 
@@ -80,6 +91,7 @@ def describe_keeper(node: KeeperNode) -> Mapping[str, object]:
         "ephemerals": counts.ephemerals,
         "tree_bytes": counts.tree_bytes,
         "client_sessions": counts.sessions,
+        "watches": node.front.desk.state.watches.count,
     }
 
 

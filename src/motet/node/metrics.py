@@ -20,6 +20,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
 from motet.node.counters import Counters, Histogram
+from motet.node.roles import KEEPER_ROLE
 from motet.node.status import NodeView
 from motet.version import __version__
 
@@ -79,6 +80,37 @@ class _NodeCollector(Collector):
             "why",
             node.refused_clients(),
         )
+        yield from _keeper_families(node)
+
+
+KEEPER_GAUGES = {
+    "is_primary": "1 where the primary of the keeper is, else 0.",
+    "view": "The view that the keeper's replica is in; it rises with each change of primary.",
+    "op": "The newest operation in the log of the keeper's replica.",
+    "commit_min": "The newest operation that the keeper's replica has applied.",
+    "checkpoint_op": "The operation of its last durable checkpoint.",
+    "zxid": "The newest write that the keeper's replica has applied, as clients count them.",
+    "nodes": "Nodes in the keeper's tree.",
+    "ephemerals": "Ephemeral nodes in the keeper's tree.",
+    "tree_bytes": "Paths, data and permissions of the keeper's tree.",
+    "client_sessions": "Sessions of the keeper's clients, all over the cluster.",
+    "connections": "Connections of the keeper's clients to this node.",
+    "watches": "Watches that the keeper's clients have set through this node.",
+    "prepares_faulty": "Places of the keeper's log that are damaged and not repaired yet.",
+    "blocks_faulty": "Blocks of the keeper's checkpoint that are damaged and not repaired yet.",
+}
+"""What the keeper says of itself in `/api/status` -> what that means."""
+
+
+def _keeper_families(node: NodeView) -> Iterator[Metric]:
+    for hosted in node.driver.hosted:
+        if hosted.name != KEEPER_ROLE:  # the machine has the name of its role
+            continue
+        described = hosted.hosting.describe(hosted.machine)
+        for name, meaning in KEEPER_GAUGES.items():
+            value = described[name]
+            assert isinstance(value, int)
+            yield GaugeMetricFamily(f"motet_keeper_{name}", meaning, int(value))
 
 
 def _driver_families(counters: Counters) -> Iterator[Metric]:

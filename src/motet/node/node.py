@@ -31,7 +31,13 @@ from motet.node.data import DATA_MACHINE, host_data
 from motet.node.driver import Driver
 from motet.node.hosting import Hosting
 from motet.node.http import HttpServer, cannot_listen
-from motet.node.keeper import KEEPER_MACHINE, host_keeper, keeper_format, server_facts
+from motet.node.keeper import (
+    KEEPER_MACHINE,
+    host_keeper,
+    keeper_format,
+    make_zookeeper_server,
+    server_facts,
+)
 from motet.node.logs import logger
 from motet.node.metrics import Metrics
 from motet.node.operator import OPERATOR_MACHINE, host_operator
@@ -65,7 +71,7 @@ class Node:
         #: for clients of the keeper, if that is one of our roles
         self._zookeeper: ZooKeeperServer | None = None
         if KEEPER_ROLE in config.node.roles:
-            self._zookeeper = ZooKeeperServer(config.node.host, config.zookeeper_port, self._time)
+            self._zookeeper = make_zookeeper_server(config, self._time)
         #: the operator's way to the keeper, if that is one of our roles
         self._store: OperatorStore | None = None
         if OPERATOR_ROLE in config.node.roles:

@@ -32,15 +32,15 @@ from typing import Any
 import msgspec
 
 from motet.core.vsr.config import Timeouts, VsrConfig
-from motet.errors import BadInput, NodeError
+from motet.errors import NodeError
 from motet.ids import Address, ClusterId, ReplicaIndex
 from motet.node.replica_files import Format, ReplicaSettings, Sizes, prepare_files
 from motet.real.disk import RealDisk
-from motet.testing.fault_proxy import FaultProxy
 from motet.testing.local_node import LocalNode
 from motet.testing.node_group import NodeGroup
 from motet.testing.port_block import HOST, PortBlock
 from motet.testing.proxy_lane import ProxyMode
+from motet.testing.proxy_mesh import ProxyMesh
 from motet.testing.reaper import Reaper
 
 REPLICA_COMMAND = (sys.executable, "-m", "motet.node.replica_process")
@@ -72,11 +72,9 @@ class ConsensusCluster(NodeGroup):
         self.config: VsrConfig = self._format.config(timeouts)
         self._timeouts = timeouts
         self._given_folder = folder
-        self._proxied = tuple(proxied)
         self._log_level = log_level
         self._opened = contextlib.ExitStack()
-        #: (who dials, whom) -> the proxy between them
-        self._proxies: dict[tuple[int, int], FaultProxy] = {}
+        self._mesh = ProxyMesh(proxied)
 
     # Life
 
@@ -99,12 +97,8 @@ class ConsensusCluster(NodeGroup):
         reaper = Reaper()
         self._opened.callback(reaper.close)
         blocks = [self._claim() for _ in self.config.replicas]
-        for i in self._proxied:
-            for j in range(len(blocks)):
-                for pair in ((i, j), (j, i)):
-                    if i != j and pair not in self._proxies:
-                        proxy = FaultProxy(f"{HOST}:{blocks[pair[1]].base}")
-                        self._proxies[pair] = self._opened.enter_context(proxy)
+        self._mesh.open([f"{HOST}:{block.base}" for block in blocks])
+        self._opened.callback(self._mesh.close)
         for i, block in enumerate(blocks):
             folder = self.folder / f"r{i}"
             folder.mkdir(parents=True)
@@ -139,8 +133,7 @@ class ConsensusCluster(NodeGroup):
     def _settings(self, i: int, blocks: Sequence[PortBlock]) -> ReplicaSettings:
         members = {}
         for j, name in enumerate(self.config.replicas):
-            proxy = self._proxies.get((i, j))
-            members[name] = f"{HOST}:{blocks[j].base}" if proxy is None else proxy.endpoint
+            members[name] = self._mesh.endpoint(i, j, f"{HOST}:{blocks[j].base}")
         return ReplicaSettings(
             cluster=self.config.cluster,
             replica=ReplicaIndex(i),
@@ -156,35 +149,19 @@ class ConsensusCluster(NodeGroup):
 
     def isolate(self, i: int, mode: ProxyMode | None = None) -> None:
         """Swallow what the other replicas and this one say to each other, or do as ``mode`` says."""
-        lost = ProxyMode(to_target=False, to_client=False) if mode is None else mode
-        for proxy in self._links(i):
-            proxy.set_mode(lost)
+        self._mesh.isolate(i, mode)
 
     def heal(self, i: int) -> None:
         """Let everything pass again."""
-        for proxy in self._links(i):
-            proxy.heal()
+        self._mesh.heal(i)
 
     def deafen(self, i: int) -> None:
         """Let this replica speak to the others, and hear nothing from them."""
-        self._one_way(i, is_heard=True)
+        self._mesh.deafen(i)
 
     def mute(self, i: int) -> None:
         """Let this replica hear the others, and not be heard."""
-        self._one_way(i, is_heard=False)
-
-    def _one_way(self, i: int, *, is_heard: bool) -> None:
-        self._links(i)
-        for (dialer, other), proxy in self._proxies.items():
-            if i in (dialer, other):
-                # What the one who dialed says, goes to the target.
-                is_forward = (dialer == i) == is_heard
-                proxy.one_way("to_target" if is_forward else "to_client")
-
-    def _links(self, i: int) -> list[FaultProxy]:
-        if i not in self._proxied:
-            raise BadInput(f"there is no proxy before r{i}", hint="name it in `proxied`")
-        return [proxy for pair, proxy in self._proxies.items() if i in pair]
+        self._mesh.mute(i)
 
     # Where and what they are
 

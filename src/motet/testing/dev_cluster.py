@@ -18,6 +18,7 @@ from motet.errors import BadInput
 from motet.testing.local_node import LocalNode
 from motet.testing.node_group import NodeGroup
 from motet.testing.port_block import BLOCK_PORTS, HOST, PortBlock
+from motet.testing.proxy_mesh import ProxyMesh
 from motet.testing.reaper import Reaper
 
 restart_s_min = 0.2
@@ -31,7 +32,8 @@ Say = Callable[[str], None]
 class DevCluster(NodeGroup):
     """So many nodes with the same roles, from ``port`` on or on ports that are free.
 
-    ``say`` hears what becomes of them, a line each.
+    ``say`` hears what becomes of them, a line each. The links between the nodes in ``proxied`` and all others
+    can be cut by ``links``.
     """
 
     def __init__(
@@ -43,6 +45,7 @@ class DevCluster(NodeGroup):
         roles: Sequence[str],
         environment: Mapping[str, str] | None = None,
         say: Say = lambda _line: None,
+        proxied: Sequence[int] = (),
         ready_s_max: float = 60.0,
     ) -> None:
         super().__init__(ready_s_max)
@@ -53,6 +56,7 @@ class DevCluster(NodeGroup):
         self._roles = tuple(roles)
         self._environment = dict(environment or {})
         self._say = say
+        self.links = ProxyMesh(proxied)
         self._blocks: list[PortBlock] = []
         self._reaper: Reaper | None = None
         #: of each node: when it was started, when it may be started again, how long that was put off
@@ -64,6 +68,7 @@ class DevCluster(NodeGroup):
         try:
             for i in range(self._count):
                 self._blocks.append(self._claim(i))
+            self.links.open([f"{HOST}:{block.base}" for block in self._blocks])
             self._reaper = Reaper()
             for i, block in enumerate(self._blocks):
                 folder = self._folder / f"node-{i}"
@@ -92,6 +97,7 @@ class DevCluster(NodeGroup):
         for i, node in enumerate(self._nodes):
             if node.is_running():
                 self.terminate(i)
+        self.links.close()
         for block in self._blocks:
             block.release()
         if self._reaper is not None:
@@ -126,7 +132,8 @@ class DevCluster(NodeGroup):
 
     def _command(self, i: int) -> list[str]:
         bases = [block.base for block in self._blocks]
-        peers = ",".join(f"n{j}={HOST}:{base}" for j, base in enumerate(bases))
+        reached = (self.links.endpoint(i, j, f"{HOST}:{base}") for j, base in enumerate(bases))
+        peers = ",".join(f"n{j}={endpoint}" for j, endpoint in enumerate(reached))
         place = ["--id", f"n{i}", "--port", str(bases[i]), "--data", "."]
         roles = ["--roles", ",".join(self._roles)] if self._roles else []
         return [sys.executable, "-m", "motet", "node", *place, "--peers", peers, *roles]

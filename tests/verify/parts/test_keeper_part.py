@@ -13,6 +13,7 @@ from motet.verify.parts.keeper import KeeperPart
 from motet.verify.seed_range import run_seeds
 
 SEEDS_A_DAY = 1_000
+STEPS_MIN = 10_000
 FOUND_AT = {
     "watch-after-read": (7, "Z8"),
     "event-after-answer": (12, "Z8"),
@@ -42,6 +43,11 @@ def test_the_same_seed_is_the_same_run() -> None:
     assert runs[0].trace_digest == runs[1].trace_digest
 
 
+@pytest.mark.parametrize("seed", [3, 5])
+def test_a_run_is_long_also_where_there_is_one_node(seed: int) -> None:
+    assert simulate(KeeperPart(), seed).events >= STEPS_MIN
+
+
 @pytest.mark.parametrize("plant", FOUND_AT)
 def test_a_planted_bug_is_found_by_its_seed(plant: str) -> None:
     seed, rule = FOUND_AT[plant]
@@ -63,3 +69,4 @@ def test_a_subtle_bug_is_found_within_five_hundred_seeds(plant: str) -> None:
 def test_five_hundred_seeds_are_ok_and_have_seen_every_coverage_mark() -> None:
     result = run_seeds("keeper", 1, 500, jobs=os.cpu_count() or 1)
     assert (result.verdict, result.missing_marks, result.failure) == ("ok", [], None)
+    assert result.events >= 500 * STEPS_MIN

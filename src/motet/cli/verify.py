@@ -1,0 +1,171 @@
+"""``motet verify``: the models of the protocols, explored state by state."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from motet.cli import command_app
+from motet.cli.output import OUTPUT_OPTION, Output, print_rows
+from motet.errors import BadInput
+
+if TYPE_CHECKING:
+    from motet.verify.explore import Exploration, Progress
+    from motet.verify.model import Model
+
+app = command_app()
+
+NameArgument = Annotated[str, typer.Argument(help="A model; `motet verify list` names them.")]
+SetOption = Annotated[
+    list[str] | None, typer.Option("--set", help="A parameter, as in --set replicas=3.")
+]
+
+
+@app.callback()
+def verify() -> None:
+    """Explore the models of Motet's protocols: every state, or the shortest way to a wrong one."""
+
+
+@app.command("list")
+def list_models(output: Output = OUTPUT_OPTION) -> None:
+    """List the models with their parameters, properties and variants.
+
+    Example: motet verify list
+    """
+    from motet.verify.models import MODELS, model_class
+
+    rows = []
+    for name in MODELS:
+        model = model_class(name)
+        rows.append(
+            {
+                "model": name,
+                "parameters": {key: item.default for key, item in model.parameters().items()},
+                "properties": [item.title for item in model.properties()],
+                "variants": list(model.variants()),
+                "what": model.headline(),
+            }
+        )
+    if output is Output.JSON:
+        print_rows(rows, output)
+        return
+    for row in rows:
+        typer.echo(f"{row['model']}: {row['what']}")
+        for key in ("parameters", "properties", "variants"):
+            print_line = _joined(row[key])
+            if print_line:
+                typer.echo(f"    {key}: {print_line}")
+
+
+def _joined(value: object) -> str:
+    if isinstance(value, dict):
+        return " ".join(f"{key}={item}" for key, item in value.items())
+    return ", ".join(value) if isinstance(value, list) else str(value)
+
+
+@app.command()
+def run(
+    name: NameArgument,
+    settings: SetOption = None,
+    variant: Annotated[
+        str | None, typer.Option(help="A variant of the model, with one thing changed.")
+    ] = None,
+    properties: Annotated[
+        list[str] | None,
+        typer.Option("--property", help="Check only this property; may be repeated."),
+    ] = None,
+    symmetry: Annotated[
+        bool, typer.Option("--symmetry", help="Take states that differ by names for one.")
+    ] = False,
+    liveness: Annotated[
+        bool, typer.Option(help="Check temporal properties on the graph of all states.")
+    ] = True,
+    states: Annotated[
+        int | None, typer.Option(min=1, help="Stop after so many states: verdict unknown.")
+    ] = None,
+    seconds: Annotated[
+        float | None, typer.Option(min=0, help="Stop after so many seconds: verdict unknown.")
+    ] = None,
+    json: Annotated[
+        bool, typer.Option("--json", help="End with one line of JSON, the result.")
+    ] = False,
+    output: Output = OUTPUT_OPTION,
+) -> None:
+    """Explore a model: every state of a small cluster, or the shortest way to a wrong one.
+
+    Exits with 0 if everything was looked at and all properties hold, else with 1.
+
+    Example: motet verify run quorum --set records=2 --set reads=2 --json
+    """
+    from motet.verify.explore import Budget, explore
+    from motet.verify.models import model_named
+
+    model = model_named(name, _settings(settings or []), variant=variant)
+    chosen = {} if states is None else {"states": states}
+    result = explore(
+        model,
+        properties=properties,
+        symmetry=symmetry,
+        liveness=liveness,
+        budget=Budget(seconds=seconds, **chosen),
+        progress=_progress() if sys.stderr.isatty() else None,
+    )
+    as_json = json or output is Output.JSON
+    if not as_json or json:
+        _print_result(result, model, variant)
+    if as_json:
+        import msgspec
+
+        document = msgspec.to_builtins(result) | {"variant": variant}
+        typer.echo(msgspec.json.encode(document).decode())
+    raise typer.Exit(0 if result.verdict == "ok" else 1)
+
+
+def _settings(pairs: list[str]) -> dict[str, object]:
+    settings: dict[str, object] = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals:
+            raise BadInput(f"--set {pair} sets nothing", hint="write --set replicas=3")
+        settings[key.strip()] = value.strip()
+    return settings
+
+
+def _progress() -> Any:
+    def show(progress: Progress) -> None:
+        typer.echo(f"\r{progress}\033[K", nl=False, err=True)
+
+    return show
+
+
+def _print_result(result: Exploration, model: Model[Any], variant: str | None) -> None:
+    if sys.stderr.isatty():
+        typer.echo("\r\033[K", nl=False, err=True)
+    size = " ".join(f"{key}={value}" for key, value in result.settings.items())
+    named = result.model if variant is None else f"{result.model} ({variant})"
+    typer.echo(f"{named} {size}: {model.headline()}")
+    for number, step in enumerate(result.trace, start=1):
+        back = "  <- and from the end back to here, for ever" if _loops(result, number) else ""
+        typer.echo(f"{number:4}  {step.action}{back}")
+        for line in step.changed:
+            typer.echo(f"          {line}")
+    rate = int(result.distinct / result.cpu_seconds) if result.cpu_seconds > 0.01 else 0
+    typer.echo(
+        f"{result.distinct:,} states, depth {result.depth}, {result.generated:,} generated, "
+        f"{result.seconds:.1f} s ({rate:,} states/s, {result.engine})"
+    )
+    never = [action for action, times in result.coverage.items() if not times]
+    if never and result.verdict == "ok":
+        typer.echo(f"never taken at this size: {', '.join(never)}")
+    if result.verdict == "ok":
+        typer.echo(f"ok: {', '.join(result.properties)}")
+    elif result.verdict == "violated":
+        typer.echo(f"violated: {result.property}, in {len(result.trace)} states")
+    else:
+        typer.echo(f"unknown: {result.reason}; nothing wrong so far")
+
+
+def _loops(result: Exploration, number: int) -> bool:
+    return result.loops_to is not None and number == result.loops_to + 1

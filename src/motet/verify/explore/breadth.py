@@ -1,0 +1,204 @@
+"""The readable engine: breadth first over the very actions of a model, one state after the other.
+
+It keeps a fingerprint and the index of a parent for each state it has seen, and whole states only of
+the level it works on, so memory grows by about a hundred bytes for each state. States are numbered in
+the order in which they are found, which is also the order in which they are expanded: so the graph, if
+liveness asks for it, is three flat arrays.
+
+A counterexample is the shortest there is, because a level is finished before the next begins.
+"""
+
+from __future__ import annotations
+
+import gc
+from array import array
+from collections.abc import Callable, Iterable
+from typing import Any, Generic, TypeVar
+
+from motet.verify.explore.codec import Codec, fingerprint
+from motet.verify.explore.graph import Graph
+from motet.verify.explore.instances import Instances, Label
+from motet.verify.explore.liveness import check_liveness
+from motet.verify.explore.result import Budget, Exploration, Progress
+from motet.verify.explore.symmetry import canonical_encoder
+from motet.verify.explore.trace import replay
+from motet.verify.explore.watch import Watch
+from motet.verify.model import Model, Record
+from motet.verify.model.base import Property
+from motet.verify.model.select import wanted_properties
+
+S = TypeVar("S", bound=Record)
+
+_LOOK_EVERY = 256
+
+
+def explore(
+    model: Model[S],
+    *,
+    properties: Iterable[str] | None = None,
+    symmetry: bool = False,
+    liveness: bool = True,
+    budget: Budget | None = None,
+    progress: Callable[[Progress], None] | None = None,
+) -> Exploration:
+    """Explore a model; ``properties`` restricts what is checked. Symmetry leaves liveness out."""
+    wanted = wanted_properties(model, properties, liveness=liveness and not symmetry)
+    watch = Watch(budget or Budget(), progress)
+    collecting = gc.isenabled()
+    gc.disable()  # states are trees without cycles, and there are very many of them
+    try:
+        return _Search(model, wanted, symmetry, watch).run()
+    finally:
+        if collecting:
+            gc.enable()
+
+
+class _Violated(Exception):
+    """A property is violated by a state, or by the step from it to another."""
+
+    def __init__(self, title: str, index: int, after: Any = None) -> None:
+        self.title, self.index, self.after = title, index, after
+
+
+class _Search(Generic[S]):
+    def __init__(
+        self, model: Model[S], wanted: tuple[Property, ...], symmetry: bool, watch: Watch
+    ) -> None:
+        self.model, self.wanted, self.symmetry, self.watch = model, wanted, symmetry, watch
+        self.instances = Instances(model)
+        self.codec: Codec[S] = Codec(model.state_type)
+        self.canonical: Callable[[S], bytes] = (
+            canonical_encoder(model, self.codec.encode) if symmetry else self.codec.encode
+        )
+        self.invariants = [
+            (p.title, getattr(model, p.name)) for p in wanted if p.kind == "invariant"
+        ]
+        self.bounds = [getattr(model, function.__name__) for function in model.bounds()]
+        self.steps = [(p.title, getattr(model, p.name)) for p in wanted if p.kind == "step"]
+        temporal = [p for p in wanted if p.kind not in ("invariant", "step")]
+        self.graph: Graph[S] | None = Graph(model, temporal) if temporal else None
+        #: fingerprint -> number of the state; states are numbered as they are found
+        self.index: dict[int, int] = {}
+        self.parents = array("q")
+        self.taken = [0] * len(self.instances.actions)
+        self.generated = self.depth = 0
+
+    def run(self) -> Exploration:
+        try:
+            reason = self._levels()
+        except _Violated as found:
+            path = self._path(found.index)
+            if found.after is not None:
+                path.append(self._fingerprint(found.after))
+            trace = replay(self.instances, path, self._fingerprint)
+            self.depth = max(self.depth, len(trace))
+            return self._result("violated", property=found.title, trace=trace)
+        if reason is not None:
+            return self._result("unknown", reason=reason)
+        if self.graph is not None:
+            lasso = check_liveness(self.graph)
+            if lasso is not None:
+                path = [self._fingerprint_of(index) for index in lasso.path]
+                trace = replay(self.instances, path, self._fingerprint)
+                return self._result(
+                    "violated", property=lasso.title, trace=trace, loops_to=lasso.loops_to
+                )
+        return self._result("ok")
+
+    def _levels(self) -> str | None:
+        """Level by level until nothing is new; answers why it stopped early, if it did."""
+        level: list[tuple[int, S]] = []
+        for state in self.model.initial():
+            self.generated += 1
+            self._meet(state, -1, level)
+        while level:
+            self.depth += 1
+            found: list[tuple[int, S]] = []
+            for done, (index, state) in enumerate(level):
+                if done % _LOOK_EVERY == 0:
+                    queue = len(level) - done + len(found)
+                    reason = self.watch.look(len(self.index), self.generated, self.depth, queue)
+                    if reason is not None:
+                        return reason
+                self._expand(index, state, found)
+            level = found
+        return None
+
+    def _expand(self, index: int, state: S, found: list[tuple[int, S]]) -> None:
+        steps = self.instances.successors(state)
+        if not steps and not self.model.may_end:
+            raise _Violated("Deadlock", index)
+        self.generated += len(steps)
+        taken, graph = self.taken, self.graph
+        edges: list[tuple[int, Label]] = []
+        for label, after in steps:
+            taken[label[0]] += 1
+            target = self._meet(after, index, found)
+            for title, allows in self.steps:
+                if not allows(state, after):
+                    raise _Violated(title, index, after)
+            if graph is not None and target >= 0:
+                edges.append((target, label))
+        if graph is not None:
+            graph.add_edges(index, edges)
+
+    def _meet(self, state: S, parent: int, found: list[tuple[int, S]]) -> int:
+        """Look at a state; answers its number, or -1 if a bound keeps it out."""
+        data = self.canonical(state)
+        key = fingerprint(data)
+        known = self.index.get(key)
+        if known is not None:
+            return known
+        number = len(self.index)
+        outside = any(not within(state) for within in self.bounds)
+        self.index[key] = number
+        self.parents.append(parent)
+        fault = self.codec.type_fault(data)
+        if fault is not None:
+            raise _Violated(f"TypeOK: {fault}", number)
+        for title, holds in self.invariants:
+            if not holds(state):
+                raise _Violated(title, number)
+        if outside:
+            del self.index[key]
+            self.parents.pop()
+            return -1
+        if self.graph is not None:
+            self.graph.add_state(state, is_initial=parent < 0)
+        found.append((number, state))
+        return number
+
+    def _fingerprint(self, state: S) -> int:
+        return fingerprint(self.canonical(state))
+
+    def _fingerprint_of(self, index: int) -> int:
+        if not hasattr(self, "_by_index"):
+            self._by_index = list(self.index)  # a dict keeps the order in which states were found
+        return self._by_index[index]
+
+    def _path(self, index: int) -> list[int]:
+        path = []
+        while index >= 0:
+            path.append(self._fingerprint_of(index))
+            index = self.parents[index]
+        path.reverse()
+        return path
+
+    def _result(self, verdict: Any, **rest: Any) -> Exploration:
+        return Exploration(
+            model=self.model.name,
+            settings=dict(self.model.settings),
+            verdict=verdict,
+            distinct=len(self.index),
+            depth=self.depth,
+            generated=self.generated,
+            seconds=self.watch.seconds,
+            cpu_seconds=self.watch.cpu_seconds,
+            engine="readable, symmetric" if self.symmetry else "readable",
+            properties=("TypeOK", *(p.title for p in self.wanted)),
+            coverage={
+                action.title: times
+                for action, times in zip(self.instances.actions, self.taken, strict=True)
+            },
+            **rest,
+        )

@@ -1,0 +1,142 @@
+"""The base of every model: its parameters, initial states, actions and properties."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+
+from motet.errors import BadInput
+from motet.verify.model.action import Domain, Mark, camel, fail_unmarked
+from motet.verify.model.fairness import Fairness
+from motet.verify.model.parameter import Parameter, parameters_of
+from motet.verify.model.record import Record
+
+S = TypeVar("S", bound=Record)
+
+
+class Action(NamedTuple):
+    """One action of a model, with the domains of its parameters in order."""
+
+    name: str
+    title: str
+    function: Callable[..., Any]
+    domains: tuple[Domain, ...]
+
+
+class Property(NamedTuple):
+    """One property of a model."""
+
+    name: str
+    title: str
+    kind: str
+    function: Callable[..., Any]
+
+
+class Variant(NamedTuple):
+    """A model with one thing wrong (or put right), and the property that shows it."""
+
+    #: what is different, in a sentence
+    what: str
+    model: type[Model[Any]]
+    #: the property that must be violated, ``None`` for a variant that must hold
+    breaks: str | None
+    #: a size at which that shows quickly
+    settings: dict[str, int] = {}  # noqa: RUF012
+
+
+class Model(Generic[S]):
+    """A protocol as states and actions. Subclasses say what it is about in their docstring."""
+
+    #: under which ``motet verify run`` finds it
+    name: ClassVar[str] = ""
+    state_type: ClassVar[type[Any]]
+    fairness: ClassVar[tuple[Fairness, ...]] = ()
+    #: whose values can be exchanged for one another; needs :meth:`renamed`
+    symmetry: ClassVar[Domain | None] = None
+    #: actions of a base class that this one does without
+    without: ClassVar[tuple[str, ...]] = ()
+    #: a state without any action is an error unless a model says that it may end there
+    may_end: ClassVar[bool] = False
+    #: variables that only check properties need; a running system does not show them
+    auxiliary: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, **settings: object) -> None:
+        known = self.parameters()
+        unknown = [name for name in settings if name not in known]
+        if unknown:
+            raise BadInput(
+                f"{self.name} has no parameter {unknown[0]!r}",
+                hint="it has " + (", ".join(known) or "none"),
+            )
+        self.settings: dict[str, int] = {
+            name: item.checked(self.name, settings.get(name, item.default))
+            for name, item in known.items()
+        }
+        self.prepare()
+
+    @classmethod
+    def parameters(cls) -> dict[str, Parameter]:
+        """The parameters by name."""
+        return parameters_of(cls)
+
+    def prepare(self) -> None:
+        """Refuse parameters that do not go together, and make ready what the actions use."""
+
+    def initial(self) -> Iterable[S]:
+        """The states in which a behaviour may begin."""
+        raise NotImplementedError
+
+    def renamed(self, s: S, order: Sequence[int]) -> S:
+        """The state with the values of the symmetric domain renamed: ``order[new]`` is the old one."""
+        raise NotImplementedError
+
+    def rank(self, s: S, value: int) -> Any:  # noqa: ARG002
+        """Something to sort the symmetric values by, the same whatever their names are."""
+        return 0
+
+    @classmethod
+    def actions(cls) -> tuple[Action, ...]:
+        """Every action, in the order of its first definition."""
+        for name in cls.without:
+            if not hasattr(cls, name):
+                fail_unmarked(cls.__name__, name)
+        return tuple(
+            Action(name, camel(name), getattr(cls, name), tuple(mark.domains.values()))
+            for name, mark in _marked(cls).items()
+            if mark.kind == "action" and name not in cls.without
+        )
+
+    @classmethod
+    def properties(cls) -> tuple[Property, ...]:
+        """Every invariant and temporal property."""
+        return tuple(
+            Property(name, camel(name), mark.kind, getattr(cls, name))
+            for name, mark in _marked(cls).items()
+            if mark.kind not in ("action", "bound") and name not in cls.without
+        )
+
+    @classmethod
+    def bounds(cls) -> tuple[Callable[..., bool], ...]:
+        """Every bound."""
+        return tuple(getattr(cls, n) for n, mark in _marked(cls).items() if mark.kind == "bound")
+
+    @classmethod
+    def variants(cls) -> dict[str, Variant]:
+        """Models beside this one that must fail, or must hold, by name."""
+        return {}
+
+    @classmethod
+    def headline(cls) -> str:
+        """The first sentence of the docstring."""
+        return (cls.__doc__ or "").strip().partition("\n")[0]
+
+
+def _marked(cls: type) -> dict[str, Mark]:
+    """Marked methods, bases first; a method that overrides a marked one without a mark inherits it."""
+    found: dict[str, Mark] = {}
+    for base in reversed(cls.__mro__):
+        for name, value in vars(base).items():
+            mark = getattr(value, "_mark", None)
+            if isinstance(mark, Mark):
+                found[name] = mark
+    return found

@@ -1,0 +1,90 @@
+"""``motet verify`` as a user meets it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from motet.cli import app as root
+from motet.verify.models import MODELS
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    """Exit code, what was printed, and what was complained."""
+    with pytest.raises(SystemExit) as exited:
+        root.main(["verify", *arguments])
+    printed = capsys.readouterr()
+    return int(exited.value.code or 0), printed.out, printed.err
+
+
+def test_the_last_line_is_the_result(capsys: pytest.CaptureFixture[str]) -> None:
+    line = "run log-trimming --set replicas=3 --set records=4 --json"
+    code, out, err = run(capsys, *line.split())
+    assert (code, err) == (0, "")
+    result = json.loads(out.splitlines()[-1])
+    assert result["model"] == "log-trimming"
+    assert (result["distinct"], result["depth"], result["generated"]) == (4354, 20, 25581)
+    assert result["verdict"] == "ok"
+    assert result["seconds"] > 0
+    assert result["property"] is None
+
+
+def test_a_violation_has_its_property_and_trace(capsys: pytest.CaptureFixture[str]) -> None:
+    line = "run quorum-stale --property MonotonicRead --output json"
+    code, out, _ = run(capsys, *line.split())
+    result = json.loads(out)
+    assert (code, result["verdict"], result["property"]) == (1, "violated", "MonotonicRead")
+    assert len(result["trace"]) == 9
+    assert result["trace"][0]["action"] == "Init"
+    assert result["trace"][-1]["changed"] == ["history: + (kind=Read record_id=0)"]
+
+
+def test_people_read_the_steps_and_what_changed(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "run", "log-trimming", "--variant", "wake-lost")
+    assert code == 1
+    assert "ReplicaBecomeActive(r0)\n          replica[0].is_active: no → yes" in out
+    assert out.splitlines()[-1] == "violated: ValidLogPointer, in 6 states"
+
+
+def test_a_behaviour_without_end_shows_where_it_goes_back(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    _, out, _ = run(capsys, "run", "quorum", "--variant", "stuck-after-failure")
+    assert "for ever" in out
+
+
+def test_a_budget_ends_in_unknown(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "run", "quorum", "--states", "500")
+    assert code == 1
+    assert "unknown: the budget of 500 states is used up" in out
+
+
+def test_the_list_has_every_model(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "list")
+    assert code == 0
+    for name in MODELS:
+        assert f"{name}: " in out
+    _, out, _ = run(capsys, "list", "--output", "json")
+    assert [row["model"] for row in json.loads(out)] == [*MODELS]
+
+
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        ("run quorom", "there is no model 'quorom'"),
+        ("run quorum --set replicas", "--set replicas sets nothing"),
+        ("run quorum --set replicas=x", "not 'x'"),
+        ("run quorum --set quorum=5", "a quorum of 5 cannot be had from 3 replicas"),
+        ("run quorum --variant fresh", "no variant 'fresh'"),
+        ("run quorum --property faith", "no property 'faith'"),
+    ],
+)
+def test_what_cannot_be_run_is_refused(
+    line: str, complaint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, err = run(capsys, *line.split())
+    assert (code, out) == (1, "")
+    assert err.startswith("BAD_INPUT ")
+    assert complaint in err
+    assert len(err.splitlines()) == 1

@@ -1,0 +1,28 @@
+"""A process asks for as many open files as it may have."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+
+from motet.real.open_files import wanted
+
+LOW = 128
+PROGRAM = f"""
+import resource
+hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, ({LOW}, hard))
+from motet.real.open_files import allow_many_files
+print(allow_many_files(), resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+"""
+
+
+def test_the_limit_is_raised_as_far_as_the_system_allows() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True
+    )
+    said, soft = map(int, done.stdout.split())
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = wanted if hard == resource.RLIM_INFINITY else min(hard, wanted)
+    assert said == soft == most
