@@ -220,6 +220,10 @@ class SimDisk:
                 entry.seen = entry.durable.copy()
         return marks
 
+    def wipe(self) -> None:
+        """Another disk, an empty one, is there instead."""
+        self._files = {}
+
     def rot(self) -> FileName | None:
         """Damage one durable sector of one file, by flipped bits or so that it cannot be read."""
         spot = self._spot() if self.damage is None else self.damage.spot(self._dice)

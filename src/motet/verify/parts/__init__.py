@@ -12,6 +12,7 @@ PARTS: dict[str, str] = {
     "clock": "motet.verify.parts.clock:ClockPart",
     "time": "motet.verify.parts.time:TimePart",
     "database": "motet.verify.parts.database:DatabasePart",
+    "streams": "motet.verify.parts.streams:StreamsPart",
     "vsr": "motet.verify.parts.vsr:VsrPart",
     "keeper": "motet.verify.parts.keeper:KeeperPart",
 }

@@ -1,0 +1,258 @@
+"""A cluster's streams in the storm: operators duel, nodes crash and lose their disks, and no entry is lost.
+
+Three to six data nodes hold the shards of a stream that stays and of others that come and go; one to three
+operators elect their leaders and change their ensembles, as somebody asks for all the time. The keeper is a
+store with the same promises (``streams_store``); clients append and read (``streams_clients``). What must
+hold is in ``streams_checks``, whose disks may be lost in ``streams_atlas``, and the way out of the storm in
+``streams_calm``.
+"""
+
+from __future__ import annotations
+
+from motet.core.catalog.stream_definition import StreamDefinition
+from motet.core.machine import NS_PER_MS, Effect, Event, Note, Violation
+from motet.core.operator.config import OperatorConfig
+from motet.core.shardlog.config import Retention, ShardlogConfig
+from motet.ids import Address, NodeId, ShardName, StreamId
+from motet.sim.dice import Dice
+from motet.sim.host import Host
+from motet.sim.world import SimNode, World
+from motet.verify.parts.streams_atlas import Atlas
+from motet.verify.parts.streams_calm import Calm
+from motet.verify.parts.streams_changes import STAYS, Changer
+from motet.verify.parts.streams_checks import Watch
+from motet.verify.parts.streams_clients import DataClient, Reader, Writer
+from motet.verify.parts.streams_plants import BLIND_STORE, PLANTS, data_node, operator
+from motet.verify.parts.streams_store import Store, StoredOperator, Trouble
+
+HOST = "streams"
+wipe_down_ms_max = 400
+
+OPERATOR_CONFIG = OperatorConfig(
+    heartbeat_ms=60,
+    dead_after_ms=300,
+    tick_ms=20,
+    grace_ms=20,
+    retry_ms=60,
+    retry_ms_max=500,
+    election_ms=400,
+    election_ms_max=2_000,
+    step_ms=500,
+    foreign_ms=300,
+    snapshot_ms=1_500,
+    unsafe_ms=1_200,
+    store_ms=700,
+    replace_after_ms=1_500,
+    map_ms=10,
+    map_again_ms=500,
+    request_ms=3_000,
+)
+
+
+class StreamsPart:
+    """``motet simulate streams``."""
+
+    name = "streams"
+    marks = ("crash", "crash_writing", "lost_write", "torn_write")
+    plants = PLANTS
+    storm_ms = 6_000
+
+    def prepare(self, world: World, plant: str | None) -> StreamsRun:
+        return StreamsRun(world, plant)
+
+
+def draw_config(dice: Dice) -> ShardlogConfig:
+    """Small figures: segments, snapshots and reads from disk come soon."""
+    has_retention = dice.chance(0.25)
+    return ShardlogConfig(
+        segment_bytes=dice.pick([1_500, 4_000]),
+        preallocate_bytes=dice.pick([0, 1_024]),
+        index_step_bytes=400,
+        tail_bytes_max=dice.pick([600, 2_000, 20_000]),
+        message_bytes=dice.pick([500, 4_000]),
+        in_flight_bytes_max=dice.pick([1_000, 8_000]),
+        uncommitted_bytes_max=20_000,
+        uncommitted_entries_max=64,
+        read_bytes=dice.pick([700, 4_000]),
+        snapshot_every_bytes=dice.pick([1_000, 5_000]),
+        snapshots_given_max=2,
+        beat_ms=dice.pick([20, 40]),
+        resend_ms=100,
+        snapshot_idle_ms=800,
+        retention=Retention(bytes_max=5_000) if has_retention else Retention(),
+    )
+
+
+def draw_trouble(dice: Dice, *, is_calm: bool) -> Trouble:
+    """How fickle the store is in this run."""
+    if is_calm:
+        return Trouble(0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+    return Trouble(
+        unknown=dice.pick([0.0, 0.02, 0.15]),
+        failed=dice.pick([0.0, 0.02, 0.1]),
+        slow=dice.pick([0.0, 0.05]),
+        whim=dice.pick([0.0, 0.03, 0.15]),
+        duel=dice.pick([0.0, 0.5, 1.0]),
+        forgets_nodes=dice.pick([0.0, 0.2]),
+    )
+
+
+class StreamsRun:
+    """One cluster, those who work with it, and the calm after the storm."""
+
+    def __init__(self, world: World, plant: str | None) -> None:
+        dice = self._dice = world.dice.fork("cluster")
+        self._world = world
+        self._is_faultless = world.faults.nodes.crash_interval_ms == 0 and dice.chance(0.5)
+        self._is_faultless |= world.faults == type(world.faults)()
+        self.watch = Watch(world)
+        self.store = Store(world, draw_trouble(dice, is_calm=self._is_faultless), self.watch.stored)
+        self.store.is_blind = plant == BLIND_STORE
+        self.config = draw_config(dice)
+        count = dice.pick([3, 3, 4, 4, 5, 5, 6])
+        self.hosts: dict[NodeId, Host] = {}
+        self.atlas = Atlas(self.watch, self.hosts)
+        for number in range(1, count + 1):
+            self._add_data_node(NodeId(f"n{number}"), plant)
+        operators = dice.pick([1, 2, 2, 3])
+        self.operators = [
+            self._add_operator(NodeId(f"o{number}"), plant) for number in range(1, operators + 1)
+        ]
+        replicas = dice.pick([None, 3, 3, min(count, 5)])
+        shards = dice.pick([1, 1, 2])
+        self.stays = StreamDefinition(StreamId("f" * 16), STAYS, shards, replicas)
+        self._add_clients()
+        world.observe(self.watch.saw)
+        world.observe(self._follow)
+        self.calm: Calm | None = None
+        if world.faults.nodes.crash_interval_ms and dice.chance(0.6):
+            self._wipe_later(dice.pick([400, 1_200]))
+
+    # Building the world
+
+    def _add_data_node(self, name: NodeId, plant: str | None) -> None:
+        node = self._world.add_node(name)
+        host = self._world.host(node, HOST, data_node(plant, name, self.config))
+        self.hosts[name] = host
+        self.watch.add_host(host)
+        self.store.enter(node)
+        host.disk.damage = self.atlas.page(name)
+
+    def _add_operator(self, name: NodeId, plant: str | None) -> Host:
+        node = self._world.add_node(name)
+        host: Host = self._world.host(
+            node,
+            HOST,
+            lambda: StoredOperator(
+                operator(plant, OPERATOR_CONFIG, name), self.store, lambda: host
+            ),
+        )
+        self.store.serve(host)
+        return host
+
+    def _add_clients(self) -> None:
+        world, dice = self._world, self._dice
+        nodes = tuple(Address(name) for name in self.hosts)
+        operators = tuple(host.node.address for host in self.operators)
+        writers = dice.between(2, 4)
+        self.writers = [
+            Writer(world, f"w{number}", self.watch, nodes, 120 // writers)
+            for number in range(1, writers + 1)
+        ]
+        has_gaps = self.config.retention != Retention()
+        self.readers = [
+            Reader(world, f"r{number}", self.watch, nodes, has_gaps=has_gaps) for number in (1, 2)
+        ]
+        self.changer = Changer(
+            world,
+            "c1",
+            self.watch,
+            operators,
+            tuple(self.hosts),
+            self.stays,
+            self.atlas.may_contract,
+            between_ms_max=dice.pick([50, 200, 800]),
+        )
+        for client in (*self.writers, *self.readers, self.changer):
+            world.host(world.add_node(client.name, immune=True), HOST, client.itself)
+
+    # Disks that are lost
+
+    def _wipe_later(self, interval_ms: int) -> None:
+        after_ms = self._dice.between(1, 2 * interval_ms)
+        self._world.at(after_ms * NS_PER_MS, self._wipe, (interval_ms,))
+
+    def _wipe(self, interval_ms: int) -> None:
+        """A node comes back with an empty disk."""
+        world = self._world
+        if world.fabric.healed:
+            return
+        victims = [name for name in self.hosts if self.atlas.may_lose(name)]
+        if victims and self.watch.metadata:
+            name = self._dice.pick(victims)
+            host = self.hosts[name]
+            if host.node.up:
+                world.crash(host.node)
+            host.disk.wipe()
+            self.atlas.wiped(name)
+            world.mark("wiped")
+            world.record(name, "!", "wiped")
+            down_ms = self._dice.between(1, wipe_down_ms_max)
+            world.at(down_ms * NS_PER_MS, self._restart, (host.node,))
+        self._wipe_later(interval_ms)
+
+    def _restart(self, node: SimNode) -> None:
+        if not node.up:
+            self._world.start(node)
+
+    def _follow(self, host: Host, _event: Event, effects: list[Effect]) -> None:
+        """A snapshot repairs what was damaged."""
+        if not self.atlas.rotten:
+            return
+        for effect in effects:
+            if isinstance(effect, Note) and effect.what in ("shard_installed", "shard_deleted"):
+                shard = ShardName(effect.detail.partition(" ")[0])
+                self.atlas.repaired(NodeId(host.node.address), shard)
+
+    # The run
+
+    def finished(self) -> bool:
+        """The storm is over, clients are done, and everything is at rest."""
+        world = self._world
+        if not world.fabric.healed:
+            return False
+        if self.calm is None:
+            self.calm = Calm(world, self.watch, self.store, self.atlas, self.hosts)
+        calm = self.calm
+        if not calm.is_time_to_look():
+            return False
+        if not self._are_clients_done() or calm.unrest() is not None:
+            return calm.is_out_of_patience and self._give_up(calm)
+        return True
+
+    def _are_clients_done(self) -> bool:
+        if not all(writer.is_done for writer in self.writers) or not self.changer.is_done:
+            return False
+        for reader in self.readers:
+            reader.is_last_round = True
+        return all(reader.is_done for reader in self.readers)
+
+    def _give_up(self, calm: Calm) -> bool:
+        """True if there is a good reason."""
+        excuse = calm.excuse()
+        if excuse is not None:
+            self._world.mark(excuse)
+            return True
+        clients: list[DataClient | Changer] = [*self.writers, *self.readers, self.changer]
+        waiting = " ".join(client.name for client in clients if not client.is_done)
+        what = f"waiting {waiting or 'nobody'}; {calm.unrest()}; {calm.describe()}"
+        self._world.violated("Convergence", what)
+        return False
+
+    def check(self) -> list[Violation]:
+        return []
+
+    def permits(self, fault: str, node: Address, /) -> bool:
+        if fault in ("rot", "read_error"):
+            return NodeId(node) in self.hosts
+        return True

@@ -1,0 +1,197 @@
+"""Somebody who asks operators for one change after the other: elections, swaps, drains, new streams.
+
+There is one stream that stays; others come and go. Whatever is asked may be refused, and may come to nothing:
+what it must not do is lose or stop anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from motet.core.catalog.stream_definition import StreamDefinition, shard_names
+from motet.core.machine import Effect, Message
+from motet.core.operator.messages import (
+    ContractShard,
+    CreateStream,
+    DeleteStream,
+    DescribeShards,
+    DrainNode,
+    ElectLeader,
+    ExpandShard,
+    OperatorDone,
+    OperatorRefused,
+    OperatorRequest,
+    StreamCreated,
+    SwapNode,
+)
+from motet.core.operator.metadata import ShardMetadata
+from motet.errors import NoSuchStream, OutcomeUnknown, StreamExists
+from motet.errors.operator import NotActive
+from motet.ids import Address, NodeId, ShardId, ShardName, StreamId, StreamName
+from motet.sim.world import World
+from motet.verify.parts.asker import Asker
+from motet.verify.parts.streams_checks import Watch
+
+TIMEOUT_MS = 1_500
+STAYS = StreamName("stays")
+COMES_AND_GOES = StreamName("guest")
+
+MayContract = Callable[[ShardName], bool]
+"""Whether an ensemble can do with one node less: not while one of its disks is lost."""
+
+
+class Changer(Asker):
+    """Asks for one thing at a time."""
+
+    def __init__(
+        self,
+        world: World,
+        name: str,
+        watch: Watch,
+        operators: tuple[Address, ...],
+        nodes: tuple[NodeId, ...],
+        stays: StreamDefinition,
+        may_contract: MayContract,
+        *,
+        between_ms_max: int,
+    ) -> None:
+        super().__init__(
+            world, name, operators[0], timeout_ms=TIMEOUT_MS, between_ms_max=between_ms_max
+        )
+        self._watch = watch
+        self._operators = operators
+        self._nodes = nodes
+        self._stays = stays
+        self._may_contract = may_contract
+        self._is_founded = False
+        self._guest: StreamDefinition | None = None
+        self._guests = 0
+        #: is being emptied, or was not told that it may be filled again
+        self._drained: NodeId | None = None
+        #: to be asked until there is an answer
+        self._insists: Callable[[], OperatorRequest] | None = None
+        self.is_done = False
+
+    def begin(self) -> list[Effect]:
+        if self._insists is None:
+            if not self._is_founded:
+                self._insists = lambda: CreateStream(self.next_request(), self._stays)
+            elif self.world.fabric.healed:
+                if self._drained is None:
+                    self.is_done = True
+                    return self.pause()
+                self._insists = self._undrain
+        message = self._insists() if self._insists is not None else self._decide()
+        return self.pause() if message is None else self.ask(message)
+
+    def _undrain(self) -> OperatorRequest:
+        assert self._drained is not None
+        return DrainNode(self.next_request(), self._drained, is_drained=False)
+
+    # What to ask for
+
+    def _decide(self) -> OperatorRequest | None:
+        kinds = [self._swap] * 4 + [self._expand] * 4 + [self._contract] * 4
+        kinds += [self._elect, self._elect, self._drain, self._come_or_go, self._describe]
+        return self.dice.pick(kinds)()
+
+    def _shard(self) -> tuple[ShardId, ShardMetadata] | None:
+        number = ShardId(self.dice.between(0, self._stays.shards - 1))
+        metadata = self._watch.metadata.get(shard_names(self._stays)[number])
+        return None if metadata is None else (number, metadata)
+
+    def _outside(self, metadata: ShardMetadata) -> NodeId | None:
+        """A node that is not in the ensemble, if there is one; the operator chooses now and then."""
+        outside = [node for node in self._nodes if node not in metadata.ensemble]
+        return None if not outside or self.dice.chance(0.2) else self.dice.pick(outside)
+
+    def _swap(self) -> OperatorRequest | None:
+        chosen = self._shard()
+        if chosen is None:
+            return None
+        number, metadata = chosen
+        old = self.dice.pick(metadata.ensemble)
+        return SwapNode(self.next_request(), STAYS, number, old, self._outside(metadata))
+
+    def _expand(self) -> OperatorRequest | None:
+        chosen = self._shard()
+        if chosen is None:
+            return None
+        number, metadata = chosen
+        return ExpandShard(self.next_request(), STAYS, number, self._outside(metadata))
+
+    def _contract(self) -> OperatorRequest | None:
+        chosen = self._shard()
+        if chosen is None or not self._may_contract(chosen[1].shard):
+            return None
+        number, metadata = chosen
+        old = None if self.dice.chance(0.3) else self.dice.pick(metadata.ensemble)
+        return ContractShard(self.next_request(), STAYS, number, old)
+
+    def _elect(self) -> OperatorRequest | None:
+        chosen = self._shard()
+        if chosen is None:
+            return None
+        number, metadata = chosen
+        preferred = self.dice.pick([None, *metadata.ensemble])
+        return ElectLeader(self.next_request(), STAYS, number, preferred)
+
+    def _drain(self) -> OperatorRequest | None:
+        if self._drained is not None:
+            self._insists = self._undrain
+            return self._undrain()
+        self._drained = self.dice.pick(self._nodes)
+        return DrainNode(self.next_request(), self._drained)
+
+    def _come_or_go(self) -> OperatorRequest | None:
+        if self._guest is not None:
+            self._insists = lambda: DeleteStream(self.next_request(), COMES_AND_GOES)
+            return self._insists()
+        self._guests += 1
+        replicas = self.dice.pick([None, 1, min(3, len(self._nodes))])
+        # One copy does not survive the loss of a disk: the guest has more, or as many as there are.
+        replicas = None if replicas == 1 else replicas
+        guest = StreamDefinition(StreamId(f"{self._guests:016x}"), COMES_AND_GOES, 1, replicas)
+        self._guest = guest
+        self._insists = lambda: CreateStream(self.next_request(), guest)
+        return self._insists()
+
+    def _describe(self) -> OperatorRequest:
+        return DescribeShards(self.next_request(), self.dice.pick([None, STAYS]))
+
+    # What came of it
+
+    def answered(self, asked: Message, answer: Message | None) -> list[Effect]:
+        if answer is None:
+            self._server = self.dice.pick(self._operators)
+            return self.pause()
+        if isinstance(answer, OperatorRefused):
+            self._refused(asked, answer)
+            return self.pause()
+        self._done(asked, answer)
+        return self.pause()
+
+    def _refused(self, asked: Message, answer: OperatorRefused) -> None:
+        self.world.mark(f"change_{answer.code.lower()}")
+        if answer.code == NotActive.code:
+            others = [each for each in self._operators if each != self._server]
+            named = None if answer.active is None else Address(answer.active)
+            self._server = named or self.dice.pick(others or self._operators)
+        elif answer.code == OutcomeUnknown.code:
+            self._server = self.dice.pick(self._operators)
+        elif isinstance(asked, DeleteStream) and answer.code == NoSuchStream.code:
+            self._guest = self._insists = None  # deleted the time before
+        elif isinstance(asked, CreateStream):
+            if asked.definition.name == COMES_AND_GOES and answer.code == StreamExists.code:
+                return  # the one before is still being deleted
+            self.world.violated("Changes", f"{self.name} cannot create {asked}: {answer}")
+
+    def _done(self, asked: Message, answer: Message) -> None:
+        self.world.mark(f"change_done_{type(asked).__name__}")
+        if isinstance(asked, CreateStream) and isinstance(answer, StreamCreated):
+            self._is_founded = True
+            self._insists = None
+        elif isinstance(asked, DeleteStream) and isinstance(answer, OperatorDone):
+            self._guest = self._insists = None
+        elif isinstance(asked, DrainNode) and not asked.is_drained:
+            self._drained = self._insists = None

@@ -1,0 +1,74 @@
+"""What one shard has committed, as whoever sees everything knows it: one order, from the first entry on.
+
+An entry belongs to it as soon as any replica takes it for committed. From then on nothing in it may change,
+whatever becomes of the replicas.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from motet.core.clock.hlc import Clock
+from motet.core.datanode.records import Chunk, Records, decode_records
+from motet.core.shardlog.entry import NO_ENTRY, Entry, EntryId, EntryKind
+from motet.ids import Epoch, NodeId, Offset, ShardName
+
+
+class Truth(msgspec.Struct):
+    """One shard."""
+
+    shard: ShardName
+    #: ids[n] is the committed entry at offset n
+    ids: list[EntryId] = msgspec.field(default_factory=lambda: [NO_ENTRY])
+    #: every entry that was ever in any log
+    entries: dict[EntryId, Entry] = msgspec.field(default_factory=dict)
+    #: of the next record that will be committed
+    next_record: Offset = Offset(0)
+    #: first record of an entry -> the entry
+    by_record: dict[Offset, EntryId] = msgspec.field(default_factory=dict)
+    #: first record of a chunk -> the chunk and its entry
+    chunks: dict[Offset, tuple[Chunk, EntryId]] = msgspec.field(default_factory=dict)
+    tokens: dict[tuple[str, int], Offset] = msgspec.field(default_factory=dict)
+    #: records below this one were acknowledged to a client
+    acknowledged: Offset = Offset(0)
+    #: applied entries -> the fingerprint of the state
+    states: dict[Offset, bytes] = msgspec.field(default_factory=dict)
+    #: epoch -> who was elected in it
+    leaders: dict[Epoch, NodeId] = msgspec.field(default_factory=dict)
+    #: it has been deleted, or is about to be
+    is_deleted: bool = False
+
+    @property
+    def head(self) -> Offset:
+        return Offset(len(self.ids) - 1)
+
+    def add(self, entry: EntryId) -> list[str]:
+        """The next committed entry; what is wrong with it."""
+        self.ids.append(entry)
+        content = self.entries.get(entry)
+        if content is None:
+            return [f"{entry} is committed, and nobody has seen it"]
+        if content.kind != EntryKind.RECORDS:
+            return []
+        return self._add_records(entry, decode_records(content.body))
+
+    def _add_records(self, entry: EntryId, records: Records) -> list[str]:
+        found = []
+        if records.first_offset != self.next_record:
+            found.append(
+                f"{entry} begins with record {records.first_offset}, not {self.next_record}"
+            )
+        self.by_record[self.next_record] = entry
+        for chunk in records.chunks:
+            self.chunks[self.next_record] = chunk, entry
+            if chunk.token is not None:
+                key = (chunk.token.producer, chunk.token.number)
+                if key in self.tokens:
+                    found.append(f"{entry} has token {key} again")
+                self.tokens[key] = self.next_record
+            self.next_record = Offset(self.next_record + chunk.count)
+        return found
+
+    def clock_of(self, entry: EntryId) -> Clock | None:
+        content = self.entries.get(entry)
+        return None if content is None else content.clock
