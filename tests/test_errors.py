@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from motet import errors
-from motet.errors import MotetError
+from motet.errors import MotetError, operator, shards
 
-MODULES = (errors, errors.operator)
+MODULES = (errors, operator, shards)
 ALL = [
     kind
     for module in MODULES

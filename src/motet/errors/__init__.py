@@ -9,7 +9,6 @@
     │   ├── BadCursor              a cursor that is garbled, or of another database or other streams
     │   ├── NoSuchStream           there is no stream of that name
     │   ├── NoSuchShard            the stream has no such shard, or the node does not hold it
-    │   ├── OffsetExpired          what is asked for is no longer kept
     │   ├── StreamExists           there is one already, and it is a different one
     │   ├── NoSuchTable            there is no table of that name
     │   ├── TableExists            there is one already, and it is a different one
@@ -19,7 +18,8 @@
     │   ├── MissingLibrary         an optional library, or Java, is not installed
     │   ├── TooLarge               a row, a key or a transaction beyond its bound
     │   ├── BadScenario            a golden script that does not parse
-    │   └── BadHistory             a history that was recorded wrongly, or cannot be judged
+    │   ├── BadHistory             a history that was recorded wrongly, or cannot be judged
+    │   └── OffsetExpired          what is asked for is no longer kept (``errors.shards``)
     ├── BadBytes                   bytes that are not what they should be
     │   ├── BadFrame               a frame that is torn, foreign, too large or damaged
     │   ├── BadRecord              a journal record that is damaged
@@ -37,28 +37,28 @@
     ├── Conflict                   what a transaction had read has changed since; it was not applied
     ├── WriterFenced               an ordered writer was overtaken by another of its name
     ├── PipelineFailed             a pipeline that ran has stopped; what it published stays whole
-    ├── ShardError                 a replica of a shard said no
-    │   ├── NotLeader              it does not lead the shard, or does not serve it yet
-    │   └── EntriesGone            entries that are no longer kept
     ├── TokenExpired               a retry of something older than what is remembered
     ├── NodeError                  a node cannot start or go on
     │   ├── NotInCluster           what a cluster does not do in this release
     │   └── DatabaseLocked         another process has this database open
     ├── StepRaised                 a command of a golden script blew up
     ├── OutcomeUnknown             it may or may not have happened; a retry with the same token is safe
-    └── OperatorError              the operator did not do what it was asked to do (``errors.operator``)
-        ├── NotActive              another operator is the active one, or none is yet
-        ├── OperatorBusy           too many requests wait for the operator
-        ├── NoSuchNode             there is no node of that name that could hold data
-        ├── NoLeader               the shard has no leader now
-        ├── ElectionUnderWay       the shard is electing a leader
-        ├── ReconfigurationUnderWay  its ensemble is being changed already
-        ├── NodeLeads              the leader itself can be neither swapped nor taken out
-        ├── LastReplica            an ensemble has one node at least
-        ├── NotInEnsemble          the node holds no replica of the shard
-        ├── AlreadyInEnsemble      the node holds one already
-        ├── NoNodeToPlaceOn        no node is left that could take the replica
-        └── ReconfigurationAborted  it was called off; the ensemble is what it was
+    ├── OperatorError              the operator did not do what it was asked to do (``errors.operator``)
+    │   ├── NotActive              another operator is the active one, or none is yet
+    │   ├── OperatorBusy           too many requests wait for the operator
+    │   ├── NoSuchNode             there is no node of that name that could hold data
+    │   ├── NoLeader               the shard has no leader now
+    │   ├── ElectionUnderWay       the shard is electing a leader
+    │   ├── ReconfigurationUnderWay  its ensemble is being changed already
+    │   ├── NodeLeads              the leader itself can be neither swapped nor taken out
+    │   ├── LastReplica            an ensemble has one node at least
+    │   ├── NotInEnsemble          the node holds no replica of the shard
+    │   ├── AlreadyInEnsemble      the node holds one already
+    │   ├── NoNodeToPlaceOn        no node is left that could take the replica
+    │   └── ReconfigurationAborted  it was called off; the ensemble is what it was
+    └── ShardError                 a replica of a shard said no (``errors.shards``)
+        ├── NotLeader              it does not lead the shard, or does not serve it yet
+        └── EntriesGone            entries that are no longer kept
 
 An operating error is raised or answered and handled; a broken rule of our own is an ``assert``. The
 text form is ``CODE what happened; what to do``.
@@ -130,13 +130,6 @@ class NoSuchShard(BadInput):
 
     code = "NO_SUCH_SHARD"
     hint = "`motet shard describe STREAM` lists the shards and who holds them"
-
-
-class OffsetExpired(BadInput):
-    """What is asked for is no longer kept."""
-
-    code = "OFFSET_EXPIRED"
-    hint = "begin at the offset that is named"
 
 
 class StreamExists(BadInput):
@@ -326,27 +319,6 @@ class PipelineFailed(MotetError):
 
     code = "PIPELINE_FAILED"
     hint = "mend the cause and run it again: it goes on from what is published"
-
-
-class ShardError(MotetError):
-    """A replica of a shard cannot do what it was asked for."""
-
-    code = "SHARD"
-    hint = "`motet shard describe` shows how the shard stands"
-
-
-class NotLeader(ShardError):
-    """The node does not lead the shard, or does not serve it yet; nothing was changed."""
-
-    code = "NOT_LEADER"
-    hint = "ask the leader: the shard map says who that is"
-
-
-class EntriesGone(ShardError):
-    """Entries that are no longer kept."""
-
-    code = "ENTRIES_GONE"
-    hint = "read on from the first entry that is kept; what came before has been trimmed"
 
 
 class TokenExpired(MotetError):

@@ -12,7 +12,8 @@ from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from typing import TypeVar
 
-import motet.errors.operator  # noqa: F401 - so that its errors are known by their codes
+import motet.errors.operator
+import motet.errors.shards  # noqa: F401 - so that these errors are known by their codes
 from motet.client.link import Link, answer_seconds_max
 from motet.core.clock.hlc import ZERO, Clock
 from motet.core.datanode.messages import (
@@ -30,7 +31,8 @@ from motet.core.operator.messages import (
     ShardPlace,
     StreamPlace,
 )
-from motet.errors import MotetError, NodeError, NoSuchStream, NotLeader, OutcomeUnknown, error_of
+from motet.errors import MotetError, NodeError, NoSuchStream, OutcomeUnknown, error_of
+from motet.errors.shards import NotLeader
 from motet.format.frame import FrameKind
 from motet.ids import Address, NodeId, RequestId, ShardName, StreamName
 

@@ -15,7 +15,7 @@ from motet.core.datanode.records import decode_records
 from motet.core.datanode.stream_shard import machine_of
 from motet.core.shardlog.entry import Entry, EntryKind
 from motet.core.shardlog.replica import ShardReplica
-from motet.errors import OffsetExpired
+from motet.errors.shards import OffsetExpired
 from motet.ids import Address, Epoch, Offset
 
 page_limit_max = 1 << 20

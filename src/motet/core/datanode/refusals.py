@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from motet.core.datanode.messages import DataRefused
 from motet.core.machine import Send
-from motet.errors import MotetError, NotLeader, OutcomeUnknown
+from motet.errors import MotetError, OutcomeUnknown
+from motet.errors.shards import NotLeader
 from motet.ids import Address, NodeId, RequestId, ShardName
 
 

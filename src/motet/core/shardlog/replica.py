@@ -75,16 +75,8 @@ from motet.core.shardlog.messages import (
 )
 from motet.core.shardlog.state import FinishedRead, Purpose, Reading, Status
 from motet.core.shardlog.state_machine import StateMachine
-from motet.errors import (
-    BadBytes,
-    BadInput,
-    DiskFull,
-    DiskReadFailed,
-    EntriesGone,
-    NodeError,
-    NotLeader,
-    TooLarge,
-)
+from motet.errors import BadBytes, BadInput, DiskFull, DiskReadFailed, NodeError, TooLarge
+from motet.errors.shards import EntriesGone, NotLeader
 from motet.ids import Address, Epoch, NodeId, Offset, ReadId, ShardName, WriteId
 from motet.limits import shard_entry_body_bytes_max
 

@@ -1,0 +1,33 @@
+"""What replicas of shards refuse. Their place in the tree: ``motet.errors``."""
+
+from __future__ import annotations
+
+from motet.errors import BadInput, MotetError
+
+
+class ShardError(MotetError):
+    """A replica of a shard cannot do what it was asked for."""
+
+    code = "SHARD"
+    hint = "`motet shard describe` shows how the shard stands"
+
+
+class NotLeader(ShardError):
+    """The node does not lead the shard, or does not serve it yet; nothing was changed."""
+
+    code = "NOT_LEADER"
+    hint = "ask the leader: the shard map says who that is"
+
+
+class EntriesGone(ShardError):
+    """Entries that are no longer kept."""
+
+    code = "ENTRIES_GONE"
+    hint = "read on from the first entry that is kept; what came before has been trimmed"
+
+
+class OffsetExpired(BadInput):
+    """What is asked for is no longer kept."""
+
+    code = "OFFSET_EXPIRED"
+    hint = "begin at the offset that is named"
