@@ -26,11 +26,10 @@ from motet.core.operator.messages import ShardMap, ShardPlace
 from motet.core.streams.change import Token
 from motet.errors import (
     NoSuchShard,
-    NotLeader,
-    OffsetExpired,
     OutcomeUnknown,
     TokenExpired,
 )
+from motet.errors.shards import NotLeader, OffsetExpired
 from motet.format.record_block import encode_block
 from motet.ids import Address, Offset, ShardName
 from motet.sim.world import World
