@@ -58,7 +58,15 @@ from motet.core.shardlog.messages import ShardMessage
 from motet.core.shardlog.replica import ShardReplica
 from motet.core.shardlog.shards import Shards
 from motet.core.shardlog.state import FinishedRead
-from motet.errors import BadInput, DiskReadFailed, MotetError, NodeError, NoSuchShard, error_of
+from motet.errors import (
+    BadInput,
+    DiskReadFailed,
+    MotetError,
+    NodeError,
+    NoSuchShard,
+    error_of,
+)
+from motet.errors.shards import EntriesGone
 from motet.ids import Address, NodeId, ReadId, ShardName, TimerName
 from motet.limits import page_bytes_max, readings_max
 
@@ -298,6 +306,8 @@ class DataNode:
     def _take_one(self, done: FinishedRead, replica: ShardReplica) -> list[Effect]:
         number = self.state.reads[replica.shard].pop(done.number)
         reading = self.state.readings[number]
+        if done.error is not None and done.error[0] == EntriesGone.code:
+            return self._begin_read(number, reading, replica)  # trimmed while it was being read
         try:
             if done.error is not None:
                 raise error_of(*done.error, DiskReadFailed.hint)

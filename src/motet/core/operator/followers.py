@@ -13,6 +13,8 @@ J2  A node that has left is told to delete the shard, in the present epoch, so t
     one cannot hurt if it comes back; the store names it until it has done so.
 J3  It is told so only when the leader has committed something in the present epoch: then all that the leader
     began with is on a majority without that node.
+J4  An order that comes late can make a node hold something of the shard again that has left and was cleaned
+    up. Who says so in a heartbeat answer is written down among those that have left, and cleaned up again.
 """
 
 from __future__ import annotations
@@ -154,6 +156,21 @@ def look_at_reports(core: Core, control: ShardControl, node: NodeState) -> None:
         _look_at_leader(core, control, report)
     elif node.id in known.ensemble:
         _look_at_follower(core, control, node.id, report)
+
+
+def look_at_stranger(core: Core, control: ShardControl, node: NodeState) -> None:
+    """A node outside the ensemble has answered a heartbeat. Does it hold something of the shard (J4)?"""
+    known = control.known
+    report = node.reports.get(control.shard)
+    if control.phase is not Phase.STEADY or node.round <= control.steady_round or report is None:
+        return
+    if report.epoch > known.epoch:
+        core.note_shard("overtaken", control, f"{node.id} is in epoch {report.epoch}")
+        load(core, control)
+    elif node.id not in known.removed_nodes:
+        core.note_shard("stranger", control, node.id)
+        removed = tuple(sorted((*known.removed_nodes, node.id)))
+        save(core, control, msgspec.structs.replace(known, removed_nodes=removed), Phase.STEADY)
 
 
 def _look_at_leader(core: Core, control: ShardControl, report: ShardReport | None) -> None:

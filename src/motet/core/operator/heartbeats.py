@@ -10,7 +10,7 @@ from __future__ import annotations
 from motet.core.machine import NS_PER_MS
 from motet.core.operator.context import Core
 from motet.core.operator.elections import start_election
-from motet.core.operator.followers import look_at_reports
+from motet.core.operator.followers import look_at_reports, look_at_stranger
 from motet.core.operator.loading import HEARTBEAT
 from motet.core.operator.messages import Heartbeat, HeartbeatAnswer
 from motet.core.operator.state import NodeState, Phase
@@ -64,8 +64,12 @@ def on_heartbeat_answer(core: Core, sender: NodeId, message: HeartbeatAnswer) ->
     if message.clock.logical <= core.now.wall_ms + clock_drift_ms_max:
         state.clock = max(state.clock, message.clock)
     for control in state.shards.values():
-        if control.metadata is not None and sender in control.metadata.ensemble:
+        if control.metadata is None:
+            continue
+        if sender in control.metadata.ensemble:
             look_at_reports(core, control, node)
+        else:
+            look_at_stranger(core, control, node)
     if is_back:
         _welcome(core, node)
 

@@ -16,6 +16,7 @@ from motet.core.shardlog.meta import segment_file
 from motet.core.shardlog.records import entry_bytes, read_record
 from motet.core.shardlog.state import FinishedRead, Purpose, Reading
 from motet.errors import BadRecord, DiskReadFailed
+from motet.errors.shards import EntriesGone
 from motet.format.record import RECORD_HEADER_BYTES
 from motet.ids import Offset, ReadId
 
@@ -95,7 +96,9 @@ def _check(core: Core, entry: Entry) -> None:
 
 
 def finish(core: Core, done: Reading, error: tuple[str, str] | None = None) -> None:
-    """A reading for the data node has come to its end."""
+    """A reading for the data node has come to its end. Nothing found is an error if there was something."""
+    if error is None and not done.entries and done.after < done.last:
+        error = EntriesGone.code, f"shard {core.shard} is kept from entry {core.state.log.first} on"
     entries = () if error else tuple(done.entries)
     core.state.finished.append(FinishedRead(core.shard, done.number, entries, error))
 

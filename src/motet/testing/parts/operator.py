@@ -358,7 +358,7 @@ class OperatorPart(BenchPart):
     def _replica(self, node: str, shard: str | None) -> PuppetReplica:
         machine = self.bench.node(node).machine
         known = machine.state.replicas if isinstance(machine, PuppetNode) else self.disks[node]
-        return known[self._shard(shard)]
+        return known.setdefault(self._shard(shard), PuppetReplica())
 
 
 def _named(name: str) -> tuple[StreamName, ShardId]:

@@ -53,7 +53,9 @@ class Seen(msgspec.Struct):
     replica: object
     head: EntryId = NO_ENTRY
     commit: EntryId = NO_ENTRY
+    #: compared with what others have committed, up to here; and up to here on disk, too
     checked: Offset = Offset(0)
+    durable: Offset = Offset(0)
     applied: Offset = Offset(0)
     status: Status = Status.RECOVERING
     epoch: Epoch = Epoch(0)
@@ -154,7 +156,7 @@ class Watch:
         truth = self.truth(shard)
         if state.is_damaged != seen.is_damaged:
             seen.is_damaged = state.is_damaged
-            seen.commit, seen.checked = commit, Offset(0)
+            seen.commit, seen.checked, seen.durable = commit, Offset(0), Offset(0)
         if head != seen.head:
             self._check_entries(host, truth, replica, seen)
         self._check_commit(host, truth, replica, seen)
@@ -199,9 +201,10 @@ class Watch:
             what = f"{host.label} {truth.shard}: {seen.commit} > {commit}"
             self._violated("CommitNeverFalls", what)
         last = min(commit.offset, runs.head.offset)
-        if runs.head.offset < seen.checked:
-            what = f"{host.label} {truth.shard}: had {seen.checked} committed, ends at {runs.head}"
+        if runs.head.offset < seen.durable:
+            what = f"{host.label} {truth.shard}: had {seen.durable} on disk, ends at {runs.head}"
             self._violated("NoLossOfConfirmedWrite", what)
+        seen.checked = Offset(min(seen.checked, runs.head.offset))
         for number in range(max(seen.checked, runs.base.offset - 1) + 1, last + 1):
             entry = runs.id_at(Offset(number))
             if number == len(truth.ids):
@@ -217,6 +220,7 @@ class Watch:
                 self._violated("NoLogDivergence", what)
                 return
         seen.checked = Offset(max(seen.checked, last))
+        seen.durable = Offset(min(seen.checked, state.log.durable))
 
     def _check_applied(self, host: Host, truth: Truth, replica: ShardReplica, seen: Seen) -> None:
         state = replica.core.state
