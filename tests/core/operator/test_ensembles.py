@@ -5,7 +5,16 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.core.operator.models import answer, lost, named, split_brains, stalled_in_commit, steady
+from tests.core.operator.models import (
+    answer,
+    committed,
+    lost,
+    named,
+    split_brains,
+    stalled_in_commit,
+    steady,
+    subsets,
+)
 
 from motet.core.operator import ensembles
 from motet.core.operator.ensembles import (
@@ -138,3 +147,39 @@ def test_the_table_of_the_essay(op: ReconfigurationOp, phase: ReconfigurationPha
 @given(st.integers(1, 1000))
 def test_two_majorities_meet(count: int) -> None:
     assert 2 * majority(count) > count >= 2 * majority(count) - 2
+
+
+@pytest.mark.parametrize("nodes", range(1, 7))
+@pytest.mark.parametrize("op", [None, *OPS])
+def test_lost_disks_cost_no_entry_that_is_left_somewhere(
+    op: ReconfigurationOp | None, nodes: int
+) -> None:
+    """Whatever disks were lost: if a leader is chosen, it has what was committed."""
+    if op is not None and nodes < 2:
+        return
+    metadata = steady(nodes) if op is None else stalled_in_commit(op, nodes)
+    asked = fencing_ensemble(metadata)
+    for holders in dict.fromkeys(committed(metadata)):
+        for fenced in subsets(asked, majority(len(asked))):
+            for wiped in subsets(fenced, 1):
+                answers = {
+                    node: answer(
+                        head(1, 1) if node in holders and node not in wiped else NO_ENTRY,
+                        is_member=node not in wiped,
+                    )
+                    for node in fenced
+                }
+                choice = choose(metadata, answers, [])
+                assert choice is None or (choice.leader in holders and choice.leader not in wiped)
+
+
+def test_of_two_nodes_one_may_lose_its_disk() -> None:
+    """What was committed was on both, so the other one has it."""
+    metadata = steady(2)
+    n1, n2 = metadata.ensemble
+    answers = {n1: answer(head(1, 1)), n2: answer(NO_ENTRY, is_member=False)}
+    choice = choose(metadata, answers, [n2])
+    assert choice is not None
+    assert choice.leader == n1
+    del answers[n2]
+    assert choose(metadata, answers, []) is None, "it has to be fenced all the same"

@@ -98,7 +98,9 @@ def begin_fencing(core: Core, control: ShardControl) -> None:
 
 def keep_fencing(core: Core, control: ShardControl) -> None:
     """Fence those that have not answered yet; choose when it is time; give up when it is too late."""
-    if control.grace_ns is not None and core.now_ns >= control.grace_ns:
+    if not is_decided(control.known, control.answers):
+        control.grace_ns = None  # somebody who had answered has begun a new life
+    elif control.grace_ns is not None and core.now_ns >= control.grace_ns:
         _choose(core, control)
         return
     if core.now_ns >= control.until_ns:

@@ -17,7 +17,9 @@ because the fenced majority is one of the old ensemble: of five nodes, a write o
 {2,3,5} would leave only {2,3} to choose from.
 
 N1  Fences go to the whole fencing ensemble, and the majority is one of the fencing ensemble.
-N2  Only members count: who has lost its disk may have acknowledged what it lost.
+N2  Who has lost its disk may have acknowledged what it lost. So besides a majority that is fenced there have
+    to be members among it that meet every majority by which something can have been committed: as many as
+    the majority itself, or half of an even ensemble that is not being changed.
 N3  The leader is a member of the final ensemble with the highest head of those that answered, by epoch first.
     Whoever is preferred wins only among equals.
 N4  Followers are those of the final ensemble that have answered.
@@ -88,8 +90,12 @@ def changed_ensemble(ensemble: tuple[NodeId, ...], change: Reconfiguration) -> t
 def is_decided(metadata: ShardMetadata, answers: Answers) -> bool:
     """Whether enough nodes have answered to choose a leader (N1, N2)."""
     asked = fencing_ensemble(metadata)
-    members = [node for node in asked if node in answers and answers[node].is_member]
-    return len(members) >= majority(len(asked))
+    fenced = [node for node in asked if node in answers]
+    members = [node for node in fenced if answers[node].is_member]
+    needed = majority(len(asked))
+    if len(fenced) < needed:
+        return False
+    return len(members) >= (needed if stalled(metadata) else len(asked) - needed + 1)
 
 
 def candidates(metadata: ShardMetadata, answers: Answers) -> list[NodeId]:

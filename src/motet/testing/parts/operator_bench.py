@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from motet.core.machine import NS_PER_MS, Event, Message, Note, Received, Send
+from motet.core.machine import NS_PER_MS, Event, Message, Note, Received, Send, Written
 from motet.core.operator.messages import (
     OperatorDone,
     OperatorRefused,
@@ -24,7 +24,7 @@ from motet.core.shardlog.entry import EntryId
 from motet.core.shardlog.messages import ShardMessage, Snapshot
 from motet.ids import Address
 from motet.testing.bench_network import InFlight
-from motet.testing.bench_node import BenchNode
+from motet.testing.bench_node import BenchNode, WriteState
 from motet.testing.bench_trace import Line
 from motet.testing.workbench import Workbench
 
@@ -84,9 +84,15 @@ class OperatorBench(Workbench):
         self._steps += 1
         assert self._steps <= self._steps_max, f"no rest within {self._steps_max} steps"
         lines: list[Line] = []
+        if isinstance(event, Written):
+            for send in node.settle_write(event.write, WriteState.DURABLE):
+                lines += self._sent(node.name, send)
         for effect in node.step(event):
             if isinstance(effect, Send):
-                lines += self._sent(node.name, effect)
+                if node.state_of(effect) is WriteState.PENDING:
+                    node.withheld.append(effect)
+                else:
+                    lines += self._sent(node.name, effect)
                 continue
             node.perform(effect, self.monotonic_ns)
             if isinstance(effect, Note):
