@@ -33,6 +33,9 @@ RequestId = NewType("RequestId", int)
 StreamName = NewType("StreamName", str)
 """A change stream of the database."""
 
+StreamId = NewType("StreamId", str)
+"""A stream for ever, 16 hex digits; another stream of the same name has another id."""
+
 ShardId = NewType("ShardId", int)
 """A shard of a stream, from 0."""
 

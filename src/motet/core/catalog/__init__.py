@@ -1,0 +1,1 @@
+"""What streams and tables there are: their definitions, which live in the keeper."""
