@@ -121,6 +121,10 @@ def test_a_birth_that_is_refused_can_be_had_later() -> None:
 # Starting
 
 
+def serves(bench: CatalogBench) -> bool:
+    return bench.catalog.is_serving
+
+
 def test_nothing_is_answered_before_the_catalog_is_read() -> None:
     bench = CatalogBench()
     bench.start()
@@ -147,14 +151,14 @@ def test_a_keeper_that_cannot_be_read_is_asked_again() -> None:
         bench.read_back()
     stale = bench.asked[1:]
     bench.fail_keeper()
-    assert not bench.catalog.is_serving
+    assert not serves(bench)
     bench.fire()
     assert len(bench.asked) == 5
     for answer in [bench.keep() for _ in stale]:
         bench.tell(answer)  # of what was asked first: too late
-    assert not bench.catalog.is_serving
+    assert not serves(bench)
     bench.finish()
-    assert bench.catalog.is_serving
+    assert serves(bench)
     assert bench.described() == {"orders": (1, None)}
 
 
