@@ -5,6 +5,7 @@
     data/
       lock~         held as long as the database is open; says by which process
       endpoint~     where that process serves others, from the first time it was asked
+      keeper/       the files of the keeper: which streams and tables there are
       streams/      the files of the streams
       parts/        the files of the parts of its tables
       pipelines/    the checkpoints of pipelines that were run on the folder
@@ -20,6 +21,7 @@ import os
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import Any
 
 from motet.client.database import AsyncDatabase, begin
 from motet.client.link import HTTP_PORT_OFFSET, Link
@@ -27,12 +29,18 @@ from motet.client.part_folder import prepare_folder
 from motet.client.part_store import DirectParts, base_url_of
 from motet.client.portal import Portal
 from motet.client.sync import Database
-from motet.core.streams.machine import StreamsMachine
+from motet.core.catalog.machine import CatalogedStreams
+from motet.core.machine import Message, Received
 from motet.core.streams.messages import StreamsAnswer
+from motet.core.streams.recovery import IDENTITY_FILE
 from motet.errors import BadInput, DatabaseLocked, MotetError, NodeError, error_of
 from motet.format.frame import FrameKind
 from motet.ids import Address
+from motet.node.catalog import CatalogPort
 from motet.node.driver import Driver
+from motet.node.embedded_keeper import EmbeddedKeeper
+from motet.node.hosting import Hosting
+from motet.node.keeper import KEEPER_MACHINE
 from motet.node.streams import STREAMS_MACHINE, host_streams
 from motet.real.disk import RealDisk
 from motet.real.durable import make_folder
@@ -43,6 +51,9 @@ from motet.real.time import RealTime
 
 ADDRESS = Address("embedded")
 CLUSTER = "motet"
+CATALOG_ENDPOINT = "embedded:1"
+"""A name for errors: it is reached within the process."""
+
 LOCK_FILE = "lock~"
 ENDPOINT_FILE = "endpoint~"
 PARTS_FOLDER = "parts"
@@ -67,18 +78,49 @@ class EmbeddedNode:
         try:
             self._lock_folder()
             self._open_parts()
-            disk = RealDisk(self._folder / STREAMS_MACHINE)
-            self._opened.callback(disk.close)
-            self._driver = Driver([host_streams(disk)], time=RealTime(), entropy=RealEntropy())
+            self._driver = self._make_driver()
             self._network = InProcessNetwork(ADDRESS, cluster=CLUSTER, wake=self._driver.wake)
             self._opened.push_async_callback(self._network.stop)
             self._driver.start(self._network)
             self._opened.callback(self._driver.stop)
             self._driver.finished.add_done_callback(self._ended)
+            self._keeper.start(self._driver)
+            self._opened.push_async_callback(self._keeper.server.stop)
+            self._catalog.start(self._tell_streams)
+            self._opened.push_async_callback(self._catalog.stop)
             await self._until_serving()
         except BaseException:
             await self._opened.aclose()
             raise
+
+    def _make_driver(self) -> Driver:
+        """The streams, the keeper that says which there are, and what speaks to it for them."""
+        streams = self._open_disk(STREAMS_MACHINE)
+        time = RealTime()
+        self._keeper = EmbeddedKeeper(ADDRESS, CLUSTER, self._open_disk(KEEPER_MACHINE), time)
+        if not self._keeper.is_there and streams.size(IDENTITY_FILE):
+            raise NodeError(
+                f"{self._folder} has streams and no keeper that says which",
+                hint="a release before this one made it: read it with that; or put its `keeper` back",
+            )
+        try:
+            self._keeper.prepare()
+        except MotetError as error:
+            raise self._named(error) from None
+        self._catalog = CatalogPort(CATALOG_ENDPOINT, self._keeper.server.connect)
+        hostings: list[Hosting[Any]] = [
+            host_streams(streams, self._catalog),
+            self._keeper.hosting(),
+        ]
+        return Driver(hostings, time=time, entropy=RealEntropy())
+
+    def _open_disk(self, machine: str) -> RealDisk:
+        disk = RealDisk(self._folder / machine)
+        self._opened.callback(disk.close)
+        return disk
+
+    def _tell_streams(self, sender: Address, message: Message) -> None:
+        self._driver.tell(STREAMS_MACHINE, Received, sender, message)
 
     async def stop(self) -> None:
         """End between two turns, and give the folder back."""
@@ -165,9 +207,10 @@ class EmbeddedNode:
             if self._driver.finished.done():
                 await self._driver.finished  # raises why it had to end
             machine = self._driver.hosted[0].machine
-            assert isinstance(machine, StreamsMachine)
-            if machine.state.broken is not None:
-                raise self._named(error_of(*machine.state.broken))
+            assert isinstance(machine, CatalogedStreams)
+            if machine.broken is not None:
+                raise self._named(error_of(*machine.broken))
+            self._keeper.check_not_refused()
             await asyncio.sleep(seconds)
             seconds = min(2 * seconds + 0.0005, look_seconds_max)
 

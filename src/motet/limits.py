@@ -211,6 +211,9 @@ table_columns_max = 1000
 schema_bytes_max = 256 * KIB
 """An Arrow schema as its IPC bytes."""
 
+definition_bytes_max = 1_000_000
+"""What the keeper holds of a stream or a table: it has to fit into one of its nodes."""
+
 table_shards_max = 256
 """Shards of one table."""
 

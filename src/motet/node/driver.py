@@ -229,8 +229,8 @@ class Driver:
             (due for hosted in self.hosted if (due := hosted.next_timer_ns()) is not None),
             default=None,
         )
-        if due_ns == self._alarm_ns and due_ns is not None:
-            return  # the alarm is set already
+        if self._alarm_ns is not None and due_ns is not None and self._alarm_ns <= due_ns:
+            return  # the alarm is set already; one that rings early finds nothing due, and is set anew
         if self._alarm is not None:
             self._alarm.cancel()
         self._alarm, self._alarm_ns = None, due_ns

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from motet.client.link import HTTP_PORT_OFFSET
+from motet.core.catalog.machine import CatalogedStreams
 from motet.core.streams.machine import StreamsMachine
 from motet.errors import NodeError
 from motet.ids import NodeId
@@ -62,8 +63,8 @@ class EmbeddedView:
 
     def streams(self) -> StreamsMachine:
         machine = self.driver.hosted[0].machine
-        assert isinstance(machine, StreamsMachine)
-        return machine
+        assert isinstance(machine, CatalogedStreams)
+        return machine.streams
 
 
 async def serve_embedded(

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import socket
 from collections.abc import Callable, Iterator
 
@@ -22,6 +21,7 @@ from starlette.routing import Route
 
 from motet.errors import BadInput, MotetError, NodeError
 from motet.node.http_answers import JsonAnswer, error_answer, status_code_of
+from motet.node.listening import cannot_listen
 from motet.node.logs import logger
 from motet.node.metrics import CONTENT_TYPE, Metrics
 from motet.node.part_routes import ServedParts
@@ -78,14 +78,6 @@ class HttpServer:
                 if connection.transport is not None:
                     connection.transport.abort()
         await self._serving
-
-
-def cannot_listen(what: str, host: str, port: int, error: OSError) -> NodeError:
-    """The error for a port that cannot be had."""
-    return NodeError(
-        f"cannot listen at {host}:{port} for {what}: {os.strerror(error.errno or 0)}",
-        hint="stop what runs there, or choose another node.port",
-    )
 
 
 class _Server(uvicorn.Server):

@@ -5,9 +5,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 
+import msgspec
+
 from motet.core.keeper.config import KeeperConfig
 from motet.core.keeper.front.node import KeeperNode
 from motet.core.keeper.messages import FrontEndConfig
+from motet.core.vsr.config import Timeouts
 from motet.core.vsr.messages import VsrCall
 from motet.errors import BadConfig
 from motet.format.frame import FrameKind
@@ -55,25 +58,32 @@ def cluster_id(name: str) -> ClusterId:
     return ClusterId(int.from_bytes(digest, "big") >> 1)
 
 
-def make_zookeeper_server(config: Config, time: Time) -> ZooKeeperServer:
-    """For the clients of this node's keeper: as many as leave half of all files to everything else."""
+def make_zookeeper_server(time: Time) -> ZooKeeperServer:
+    """For as many clients as leave half of all files to everything else."""
     connections_max = min(FrontEndConfig().connections_max, allow_many_files() // 2)
-    return ZooKeeperServer(
-        config.node.host, config.zookeeper_port, time, connections_max=connections_max
-    )
+    return ZooKeeperServer(time, connections_max=connections_max)
 
 
-def host_keeper(config: Config, disk: Disk, local: ZooKeeperServer) -> Hosting[KeeperNode]:
+def host_keeper(
+    wanted: Format,
+    disk: Disk,
+    local: ZooKeeperServer,
+    *,
+    keeper: KeeperConfig | None = None,
+    timeouts: Timeouts = Timeouts(),  # noqa: B008 - it is frozen
+    reads_are_local: bool = False,
+) -> Hosting[KeeperNode]:
     """This replica and its front end, which talks to the connections of ``local``."""
-    wanted = keeper_format(config)
-    vsr = wanted.config()
-    keeper = KeeperConfig(reply_bytes_max=wanted.sizes.body_bytes_max)
-    front = FrontEndConfig(reads_are_local=config.keeper.reads == "local")
+    vsr = wanted.config(timeouts)
+    known = msgspec.structs.replace(
+        KeeperConfig() if keeper is None else keeper, reply_bytes_max=wanted.sizes.body_bytes_max
+    )
+    front = FrontEndConfig(reads_are_local=reads_are_local)
     return Hosting(
         name=KEEPER_MACHINE,
         kind=FrameKind.VSR,
         messages=VsrCall,
-        machine=lambda: KeeperNode(vsr, wanted.replica, keeper, front),
+        machine=lambda: KeeperNode(vsr, wanted.replica, known, front),
         disk=disk,
         serving=lambda node: why_replica_does_not_serve(node.replica),
         describe=lambda node: {**describe_keeper(node), "connections": local.count},

@@ -30,7 +30,7 @@ from motet.node.config import Config
 from motet.node.data import DATA_MACHINE, host_data
 from motet.node.driver import Driver
 from motet.node.hosting import Hosting
-from motet.node.http import HttpServer, cannot_listen
+from motet.node.http import HttpServer
 from motet.node.keeper import (
     KEEPER_MACHINE,
     host_keeper,
@@ -38,6 +38,7 @@ from motet.node.keeper import (
     make_zookeeper_server,
     server_facts,
 )
+from motet.node.listening import cannot_listen
 from motet.node.logs import logger
 from motet.node.metrics import Metrics
 from motet.node.operator import OPERATOR_MACHINE, host_operator
@@ -71,7 +72,7 @@ class Node:
         #: for clients of the keeper, if that is one of our roles
         self._zookeeper: ZooKeeperServer | None = None
         if KEEPER_ROLE in config.node.roles:
-            self._zookeeper = make_zookeeper_server(config, self._time)
+            self._zookeeper = make_zookeeper_server(self._time)
         #: the operator's way to the keeper, if that is one of our roles
         self._store: OperatorStore | None = None
         if OPERATOR_ROLE in config.node.roles:
@@ -149,7 +150,8 @@ class Node:
         self.driver.start(self.network)
         self._opened.callback(self.driver.stop)
         if self._zookeeper is not None:
-            await self._zookeeper.start(self._tell_keeper, self._keeper_facts)
+            self._zookeeper.attach(self._tell_keeper, self._keeper_facts)
+            await self._zookeeper.listen(settings.host, self.config.zookeeper_port)
             self._opened.push_async_callback(self._zookeeper.stop)
         if settings.roles:
             self._registry = Registry(self.config, int(self.started_at.timestamp() * 1000))
@@ -201,8 +203,10 @@ class Node:
         ]
         if self._zookeeper is not None:
             disk = self._open_disk(KEEPER_MACHINE)
-            prepare_files(keeper_format(self.config), disk, may_format=self.config.keeper.format)
-            hostings.append(host_keeper(self.config, disk, self._zookeeper))
+            wanted, keeper = keeper_format(self.config), self.config.keeper
+            prepare_files(wanted, disk, may_format=keeper.format)
+            is_local = keeper.reads == "local"
+            hostings.append(host_keeper(wanted, disk, self._zookeeper, reads_are_local=is_local))
         if DATA_ROLE in settings.roles:
             hostings.append(host_data(settings.id, self._open_disk(DATA_MACHINE)))
         if self._store is not None:

@@ -18,12 +18,12 @@ from motet.client.keeper.client import KeeperClient
 from motet.client.keeper.errors import NodeExists, NoNode
 from motet.client.keeper.watches import Watch
 from motet.client.link import HTTP_PORT_OFFSET, ZOOKEEPER_PORT_OFFSET, parse_endpoint
+from motet.core.catalog.paths import NODES
 from motet.errors import MotetError
 from motet.ids import NodeId
 from motet.node.config import Config
 from motet.node.logs import logger
 
-NODES = "/motet/nodes"
 again_seconds = 1.0
 """How long to wait before another attempt."""
 

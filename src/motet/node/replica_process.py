@@ -32,7 +32,8 @@ from motet.node import logs
 from motet.node.config import Config, NodeSettings
 from motet.node.consensus import VSR_MACHINE, host_vsr
 from motet.node.driver import Driver
-from motet.node.http import HttpServer, cannot_listen
+from motet.node.http import HttpServer
+from motet.node.listening import cannot_listen
 from motet.node.logs import LogLevel, logger
 from motet.node.metrics import Metrics
 from motet.node.replica_files import ReplicaSettings, decode_settings, prepare_files

@@ -1,46 +1,48 @@
-"""The streams of a node, as its driver hosts them."""
+"""The streams of a node and their catalog, as its driver hosts them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from motet.core.streams.machine import StreamsMachine
+from motet.core.catalog.machine import CatalogedStreams
 from motet.core.streams.messages import StreamsCall
 from motet.core.streams.state import Phase
 from motet.format.frame import FrameKind
-from motet.node.hosting import Hosting
+from motet.node.hosting import Hosting, LocalPort
 from motet.ports.disk import Disk
 
 STREAMS_MACHINE = "streams"
 
 
-def host_streams(disk: Disk) -> Hosting[StreamsMachine]:
-    """This node's streams, with these files."""
+def host_streams(disk: Disk, local: LocalPort) -> Hosting[CatalogedStreams]:
+    """This node's streams, with these files; ``local`` speaks to the keeper for them."""
     return Hosting(
         name=STREAMS_MACHINE,
         kind=FrameKind.STREAMS,
         messages=StreamsCall,
-        machine=StreamsMachine,
+        machine=CatalogedStreams,
         disk=disk,
         serving=_why_streams_do_not_serve,
         describe=_describe,
+        local=local,
     )
 
 
-def _why_streams_do_not_serve(machine: StreamsMachine) -> str | None:
-    state = machine.state
-    if state.phase is Phase.SERVING:
+def _why_streams_do_not_serve(machine: CatalogedStreams) -> str | None:
+    if machine.is_serving:
         return None
-    if state.broken is not None:
-        return " ".join(state.broken)
-    return f"it is {state.phase.value}"
+    if machine.broken is not None:
+        return " ".join(machine.broken)
+    phase = machine.streams.state.phase
+    return f"it is {machine.state.phase.value if phase is Phase.SERVING else phase.value}"
 
 
-def _describe(machine: StreamsMachine) -> Mapping[str, object]:
-    state = machine.state
+def _describe(machine: CatalogedStreams) -> Mapping[str, object]:
+    state = machine.streams.state
     return {
         "phase": state.phase.value,
         "clock": str(state.clock.last),
-        "streams": len(state.index.streams),
-        "waiting": len(state.waiting) + len(state.pending),
+        "streams": len(machine.state.streams),
+        "tables": len(machine.state.tables),
+        "waiting": len(state.waiting) + len(state.pending) + len(machine.state.asked),
     }

@@ -1,8 +1,9 @@
 """The timers of one machine: each name runs at most once, and moving one is cheap.
 
-A heap of due times with lazy deletion: moving or cancelling a timer leaves its old entry behind, which
-is skipped when it comes up and swept out when such entries are the majority. So a machine that moves
-its election timer with each message costs a push, and memory stays in proportion to what runs.
+A heap of due times with lazy deletion: moving or cancelling a timer leaves its old entry behind. A timer
+that was moved back goes on when that entry comes up, so a machine that moves its election timer with each
+message costs nothing but a number; other entries are skipped then, and swept out when they are the
+majority, so memory stays in proportion to what runs.
 """
 
 from __future__ import annotations
@@ -19,11 +20,13 @@ _SWEEP_AT = 64
 class Timers:
     """What runs and when it is due, on the node's monotonic clock."""
 
-    __slots__ = ("_due_ns", "_heap")
+    __slots__ = ("_due_ns", "_heap", "_listed_ns")
 
     def __init__(self) -> None:
         self._due_ns: dict[TimerName, int] = {}
         self._heap: list[tuple[int, TimerName]] = []
+        #: the earliest entry of each timer in the heap
+        self._listed_ns: dict[TimerName, int] = {}
 
     def __len__(self) -> int:
         return len(self._due_ns)
@@ -34,9 +37,9 @@ class Timers:
         due_ns = now_ns + max(after_ms * NS_PER_MS, 1)
         self._due_ns[timer] = due_ns
         assert len(self._due_ns) <= timers_max, f"more than {timers_max} timers run at once"
-        heapq.heappush(self._heap, (due_ns, timer))
-        if len(self._heap) > 2 * len(self._due_ns) + _SWEEP_AT:
-            self._sweep()
+        listed_ns = self._listed_ns.get(timer)
+        if listed_ns is None or due_ns < listed_ns:
+            self._list(timer, due_ns)
 
     def cancel(self, timer: TimerName) -> None:
         """Forget the timer if it runs."""
@@ -44,22 +47,34 @@ class Timers:
 
     def pop_due(self, now_ns: int) -> TimerName | None:
         """The timer that is due longest, which then no longer runs; None when none is due."""
-        while self._heap and self._heap[0][0] <= now_ns:
-            due_ns, timer = heapq.heappop(self._heap)
-            if self._due_ns.get(timer) == due_ns:
-                del self._due_ns[timer]
-                return timer
-        return None
+        due_ns = self.next_due_ns()
+        if due_ns is None or due_ns > now_ns:
+            return None
+        _, timer = heapq.heappop(self._heap)
+        del self._listed_ns[timer], self._due_ns[timer]
+        return timer
 
     def next_due_ns(self) -> int | None:
         """When the next timer is due, None when none runs."""
         while self._heap:
-            due_ns, timer = self._heap[0]
-            if self._due_ns.get(timer) == due_ns:
+            listed_ns, timer = self._heap[0]
+            due_ns = self._due_ns.get(timer)
+            if listed_ns == due_ns:
                 return due_ns
             heapq.heappop(self._heap)
+            if self._listed_ns.get(timer) == listed_ns:
+                del self._listed_ns[timer]
+                if due_ns is not None:
+                    self._list(timer, due_ns)  # it was moved back
         return None
 
+    def _list(self, timer: TimerName, due_ns: int) -> None:
+        self._listed_ns[timer] = due_ns
+        heapq.heappush(self._heap, (due_ns, timer))
+        if len(self._heap) > 2 * len(self._due_ns) + _SWEEP_AT:
+            self._sweep()
+
     def _sweep(self) -> None:
+        self._listed_ns = dict(self._due_ns)
         self._heap = [(due_ns, timer) for timer, due_ns in self._due_ns.items()]
         heapq.heapify(self._heap)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import msgspec
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -176,9 +175,3 @@ def test_a_root_of_many_blocks_is_a_list_of_lists() -> None:
     replica.checkpoint({1: b"x"}, bytes(range(256)) * 20)
     assert len(replica.table.root) > 50
     assert replica.restart() == ({1: b"x"}, bytes(range(256)) * 20)
-
-
-def test_a_grid_that_is_full_is_not_overrun() -> None:
-    replica = Replica(msgspec.structs.replace(CLUSTER, blocks_max=4))
-    with pytest.raises(AssertionError, match="full"):
-        replica.build(dict.fromkeys(range(4), bytes(5000)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 from tests.core.vsr.replicas import after, replica
 
 from motet.core.machine import (
@@ -22,7 +23,9 @@ from motet.core.vsr.grid import block_offset
 from motet.core.vsr.messages import DoViewChange, Prepare, PrepareOk, StartViewChange
 from motet.core.vsr.replica import Replica
 from motet.core.vsr.scrub import SCRUB
+from motet.core.vsr.state import Status
 from motet.ids import Address, ReplicaIndex
+from motet.testing.script import parse_command
 
 
 def writes(effects: list[Effect], file: str) -> list[Write]:
@@ -101,3 +104,43 @@ def test_the_scrubber_comes_by_every_block_of_the_checkpoint() -> None:
         effects = machine.step(Fired(now, SCRUB))
         seen |= {each.offset for each in effects if isinstance(each, Read) and each.file == GRID}
     assert seen == places
+
+
+def with_blocks(machine: Replica, blocks_max: int) -> Replica:
+    """The same replica with a smaller grid."""
+    machine.core.config = msgspec.structs.replace(machine.core.config, blocks_max=blocks_max)
+    return machine
+
+
+def test_a_primary_takes_nothing_new_when_the_next_checkpoint_might_not_find_its_blocks() -> None:
+    part = after("cluster", "client c1", "puts c1 14")
+    primary = part.bench.node("r1").machine
+    assert isinstance(primary, Replica)
+    core = primary.core
+    blocks_per_op = 2 + 2 * core.config.body_bytes_max // core.config.block_bytes
+    allocator = core.state.allocator
+    needed = 2 * (allocator.end - len(allocator.free)) + 12 * blocks_per_op
+    with_blocks(primary, needed)
+    part.run(parse_command("put c1 a 1", "test"))
+    assert core.state.op == 16
+    with_blocks(primary, needed - 1)
+    part.run(parse_command("put c1 a 2 wait=off", "test"))
+    part.run(parse_command("run 1000", "test"))
+    assert core.state.op == 16
+    assert core.state.counts["request_grid_full"] > 0
+    assert core.is_primary, "it leads on, and what is there can be read"
+    with_blocks(primary, needed + 100)
+    part.run(parse_command("run 3000", "test"))
+    assert core.state.op == 17, "the client has not given up"
+
+
+def test_a_replica_writes_no_block_beyond_its_grid() -> None:
+    part = after("cluster", "client c1", "puts c1 9")
+    node = part.bench.node("r0")
+    machine = node.machine
+    assert isinstance(machine, Replica)
+    with_blocks(machine, 2)
+    part.run(parse_command("puts c1 4", "test"))
+    assert machine.core.state.status is Status.REFUSED
+    assert machine.core.state.refusal == "the state needs more than 2 blocks"
+    assert GRID not in node.disk.durable

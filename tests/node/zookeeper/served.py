@@ -129,7 +129,7 @@ class Served:
 @asynccontextmanager
 async def served(**options: Any) -> AsyncIterator[Served]:
     port = free_base_port()
-    server = ZooKeeperServer("127.0.0.1", port, RealTime(), **options)
+    server = ZooKeeperServer(RealTime(), **options)
     front = FrontEnd(server)
     facts = lambda: ServerFacts(  # noqa: E731
         mode="standalone",
@@ -137,7 +137,8 @@ async def served(**options: Any) -> AsyncIterator[Served]:
         connections=server.connection_facts(),
         configuration=(("clientPort", str(port)),),
     )
-    await server.start(front.tell, facts)
+    server.attach(front.tell, facts)
+    await server.listen("127.0.0.1", port)
     one = Served(server, front, port)
     try:
         yield one

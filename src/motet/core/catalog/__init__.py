@@ -1,1 +1,1 @@
-"""What a cluster is to hold, as it stands in the keeper: the definitions of streams and tables."""
+"""What streams and tables there are: their definitions, which live in the keeper."""

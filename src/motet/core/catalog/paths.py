@@ -1,23 +1,37 @@
-"""Where things stand in the keeper."""
+"""Where the keeper has what is known of a database or a cluster; the only place that says so.
+
+::
+
+    /motet
+      database            which database this is: its number
+      streams/<name>      the definition of a stream
+      tables/<name>       the definition of a table
+      shards/<shard>      the metadata of a shard; operators alone read and write it
+      nodes/<id>          a node that lives (ephemeral)
+      drains/<id>         is there while a node is to be emptied
+      operators/<id>-<n>  who stands for the office of the operator (ephemeral)
+      maps/term           counts the operators that have been active
+"""
 
 from __future__ import annotations
 
 from motet.ids import NodeId, ShardName, StreamName, TableName
 
 ROOT = "/motet"
-NODES = "/motet/nodes"
-STREAMS = "/motet/streams"
-TABLES = "/motet/tables"
-SHARDS = "/motet/shards"
-DRAINS = "/motet/drains"
-OPERATORS = "/motet/operators"
-MAPS = "/motet/maps"
-MAP_TERM = "/motet/maps/term"
-"""Counts the operators that have been active: what makes versions of shard maps rise from one to the next."""
+DATABASE = f"{ROOT}/database"
+STREAMS = f"{ROOT}/streams"
+TABLES = f"{ROOT}/tables"
+SHARDS = f"{ROOT}/shards"
+NODES = f"{ROOT}/nodes"
+DRAINS = f"{ROOT}/drains"
+OPERATORS = f"{ROOT}/operators"
+MAPS = f"{ROOT}/maps"
+MAP_TERM = f"{MAPS}/term"
+"""What makes the versions of shard maps rise from one operator to the next."""
 
 
 def stream_path(name: StreamName) -> str:
-    """The definition of a stream."""
+    """Names begin with a letter and have no slash: each is a step of a path."""
     return f"{STREAMS}/{name}"
 
 
@@ -27,7 +41,7 @@ def table_path(name: TableName) -> str:
 
 
 def shard_path(shard: ShardName) -> str:
-    """The metadata of a shard; operators alone read and write it."""
+    """The metadata of a shard."""
     return f"{SHARDS}/{shard}"
 
 

@@ -14,9 +14,10 @@ class Retention(msgspec.Struct, frozen=True):
     age_ms_max: int | None = None
 
 
-class StreamDefinition(msgspec.Struct, frozen=True):
+class StreamDefinition(msgspec.Struct, frozen=True, tag="stream", tag_field="kind"):
     """What a stream is to be. Whoever creates it writes this; operators make it so."""
 
+    #: of this very stream, should another one have its name one day
     id: StreamId
     name: StreamName
     shards: int
@@ -27,6 +28,10 @@ class StreamDefinition(msgspec.Struct, frozen=True):
     retention: Retention = Retention()
     #: its data is being removed; the definition goes last
     is_deleted: bool = False
+
+    def is_same(self, other: StreamDefinition) -> bool:
+        """Whether the other one describes a stream just like this one."""
+        return msgspec.structs.replace(other, id=self.id) == self
 
 
 encode_stream_definition = msgspec.json.Encoder(order="deterministic").encode

@@ -7,6 +7,8 @@ superblock names the new checkpoint, and only then is what only the old one used
 Meanwhile the replica goes on executing; only the next checkpoint has to wait.
 
 C1  At one checkpoint all replicas have the same blocks in the same places.
+C2  No block lies beyond ``blocks_max``. A primary takes nothing new when the next checkpoint might not find
+    its blocks: what is there can still be read.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from motet.core.vsr.commit import is_checkpoint_due
 from motet.core.vsr.context import GRID, REPLIES, Core
 from motet.core.vsr.grid import block_offset
 from motet.core.vsr.replies import encode_reply, reply_offset
-from motet.core.vsr.state import Checkpointing
+from motet.core.vsr.state import Checkpointing, Status
 from motet.core.vsr.storage import (
     can_write_superblock,
     retry_superblock,
@@ -51,7 +53,12 @@ def _build_more(core: Core, checkpointing: Checkpointing) -> None:
     state, building = core.state, checkpointing.building
     if building.root is not None:
         return
-    if build_more(core.config, state.table, state.allocator, building, blocks_at_once):
+    is_built = build_more(core.config, state.table, state.allocator, building, blocks_at_once)
+    if state.allocator.end > core.config.blocks_max:
+        # A primary stops long before (``Core.has_room``). Nothing is written over, and nothing is lost.
+        state.status = Status.REFUSED
+        state.refusal = f"the state needs more than {core.config.blocks_max} blocks"
+    elif is_built:
         blocks = len(building.writes)
         core.note("checkpoint", f"op {checkpointing.header.op}, {blocks} blocks")
 
@@ -64,6 +71,8 @@ def write_more_blocks(core: Core) -> None:
     writes, first = checkpointing.building.writes, checkpointing.written
     if first + blocks_at_once > len(writes):
         _build_more(core, checkpointing)
+    if core.state.status is Status.REFUSED:
+        return
     for index, raw in writes[first : first + blocks_at_once]:
         offset = block_offset(index, core.config.block_bytes)
         checkpointing.writes[core.write(GRID, offset, raw)] = None

@@ -53,7 +53,7 @@ class VsrConfig(msgspec.Struct, frozen=True):
     #: of these sessions, so many are never evicted: front ends have them
     reserved_max: int = 16
     block_bytes: int = 8 * 1024
-    #: blocks of the checkpoint file, at most
+    #: blocks of the checkpoint file, at most; two copies of the state have to fit
     blocks_max: int = 1 << 22
     release_min: int = 1
     release: int = 1

@@ -104,6 +104,17 @@ class Core:
         return Op(self.checkpoint_op + self.config.checkpoint_ops + 2 * self.config.pipeline_max)
 
     @property
+    def has_room(self) -> bool:
+        """Will the next checkpoint find its blocks, whatever is done until then?
+
+        At worst it is a second copy of all there is, and of all that the operations up to it can bring.
+        """
+        config, allocator = self.config, self.state.allocator
+        blocks_per_op = 2 + 2 * config.body_bytes_max // config.block_bytes
+        used = allocator.end - len(allocator.free)
+        return 2 * used + config.checkpoint_ops * blocks_per_op <= config.blocks_max
+
+    @property
     def head(self) -> Header:
         header = self.state.journal.header(self.state.op)
         assert header is not None, "J1"

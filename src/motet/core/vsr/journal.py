@@ -70,12 +70,17 @@ class Journal(msgspec.Struct):
         return self.faulty[op % self.slots]
 
     def not_clean(self, lowest: Op, highest: Op) -> list[Op]:
-        """Which of these ops are not known to be on disk. Quick when all are, which is the rule."""
+        """Which of these ops are not known to be on disk; their headers are there. Quick when few are."""
         first, last = lowest % self.slots, highest % self.slots
-        if first <= last and True not in self.dirty[first : last + 1]:
-            return []
-        ops = map(Op, range(lowest, highest + 1))
-        return [op for op in ops if not self.is_clean(op)]
+        if highest - lowest != last - first:  # around the end of the ring, or nothing at all
+            ops = map(Op, range(lowest, highest + 1))
+            return [op for op in ops if not self.is_clean(op)]
+        found: list[Op] = []
+        slot = first - 1
+        for _ in range(self.dirty[first : last + 1].count(True)):
+            slot = self.dirty.index(True, slot + 1)
+            found.append(Op(lowest + slot - first))
+        return found
 
     def cached(self, header: Header) -> Cached | None:
         """Its prepare, if it is in memory."""

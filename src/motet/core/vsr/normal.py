@@ -53,7 +53,9 @@ def _take_request(core: Core, queued: Queued) -> None:
         return
     in_pipeline = _is_under_way(core, message.client)
     decision = state.sessions.decide(core.config, message, is_preparing=in_pipeline)
-    if decision is Decision.ACCEPT:
+    if decision is Decision.ACCEPT and not core.has_room:
+        core.drop("request_grid_full")
+    elif decision is Decision.ACCEPT:
         _enqueue(core, queued)
     elif decision is Decision.REPLY_AGAIN:
         resend_reply(core, message.client, queued.through)

@@ -368,15 +368,18 @@ class Replica:
             checkpointing.finish_checkpoint(core)
         if state.superblock_due:
             storage.write_due_superblock(core)
-        storage.forget_old_prepares(core)
+        if len(state.journal.cache) > 8 * core.config.pipeline_max:
+            storage.forget_old_prepares(core)
 
     def _commit(self) -> None:
-        core = self.core
-        commit.connect_headers(core)
-        if core.state.pipeline:
+        core, state = self.core, self.core.state
+        if state.connected_op > core.checkpoint_op + 1:
+            commit.connect_headers(core)
+        if state.pipeline:
             commit.commit_by_quorum(core)
-        checkpointing.begin_checkpoint(core)
-        while commit.execute(core):
+        if commit.is_checkpoint_due(core):
+            checkpointing.begin_checkpoint(core)
+        while state.commit_min < state.commit_max and commit.execute(core):
             checkpointing.begin_checkpoint(core)
 
     # What a driver and a checker need

@@ -21,7 +21,6 @@ S2 a sector that is not valid has rotted.
 from __future__ import annotations
 
 import struct
-from operator import xor
 
 import msgspec
 
@@ -32,7 +31,8 @@ sector_data_bytes = 496
 generation_bytes = 12
 
 _BLANK = bytes(sector_bytes)
-_crc = struct.Struct("<I")
+_pack_crc = struct.Struct("<I").pack
+_cut = struct.Struct(f"{sector_data_bytes}s").iter_unpack
 
 
 class Sector(msgspec.Struct, frozen=True, gc=False):
@@ -57,11 +57,10 @@ def seal(payload: bytes, generation: bytes) -> bytes:
     assert len(generation) == generation_bytes
     count = sector_count(len(payload))
     payload = payload.ljust(count * sector_data_bytes, b"\0")
-    starts = range(0, len(payload), sector_data_bytes)
-    pieces = [b""] * (2 * count)
-    pieces[::2] = covered = [payload[at : at + sector_data_bytes] + generation for at in starts]
-    crcs = map(xor, map(crc32c, covered), range(count))
-    pieces[1::2] = map(_crc.pack, crcs)
+    pieces: list[bytes] = []
+    for number, (data,) in enumerate(_cut(payload)):
+        covered = data + generation
+        pieces += (covered, _pack_crc(crc32c(covered) ^ number))
     return b"".join(pieces)
 
 
@@ -74,6 +73,6 @@ def check_sector(data: bytes, number: int) -> Sector | None:
     if raw == _BLANK:
         return BLANK_SECTOR
     covered = raw[:-4]
-    if raw[-4:] != _crc.pack(crc32c(covered) ^ number):
+    if raw[-4:] != _pack_crc(crc32c(covered) ^ number):
         return None
     return Sector(covered[sector_data_bytes:], covered[:sector_data_bytes])

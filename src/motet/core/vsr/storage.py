@@ -95,8 +95,6 @@ def forget_old_prepares(core: Core) -> None:
     """Keep in memory what is not committed or not written, and a few more for peers that ask."""
     journal, commit_min = core.state.journal, core.state.commit_min
     keep_from = commit_min - 4 * core.config.pipeline_max
-    if len(journal.cache) <= 8 * core.config.pipeline_max:
-        return
     for op in sorted(journal.cache):
         if op >= keep_from:
             break

@@ -107,8 +107,9 @@ class ZooKeeperConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast("asyncio.Transport", transport)
         sock = self.transport.get_extra_info("socket")
-        with contextlib.suppress(OSError):  # closed again already, which will be reported as such
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if sock is not None:  # a client in this process has none
+            with contextlib.suppress(OSError):  # closed already, which will be reported as such
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.transport.set_write_buffer_limits(high=write_buffer_bytes_high)
         loop = asyncio.get_running_loop()
         self._deadline = loop.call_later(handshake_seconds_max, self._too_slow)

@@ -25,9 +25,10 @@ from motet.format.zookeeper.four_letter import (
     answer_word,
 )
 from motet.ids import Address
-from motet.node.http import cannot_listen
+from motet.node.listening import cannot_listen
 from motet.node.zookeeper.connection import ZooKeeperConnection
 from motet.ports.time import Time
+from motet.real.in_memory_pipe import connect_in_memory
 
 stop_seconds_max = 2.0
 _look_every_seconds = 0.01
@@ -37,43 +38,52 @@ Tell = Callable[[Address, Message], None]
 
 
 class ZooKeeperServer:
-    """Listens from ``start`` to ``stop``; a ``LocalPort`` of the machine behind it."""
+    """Serves from ``attach`` to ``stop``, over sockets from ``listen`` on; the machine's ``LocalPort``."""
 
     def __init__(
         self,
-        host: str,
-        port: int,
         time: Time,
         *,
         connections_max: int = 10_000,
         requests_max: int = 1_000,
     ) -> None:
-        self._host, self._port = host, port
         self._time = time
         self._connections_max = connections_max
         self.requests_max = requests_max
         self._connections: dict[Address, ZooKeeperConnection] = {}
         self._unflushed: list[ZooKeeperConnection] = []
+        self._server: asyncio.Server | None = None
         self._opened = 0
         #: connections that were cut off, by why
         self.refusals: dict[str, int] = {}
         self.received = 0
         self.sent = 0
 
-    async def start(self, tell: Tell, facts: Callable[[], ServerFacts]) -> None:
-        """Listen; ``tell`` gets what clients say, ``facts`` says how the node is."""
+    def attach(self, tell: Tell, facts: Callable[[], ServerFacts]) -> None:
+        """``tell`` gets what clients say, ``facts`` says how the node is."""
         self._tell, self._facts = tell, facts
-        self._loop = asyncio.get_running_loop()
+
+    async def listen(self, host: str, port: int) -> None:
+        """Serve whoever connects there."""
         try:
-            self._server = await self._loop.create_server(
-                self._accept, self._host, self._port, backlog=1024
+            self._server = await asyncio.get_running_loop().create_server(
+                self._accept, host, port, backlog=1024
             )
         except OSError as error:
-            raise cannot_listen("ZooKeeper clients", self._host, self._port, error) from None
+            raise cannot_listen("ZooKeeper clients", host, port, error) from None
+
+    async def connect(
+        self, make: Callable[[], asyncio.Protocol], _host: str, _port: int
+    ) -> tuple[object, object]:
+        """Connect a client in this process, without a socket; as ``loop.create_connection`` does."""
+        protocol = make()
+        _, transport = connect_in_memory(self._accept(), protocol)
+        return transport, protocol
 
     async def stop(self) -> None:
         """Close everything; sessions live on."""
-        self._server.close()
+        if self._server is not None:
+            self._server.close()
         for connection in list(self._connections.values()):
             connection.transport.close()
         for _ in range(int(stop_seconds_max / _look_every_seconds)):

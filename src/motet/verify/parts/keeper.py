@@ -164,7 +164,7 @@ class KeeperRun:
         self.hosts = [self._add_node(number, plant) for number in range(self.config.count)]
         self.wires = Wires(world)
         # A node on its own has little to do per operation: more clients make as long a run of it.
-        count = dice.between(3, 5) * (4 if self.config.count == 1 else 1)
+        count = dice.between(3, 5) * (5 if self.config.count == 1 else 1)
         self.clients = [self._add_client(number, count) for number in range(count)]
         world.observe(self.watch.saw)
         world.observe(self._follow)

@@ -1,0 +1,363 @@
+"""The streams and tables of a node, together with the catalog that says which there are.
+
+What a stream or a table *is* lives in the keeper, under ``/motet/streams`` and ``/motet/tables``. *When* it
+began is in the log, for clocks and their order come from there. So creating one takes two steps: define it
+in the keeper, and bear it in the log. A crash may come between them.
+
+::
+
+    client ── create ──▶ catalog ── keep ──▶ keeper
+                            ◀───── kept ──────┘
+    client ◀── ready ── streams ◀── create (what the keeper has)
+
+C1  What is in the log is in the keeper: a definition is kept before its stream or table is born, and whoever
+    asked is told when both are durable.
+C2  Of two who define the same name, the one whom the keeper took first is right. The other is told that it is
+    there, or, if it wants something else, that it exists already.
+C3  Before anything is served all that is defined is born: what a crash has left behind its first step is
+    completed.
+C4  A log and a keeper that do not belong together are not served: a log with something that is not defined,
+    or defined otherwise, and a keeper with the number of another database.
+C5  What is told of streams and tables is what the keeper has, with the clock and the size that the log has.
+
+If a birth is refused, for the disk is full, the definition stays, and the next who asks for it, or the next
+start, tries again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Self
+
+from motet.core.catalog.definitions import (
+    Definition,
+    TableDefinition,
+    decode_definition,
+    encode_definition,
+    table_definition,
+)
+from motet.core.catalog.messages import (
+    KEEPER,
+    Keep,
+    KeepFailed,
+    Kept,
+    KeptAre,
+    ListKept,
+)
+from motet.core.catalog.paths import DATABASE, STREAMS, TABLES, stream_path, table_path
+from motet.core.catalog.state import Asked, Creation, Phase, State, check_same
+from motet.core.catalog.stream_definition import StreamDefinition
+from motet.core.fingerprint import clone_plain, fingerprint
+from motet.core.machine import (
+    Effect,
+    Event,
+    Fired,
+    Note,
+    Now,
+    Received,
+    Send,
+    SetTimer,
+    Started,
+    Violation,
+)
+from motet.core.streams.checks import check
+from motet.core.streams.conversation import StreamsRequest
+from motet.core.streams.machine import StreamsMachine
+from motet.core.streams.messages import (
+    CreateStream,
+    Describe,
+    Described,
+    StreamInfo,
+    StreamReady,
+    StreamsRefused,
+)
+from motet.core.streams.state import Phase as StreamsPhase
+from motet.core.streams.state import refusal
+from motet.core.tables.messages import CreateTable, ListTables, TableInfo, TableReady, TablesAre
+from motet.errors import BadRecord, MotetError, NodeError, error_of
+from motet.ids import Address, RequestId, StreamId, TimerName
+
+OWN = Address("catalog")
+"""Who asks the streams for what is completed at the start."""
+
+RETRY = TimerName("catalog-retry")
+retry_ms = 200
+"""How long a catalog waits before it asks a keeper again that could not say what it needs to start."""
+
+
+class CatalogedStreams:
+    """One node's streams and tables, as a machine."""
+
+    def __init__(self, streams: StreamsMachine | None = None) -> None:
+        self.streams = StreamsMachine() if streams is None else streams
+        self.state = State()
+
+    def step(self, event: Event) -> list[Effect]:
+        if isinstance(event, Received):
+            if event.sender == KEEPER:
+                return self._on_keeper(event)
+            return self._on_client(event)
+        if isinstance(event, Fired) and event.timer == RETRY:
+            return self._read()
+        if isinstance(event, Started):
+            self.state.nonce = event.nonce
+        return self._settle(self.streams.step(event))
+
+    @property
+    def is_serving(self) -> bool:
+        return self.state.phase is Phase.SERVING and self._is_log_serving
+
+    @property
+    def _is_log_serving(self) -> bool:
+        return self.streams.state.phase is StreamsPhase.SERVING
+
+    @property
+    def broken(self) -> tuple[str, str, str] | None:
+        """The code of an error, what it is, and what to do; None if all is well."""
+        return self.state.broken or self.streams.state.broken
+
+    # Requests
+
+    def _on_client(self, event: Received) -> list[Effect]:
+        message = event.message
+        if isinstance(message, CreateStream | CreateTable):
+            return self._define(event, message)
+        if not self.is_serving and self._is_log_serving and isinstance(message, StreamsRequest):
+            return [refusal(event.sender, message.request, self._not_serving())]
+        effects = self.streams.step(event)
+        if isinstance(message, Describe | ListTables):
+            return [self._as_defined(effect) for effect in effects]
+        return effects
+
+    def _not_serving(self) -> MotetError:
+        if self.state.broken is not None:
+            code, what, advice = self.state.broken
+            return NodeError(f"the catalog is out of order: {code} {what}", hint=advice)
+        return NodeError(f"the node is {self.state.phase.value}", hint="try again in a moment")
+
+    def _define(self, event: Received, message: Creation) -> list[Effect]:
+        """C1, C2."""
+        client, state = event.sender, self.state
+        if not self._is_log_serving:
+            return self.streams.step(event)  # which says why
+        try:
+            if not self.is_serving:
+                raise self._not_serving()
+            check(message)
+            wanted = self._definition(message)
+            known = state.known(message)
+            if known is not None:
+                return self._bear(client, message, wanted, known, event.now)
+            data = encode_definition(wanted)
+            state.check_room(message, data)
+        except MotetError as error:
+            return [refusal(client, message.request, error)]
+        number = state.number()
+        state.asked[number] = Asked(client, message, wanted)
+        return [Send(KEEPER, Keep(number, _path(wanted), data))]
+
+    def _definition(self, message: Creation) -> Definition:
+        if isinstance(message, CreateTable):
+            return table_definition(message.spec)
+        seed = f"{self.state.nonce} {self.state.numbers}".encode()
+        digest = hashlib.blake2b(seed, digest_size=8, person=b"stream id").hexdigest()
+        return StreamDefinition(StreamId(digest), message.name, message.shards, 1, message.schema)
+
+    def _bear(
+        self, client: Address, message: Creation, wanted: Definition, known: Definition, now: Now
+    ) -> list[Effect]:
+        """Have the log begin it, as the keeper has it, if that is what was wanted."""
+        if self._is_born(known):
+            return self.streams.step(Received(now, client, message))  # which compares them too
+        check_same(known, wanted)
+        return self.streams.step(Received(now, client, _creation(message.request, known)))
+
+    def _is_born(self, definition: Definition) -> bool:
+        index = self.streams.state.index
+        if isinstance(definition, StreamDefinition):
+            return definition.name in index.streams
+        return definition.name in index.catalog.tables
+
+    def _as_defined(self, effect: Effect) -> Effect:
+        """C5."""
+        if not isinstance(effect, Send):
+            return effect
+        answer = effect.message
+        if isinstance(answer, Described):
+            streams = tuple(map(self._stream_info, answer.streams))
+            told = Described(answer.request, answer.database, answer.clock, answer.visible, streams)
+            return Send(effect.to, told, effect.after)
+        if isinstance(answer, TablesAre):
+            tables = tuple(map(self._table_info, answer.tables))
+            return Send(effect.to, TablesAre(answer.request, tables), effect.after)
+        return effect
+
+    def _stream_info(self, info: StreamInfo) -> StreamInfo:
+        defined = self.state.streams[info.name]
+        return StreamInfo(info.name, defined.shards, defined.schema, info.born, info.entries)
+
+    def _table_info(self, info: TableInfo) -> TableInfo:
+        spec = self.state.tables[info.spec.name].spec()
+        return TableInfo(spec, info.born, info.parts, info.rows, info.size_bytes)
+
+    # What the keeper says
+
+    def _on_keeper(self, event: Received) -> list[Effect]:
+        message, state = event.message, self.state
+        if not isinstance(message, Kept | KeptAre | KeepFailed):
+            return [Note("catalog_foreign_message", type(message).__name__)]
+        if message.number in state.reading:
+            return self._on_read(message, event.now)
+        asked = state.asked.pop(message.number, None)
+        if asked is None:
+            return [Note("catalog_unasked", type(message).__name__)]
+        try:
+            if isinstance(message, KeepFailed):
+                raise error_of(message.code, message.what, message.advice)
+            assert isinstance(message, Kept)
+            known = decode_definition(message.path, message.data)
+            state.add(known)
+            return self._bear(asked.client, asked.message, asked.wanted, known, event.now)
+        except MotetError as error:
+            return [refusal(asked.client, asked.message.request, error)]
+
+    # Starting
+
+    def _settle(self, effects: list[Effect]) -> list[Effect]:
+        """After a step of the streams: go on with the start, as far as it goes."""
+        state = self.state
+        if state.phase is Phase.SERVING or state.phase is Phase.BROKEN:
+            return effects
+        if state.phase is Phase.WAITING and self._is_log_serving:
+            return [*effects, *self._read()]
+        if state.phase is Phase.BEARING:
+            return self._take_births(effects)
+        return effects
+
+    def _read(self) -> list[Effect]:
+        """Ask the keeper for all there is, and whose it is."""
+        state = self.state
+        state.phase, state.reading = Phase.READING, {}
+        state.streams, state.tables = {}, {}
+        number = f"{self.streams.state.end.salt:016x}".encode()
+        return [
+            Send(KEEPER, Keep(self._reading(DATABASE), DATABASE, number)),
+            Send(KEEPER, ListKept(self._reading(STREAMS), STREAMS)),
+            Send(KEEPER, ListKept(self._reading(TABLES), TABLES)),
+        ]
+
+    def _reading(self, path: str) -> int:
+        number = self.state.number()
+        self.state.reading[number] = path
+        return number
+
+    def _on_read(self, message: Kept | KeptAre | KeepFailed, now: Now) -> list[Effect]:
+        state = self.state
+        if isinstance(message, KeepFailed):
+            state.reading = {}  # and what else is answered of these is of no use
+            why = Note("catalog_unreadable", f"{message.code} {message.what}")
+            return [why, SetTimer(RETRY, retry_ms)]
+        del state.reading[message.number]
+        try:
+            if isinstance(message, Kept):
+                self._check_database(message.data)
+            else:
+                for node in message.nodes:
+                    state.add(decode_definition(node.path, node.data))
+            return [] if state.reading else self._reconcile(now)
+        except MotetError as error:
+            state.phase, state.reading = Phase.BROKEN, {}
+            state.broken = (error.code, error.what, error.advice)
+            return [Note("catalog_broken", f"{error.code} {error.what}")]
+
+    def _check_database(self, data: bytes) -> None:
+        """C4."""
+        own = f"{self.streams.state.end.salt:016x}"
+        if data != own.encode():
+            raise BadRecord(
+                f"the log is that of database {own}, and the keeper that of another one",
+                hint="put back the folders `streams` and `keeper` as they were, both of them",
+            )
+
+    def _reconcile(self, now: Now) -> list[Effect]:
+        """C3, C4."""
+        state, index = self.state, self.streams.state.index
+        for name, stream in index.streams.items():
+            defined = state.streams.get(name)
+            if defined is None or (defined.shards, defined.schema) != (
+                stream.shards,
+                stream.schema,
+            ):
+                raise _undefined("stream", name)
+        for table in index.catalog.tables.values():
+            known = state.tables.get(table.spec.name)
+            if known is None or known.spec() != table.spec:
+                raise _undefined("table", table.spec.name)
+        state.phase = Phase.BEARING
+        effects: list[Effect] = []
+        definitions: list[Definition] = [*state.streams.values(), *state.tables.values()]
+        for definition in definitions:
+            if not self._is_born(definition):
+                request = RequestId(state.number())
+                state.births[request] = definition.name
+                effects.append(Note("catalog_completes", definition.name))
+                effects += self.streams.step(Received(now, OWN, _creation(request, definition)))
+        return self._take_births(effects)
+
+    def _take_births(self, effects: list[Effect]) -> list[Effect]:
+        """What the streams say to us about what they were to begin; the rest goes its way."""
+        state = self.state
+        kept: list[Effect] = []
+        for effect in effects:
+            if not isinstance(effect, Send) or effect.to != OWN:
+                kept.append(effect)
+                continue
+            answer = effect.message
+            assert isinstance(answer, StreamReady | TableReady | StreamsRefused)
+            name = state.births.pop(answer.request)
+            if isinstance(answer, StreamsRefused):
+                kept.append(Note("catalog_not_completed", f"{name}: {answer.code} {answer.what}"))
+        if not state.births:
+            state.phase = Phase.SERVING
+        return kept
+
+    # What a driver and a checker need
+
+    def clone(self) -> Self:
+        twin = type(self)(self.streams.clone())
+        twin.state = clone_plain(self.state)
+        return twin
+
+    def fingerprint(self) -> bytes:
+        return fingerprint((self.state, self.streams.fingerprint()))
+
+    def invariants(self) -> list[Violation]:
+        found = self.streams.invariants()
+        if self.state.phase is not Phase.SERVING:
+            return found
+        index = self.streams.state.index
+        names = [name for name in index.streams if name not in self.state.streams]
+        tables = [name for name in index.catalog.tables if name not in self.state.tables]
+        if names or tables:
+            found.append(Violation("C1", f"born and not defined: {[*names, *tables]}"))
+        return found
+
+
+def _path(definition: Definition) -> str:
+    if isinstance(definition, TableDefinition):
+        return table_path(definition.name)
+    return stream_path(definition.name)
+
+
+def _creation(request: RequestId, definition: Definition) -> Creation:
+    """Has the log begin just this."""
+    if isinstance(definition, TableDefinition):
+        return CreateTable(request, definition.spec())
+    return CreateStream(request, definition.name, definition.shards, definition.schema)
+
+
+def _undefined(what: str, name: str) -> BadRecord:
+    return BadRecord(
+        f"the log has a {what} {name} that the keeper does not define so",
+        hint="put back the folders `streams` and `keeper` as they were, both of them",
+    )

@@ -1,0 +1,100 @@
+"""The state of a catalog, and the small questions that are asked of it."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+from motet.core.catalog.definitions import Definition, TableDefinition
+from motet.core.catalog.stream_definition import StreamDefinition
+from motet.core.streams.messages import CreateStream
+from motet.core.tables.messages import CreateTable
+from motet.errors import BadInput, NodeError, StreamExists, TableExists, TooLarge
+from motet.ids import Address, RequestId, StreamName, TableName
+from motet.limits import commits_waiting_max, definition_bytes_max, streams_max, tables_max
+
+Creation = CreateStream | CreateTable
+"""The requests that define something."""
+
+
+class Phase(StrEnum):
+    """Where a catalog is in its life."""
+
+    #: the log is not read yet
+    WAITING = "waiting for its log"
+    READING = "reading its catalog"
+    #: what is defined and not in the log is put there
+    BEARING = "completing what was begun"
+    SERVING = "serving"
+    BROKEN = "broken"
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """Somebody waits for the keeper to have a definition."""
+
+    client: Address
+    message: Creation
+    wanted: Definition
+
+
+class State(msgspec.Struct):
+    """All that a catalog knows besides the log."""
+
+    phase: Phase = Phase.WAITING
+    #: as the keeper has them
+    streams: dict[StreamName, StreamDefinition] = msgspec.field(default_factory=dict)
+    tables: dict[TableName, TableDefinition] = msgspec.field(default_factory=dict)
+    #: by the number under which the keeper was asked
+    asked: dict[int, Asked] = msgspec.field(default_factory=dict)
+    #: the same, for what is read at the start: the number -> the path
+    reading: dict[int, str] = msgspec.field(default_factory=dict)
+    #: what is put into the log at the start: the request -> its name
+    births: dict[RequestId, str] = msgspec.field(default_factory=dict)
+    #: numbers given to what the keeper was asked
+    numbers: int = 0
+    nonce: int = 0
+    #: why nothing is served
+    broken: tuple[str, str, str] | None = None
+
+    def number(self) -> int:
+        """A fresh one, for something that the keeper is asked."""
+        self.numbers += 1
+        return self.numbers
+
+    def add(self, definition: Definition) -> None:
+        """The keeper has it."""
+        if isinstance(definition, StreamDefinition):
+            self.streams[definition.name] = definition
+        else:
+            self.tables[definition.name] = definition
+
+    def known(self, message: Creation) -> Definition | None:
+        """What the keeper has under the name that somebody wants to define."""
+        if isinstance(message, CreateStream):
+            return self.streams.get(message.name)
+        return self.tables.get(message.spec.name)
+
+    def check_room(self, message: Creation, data: bytes) -> None:
+        """An error if one more definition, this large, is too much: nothing may be half-done."""
+        if len(self.asked) >= commits_waiting_max:
+            raise NodeError(
+                "too many definitions wait for the keeper", hint="try again in a moment"
+            )
+        if len(data) > definition_bytes_max:
+            raise TooLarge(f"a definition of {len(data)} bytes, {definition_bytes_max} are allowed")
+        coming = sum(type(each.message) is type(message) for each in self.asked.values())
+        if isinstance(message, CreateStream):
+            if len(self.streams) + coming >= streams_max:
+                raise BadInput(f"there are {streams_max} streams already, and no more are allowed")
+        elif len(self.tables) + coming >= tables_max:
+            raise BadInput(f"there are {tables_max} tables already, and no more are allowed")
+
+
+def check_same(known: Definition, wanted: Definition) -> None:
+    """An error if something else has the name."""
+    if isinstance(known, StreamDefinition):
+        if not isinstance(wanted, StreamDefinition) or not known.is_same(wanted):
+            raise StreamExists(f"the stream {known.name!r} exists already, and is another one")
+    elif not isinstance(wanted, TableDefinition) or not known.is_same(wanted):
+        raise TableExists(f"the table {known.name!r} exists already, and is another one")

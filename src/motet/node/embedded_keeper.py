@@ -1,0 +1,89 @@
+"""The keeper of an embedded database: one replica, small files, and clients in the same process alone.
+
+It is the same keeper that a cluster has, with one member. Its files take little room from the start, since a
+catalog is written to seldom: a log of a few requests, and checkpoints of a few blocks.
+"""
+
+from __future__ import annotations
+
+from motet.core.keeper.config import KeeperConfig
+from motet.core.keeper.front.node import KeeperNode
+from motet.core.machine import Message, Received
+from motet.core.vsr.config import Timeouts
+from motet.core.vsr.context import SUPERBLOCK
+from motet.core.vsr.state import Status
+from motet.errors import NodeError
+from motet.format.zookeeper.four_letter import ServerFacts
+from motet.ids import Address, ReplicaIndex
+from motet.node.driver import Driver
+from motet.node.hosting import Hosting
+from motet.node.keeper import KEEPER_MACHINE, cluster_id, host_keeper
+from motet.node.replica_files import Format, Sizes, prepare_files
+from motet.node.zookeeper.server import ZooKeeperServer
+from motet.ports.disk import Disk
+from motet.ports.time import Time
+
+KIB = 1024
+SIZES = Sizes(
+    slots=64,
+    pipeline_max=8,
+    queue_max=16,
+    checkpoint_ops=24,
+    body_bytes_max=16 * KIB,
+    clients_max=16,
+    reserved_max=2,
+    block_bytes=4 * KIB,
+    blocks_max=1 << 20,
+)
+"""They never change: what lies where follows from them."""
+
+TIMEOUTS = Timeouts(ping_ms=10_000, heartbeat_ms=2_000, repair_ms=2_000, scrub_ms=10_000)
+"""There is nobody to talk to and nobody to be repaired by: an idle process should sleep."""
+
+KEEPER = KeeperConfig(node_pages=64, session_pages=4)
+connections_max = 64
+
+
+class EmbeddedKeeper:
+    """A keeper that is hosted by a driver together with others. ``own`` is the node's address."""
+
+    def __init__(self, own: Address, cluster: str, disk: Disk, time: Time) -> None:
+        self._format = Format(cluster_id(cluster), ReplicaIndex(0), (own,), SIZES)
+        self._disk = disk
+        #: clients connect through it
+        self.server = ZooKeeperServer(time, connections_max=connections_max)
+
+    @property
+    def is_there(self) -> bool:
+        """Whether its files are."""
+        return bool(self._disk.size(SUPERBLOCK))
+
+    def prepare(self) -> None:
+        """Make its files, or see that they are its own."""
+        prepare_files(self._format, self._disk, may_format=not self.is_there)
+
+    def hosting(self) -> Hosting[KeeperNode]:
+        return host_keeper(self._format, self._disk, self.server, keeper=KEEPER, timeouts=TIMEOUTS)
+
+    def start(self, driver: Driver) -> None:
+        """Its machine runs in this driver."""
+        self._driver = driver
+        self.server.attach(self._tell, self._facts)
+
+    def check_not_refused(self) -> None:
+        """``NodeError`` if it says that its files cannot be used."""
+        state = self._node.replica.core.state
+        if state.status is Status.REFUSED:
+            hint = "keep the files as they are, and look at them with `motet inspect`"
+            raise NodeError(f"the files of the keeper cannot be used: {state.refusal}", hint=hint)
+
+    @property
+    def _node(self) -> KeeperNode:
+        machines = (hosted.machine for hosted in self._driver.hosted)
+        return next(machine for machine in machines if isinstance(machine, KeeperNode))
+
+    def _tell(self, sender: Address, message: Message) -> None:
+        self._driver.tell(KEEPER_MACHINE, Received, sender, message)
+
+    def _facts(self) -> ServerFacts:
+        return ServerFacts(mode="standalone", zxid=self._node.keeper.zxid)

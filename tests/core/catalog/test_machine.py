@@ -1,0 +1,305 @@
+"""Streams and tables with their catalog: defined first, born then, and complete after any crash."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+from tests.core.catalog.harness import CatalogBench, serving
+from tests.core.tables.harness import spec
+
+from motet.core.catalog.messages import Kept
+from motet.core.catalog.state import Phase
+from motet.core.machine import Message
+from motet.core.streams.messages import CreateStream, Describe, StreamReady, StreamsRefused
+from motet.core.tables.messages import CreateTable, TableReady
+from motet.errors import BadRecord
+from motet.ids import StreamName, TableId
+from motet.limits import definition_bytes_max
+
+
+def test_a_stream_is_in_the_keeper_before_it_is_in_the_log() -> None:
+    bench = serving()
+    request = bench.send_create("orders", shards=3)
+    assert not bench.pending, "C1: nothing is written before the keeper has it"
+    answer = bench.keep()
+    kept = json.loads(bench.tree["/motet/streams/orders"])
+    assert (kept["kind"], kept["name"], kept["shards"], kept["schema"]) == (
+        "stream",
+        "orders",
+        3,
+        None,
+    )
+    assert request not in bench.answers
+    bench.tell(answer)
+    assert request not in bench.answers, "C1: and nothing is told before the log has it"
+    bench.finish()
+    ready = bench.answers[request]
+    assert isinstance(ready, StreamReady)
+    assert (ready.created, ready.info.shards) == (True, 3)
+    assert bench.described() == {"orders": (3, None)}
+
+
+def test_a_table_is_defined_and_born() -> None:
+    bench = serving()
+    ready = bench.create_table("sales")
+    assert isinstance(ready, TableReady)
+    assert ready.created
+    kept = json.loads(bench.tree["/motet/tables/sales"])
+    assert (kept["kind"], kept["id"], kept["order_by"]) == ("table", spec("sales").id, ["key"])
+    assert bench.tables() == ["sales"]
+
+
+def test_the_same_once_more_is_fine_and_asks_the_keeper_nothing() -> None:
+    bench = serving()
+    bench.create("orders", 2)
+    request = bench.send_create("orders", 2)
+    assert not bench.asked
+    again = bench.answers[request]
+    assert isinstance(again, StreamReady)
+    assert not again.created
+    other = spec("sales", id=TableId("f" * 16))
+    bench.create_table("sales")
+    ready = bench.ask(CreateTable(bench.request(), other))
+    assert isinstance(ready, TableReady)
+    assert (ready.created, ready.spec.id) == (False, spec("sales").id), "C2"
+
+
+def test_something_else_of_that_name_exists_already() -> None:
+    bench = serving()
+    bench.create("orders", 2)
+    assert bench.refused(CreateStream(bench.request(), StreamName("orders"), 3)) == "STREAM_EXISTS"
+    bench.create_table("sales")
+    wanted = CreateTable(bench.request(), spec("sales", shards=2))
+    assert bench.refused(wanted) == "TABLE_EXISTS"
+
+
+def test_of_two_at_once_the_first_in_the_keeper_is_right() -> None:
+    bench = serving()
+    first, same, other = (bench.send_create("orders", shards) for shards in (2, 2, 3))
+    assert len(bench.asked) == 3
+    bench.finish()
+    ready, again = bench.answers[first], bench.answers[same]
+    assert isinstance(ready, StreamReady)
+    assert isinstance(again, StreamReady)
+    assert ready.info == again.info
+    assert bench.code(other) == "STREAM_EXISTS"
+    assert bench.described() == {"orders": (2, None)}
+
+
+def test_what_makes_no_sense_never_gets_to_the_keeper() -> None:
+    bench = serving()
+    assert bench.refused(CreateStream(bench.request(), StreamName("no/name"), 1)) == "BAD_INPUT"
+    assert bench.refused(CreateStream(bench.request(), StreamName("none"), 0)) == "BAD_INPUT"
+    large = bytes(definition_bytes_max)
+    assert bench.refused(CreateStream(bench.request(), StreamName("big"), 1, large)) == "TOO_LARGE"
+    assert list(bench.tree) == ["/motet/database"]
+
+
+def test_a_keeper_that_fails_is_told_to_whoever_asked() -> None:
+    bench = serving()
+    request = bench.send_create("orders")
+    bench.fail_keeper()
+    assert bench.code(request) == "NODE"
+    assert bench.create("orders").created
+
+
+def test_a_birth_that_is_refused_can_be_had_later() -> None:
+    bench = serving()
+    request = bench.send_create("orders", 2)
+    bench.tell(bench.keep())
+    while bench.pending:
+        bench.fail(bench.pending[0])
+    assert bench.code(request) == "DISK_FULL"
+    assert bench.described() == {}
+    bench.finish()
+    assert bench.refused(CreateStream(bench.request(), StreamName("orders"), 3)) == "STREAM_EXISTS"
+    assert bench.create("orders", 2).created
+
+
+# Starting
+
+
+def serves(bench: CatalogBench) -> bool:
+    return bench.catalog.is_serving
+
+
+def test_nothing_is_answered_before_the_catalog_is_read() -> None:
+    bench = CatalogBench()
+    bench.start()
+    while bench.reads or bench.pending:
+        if bench.reads:
+            bench.read_back()
+        else:
+            bench.done(bench.pending[0])
+    assert len(bench.asked) == 3
+    for message in (
+        Describe(bench.request()),
+        CreateStream(bench.request(), StreamName("orders"), 1),
+    ):
+        assert bench.code(bench.send(message)) == "NODE"
+    bench.finish()
+    assert bench.catalog.is_serving
+
+
+def test_a_keeper_that_cannot_be_read_is_asked_again() -> None:
+    bench = serving()
+    bench.create("orders")
+    bench.start()
+    while bench.reads:
+        bench.read_back()
+    stale = bench.asked[1:]
+    bench.fail_keeper()
+    assert not serves(bench)
+    bench.fire()
+    assert len(bench.asked) == 5
+    for answer in [bench.keep() for _ in stale]:
+        bench.tell(answer)  # of what was asked first: too late
+    assert not serves(bench)
+    bench.finish()
+    assert serves(bench)
+    assert bench.described() == {"orders": (1, None)}
+
+
+def test_what_is_in_the_log_and_not_in_the_keeper_is_refused() -> None:
+    for path in ("/motet/streams/orders", "/motet/tables/sales"):
+        bench = serving()
+        bench.create("orders")
+        bench.create_table("sales")
+        del bench.tree[path]
+        bench.serve()
+        assert_broken(bench, "does not define")
+
+
+def test_what_is_defined_otherwise_is_refused() -> None:
+    bench = serving()
+    bench.create("orders", 2)
+    path = "/motet/streams/orders"
+    bench.tree[path] = bench.tree[path].replace(b'"shards":2', b'"shards":3')
+    bench.serve()
+    assert_broken(bench, "does not define")
+
+
+def test_the_keeper_of_another_database_is_refused() -> None:
+    bench, other = serving(), serving()
+    bench.create("orders")
+    other.serve()
+    bench.tree = other.tree | {"/motet/database": b"0123456789abcdef"}
+    bench.serve()
+    assert_broken(bench, "another")
+
+
+def test_a_keeper_that_is_there_without_its_log_is_refused() -> None:
+    bench = serving()
+    bench.create("orders")
+    bench.files = {}
+    bench.serve()
+    assert_broken(bench, "another")
+
+
+def test_a_definition_that_is_none_is_refused() -> None:
+    for data in (b"", b"{}", b'{"kind":"heap","name":"x"}', b"\xff\xfe"):
+        bench = serving()
+        bench.tree["/motet/streams/orders"] = data
+        bench.serve()
+        assert_broken(bench, "/motet/streams/orders is no definition")
+
+
+def assert_broken(bench: CatalogBench, why: str) -> None:
+    assert bench.catalog.state.phase is Phase.BROKEN
+    assert bench.catalog.broken is not None
+    code, what, advice = bench.catalog.broken
+    assert code == BadRecord.code
+    assert why in what
+    assert advice
+    answer = bench.ask(Describe(bench.request()))
+    assert isinstance(answer, StreamsRefused)
+    assert why in answer.what
+
+
+def test_strange_messages_of_the_keeper_change_nothing() -> None:
+    bench = serving()
+    before = bench.catalog.fingerprint()
+    bench.tell(Kept(99, "/motet/streams/x", b"{}"))
+    bench.tell(Describe(bench.request()))
+    assert bench.catalog.fingerprint() == before
+    assert bench.notes[-2:] == ["catalog_unasked", "catalog_foreign_message"]
+
+
+# Crashes
+
+Step = Callable[[CatalogBench], object]
+
+
+def create_both(bench: CatalogBench) -> None:
+    bench.send_create("orders", 2)
+    bench.send(CreateTable(bench.request(), spec("sales")))
+
+
+def advance(bench: CatalogBench, moves: int) -> int:
+    """Let so many things happen, one by one; how many did."""
+    for done in range(moves):
+        if bench.asked:
+            bench.tell(bench.keep())
+        elif bench.reads:
+            bench.read_back()
+        elif bench.pending:
+            bench.done(bench.pending[0])
+        else:
+            return done
+    return moves
+
+
+def moves_of_creating() -> int:
+    bench = serving()
+    create_both(bench)
+    return advance(bench, 1_000)
+
+
+@pytest.mark.parametrize("moves", range(moves_of_creating() + 1))
+@pytest.mark.parametrize("is_kept", [False, True])
+def test_a_crash_anywhere_leaves_nothing_half_done(moves: int, is_kept: bool) -> None:
+    bench = serving()
+    create_both(bench)
+    advance(bench, moves)
+    if is_kept and bench.asked:
+        bench.keep()  # the keeper has it, and nobody hears of it any more
+    told = dict(bench.answers)
+    bench.crash()
+    bench.serve()
+    assert bench.catalog.is_serving
+    streams, tables = list(bench.described()), bench.tables()
+    assert [f"/motet/streams/{name}" for name in streams] == below(bench, "/motet/streams")
+    assert [f"/motet/tables/{name}" for name in tables] == below(bench, "/motet/tables")
+    for answer in told.values():
+        assert_there(answer, streams, tables)
+    bench.create("orders", 2)
+    bench.create_table("sales")
+    bench.append("k", stream="orders")
+
+
+def below(bench: CatalogBench, path: str) -> list[str]:
+    return [each for each in bench.tree if each.startswith(f"{path}/")]
+
+
+def assert_there(answer: Message, streams: list[str], tables: list[str]) -> None:
+    if isinstance(answer, StreamReady):
+        assert answer.info.name in streams
+    elif isinstance(answer, TableReady):
+        assert answer.spec.name in tables
+
+
+def test_what_is_completed_at_the_start_is_completed_after_a_crash_too() -> None:
+    bench = serving()
+    for name in ("b", "a", "c"):
+        bench.send_create(name)
+        bench.keep()
+    moves = 0
+    while True:
+        bench.crash()
+        bench.start()
+        if advance(bench, moves) < moves:
+            break
+        moves += 1
+    assert list(bench.described()) == ["b", "a", "c"], "in the order of their definition"
