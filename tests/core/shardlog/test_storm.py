@@ -45,7 +45,6 @@ def test_a_storm_comes_by_everything() -> None:
         for kind in ("network", "wipes"):
             seen |= storm(seed, STORMS[kind], turns=4000).marks
     wanted = (
-        "abdicated",
         "truncated",
         "truncation_by_epoch",
         "installed",
