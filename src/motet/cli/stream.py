@@ -64,8 +64,9 @@ def list_streams(
                 "stream": info.name,
                 "shards": info.shards,
                 "typed": info.schema is not None,
-                "entries": sum(info.entries),
-                "born": str(info.born),
+                # A cluster says that of each shard: `motet stream describe`.
+                "entries": sum(info.entries) if info.entries else None,
+                "born": str(info.born) if info.entries else None,
             }
             for info in db.streams()
         ]
@@ -156,12 +157,9 @@ def describe(
 
     Example: motet stream describe orders --endpoint 127.0.0.1:7400
     """
-    from motet.client.cluster.stream import ClusterStream
 
     async def ask(db: AsyncClusterDatabase) -> list[dict[str, object]]:
-        stream = db.stream(name)
-        assert isinstance(stream, ClusterStream)
-        return await stream.stats()
+        return await db.stream(name).stats()
 
     print_rows(ask_cluster(endpoint, ask), output)
 

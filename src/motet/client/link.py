@@ -2,13 +2,14 @@
 
 An answer is matched to its request by the ``request`` number inside the message. A request without an
 answer in time ends as ``OutcomeUnknown``: the node may have done it, or may do it yet. The same holds for
-what is under way when the link ends, or the connection to its node is lost.
+what is under way when the link ends, or the connection to its node is lost. What never left, because the
+node cannot be reached at all, is a ``NodeError``.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from types import TracebackType
 from typing import Generic, Protocol, Self, TypeVar
 
@@ -24,6 +25,9 @@ from motet.real.network import TcpNetwork
 
 answer_seconds_max = 5.0
 """How long an answer is waited for unless told otherwise."""
+
+doubt_seconds = 1.0
+"""After so long without an answer it is asked whether it is worth waiting on."""
 
 ZOOKEEPER_PORT_OFFSET = 1
 HTTP_PORT_OFFSET = 3
@@ -125,9 +129,16 @@ class Link(Generic[Answer]):
         await reach(*self._endpoints[node], seconds)
 
     async def ask(
-        self, node: Address, make: Callable[[int], Message], seconds: float = answer_seconds_max
+        self,
+        node: Address,
+        make: Callable[[int], Message],
+        seconds: float = answer_seconds_max,
+        is_worth_waiting: Callable[[], Awaitable[bool]] | None = None,
     ) -> Answer:
-        """Send the message that ``make`` builds for a request number; wait for its answer."""
+        """Send the message that ``make`` builds for a request number; wait for its answer.
+
+        ``is_worth_waiting`` is asked now and then while none comes: whether that node is still the one.
+        """
         if self._over is not None:
             raise NodeError(self._over.what, hint=self._over.advice)
         self._requests += 1
@@ -142,6 +153,8 @@ class Link(Generic[Answer]):
                 raise NodeError(f"too much is waiting to be sent to {node}", hint="slow down")
             self._network.flush()
             async with asyncio.timeout(seconds):
+                if is_worth_waiting is not None:
+                    await _wait(future, is_worth_waiting)
                 return await future
         except TimeoutError:
             what = f"{node} did not answer {type(message).__name__} within {seconds:g} s"
@@ -167,11 +180,16 @@ class Link(Generic[Answer]):
             unreached=self._unreached,
         )
 
-    def _unreached(self, node: Address) -> None:
+    def _unreached(self, node: Address, had_left: bool) -> None:
         for request in self._asked.get(node, ()):
             future = self._waiting[request]
-            if not future.done():
+            if future.done():
+                continue
+            if had_left:
                 future.set_exception(OutcomeUnknown(f"the connection to {node} was lost"))
+            else:
+                hint = "is it running, and a node of this cluster? `motet status` tells"
+                future.set_exception(NodeError(f"{node} cannot be reached", hint=hint))
 
     def _wake(self) -> None:
         asyncio.get_running_loop().call_soon(self._take)
@@ -186,3 +204,12 @@ class Link(Generic[Answer]):
         future = self._waiting.get(getattr(answer, "request", -1))
         if future is not None and not future.done():
             future.set_result(answer)
+
+
+async def _wait(
+    future: asyncio.Future[Answer], is_worth_waiting: Callable[[], Awaitable[bool]]
+) -> None:
+    """Until there is an answer; ``OutcomeUnknown`` when it is not worth waiting for any more."""
+    while not (await asyncio.wait((future,), timeout=doubt_seconds))[0]:
+        if not await is_worth_waiting() and not future.done():
+            raise OutcomeUnknown("no answer came, and that node is not the one any more")

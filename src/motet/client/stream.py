@@ -19,8 +19,9 @@ from motet.client.rows import (
 )
 from motet.client.schemas import Schemas, need_pyarrow
 from motet.client.tail_pause import tail_pause_seconds_max, tail_pause_seconds_min
+from motet.core.datanode.messages import Source
 from motet.core.streams.messages import Append, Appended, Entries, ReadEntries
-from motet.errors import MotetError
+from motet.errors import BadInput, MotetError
 from motet.ids import Offset, ShardId
 from motet.limits import stream_shards_max
 
@@ -57,12 +58,18 @@ class AsyncStream:
         return Position(done.shard, done.epoch, done.offset, done.clock, done.duplicate)
 
     async def read(
-        self, shard: int = 0, after: int | HasOffset | None = None, limit: int = 1000
+        self,
+        shard: int = 0,
+        after: int | HasOffset | None = None,
+        limit: int = 1000,
+        source: Source = "leader",
     ) -> list[Entry]:
         """Entries of a shard in order, behind an offset, an entry or a position.
 
-        There may be fewer than ``limit`` even if more follow; none at all means the end.
+        There may be fewer than ``limit`` even if more follow; none at all means the end. With the source
+        ``replica`` any node that holds the shard may answer, and what it does not know of yet is missing.
         """
+        check_source(source)
         whole_number("shard", shard, 0, stream_shards_max - 1)
         page_limit(limit)
         behind = Offset(offset_of(after))
@@ -71,6 +78,13 @@ class AsyncStream:
         )
         schema = await self._schemas.of(self.name)
         return [Entry(change, schema) for change in found.entries]
+
+    async def stats(self) -> list[dict[str, Any]]:
+        """Of each shard its leader, its ensemble, and how many entries it has; of a cluster alone."""
+        raise BadInput(
+            f"{self._calls.name} is an embedded database: its shards have no leaders",
+            hint="db.streams() says how many entries they have",
+        )
 
     async def append_batch(self, data: object) -> list[Position]:
         """Append all rows of anything Arrow with the columns ``key`` and ``value``, in their order.
@@ -168,3 +182,9 @@ def offset_of(after: int | HasOffset | None) -> int:
         return -1
     offset: object = after if isinstance(after, int) else getattr(after, "offset", after)
     return whole_number("after", offset, -1, offset_max)
+
+
+def check_source(source: object) -> None:
+    """``BadInput`` for what does not say who may answer a read."""
+    if source not in ("leader", "replica"):
+        raise BadInput(f"source is 'leader' or 'replica', not {source!r}")

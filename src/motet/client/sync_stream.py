@@ -9,6 +9,7 @@ from motet.client.change import Entry, Position
 from motet.client.portal import Portal
 from motet.client.rows import Key
 from motet.client.stream import AsyncStream, HasOffset, StreamTail
+from motet.core.datanode.messages import Source
 from motet.ids import StreamName
 
 if TYPE_CHECKING:
@@ -37,13 +38,22 @@ class Stream:
         return self._portal.call(self._inner.append, key, value, token)
 
     def read(
-        self, shard: int = 0, after: int | HasOffset | None = None, limit: int = 1000
+        self,
+        shard: int = 0,
+        after: int | HasOffset | None = None,
+        limit: int = 1000,
+        source: Source = "leader",
     ) -> list[Entry]:
         """Entries of a shard in order, behind an offset, an entry or a position.
 
-        There may be fewer than ``limit`` even if more follow; none at all means the end.
+        There may be fewer than ``limit`` even if more follow; none at all means the end. With the source
+        ``replica`` any node that holds the shard may answer, and what it does not know of yet is missing.
         """
-        return self._portal.call(self._inner.read, shard, after, limit)
+        return self._portal.call(self._inner.read, shard, after, limit, source)
+
+    def stats(self) -> list[dict[str, Any]]:
+        """Of each shard its leader, its ensemble, and how many entries it has; of a cluster alone."""
+        return self._portal.call(self._inner.stats)
 
     def tail(
         self, shard: int = 0, after: int | HasOffset | None = None, stop_after: int | None = None

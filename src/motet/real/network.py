@@ -45,8 +45,8 @@ class TcpNetwork:
 
     A client has no address. It calls its peers what ``peers`` calls them; a node insists that a peer
     answers by the name under which it was dialed. ``wake`` is called when something has arrived and
-    nothing was waiting before; ``unreached`` when the last connection to a known peer is lost, or none comes
-    about: what was sent to it and not answered may be gone.
+    nothing was waiting before; ``unreached`` when the last connection to a known peer is lost (True: what was
+    sent to it and not answered may have arrived), or none comes about (False: it has not).
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class TcpNetwork:
         listen: HostPort | None,
         peers: Mapping[Address, HostPort],
         wake: Callable[[], None],
-        unreached: Callable[[Address], None] = lambda _peer: None,
+        unreached: Callable[[Address, bool], None] = lambda _peer, _had_left: None,
     ) -> None:
         assert address is None or (address and not address.startswith(CLIENT_PREFIX))
         self._address = address
@@ -275,7 +275,7 @@ class TcpNetwork:
             self._counters.dropped_unreachable += peer.clear()
             del self._peers[peer.address]
         else:
-            self._unreached(peer.address)
+            self._unreached(peer.address, True)
             if peer.is_due:
                 self._dial(peer)
 
@@ -314,7 +314,7 @@ class TcpNetwork:
         if peer.connections:
             return  # it has come to us in the meantime
         self._counters.dropped_unreachable += peer.clear()
-        self._unreached(peer.address)
+        self._unreached(peer.address, False)
 
     def _address_of(self, connection: Connection, hello: Hello) -> Address | None:
         """By which name the other side goes here; None when it may not have that name."""

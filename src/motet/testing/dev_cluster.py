@@ -11,6 +11,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from motet.client.link import ZOOKEEPER_PORT_OFFSET
@@ -26,14 +27,21 @@ restart_s_max = 10.0
 steady_s = 5.0
 """Who has run for so long is started again at once when it dies."""
 
+KEEPER = "keeper"
 Say = Callable[[str], None]
+
+
+keepers_max = 6
+keepers_of_many = 5
+"""Of more nodes than a keeper can have, so many keep the tree: two of them may die."""
 
 
 class DevCluster(NodeGroup):
     """So many nodes with the same roles, from ``port`` on or on ports that are free.
 
-    ``say`` hears what becomes of them, a line each. The links between the nodes in ``proxied`` and all others
-    can be cut by ``links``.
+    ``other_roles`` names nodes that are to have others. In a large cluster only the first few nodes are
+    keepers. ``say`` hears what becomes of them, a line each. The links between the nodes in ``proxied`` and
+    all others can be cut by ``links``.
     """
 
     def __init__(
@@ -43,6 +51,7 @@ class DevCluster(NodeGroup):
         port: int | None,
         *,
         roles: Sequence[str],
+        other_roles: Mapping[int, Sequence[str]] | None = None,
         environment: Mapping[str, str] | None = None,
         say: Say = lambda _line: None,
         proxied: Sequence[int] = (),
@@ -53,8 +62,8 @@ class DevCluster(NodeGroup):
             raise BadInput(f"a cluster of {nodes} nodes", hint="have at least one")
         self._count, self._port = nodes, port
         self._folder = folder.resolve()
-        self._roles = tuple(roles)
-        self._environment = dict(environment or {})
+        self._roles = roles_of_nodes(nodes, roles, other_roles or {})
+        self._environment = {**self._members(), **(environment or {})}
         self._say = say
         self.links = ProxyMesh(proxied)
         self._blocks: list[PortBlock] = []
@@ -88,15 +97,20 @@ class DevCluster(NodeGroup):
             PortBlock.claim() if self._port is None else PortBlock.at(self._port + BLOCK_PORTS * i)
         )
 
+    @property
+    def endpoints(self) -> str:
+        """Where all nodes speak to clients, separated by commas."""
+        return ",".join(self.endpoint(i) for i in range(self._count))
+
     def zookeeper(self, i: int) -> str:
         """Where a node speaks ZooKeeper's protocol, as ``host:port``."""
         return f"{HOST}:{self._blocks[i].base + ZOOKEEPER_PORT_OFFSET}"
 
     def close(self) -> None:
-        """Ask all nodes to end, and see to it that they do."""
-        for i, node in enumerate(self._nodes):
-            if node.is_running():
-                self.terminate(i)
+        """Ask all nodes to end at once, and see to it that they do."""
+        running = [i for i, node in enumerate(self._nodes) if node.is_running()]
+        with ThreadPoolExecutor(len(running) or 1) as threads:
+            list(threads.map(self.terminate, running))
         self.links.close()
         for block in self._blocks:
             block.release()
@@ -128,12 +142,32 @@ class DevCluster(NodeGroup):
     def _arguments_of_first_start(self, i: int) -> list[str]:
         """A keeper that has never been is formatted; the superblock is what it has when that is done."""
         superblock = self._folder / f"node-{i}" / "keeper" / "superblock"
-        return ["--format"] if "keeper" in self._roles and not superblock.exists() else []
+        return ["--format"] if KEEPER in self._roles[i] and not superblock.exists() else []
+
+    def _members(self) -> dict[str, str]:
+        """Who keeps the tree, for those who do not."""
+        keepers = [f"n{i}" for i, roles in enumerate(self._roles) if KEEPER in roles]
+        return {"MOTET_KEEPER__MEMBERS": ",".join(keepers)} if len(keepers) < self._count else {}
 
     def _command(self, i: int) -> list[str]:
         bases = [block.base for block in self._blocks]
         reached = (self.links.endpoint(i, j, f"{HOST}:{base}") for j, base in enumerate(bases))
         peers = ",".join(f"n{j}={endpoint}" for j, endpoint in enumerate(reached))
         place = ["--id", f"n{i}", "--port", str(bases[i]), "--data", "."]
-        roles = ["--roles", ",".join(self._roles)] if self._roles else []
+        roles = ["--roles", ",".join(self._roles[i])] if self._roles[i] else []
         return [sys.executable, "-m", "motet", "node", *place, "--peers", peers, *roles]
+
+
+def roles_of_nodes(
+    nodes: int, roles: Sequence[str], others: Mapping[int, Sequence[str]]
+) -> list[tuple[str, ...]]:
+    """What each node does; ``BadInput`` if that is nothing for some of them."""
+    if nodes > keepers_max and tuple(roles) == (KEEPER,):
+        raise BadInput(f"a keeper of {nodes} nodes", hint=f"have at most {keepers_max}")
+    found = []
+    for i in range(nodes):
+        own = tuple(others.get(i, roles))
+        if nodes > keepers_max and i >= keepers_of_many:
+            own = tuple(role for role in own if role != KEEPER)
+        found.append(own)
+    return found

@@ -22,7 +22,7 @@ from motet.core.operator.messages import (
     ShardsDescribed,
     SwapNode,
 )
-from motet.errors import NotInCluster
+from motet.errors import NotInCluster, OutcomeUnknown
 from motet.ids import NodeId, ShardId
 
 replicas_max = 7
@@ -99,30 +99,37 @@ class AsyncClusterDatabase(AsyncDatabase):
     async def swap(self, stream: str, shard: int, old_node: str, new_node: str | None) -> str:
         """Replace a node of an ensemble."""
         name, new = stream_name(stream), _node(new_node)
-        return await self._ordered(
-            lambda n: SwapNode(n, name, ShardId(shard), NodeId(old_node), new),
-            reconfiguration_seconds_max,
+        return await self._changed(
+            lambda n: SwapNode(n, name, ShardId(shard), NodeId(old_node), new)
         )
 
     async def expand(self, stream: str, shard: int, new_node: str | None = None) -> str:
         """Add a node to an ensemble."""
         name, new = stream_name(stream), _node(new_node)
-        return await self._ordered(
-            lambda n: ExpandShard(n, name, ShardId(shard), new), reconfiguration_seconds_max
-        )
+        return await self._changed(lambda n: ExpandShard(n, name, ShardId(shard), new))
 
     async def contract(self, stream: str, shard: int, old_node: str | None = None) -> str:
         """Take a node out of an ensemble."""
         name, old = stream_name(stream), _node(old_node)
-        return await self._ordered(
-            lambda n: ContractShard(n, name, ShardId(shard), old), reconfiguration_seconds_max
-        )
+        return await self._changed(lambda n: ContractShard(n, name, ShardId(shard), old))
 
     async def drain(self, node: str, *, is_drained: bool = True) -> str:
         """Empty a node of shards, or let it take some again."""
         return await self._ordered(
             lambda n: DrainNode(n, NodeId(node), is_drained), drain_seconds_max
         )
+
+    async def _changed(self, make: MakeOperator) -> str:
+        """A change of an ensemble: one that is repeated would be another one."""
+        try:
+            done = await self._router.ask_operator(
+                make, OperatorDone, reconfiguration_seconds_max, may_repeat=False
+            )
+        except OutcomeUnknown as error:
+            hint = "look with `motet shard describe` before you try again"
+            raise OutcomeUnknown(error.what, hint=hint) from None
+        await self._router.refresh()
+        return done.what
 
     async def _ordered(self, make: MakeOperator, seconds: float) -> str:
         done = await self._router.ask_operator(make, OperatorDone, seconds)

@@ -8,7 +8,7 @@ carries the highest clock it has seen, so what it does after it has read somethi
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from typing import TypeVar
 
@@ -31,7 +31,14 @@ from motet.core.operator.messages import (
     ShardPlace,
     StreamPlace,
 )
-from motet.errors import MotetError, NodeError, NoSuchStream, OutcomeUnknown, error_of
+from motet.errors import (
+    MotetError,
+    NodeError,
+    NoSuchShard,
+    NoSuchStream,
+    OutcomeUnknown,
+    error_of,
+)
 from motet.errors.shards import NotLeader
 from motet.format.frame import FrameKind
 from motet.ids import Address, NodeId, RequestId, ShardName, StreamName
@@ -47,6 +54,9 @@ failover_seconds_max = 20.0
 map_seconds_max = 2.0
 pause_seconds_min, pause_seconds_max = 0.02, 0.3
 """Between two looks at the map while nothing has changed."""
+
+replica_seconds_max = 1.5
+"""How long one replica is waited for before another is asked."""
 
 NOT_ACTIVE = "NOT_ACTIVE"
 
@@ -177,7 +187,7 @@ class Router:
         """Ask whoever leads the shard; go on asking as leaders change, as long as that is safe.
 
         A refusal has changed nothing, so the next leader is asked. An answer that did not come is
-        ``OutcomeUnknown``, unless the question may be repeated.
+        ``OutcomeUnknown``, unless the question may be repeated. ``NoSuchShard`` when the map has lost it.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + failover_seconds_max
@@ -185,7 +195,7 @@ class Router:
         while True:
             try:
                 return await self._ask_leader_once(shard, make, kind, seconds)
-            except (NotLeader, NodeError) as error:
+            except (NotLeader, NoSuchShard, NodeError) as error:
                 why: MotetError = error
             except OutcomeUnknown as error:
                 if not may_repeat:
@@ -196,52 +206,109 @@ class Router:
             await asyncio.sleep(pause_seconds)
             pause_seconds = min(2 * pause_seconds, pause_seconds_max)
             await self.refresh()
+            if self.place(shard) is None:
+                raise NoSuchShard(f"shard {shard} is gone", hint="was its stream deleted?")
 
     async def _ask_leader_once(
         self, shard: ShardName, make: MakeData, kind: type[D], seconds: float
     ) -> D:
         place = self.place(shard)
-        if place is None or place.leader is None:
+        leader = None if place is None else place.leader
+        if leader is None:
             raise NotLeader(f"shard {shard} has no leader right now", hint="try again in a moment")
-        return await self.ask_node(place.leader, make, kind, seconds)
+
+        async def still_leads() -> bool:
+            await self.refresh()
+            now = self.place(shard)
+            return now is not None and now.leader == leader
+
+        return await self.ask_node(leader, make, kind, seconds, still_leads)
+
+    async def ask_replicas(
+        self, shard: ShardName, make: MakeData, kind: type[D], *, first: int
+    ) -> D:
+        """Ask any replica, beginning with this one; who does not answer is passed over."""
+        place = self.place(shard)
+        if place is None or not place.ensemble:
+            await self.refresh()
+            place = self.place(shard)
+        why: MotetError = NoSuchShard(f"nobody holds shard {shard}")
+        if place is None or not place.ensemble:
+            raise why
+        first %= len(place.ensemble)
+        for node in (*place.ensemble[first:], *place.ensemble[:first]):
+            try:
+                return await self.ask_node(node, make, kind, replica_seconds_max)
+            except (NodeError, NoSuchShard, OutcomeUnknown) as error:
+                why = error
+        raise why
 
     async def ask_node(
-        self, node: NodeId, make: MakeData, kind: type[D], seconds: float = answer_seconds_max
+        self,
+        node: NodeId,
+        make: MakeData,
+        kind: type[D],
+        seconds: float = answer_seconds_max,
+        is_worth_waiting: Callable[[], Awaitable[bool]] | None = None,
     ) -> D:
         """Ask one node, once."""
         clock = self.clock
-        answer = await self._data.ask(Address(node), lambda n: make(RequestId(n), clock), seconds)
+        answer = await self._data.ask(
+            Address(node), lambda n: make(RequestId(n), clock), seconds, is_worth_waiting
+        )
         if isinstance(answer, DataRefused):
             raise error_of(answer.code, answer.what, answer.advice)
         if not isinstance(answer, kind):
             raise NodeError(f"{node} answered with {type(answer).__name__}, not {kind.__name__}")
         return answer
 
-    async def ask_operator(self, make: MakeOperator, kind: type[O], seconds: float) -> O:
-        """Ask the active operator, whoever that is by now. Requests to an operator may be repeated."""
+    async def ask_operator(
+        self, make: MakeOperator, kind: type[O], seconds: float, *, may_repeat: bool = True
+    ) -> O:
+        """Ask the active operator, whoever that is by now.
+
+        An answer that did not come is ``OutcomeUnknown``, unless the request may be repeated.
+        """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + max(seconds, failover_seconds_max)
         while True:
-            try:
-                for node in await self._operators():
-                    answer = await self._operator.ask(node, lambda n: make(RequestId(n)), seconds)
-                    if isinstance(answer, OperatorRefused):
-                        if answer.code == NOT_ACTIVE:
-                            continue
-                        raise error_of(answer.code, answer.what, answer.advice)
-                    if not isinstance(answer, kind):
-                        what = f"{node} answered with {type(answer).__name__}"
-                        raise NodeError(what)
+            for node in await self._operators():
+                try:
+                    answer = await self._ask_operator(node, make, seconds)
+                except OutcomeUnknown:
+                    if not may_repeat or loop.time() > deadline:
+                        raise
+                    continue
+                if isinstance(answer, kind):
                     return answer
-            except OutcomeUnknown:
-                if loop.time() > deadline:
-                    raise
             if loop.time() > deadline:
                 raise NodeError(
                     f"no operator of {self.name} is active", hint="is the keeper up? `motet status`"
                 )
             await asyncio.sleep(pause_seconds_max)
             await self.refresh()
+
+    async def _ask_operator(
+        self, node: Address, make: MakeOperator, seconds: float
+    ) -> OperatorAnswer | None:
+        """None: this one is not active, or is not there."""
+        before = None if self._map is None else self._map.operator
+
+        async def may_be_active() -> bool:
+            await self.refresh()
+            return self._map is None or self._map.operator in (before, node)
+
+        try:
+            answer = await self._operator.ask(
+                node, lambda n: make(RequestId(n)), seconds, may_be_active
+            )
+        except NodeError:
+            return None
+        if isinstance(answer, OperatorRefused):
+            if answer.code == NOT_ACTIVE:
+                return None
+            raise error_of(answer.code, answer.what, answer.advice)
+        return answer
 
     async def _operators(self) -> list[Address]:
         """Whom to try, the likeliest first."""

@@ -9,11 +9,12 @@ from typing import Any
 from motet.client.calls import Calls
 from motet.client.change import Entry, Position
 from motet.client.cluster.appender import ShardAppender
+from motet.client.cluster.calls import info_of
 from motet.client.cluster.router import Router
 from motet.client.link import answer_seconds_max
 from motet.client.rows import Key, key_bytes, page_limit, token_of, value_bytes, whole_number
 from motet.client.schemas import Schemas
-from motet.client.stream import AsyncStream, HasOffset, offset_of
+from motet.client.stream import AsyncStream, HasOffset, check_source, offset_of
 from motet.core.clock.hlc import Clock
 from motet.core.datanode.messages import (
     DescribeShard,
@@ -26,11 +27,13 @@ from motet.core.datanode.messages import (
 from motet.core.datanode.records import Records, decode_records
 from motet.core.operator.messages import ShardPlace, StreamPlace
 from motet.core.streams.change import Change as RawChange
+from motet.core.streams.change import Token
 from motet.core.streams.checks import shard_of
 from motet.errors import NoSuchShard
 from motet.format.record_block import decode_block
 from motet.ids import Offset, RequestId, ShardId, ShardName, StreamName, TransactionId
 from motet.limits import page_bytes_max
+from motet.real.entropy import RealEntropy
 
 
 class Appenders:
@@ -59,17 +62,28 @@ class ClusterStream(AsyncStream):
         self._router = router
         self._appenders = appenders
         self._place: StreamPlace | None = None
+        #: which replica of an ensemble is asked first: readers are spread over all of them
+        self._favourite = RealEntropy().nonce() & 0xFFFF
 
     async def append(
         self, key: Key, value: bytes, token: tuple[str, int] | None = None
     ) -> Position:
         key, value, named = key_bytes(key), value_bytes(value), token_of(token)
+        try:
+            return await self._append(key, value, named)
+        except NoSuchShard:
+            # The stream was deleted. If there is a new one of its name, that is the one that is meant.
+            self._place = None
+            return await self._append(key, value, named)
+
+    async def _append(self, key: bytes, value: bytes, token: Token | None) -> Position:
         places = (self._place or await self._find()).places
         number = shard_of(key, len(places))
-        return await self._appenders.of(places[number].shard, number).append(key, value, named)
+        return await self._appenders.of(places[number].shard, number).append(key, value, token)
 
     async def _find(self) -> StreamPlace:
         self._place = await self._router.stream(self.name)
+        self._schemas.learn([info_of(self._place.definition)])
         return self._place
 
     async def read(
@@ -80,14 +94,15 @@ class ClusterStream(AsyncStream):
         source: Source = "leader",
     ) -> list[Entry]:
         page_limit(limit)
-        found, _ = await self._read(shard, Offset(offset_of(after)), limit, source, None)
+        check_source(source)
+        found = await self._read(shard, Offset(offset_of(after)), limit, source, None)
         schema = await self._schemas.of(self.name)
         entries = _entries(self.name, ShardId(shard), found, Offset(offset_of(after)), schema)
         return [entry for entry, _ in zip(entries, range(limit), strict=False)]
 
     async def _read(
         self, shard: int, after: Offset, limit: int, source: Source, resume: Offset | None
-    ) -> tuple[RecordsRead, ShardPlace]:
+    ) -> RecordsRead:
         place = await self._shard(shard)
 
         def make(request: RequestId, clock: Clock) -> ReadRecords:
@@ -95,15 +110,20 @@ class ClusterStream(AsyncStream):
                 request, clock, place.shard, after, limit, page_bytes_max, source, resume
             )
 
-        if source == "replica" and place.ensemble:
-            node = place.ensemble[hash(self) % len(place.ensemble)]
-            found = await self._router.ask_node(node, make, RecordsRead)
-        else:
-            found = await self._router.ask_leader(
-                place.shard, make, RecordsRead, may_repeat=True, seconds=answer_seconds_max
-            )
+        try:
+            if source == "replica":
+                first = self._favourite
+                found = await self._router.ask_replicas(place.shard, make, RecordsRead, first=first)
+            else:
+                found = await self._router.ask_leader(
+                    place.shard, make, RecordsRead, may_repeat=True, seconds=answer_seconds_max
+                )
+        except NoSuchShard:
+            self._place = None  # whoever asks again gets the stream that has its name now
+            await self._find()
+            raise
         self._router.see(found.clock)
-        return found, place
+        return found
 
     async def _shard(self, shard: int) -> ShardPlace:
         places = (self._place or await self._find()).places
@@ -117,7 +137,7 @@ class ClusterStream(AsyncStream):
     ) -> Any:
         page_limit(limit)
         behind = Offset(offset_of(after))
-        found, _ = await self._read(shard, behind, limit, "leader", None)
+        found = await self._read(shard, behind, limit, "leader", None)
         from motet.columnar.raw_records import records_table
 
         bodies = [(e.epoch, e.clock, decode_records(e.body)) for e in found.entries]
@@ -129,7 +149,7 @@ class ClusterStream(AsyncStream):
         """The entries of a shard as they were logged, page by page, up to its end."""
         resume: Offset | None = None
         while True:
-            found, _ = await self._read(shard, after, page_limit_max, source, resume)
+            found = await self._read(shard, after, page_limit_max, source, resume)
             if not found.entries:
                 return
             yield list(found.entries)

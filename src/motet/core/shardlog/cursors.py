@@ -19,7 +19,7 @@ from enum import StrEnum
 import msgspec
 
 from motet.core.shardlog.entry import EntryId
-from motet.ids import NodeId, Offset
+from motet.ids import Epoch, NodeId, Offset
 
 
 class CursorState(StrEnum):
@@ -35,6 +35,8 @@ class Cursor(msgspec.Struct):
 
     node: NodeId
     state: CursorState
+    #: it was fenced in this epoch, and is told to cut its log in it
+    fenced_epoch: Epoch
     #: last pushed
     pushed: Offset = Offset(0)
     #: last confirmed: it has everything up to here on disk

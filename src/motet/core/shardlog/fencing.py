@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from motet.core.shardlog import installing, leader, reading, storage
 from motet.core.shardlog.context import Core
+from motet.core.shardlog.cursors import CursorState
 from motet.core.shardlog.entry import NO_ENTRY
 from motet.core.shardlog.log import Log
 from motet.core.shardlog.messages import (
@@ -126,6 +127,8 @@ def on_add_follower_request(core: Core, sender: Address, message: AddFollowerReq
             core.refuse(sender, message, Refusal.UNSAFE, "the ensemble is complete")
             return
         leader.add_cursor(core, message.follower, message.head_index)
+    elif cursor.state is CursorState.PENDING_TRUNCATE and cursor.fenced_epoch < message.epoch:
+        leader.add_cursor(core, message.follower, message.head_index)  # it was fenced once more
     elif message.head_index == NO_ENTRY and cursor.confirmed > 0 and cursor.is_attached:
         leader.lose(core, cursor, "has lost its log")
     core.send(sender, AddFollowerResponse(core.shard, state.epoch, message.follower))

@@ -11,6 +11,7 @@ from __future__ import annotations
 from motet.core.shardlog import storage
 from motet.core.shardlog.context import Core
 from motet.core.shardlog.entry import NO_ENTRY, Entry
+from motet.core.shardlog.installing import give_up
 from motet.core.shardlog.leader import stop_leading
 from motet.core.shardlog.messages import (
     AddEntryRequest,
@@ -73,6 +74,7 @@ def _fits(core: Core, message: AddEntryRequest) -> bool:
 
 def _follow(core: Core, sender: NodeId, message: AddEntryRequest) -> None:
     state = core.state
+    give_up(core, "the leader pushes")
     if message.epoch > state.epoch:
         stop_leading(core)
         state.epoch, state.heard_round = message.epoch, 0

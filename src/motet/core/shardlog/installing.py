@@ -25,6 +25,7 @@ from motet.core.shardlog.messages import (
     PieceResponse,
     Refusal,
     Refused,
+    Snapshot,
     SnapshotRequest,
     SnapshotResponse,
 )
@@ -38,58 +39,73 @@ from motet.limits import shard_state_bytes_max
 def on_snapshot_request(core: Core, sender: Address, message: SnapshotRequest) -> None:
     """Become what a snapshot is, if that is more than what there is."""
     state = core.state
-    names_us = message.incarnation != 0 and message.incarnation == core.desk.nonce
-    if message.epoch < state.epoch:
-        core.refuse(sender, message, Refusal.INVALID_EPOCH)
-        return
-    was_fenced = state.fenced_epoch == message.epoch and state.epoch == message.epoch
-    if not state.is_member and not names_us and not was_fenced:
-        core.refuse(sender, message, Refusal.NOT_MEMBER, "it was not fenced in this epoch")
-        return
-    if message.epoch == state.epoch and state.status is Status.LEADER:
-        core.refuse(sender, message, Refusal.NOT_FENCED)
-        return
-    if message.snapshot.state_bytes > shard_state_bytes_max or state.is_disk_full:
-        core.refuse(sender, message, Refusal.DISK_FULL)
-        return
-    if _has_it(core, message):
-        answer = SnapshotResponse(core.shard, state.epoch, state.log.head)
-        core.send(sender, answer, storage.newest_meta(core))
+    why = _objection(core, message)
+    if why is not None:
+        core.refuse(sender, message, *why)
         return
     installing = state.installing
     if installing is not None and installing.snapshot == message.snapshot:
         installing.asker = sender
         return
-    _begin(core, sender, message, is_whole=names_us)
-
-
-def _has_it(core: Core, message: SnapshotRequest) -> bool:
-    """It is a member in this epoch already, and its log goes further (W1)."""
-    state = core.state
-    return (
-        state.is_member
-        and not state.is_damaged
-        and message.epoch == state.epoch
-        and message.snapshot.head_index <= state.log.runs.id_at(state.log.durable)
-    )
-
-
-def _begin(core: Core, sender: Address, message: SnapshotRequest, *, is_whole: bool) -> None:
-    state, snapshot = core.state, message.snapshot
-    if state.installing is not None:
-        give_up(core, "another one is to be installed")
     if message.epoch > state.epoch:
         stop_leading(core)
+        give_up(core, "a higher epoch")
         state.epoch, state.status, state.may_lead = message.epoch, Status.FENCED, False
-    commit = message.commit_index
+        storage.write_meta(core)
+    if message.incarnation and state.installed_epoch == message.epoch:
+        _answer(core, sender)  # it is done, and the answer got lost
+    elif not message.incarnation and _is_more(core, message.snapshot):
+        _answer_with_more(core, sender, message.snapshot)
+    else:
+        _begin(core, sender, message)
+
+
+def _objection(core: Core, message: SnapshotRequest) -> tuple[Refusal, str] | None:
+    state = core.state
+    if message.epoch < state.epoch:
+        return Refusal.INVALID_EPOCH, ""
+    if message.incarnation not in (0, core.desk.nonce):
+        return Refusal.NOT_MEMBER, "it is for another life of this node"
+    was_fenced = state.fenced_epoch == state.epoch == message.epoch
+    if not state.is_member and not message.incarnation and not was_fenced:
+        return Refusal.NOT_MEMBER, "it was not fenced in this epoch"
+    if message.epoch == state.epoch and state.status is Status.LEADER:
+        return Refusal.NOT_FENCED, ""
+    if message.snapshot.state_bytes > shard_state_bytes_max or state.is_disk_full:
+        return Refusal.DISK_FULL, ""
+    return None
+
+
+def _is_more(core: Core, snapshot: Snapshot) -> bool:
+    """This node is a member, and its log goes at least as far (W1)."""
+    state = core.state
+    return state.is_member and snapshot.head_index <= state.log.head
+
+
+def _answer_with_more(core: Core, asker: Address, snapshot: Snapshot) -> None:
+    """Say where the log ends, unless too little of it is durable yet: then it is asked again."""
+    state = core.state
+    if state.log.runs.id_at(state.log.durable) >= snapshot.head_index:
+        _answer(core, asker)
+
+
+def _answer(core: Core, asker: Address) -> None:
+    head = core.state.log.runs.id_at(core.state.log.durable)
+    answer = SnapshotResponse(core.shard, core.state.epoch, head)
+    core.send(asker, answer, storage.newest_meta(core))
+
+
+def _begin(core: Core, sender: Address, message: SnapshotRequest) -> None:
+    state, snapshot = core.state, message.snapshot
+    give_up(core, "another one is to be installed")
+    commit, is_told = message.commit_index, message.incarnation != 0
     covers = commit.epoch >= state.fenced_epoch > 0 and snapshot.head_index >= commit
-    installing = Installing(snapshot, sender, is_whole=is_whole or state.is_member or covers)
-    installing.log = Log.behind(snapshot.base_index)
+    log = Log.behind(snapshot.base_index)
     if snapshot.head_index == snapshot.base_index:
-        installing.log.clock = snapshot.clock
-    state.installing = installing
+        log.clock = snapshot.clock
+    is_whole = is_told or state.is_member or covers
+    state.installing = installing = Installing(snapshot, sender, is_told, is_whole, log=log)
     core.note("installing", f"{snapshot.head_index} from {snapshot.source}")
-    storage.write_meta(core)
     _ask(core, installing)
 
 
@@ -155,13 +171,16 @@ def on_refused(core: Core, sender: Address, message: Refused) -> None:
         and NodeId(sender) == installing.snapshot.source
         and message.epoch == core.state.epoch
     ):
+        asker, epoch = installing.asker, core.state.epoch
         give_up(core, "it is gone")
+        name = SnapshotRequest.__name__
+        core.send(asker, Refused(core.shard, epoch, Refusal.SNAPSHOT_GONE, name, epoch))
 
 
 def give_up(core: Core, why: str) -> None:
     """Leave things as they were."""
     state, installing = core.state, core.state.installing
-    if installing is None or installing.is_switched:
+    if installing is None:
         return
     core.note("install_given_up", why)
     state.installing = None
@@ -176,7 +195,7 @@ def give_up(core: Core, why: str) -> None:
 def progress(core: Core) -> None:
     """Go on with what has become possible."""
     installing = core.state.installing
-    if installing is None or installing.is_switched or not _is_fetched(installing):
+    if installing is None or not _is_fetched(installing):
         return
     if installing.state_number == 0 or installing.state_write is None:
         _write_state(core, installing)
@@ -208,8 +227,12 @@ def state_written(core: Core, write: WriteId) -> bool:
 
 
 def _switch(core: Core, installing: Installing) -> None:
-    """All of it is durable: it takes the place of what was there."""
+    """All of it is durable: it takes the place of what was there, unless that has become more."""
     state, snapshot = core.state, installing.snapshot
+    if not installing.is_told and _is_more(core, snapshot):
+        give_up(core, "the log goes further by now")
+        _answer_with_more(core, installing.asker, snapshot)
+        return
     twin = core.machine.clone()
     try:
         twin.restore(b"".join(installing.pieces))
@@ -231,14 +254,13 @@ def _switch(core: Core, installing: Installing) -> None:
     state.commit_index = max(state.commit_index, head)
     state.applied, state.applied_clock, state.applied_bytes = head.offset, snapshot.clock, 0
     state.acknowledged = Offset(0)
-    installing.is_switched = True
-    asker = installing.asker
+    state.installed_epoch = state.epoch if installing.is_told else state.installed_epoch
     state.installing = None
-    write = storage.write_meta(core)
+    storage.write_meta(core)
     for segment in state.log.segments:
         segment.meta_version = state.meta_version
     core.note("installed", f"{head}, kept from {state.log.first}")
-    core.send(asker, SnapshotResponse(core.shard, state.epoch, state.log.head), write)
+    _answer(core, installing.asker)
 
 
 def ask_again(core: Core) -> None:

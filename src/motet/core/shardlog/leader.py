@@ -185,13 +185,17 @@ def on_refused(core: Core, sender: NodeId, message: Refused) -> None:
     """A follower did not do what it was told."""
     state = core.state
     cursor = state.cursors.get(sender)
-    is_ours = message.epoch in (state.epoch, state.elected_epoch)
-    if not core.is_leader or cursor is None or not is_ours:
+    if not core.is_leader or cursor is None:
+        core.drop("late_refusal")
+        return
+    if message.epoch not in (state.epoch, cursor.fenced_epoch):
         core.drop("late_refusal")
     elif message.why is Refusal.INVALID_EPOCH and message.node_epoch > state.epoch:
         abdicate(core, f"{sender} is in epoch {message.node_epoch}")
     elif message.why is Refusal.NOT_MEMBER and cursor.state is CursorState.ATTACHED:
         lose(core, cursor, "is not a member")
+    elif message.why is Refusal.SNAPSHOT_GONE and cursor.state is CursorState.NEEDS_SNAPSHOT:
+        forget_snapshot(core, cursor.snapshot)  # the next beat offers another
     elif message.why is Refusal.GAP and core.is_over(cursor.moved_ns, core.config.resend_ms // 8):
         cursor.push_again(core.now_ns)
 
@@ -220,7 +224,8 @@ def stop_leading(core: Core) -> None:
 def add_cursor(core: Core, follower: NodeId, head: EntryId) -> None:
     """Begin with a follower whose log ends here: attach it, cut its log first, or send it a snapshot."""
     state = core.state
-    cursor = Cursor(follower, CursorState.ATTACHED, sent_ns=core.now_ns, moved_ns=core.now_ns)
+    cursor = Cursor(follower, CursorState.ATTACHED, state.epoch)
+    cursor.sent_ns = cursor.moved_ns = core.now_ns
     state.cursors[follower] = cursor
     runs = state.log.runs
     if head == NO_ENTRY and state.elected_head != NO_ENTRY:
@@ -244,7 +249,7 @@ def _send_truncate(core: Core, cursor: Cursor) -> None:
     """In the epoch that it was fenced in, even if ours is higher by now."""
     assert cursor.truncate_to is not None
     cursor.sent_ns = core.now_ns
-    message = TruncateRequest(core.shard, core.state.elected_epoch, cursor.truncate_to)
+    message = TruncateRequest(core.shard, cursor.fenced_epoch, cursor.truncate_to)
     core.send(cursor.node, message)
 
 
@@ -252,8 +257,8 @@ def on_truncate_response(core: Core, sender: NodeId, message: TruncateResponse) 
     """A follower has cut its log."""
     state = core.state
     cursor = state.cursors.get(sender)
-    is_ours = core.is_leader and message.epoch == state.elected_epoch
-    if not is_ours or cursor is None or cursor.state is not CursorState.PENDING_TRUNCATE:
+    is_awaited = cursor is not None and cursor.state is CursorState.PENDING_TRUNCATE
+    if cursor is None or not is_awaited or message.epoch != cursor.fenced_epoch:
         core.drop("late_answer")
     elif not state.log.runs.has(message.head_index):
         lose(core, cursor, f"was cut to {message.head_index}, which is not ours")

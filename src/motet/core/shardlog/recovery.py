@@ -158,7 +158,7 @@ def _take_records(core: Core, recovery: Recovery, segment: Segment, found: Scan)
     log = core.state.log
     if recovery.at == _first_to_read(log):
         log.runs.cut(Offset(max(segment.first - 1, log.base.offset)))
-    reached = Offset(segment.first - 1)
+    reached, segment.size_bytes = Offset(segment.first - 1), 0
     for record in found.records:
         if segment.end is not None and record.sequence > segment.end:
             break

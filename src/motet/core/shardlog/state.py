@@ -88,8 +88,10 @@ class Installing(msgspec.Struct):
     snapshot: Snapshot
     #: who wants to be told
     asker: Address
+    #: the operator wants it: whatever this node has, it is to become this
+    is_told: bool
     #: it has everything that may have been acknowledged here
-    is_whole: bool = False
+    is_whole: bool
     #: the part of the state that is here
     pieces: list[bytes] = msgspec.field(default_factory=list)
     state_bytes: int = 0
@@ -100,8 +102,6 @@ class Installing(msgspec.Struct):
     state_number: int = 0
     state_write: WriteId | None = None
     is_state_durable: bool = False
-    #: named by a meta file that is being written: from here on it is ours
-    is_switched: bool = False
 
 
 class Reconfiguring(msgspec.Struct):
@@ -223,4 +223,6 @@ class State(msgspec.Struct):
     given_ns: dict[int, int] = msgspec.field(default_factory=dict)
     snapshots: int = 0
     installing: Installing | None = None
+    #: the epoch in which it has become what the operator wanted, in this life
+    installed_epoch: Epoch = Epoch(0)
     counts: dict[str, int] = msgspec.field(default_factory=dict)

@@ -126,7 +126,7 @@ def write_meta(core: Core) -> WriteId:
     state.meta_version += 1
     installing = state.installing
     # What is being fetched is not ours before it is complete: after a crash it is to be removed.
-    fetched = [] if installing is None or installing.is_switched else installing.log.segments
+    fetched = [] if installing is None else installing.log.segments
     runs = log.runs
     meta = Meta(
         version=state.meta_version,
