@@ -18,7 +18,7 @@ from typing import Self
 import msgspec
 
 from motet.core.clock.hlc import maximum
-from motet.core.datanode import appends, reads
+from motet.core.datanode import appends, reading
 from motet.core.datanode.appends import ShardAppends
 from motet.core.datanode.clock import BOUND_FILE, DataClock
 from motet.core.datanode.messages import (
@@ -27,13 +27,11 @@ from motet.core.datanode.messages import (
     DescribeShard,
     GetShardMap,
     ReadRecords,
-    RecordsRead,
-    ShardDescribed,
     ShardMapIs,
 )
-from motet.core.datanode.reads import ClientReading
-from motet.core.datanode.refusals import not_leader, refusal
-from motet.core.datanode.stream_shard import StreamShard, machine_of
+from motet.core.datanode.reading import Readings
+from motet.core.datanode.refusals import refusal
+from motet.core.datanode.stream_shard import StreamShard
 from motet.core.fingerprint import clone_plain, fingerprint
 from motet.core.machine import (
     Effect,
@@ -57,18 +55,13 @@ from motet.core.shardlog.config import ShardlogConfig
 from motet.core.shardlog.messages import ShardMessage
 from motet.core.shardlog.replica import ShardReplica
 from motet.core.shardlog.shards import Shards
-from motet.core.shardlog.state import FinishedRead
 from motet.errors import (
     BadInput,
-    DiskReadFailed,
     MotetError,
     NodeError,
     NoSuchShard,
-    error_of,
 )
-from motet.errors.shards import EntriesGone
 from motet.ids import Address, NodeId, ReadId, ShardName, TimerName
-from motet.limits import page_bytes_max, readings_max
 
 CUT_TIMER = TimerName("data-cut")
 """Set for now: it fires when everything that arrived in this turn has been taken."""
@@ -86,11 +79,7 @@ class DataState(msgspec.Struct):
     appends: dict[ShardName, ShardAppends] = msgspec.field(default_factory=dict)
     #: shards with appends under way, in the order in which they came (the values mean nothing)
     busy: dict[ShardName, None] = msgspec.field(default_factory=dict)
-    #: requests that wait for a confirmation, or for the disk
-    readings: dict[int, ClientReading] = msgspec.field(default_factory=dict)
-    next_reading: int = 1
-    #: shard -> the number its replica knows a read by -> the reading it is for
-    reads: dict[ShardName, dict[int, int]] = msgspec.field(default_factory=dict)
+    readings: Readings = msgspec.field(default_factory=Readings)
     is_cut_due: bool = False
 
 
@@ -170,7 +159,8 @@ class DataNode:
             if isinstance(message, AppendRecords):
                 return self._take_append(client, message)
             if isinstance(message, ReadRecords | DescribeShard):
-                return self._take_read(client, message, now)
+                replica = self._replica(message.shard)
+                return reading.take(self.state.readings, replica, client, message, now)
             raise BadInput(f"{type(message).__name__} is no request of this version")
         except MotetError as error:
             return [refusal(client, message.request, error, self._leader_of(message))]
@@ -231,112 +221,6 @@ class DataNode:
                 effects += begun
         return effects
 
-    # Reads
-
-    def _take_read(
-        self, client: Address, message: ReadRecords | DescribeShard, now: Now
-    ) -> list[Effect]:
-        replica = self._replica(message.shard)
-        if len(self.state.readings) >= readings_max:
-            raise NodeError("too many readers wait", hint="try again in a moment")
-        effects: list[Effect] = []
-        confirmed: int | None = None
-        if isinstance(message, DescribeShard) or message.source == "leader":
-            if not replica.is_serving:
-                raise not_leader(message.shard)
-            confirmed, effects = replica.confirm(now)
-        number = self.state.next_reading
-        self.state.next_reading += 1
-        reading = ClientReading(client, message, confirmed, replica.elected_epoch)
-        self.state.readings[number] = reading
-        if confirmed is None:
-            return self._begin_read(number, reading, replica)
-        return effects
-
-    def _begin_confirmed(self) -> list[Effect]:
-        """Those whose leader is confirmed, or need none, begin to read."""
-        effects: list[Effect] = []
-        for number, reading in list(self.state.readings.items()):
-            replica = self.shards.replica(reading.message.shard)
-            if reading.round is None:
-                continue
-            if replica is None or not _still_leads(replica, reading):
-                effects += self._fail(number, not_leader(reading.message.shard))
-            elif replica.confirmed_round >= reading.round:
-                reading.round = None
-                effects += self._begin_read(number, reading, replica)
-        return effects
-
-    def _begin_read(
-        self, number: int, reading: ClientReading, replica: ShardReplica
-    ) -> list[Effect]:
-        if not reads.begin_at(reading, replica):
-            return [self._finish(number, reading, replica)]
-        try:
-            return self._read_on(number, reading, replica)
-        except MotetError as error:
-            return self._fail(number, error)
-
-    def _read_on(self, number: int, reading: ClientReading, replica: ShardReplica) -> list[Effect]:
-        if reading.after_entry >= replica.applied_index.offset:
-            return [self._finish(number, reading, replica)]
-        wanted = page_bytes_max
-        if isinstance(reading.message, ReadRecords):
-            wanted = max(1, min(reading.message.bytes_max, page_bytes_max))
-        asked, effects = replica.read(reading.after_entry, wanted)
-        self.state.reads.setdefault(replica.shard, {})[asked] = number
-        return effects
-
-    def _take_finished(self) -> list[Effect]:
-        """What the replicas have read for clients; that may lead to reading on, which may be done at once."""
-        effects: list[Effect] = []
-        for shard in list(self.state.reads):
-            replica = self.shards.replica(shard)
-            if replica is None:
-                for number in self.state.reads.pop(shard).values():
-                    effects += self._fail(number, NoSuchShard(f"shard {shard} has left this node"))
-                continue
-            while finished := replica.take_finished():
-                for done in finished:
-                    effects += self._take_one(done, replica)
-            if not self.state.reads[shard]:
-                del self.state.reads[shard]
-        return effects
-
-    def _take_one(self, done: FinishedRead, replica: ShardReplica) -> list[Effect]:
-        number = self.state.reads[replica.shard].pop(done.number)
-        reading = self.state.readings[number]
-        if done.error is not None and done.error[0] == EntriesGone.code:
-            return self._begin_read(number, reading, replica)  # trimmed while it was being read
-        try:
-            if done.error is not None:
-                raise error_of(*done.error, DiskReadFailed.hint)
-            if reads.take(reading, replica, done.entries) or not done.entries:
-                return [self._finish(number, reading, replica)]
-            return self._read_on(number, reading, replica)
-        except MotetError as error:
-            return self._fail(number, error)
-
-    def _fail(self, number: int, error: MotetError) -> list[Effect]:
-        reading = self.state.readings.pop(number)
-        return [refusal(reading.client, reading.message.request, error)]
-
-    def _finish(self, number: int, reading: ClientReading, replica: ShardReplica) -> Send:
-        del self.state.readings[number]
-        next_offset = machine_of(replica).state.next_offset
-        message, clock = reading.message, replica.last_clock
-        if isinstance(message, DescribeShard):
-            first = next_offset if reading.first_offset is None else reading.first_offset
-            shown = ShardDescribed(
-                message.request, message.shard, replica.epoch, next_offset, first, clock
-            )
-            return Send(reading.client, shown)
-        found = tuple(reading.found)
-        return Send(
-            reading.client,
-            RecordsRead(message.request, found, reading.after_entry, next_offset, clock),
-        )
-
     # The disk and time
 
     def _on_written(self, event: Written) -> list[Effect]:
@@ -383,9 +267,8 @@ class DataNode:
         """What the step means for those who wait."""
         state = self.state
         effects: list[Effect] = []
-        if state.readings:
-            effects += self._begin_confirmed()
-            effects += self._take_finished()
+        if state.readings.under_way:
+            effects += reading.go_on(state.readings, self.shards)
         for shard in list(state.busy):
             effects += self._settle(shard)
         if state.clock.wants_bound:
@@ -420,7 +303,3 @@ class DataNode:
         reservation = self.state.clock.reservation
         of_clock = [] if reservation is None else reservation.invariants()
         return self.shards.invariants() + of_clock
-
-
-def _still_leads(replica: ShardReplica, reading: ClientReading) -> bool:
-    return replica.is_serving and replica.elected_epoch == reading.elected_epoch

@@ -1,0 +1,151 @@
+"""The requests of readers that are under way: confirmed first, then read, then answered.
+
+What is read of a shard, and where that begins in its log, is :mod:`motet.core.datanode.reads`.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from motet.core.datanode import reads
+from motet.core.datanode.messages import DescribeShard, ReadRecords, RecordsRead, ShardDescribed
+from motet.core.datanode.reads import ClientReading
+from motet.core.datanode.refusals import not_leader, refusal
+from motet.core.datanode.stream_shard import machine_of
+from motet.core.machine import Effect, Now, Send
+from motet.core.shardlog.replica import ShardReplica
+from motet.core.shardlog.shards import Shards
+from motet.core.shardlog.state import FinishedRead
+from motet.errors import DiskReadFailed, MotetError, NodeError, NoSuchShard, error_of
+from motet.errors.shards import EntriesGone
+from motet.ids import Address, ShardName
+from motet.limits import page_bytes_max, readings_max
+
+
+class Readings(msgspec.Struct):
+    """All readers of a node."""
+
+    #: by a number of our own: wait for a confirmation, or for the disk
+    under_way: dict[int, ClientReading] = msgspec.field(default_factory=dict)
+    next_number: int = 1
+    #: shard -> the number its replica knows a read by -> the reading it is for
+    reads: dict[ShardName, dict[int, int]] = msgspec.field(default_factory=dict)
+
+
+def take(
+    readings: Readings,
+    replica: ShardReplica,
+    client: Address,
+    message: ReadRecords | DescribeShard,
+    now: Now,
+) -> list[Effect]:
+    """Take a request; an error says why not."""
+    if len(readings.under_way) >= readings_max:
+        raise NodeError("too many readers wait", hint="try again in a moment")
+    effects: list[Effect] = []
+    confirmed: int | None = None
+    if isinstance(message, DescribeShard) or message.source == "leader":
+        if not replica.is_serving:
+            raise not_leader(message.shard)
+        confirmed, effects = replica.confirm(now)
+    number = readings.next_number
+    readings.next_number += 1
+    reading = ClientReading(client, message, confirmed, replica.elected_epoch)
+    readings.under_way[number] = reading
+    return effects if confirmed is not None else _begin(readings, number, reading, replica)
+
+
+def go_on(readings: Readings, shards: Shards) -> list[Effect]:
+    """What a step of the replicas means for readers."""
+    effects: list[Effect] = []
+    for number, reading in list(readings.under_way.items()):
+        if reading.round is None:
+            continue
+        replica = shards.replica(reading.message.shard)
+        if replica is None or not _still_leads(replica, reading):
+            effects += _fail(readings, number, not_leader(reading.message.shard))
+        elif replica.confirmed_round >= reading.round:
+            reading.round = None
+            effects += _begin(readings, number, reading, replica)
+    return effects + _take_finished(readings, shards)
+
+
+def _still_leads(replica: ShardReplica, reading: ClientReading) -> bool:
+    return replica.is_serving and replica.elected_epoch == reading.elected_epoch
+
+
+def _begin(
+    readings: Readings, number: int, reading: ClientReading, replica: ShardReplica
+) -> list[Effect]:
+    if not reads.begin_at(reading, replica):
+        return [_finish(readings, number, reading, replica)]
+    try:
+        return _read_on(readings, number, reading, replica)
+    except MotetError as error:
+        return _fail(readings, number, error)
+
+
+def _read_on(
+    readings: Readings, number: int, reading: ClientReading, replica: ShardReplica
+) -> list[Effect]:
+    if reading.after_entry >= replica.applied_index.offset:
+        return [_finish(readings, number, reading, replica)]
+    wanted = page_bytes_max
+    if isinstance(reading.message, ReadRecords):
+        wanted = max(1, min(reading.message.bytes_max, page_bytes_max))
+    asked, effects = replica.read(reading.after_entry, wanted)
+    readings.reads.setdefault(replica.shard, {})[asked] = number
+    return effects
+
+
+def _take_finished(readings: Readings, shards: Shards) -> list[Effect]:
+    """What the replicas have read; that may lead to reading on, which may be done at once."""
+    effects: list[Effect] = []
+    for shard in list(readings.reads):
+        replica = shards.replica(shard)
+        if replica is None:
+            for number in readings.reads.pop(shard).values():
+                error = NoSuchShard(f"shard {shard} has left this node")
+                effects += _fail(readings, number, error)
+            continue
+        while finished := replica.take_finished():
+            for done in finished:
+                effects += _take_one(readings, done, replica)
+        if not readings.reads[shard]:
+            del readings.reads[shard]
+    return effects
+
+
+def _take_one(readings: Readings, done: FinishedRead, replica: ShardReplica) -> list[Effect]:
+    number = readings.reads[replica.shard].pop(done.number)
+    reading = readings.under_way[number]
+    if done.error is not None and done.error[0] == EntriesGone.code:
+        return _begin(readings, number, reading, replica)  # trimmed while it was being read
+    try:
+        if done.error is not None:
+            raise error_of(*done.error, DiskReadFailed.hint)
+        if reads.take(reading, replica, done.entries) or not done.entries:
+            return [_finish(readings, number, reading, replica)]
+        return _read_on(readings, number, reading, replica)
+    except MotetError as error:
+        return _fail(readings, number, error)
+
+
+def _fail(readings: Readings, number: int, error: MotetError) -> list[Effect]:
+    reading = readings.under_way.pop(number)
+    return [refusal(reading.client, reading.message.request, error)]
+
+
+def _finish(readings: Readings, number: int, reading: ClientReading, replica: ShardReplica) -> Send:
+    del readings.under_way[number]
+    next_offset = machine_of(replica).state.next_offset
+    message, clock = reading.message, replica.last_clock
+    if isinstance(message, DescribeShard):
+        first = next_offset if reading.first_offset is None else reading.first_offset
+        shown = ShardDescribed(
+            message.request, message.shard, replica.epoch, next_offset, first, clock
+        )
+        return Send(reading.client, shown)
+    found = tuple(reading.found)
+    answer = RecordsRead(message.request, found, reading.after_entry, next_offset, clock)
+    return Send(reading.client, answer)
