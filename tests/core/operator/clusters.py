@@ -75,8 +75,8 @@ class WatchedBench(OperatorBench):
         if not isinstance(store, PuppetStore):
             return
         for path, (data, _) in store.state.nodes.items():
-            if not path.startswith("/motet/shards/"):
-                continue
+            if not path.startswith("/motet/shards/0"):
+                continue  # not of a stream that a script has created
             metadata = decode_metadata(data)
             old = self.metadata.get(metadata.shard)
             if old is None or metadata != old:

@@ -1,0 +1,218 @@
+"""What an operator does with requests, and with everything else that somebody may send it."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from tests.core.operator.clusters import SHARD, WatchedPart, after
+
+from motet.core.catalog.stream_definition import Retention, StreamDefinition
+from motet.core.clock.hlc import ZERO
+from motet.core.machine import Now, Received, Send, Started
+from motet.core.operator.config import OperatorConfig
+from motet.core.operator.messages import (
+    CreateStream,
+    DescribeShards,
+    DrainNode,
+    ElectLeader,
+    HeartbeatAnswer,
+    OperatorRefused,
+    ShardsDescribed,
+)
+from motet.core.operator.operator import Operator
+from motet.core.operator.store import AllRead, Changed, Done, Elected, StoredNode
+from motet.core.shardlog.entry import NO_ENTRY
+from motet.core.shardlog.messages import (
+    BecomeLeaderResponse,
+    FenceResponse,
+    Refusal,
+    Refused,
+    SnapshotResponse,
+)
+from motet.ids import (
+    Address,
+    Epoch,
+    NodeId,
+    RequestId,
+    ShardId,
+    ShardName,
+    StreamId,
+    StreamName,
+)
+
+NOW = Now(0, 1_700_000_000_000 * 1_000_000)
+GOOD = StreamDefinition(StreamId("0123456789abcdef"), StreamName("orders"), 1, None)
+
+
+def answers(part: WatchedPart) -> list[object]:
+    return list(part.bench.received.get(Address("client"), []))
+
+
+def test_who_is_not_active_sends_nothing_but_refusals() -> None:
+    operator = Operator(OperatorConfig(), NodeId("o1"))
+    assert operator.step(Started(NOW, nonce=1)) == []
+    strangers = [
+        HeartbeatAnswer(1, ZERO, 1, ()),
+        FenceResponse(SHARD, Epoch(1), NO_ENTRY, NO_ENTRY, True),
+        Done(RequestId(1), 0),
+    ]
+    for message in strangers:
+        assert operator.step(Received(NOW, Address("n1"), message)) == []
+    (effect,) = operator.step(Received(NOW, Address("c"), DescribeShards(RequestId(1), None)))
+    assert isinstance(effect, Send)
+    assert isinstance(effect.message, OperatorRefused)
+    assert effect.message.code == "NOT_ACTIVE"
+
+
+def test_only_the_store_makes_an_operator_active() -> None:
+    operator = Operator(OperatorConfig(), NodeId("o1"))
+    operator.step(Started(NOW, nonce=1))
+    assert operator.step(Received(NOW, Address("n1"), Elected())) == []
+    assert not operator.core.state.is_active
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({"name": "no good"}, "BAD_INPUT"),
+        ({"name": "a/b"}, "BAD_INPUT"),
+        ({"id": "../../x"}, "BAD_INPUT"),
+        ({"id": "0123456789ABCDEF"}, "BAD_INPUT"),
+        ({"shards": 0}, "BAD_INPUT"),
+        ({"shards": 257}, "BAD_INPUT"),
+        ({"replicas": 0}, "BAD_INPUT"),
+        ({"replicas": 16}, "BAD_INPUT"),
+        ({"replicas": 4}, "NO_NODE_TO_PLACE_ON"),
+        ({"schema": bytes(1 << 20)}, "TOO_LARGE"),
+        ({"is_deleted": True}, "BAD_INPUT"),
+        ({"retention": Retention(bytes_max=-1)}, "BAD_INPUT"),
+    ],
+)
+def test_a_stream_that_cannot_be_is_refused_and_leaves_no_trace(
+    changes: dict[str, object], code: str
+) -> None:
+    part = after("cluster", "run 300")
+    before = dict(part._store().state.nodes)
+    wanted = msgspec.structs.replace(GOOD, **changes)
+    part.bench.receive("o1", "client", CreateStream(RequestId(7), wanted))
+    part.bench.run_ms(500)
+    (refused,) = answers(part)
+    assert isinstance(refused, OperatorRefused)
+    assert (refused.request, refused.code) == (7, code)
+    assert part._store().state.nodes == before
+    assert part.operator().core.state.waiting == []
+
+
+def test_requests_that_wait_are_bounded() -> None:
+    part = WatchedPart()
+    part.config = OperatorConfig(requests_max=3)
+    part.do("cluster", "run 300", "lose FenceResponse")
+    for number in range(4):
+        wanted = msgspec.structs.replace(
+            GOOD, id=StreamId(f"{number:016x}"), name=StreamName(f"s{number}")
+        )
+        part.bench.receive("o1", "client", CreateStream(RequestId(number), wanted))
+    part.bench.run_ms(100)
+    (refused,) = answers(part)
+    assert isinstance(refused, OperatorRefused)
+    assert (refused.request, refused.code) == (3, "OPERATOR_BUSY")
+
+
+def test_a_request_that_takes_too_long_has_an_unknown_outcome_and_goes_on() -> None:
+    part = after("cluster", "create orders", "lose FenceResponse", "elect wait=off", "run 61000")
+    (refused,) = answers(part)
+    assert isinstance(refused, OperatorRefused)
+    assert refused.code == "OUTCOME_UNKNOWN"
+    part.do("heal", "run 10000")
+    assert part.stored().leader is not None
+
+
+def test_shards_are_described_with_the_newest_reports() -> None:
+    part = after("cluster", "create orders", "create more", "run 400")
+    part.bench.received.clear()
+    part.bench.receive("o1", "client", DescribeShards(RequestId(9), StreamName("orders")))
+    part.bench.run_ms(1)
+    (described,) = answers(part)
+    assert isinstance(described, ShardsDescribed)
+    assert [each.shard for each in described.shards] == [SHARD]
+    assert [node for node, _ in described.reports] == ["n1", "n2", "n3"]
+    told = {node: [each.status for each in each_of] for node, each_of in described.reports}
+    assert sorted(status for (status,) in told.values()) == ["follower", "follower", "leader"]
+
+
+@pytest.mark.parametrize(
+    ("message", "code"),
+    [
+        (ElectLeader(RequestId(1), StreamName("nothing"), ShardId(0)), "NO_SUCH_STREAM"),
+        (ElectLeader(RequestId(1), StreamName("orders"), ShardId(-1)), "NO_SUCH_SHARD"),
+        (DescribeShards(RequestId(1), StreamName("nothing")), "NO_SUCH_STREAM"),
+        (DrainNode(RequestId(1), NodeId("n9")), "NO_SUCH_NODE"),
+    ],
+)
+def test_what_is_not_there_is_named(message: ElectLeader, code: str) -> None:
+    part = after("cluster", "create orders")
+    part.bench.received.clear()
+    part.bench.receive("o1", "client", message)
+    part.bench.settle()
+    (refused,) = answers(part)
+    assert isinstance(refused, OperatorRefused)
+    assert refused.code == code
+
+
+def test_messages_that_nobody_waits_for_change_nothing() -> None:
+    part = after("cluster", "create orders", "run 100")
+    stored, state = part.stored(), part.operator().core.state
+    other = ShardName("ffffffffffffffff.0")
+    for message in (
+        FenceResponse(SHARD, Epoch(1), NO_ENTRY, NO_ENTRY, True),
+        FenceResponse(SHARD, Epoch(9), NO_ENTRY, NO_ENTRY, True),
+        FenceResponse(other, Epoch(1), NO_ENTRY, NO_ENTRY, True),
+        BecomeLeaderResponse(SHARD, Epoch(1)),
+        SnapshotResponse(SHARD, Epoch(1), NO_ENTRY),
+        Refused(SHARD, Epoch(1), Refusal.UNSAFE, "CommitReconfigurationRequest", Epoch(1)),
+        HeartbeatAnswer(state.round + 5, ZERO, 1, ()),
+        HeartbeatAnswer(3, ZERO, 1, ()),
+    ):
+        for sender in ("n1", "n2", "stranger"):
+            told = part.bench.receive("o1", sender, message)
+            assert [line for line in told if "refused" not in line] == []
+    for late in (Done(RequestId(999), 3), AllRead(RequestId(999), ())):
+        assert part.bench.receive("o1", "store", late) == []
+    assert part.stored() == stored
+    assert part.control().phase == "steady"
+
+
+def test_garbage_in_the_store_is_noted_and_left_alone() -> None:
+    part = after("cluster operators=2", "create orders")
+    nodes = part._store().state.nodes
+    garbage = {
+        "/motet/nodes/x": (b"{", 0),
+        "/motet/streams/x": (b"[]", 0),
+        "/motet/shards/x": (b"\xff", 0),
+        "/motet/maps/term": (b"many", 4),
+    }
+    nodes.update(garbage)
+    told = part.do("promote o2", "run 1000")
+    assert [line for line in told if "bad_" in line] == [
+        "o2 bad_entry: /motet/nodes/x",
+        "o2 bad_definition: /motet/streams/x",
+        "o2 bad_metadata: /motet/shards/x",
+    ]
+    assert {path: nodes[path] for path in list(garbage)[:3]} == dict(list(garbage.items())[:3])
+    assert part.stored().leader is not None
+
+
+def test_a_node_that_registers_late_gets_replicas() -> None:
+    part = after("cluster nodes=2", "create orders replicas=2")
+    told = part.do("add-node n3 start=on", "run 1500", "swap n2")
+    assert told[-1].startswith("client <- done: n1 n3"), told
+
+
+def test_everything_that_changed_is_read_again_also_from_above() -> None:
+    part = after("cluster", "create orders", "run 300")
+    part.bench.traced = ("ReadAll",)
+    assert part.bench.receive("o1", "store", Changed("/motet")) == ["o1 -> store ReadAll"]
+    part.bench.settle()
+    assert part.bench.receive("o1", "store", Changed("/elsewhere")) == []
+    read = AllRead(RequestId(0), (StoredNode("/motet/nodes/n1", b"", 0),))
+    assert part.bench.receive("o1", "store", read) == []
