@@ -37,24 +37,18 @@ from motet.core.shardlog.messages import (
     ShardMessage,
     SnapshotRequest,
 )
-from motet.core.shardlog.meta import NODE_SALT, meta_file, segment_file, state_file
+from motet.core.shardlog.meta import meta_file, segment_file, state_file
 from motet.core.shardlog.replica import ShardReplica
+from motet.core.shardlog.shard_list import LIST_FILE, decode_list, encode_list
 from motet.core.shardlog.state import Status
 from motet.core.shardlog.state_machine import StateMachine
 from motet.errors import BadRecord
-from motet.format.journal import scan
-from motet.format.record import encode_record
 from motet.ids import Address, Epoch, FileName, NodeId, ReadId, ShardName, TimerName, WriteId
 from motet.limits import shards_per_node_max
 
-LIST_FILE = FileName("shards")
-LIST_KIND = 3
 BEAT = TimerName("shards-beat")
 waiting_max = 16
 """Messages that wait for a shard to be listed."""
-
-_encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(list[ShardName]).decode
 
 
 class Creating(msgspec.Struct):
@@ -227,7 +221,7 @@ class Shards:
     def _take_list(self, data: bytes) -> None:
         self.state.is_started = True
         try:
-            names = _decode_list(data) if data else []
+            names = decode_list(data) if data else []
         except BadRecord as error:
             # Nobody knows what this node has promised: it promises nothing more.
             self.state.broken = error.what
@@ -248,7 +242,7 @@ class Shards:
         state.is_list_due = False
         leaving = [name for name, each in state.deleting.items() if not each.version]
         names = sorted({*self.replicas, *state.creating, *leaving})
-        data = encode_record(NODE_SALT, 0, LIST_KIND, _encode(names))
+        data = encode_list(names)
         write = self.desk.new_write()
         self.desk.effects.append(Replace(write, LIST_FILE, data))
         state.list_writes[write] = state.list_version
@@ -376,16 +370,6 @@ class Shards:
             for name, replica in self.replicas.items()
             for found in replica.invariants()
         ]
-
-
-def _decode_list(data: bytes) -> list[ShardName]:
-    found = scan(data, NODE_SALT)
-    if len(found.records) != 1:
-        raise BadRecord(f"{LIST_FILE} is damaged")
-    try:
-        return _decode(found.records[0].body)
-    except msgspec.MsgspecError as error:
-        raise BadRecord(f"{LIST_FILE} is damaged: {error}") from None
 
 
 def _files_of(replica: ShardReplica) -> list[FileName]:
