@@ -22,6 +22,7 @@ from motet.core.vsr.header import (
     root_header,
 )
 from motet.core.vsr.sessions import (
+    EVICTION_REASONS,
     RESERVED_BODY,
     Decision,
     Session,
@@ -205,6 +206,23 @@ def test_operations_that_are_not_a_clients(table: Table, operation: int) -> None
 def test_bodies_up_to_the_largest(table: Table) -> None:
     assert table.decide(table.next_request(ANN, bytes(100))) is Decision.ACCEPT
     assert table.decide(table.next_request(ANN, bytes(101))) is Decision.EVICT_BAD_BODY_SIZE
+
+
+@pytest.mark.parametrize(
+    ("body", "decision"),
+    [
+        (b"", Decision.ACCEPT),
+        (RESERVED_BODY, Decision.ACCEPT),
+        (b"for ever", Decision.EVICT_BAD_BODY),
+    ],
+)
+def test_a_register_says_nothing_or_that_it_wants_to_stay(
+    table: Table, body: bytes, decision: Decision
+) -> None:
+    asked = Asked(ClientId(77), 0, 0, operation=REGISTER, body=body)
+    assert table.decide(asked) is decision
+    if decision.is_eviction:
+        assert EVICTION_REASONS[decision] == "invalid_request_body"
 
 
 @pytest.mark.parametrize(
