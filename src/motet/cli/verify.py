@@ -82,6 +82,9 @@ def run(
     liveness: Annotated[
         bool, typer.Option(help="Check temporal properties on the graph of all states.")
     ] = True,
+    engine: Annotated[
+        str, typer.Option(help="auto, readable, or vectorised where a model offers kernels.")
+    ] = "auto",
     states: Annotated[
         int | None, typer.Option(min=1, help="Stop after so many states: verdict unknown.")
     ] = None,
@@ -106,6 +109,7 @@ def run(
     chosen = {} if states is None else {"states": states}
     result = explore(
         model,
+        engine=engine,
         properties=properties,
         symmetry=symmetry,
         liveness=liveness,

@@ -18,6 +18,7 @@
     │   ├── MissingLibrary         an optional library, or Java, is not installed
     │   ├── TooLarge               a row, a key or a transaction beyond its bound
     │   ├── BadScenario            a golden script that does not parse
+    │   ├── KernelDisagrees        a fast form of a model that does not say what its text says
     │   ├── BadHistory             a history that was recorded wrongly, or cannot be judged
     │   └── OffsetExpired          what is asked for is no longer kept (``errors.shards``)
     ├── BadBytes                   bytes that are not what they should be
@@ -195,6 +196,13 @@ class BadScenario(BadInput):
 
     code = "BAD_SCENARIO"
     hint = "a block is one or more commands, a line `----`, the expected output, and a blank line"
+
+
+class KernelDisagrees(BadInput):
+    """The packed form of a model does not do what its readable actions do; the text names the state."""
+
+    code = "KERNEL_DISAGREES"
+    hint = "explore with --engine readable, and correct the kernel"
 
 
 class BadHistory(BadInput):

@@ -22,6 +22,7 @@ from motet.core.vsr.header import (
     root_header,
 )
 from motet.core.vsr.sessions import (
+    EVICTION_REASONS,
     RESERVED_BODY,
     Decision,
     Session,
@@ -205,6 +206,14 @@ def test_operations_that_are_not_a_clients(table: Table, operation: int) -> None
 def test_bodies_up_to_the_largest(table: Table) -> None:
     assert table.decide(table.next_request(ANN, bytes(100))) is Decision.ACCEPT
     assert table.decide(table.next_request(ANN, bytes(101))) is Decision.EVICT_BAD_BODY_SIZE
+
+
+def test_a_register_says_nothing_or_that_it_wants_to_stay(table: Table) -> None:
+    asked = Asked(EVE, 0, 0, operation=REGISTER, body=b"")
+    for body in (b"", RESERVED_BODY):
+        assert table.decide(msgspec.structs.replace(asked, body=body)) is Decision.ACCEPT
+    refused = table.decide(msgspec.structs.replace(asked, body=b"for ever"))
+    assert EVICTION_REASONS[refused] == "invalid_request_body"
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,8 @@ from motet.ids import ClientId, Op
 RESERVED_BODY = b"reserved"
 """The body of a register that asks for a reserved session."""
 
+REGISTER_BODIES = (b"", RESERVED_BODY)
+
 _RESERVED_BODY_CHECKSUM = checksum(RESERVED_BODY)
 _client_max = (1 << 63) - 1
 _encode = msgspec.msgpack.Encoder().encode
@@ -93,6 +95,7 @@ class Decision(StrEnum):
     EVICT_RELEASE_TOO_HIGH = "evict_release_too_high"
     EVICT_RELEASE_MISMATCH = "evict_release_mismatch"
     EVICT_BAD_OPERATION = "evict_bad_operation"
+    EVICT_BAD_BODY = "evict_bad_body"
     EVICT_BAD_BODY_SIZE = "evict_bad_body_size"
 
     @property
@@ -107,6 +110,7 @@ EVICTION_REASONS = {
     Decision.EVICT_RELEASE_TOO_HIGH: "client_release_too_high",
     Decision.EVICT_RELEASE_MISMATCH: "session_release_mismatch",
     Decision.EVICT_BAD_OPERATION: "invalid_request_operation",
+    Decision.EVICT_BAD_BODY: "invalid_request_body",
     Decision.EVICT_BAD_BODY_SIZE: "invalid_request_body_size",
 }
 """What a client is told when it is sent away."""
@@ -143,6 +147,11 @@ FORM_RULES: tuple[_FormRule, ...] = (
         lambda request, config: len(request.body) > config.body_bytes_max,
     ),
     (Decision.IGNORE_CLIENT_BUG, lambda request, _: _is_malformed(request)),
+    # what other bodies mean is up to the state machine, which answers for itself
+    (
+        Decision.EVICT_BAD_BODY,
+        lambda request, _: request.operation == REGISTER and request.body not in REGISTER_BODIES,
+    ),
 )
 """For every request: is it one at all?"""
 

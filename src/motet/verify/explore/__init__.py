@@ -5,7 +5,7 @@ hold, *violated* with the shortest trace, or *unknown* when a budget ended it. I
 everything was looked at.
 """
 
-from motet.verify.explore.breadth import explore
 from motet.verify.explore.result import Budget, Exploration, Progress, Step
+from motet.verify.explore.run import ENGINES, explore
 
-__all__ = ["Budget", "Exploration", "Progress", "Step", "explore"]
+__all__ = ["ENGINES", "Budget", "Exploration", "Progress", "Step", "explore"]

@@ -32,7 +32,7 @@ S = TypeVar("S", bound=Record)
 _LOOK_EVERY = 256
 
 
-def explore(
+def explore_readable(
     model: Model[S],
     *,
     properties: Iterable[str] | None = None,

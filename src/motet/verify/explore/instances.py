@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import product
+from types import MethodType
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from motet.verify.model import Model, NotEnabled, Record
 from motet.verify.model.base import Action
+from motet.verify.model.guards import without_raising
 
 S = TypeVar("S", bound=Record)
 
@@ -22,11 +24,11 @@ class Instances(Generic[S]):
         self.model = model
         self.actions = model.actions()
         #: bound to arguments once and for all
-        self._fixed: list[tuple[Label, Callable[..., S], tuple[Any, ...]]] = []
+        self._fixed: list[tuple[Label, Callable[..., S | None], tuple[Any, ...]]] = []
         #: with arguments that each state chooses anew
-        self._chosen: list[tuple[int, Callable[..., S], Action]] = []
+        self._chosen: list[tuple[int, Callable[..., S | None], Action]] = []
         for index, action in enumerate(self.actions):
-            function = getattr(model, action.name)
+            function = MethodType(without_raising(action.function), model)
             fixed = [domain.fixed(model) for domain in action.domains]
             if any(values is None for values in fixed):
                 self._chosen.append((index, function, action))
@@ -39,9 +41,11 @@ class Instances(Generic[S]):
         found: list[tuple[Label, S]] = []
         for label, function, arguments in self._fixed:
             try:
-                found.append((label, function(state, *arguments)))
+                after = function(state, *arguments)
             except NotEnabled:
                 continue
+            if after is not None:
+                found.append((label, after))
         if self._chosen:
             self._add_chosen(state, found)
         return found
@@ -50,9 +54,11 @@ class Instances(Generic[S]):
         for index, function, action in self._chosen:
             for arguments in self._choices(action, state):
                 try:
-                    found.append(((index, arguments), function(state, *arguments)))
+                    after = function(state, *arguments)
                 except NotEnabled:
                     continue
+                if after is not None:
+                    found.append(((index, arguments), after))
 
     def _choices(self, action: Action, state: S) -> Iterator[tuple[Any, ...]]:
         return product(*(domain.values(self.model, state) for domain in action.domains))

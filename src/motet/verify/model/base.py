@@ -120,6 +120,10 @@ class Model(Generic[S]):
         """Every bound."""
         return tuple(getattr(cls, n) for n, mark in _marked(cls).items() if mark.kind == "bound")
 
+    def kernels(self) -> Any:
+        """The packed form of this model (:mod:`motet.verify.explore.kernels`), if it has one."""
+        return None
+
     @classmethod
     def variants(cls) -> dict[str, Variant]:
         """Models beside this one that must fail, or must hold, by name."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from enum import IntEnum
+from typing import Any
 
 from motet.errors import BadInput
 from motet.verify.model import (
@@ -271,6 +272,16 @@ class Quorum(Model[State]):
         one = s.replica[value]
         member = s.quorum is not None and value in s.quorum.replicas
         return one.is_active, member, one.log_pointer, sorted(one.local_parts)
+
+    def kernels(self) -> Any:
+        if type(self) not in (Quorum, QuorumStale):
+            return None  # a variant changes an action, and its kernel would not know
+        from motet.verify.explore.kernels import numpy_or_refuse
+
+        numpy_or_refuse()
+        from motet.verify.models.quorum_kernels import QuorumKernels
+
+        return QuorumKernels
 
     @classmethod
     def variants(cls) -> dict[str, Variant]:
