@@ -36,6 +36,12 @@ def _storm(choices: Choices) -> Report:
     return _alone("storm", choices, show)
 
 
+def _proof(choices: Choices) -> Report:
+    from motet.cli.demo_proof import show
+
+    return _alone("proof", choices, show)
+
+
 def _consensus(choices: Choices) -> Report:
     from motet.demos.consensus.show import show
 
@@ -66,6 +72,10 @@ DEMOS: dict[str, tuple[str, Callable[[Choices], Report]]] = {
         "Five replicas lose their primary, a backup, a disk and a network; their clients lose nothing.",
         _consensus,
     ),
+    "proof": (
+        "Every state of a small cluster: a stale read is found, the linearizable one is proven.",
+        _proof,
+    ),
     "shop": (
         "Writers sell from one stock, Spark follows, and one of each is killed in the middle.",
         _shop,
@@ -75,7 +85,7 @@ DEMOS: dict[str, tuple[str, Callable[[Choices], Report]]] = {
 
 @app.command()
 def demo(
-    name: Annotated[str, typer.Argument(help="shop, clock, storm or consensus.")] = DEFAULT,
+    name: Annotated[str, typer.Argument(help="shop, clock, storm, consensus or proof.")] = DEFAULT,
     json: Annotated[Path | None, typer.Option(help="Write the report to this file.")] = None,
     keep: Annotated[
         bool, typer.Option("--keep", help="Keep the folder of the shop, and say where it is.")
@@ -87,8 +97,8 @@ def demo(
     """Show a small shop over kill -9, from its transactions to the tables that Spark makes of them.
 
     Others: `clock`, the cluster clock of three nodes; `storm`, a simulated cluster under faults; `consensus`,
-    five replicas that are killed, cut off and lose parts of their disks. Needs no server and no account;
-    everything it starts, it ends.
+    five replicas that are killed, cut off and lose parts of their disks; `proof`, a stale read found among
+    all states of a model. Needs no server and no account; everything it starts, it ends.
 
     Example: motet demo --json report.json
     """
