@@ -76,7 +76,9 @@ class Node:
         #: the operator's way to the keeper, if that is one of our roles
         self._store: OperatorStore | None = None
         if OPERATOR_ROLE in config.node.roles:
-            self._store = OperatorStore(config.node.id, keeper_endpoints(config))
+            self._store = OperatorStore(
+                config.node.id, keeper_endpoints(config), config.node.peers, config.node.cluster
+            )
         self._registry: Registry | None = None
         #: what has to be closed at the end, the last first
         self._opened = contextlib.AsyncExitStack()

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from typing import Any
 
 from motet.client.keeper.client import KeeperClient
@@ -38,9 +38,10 @@ from motet.core.operator.store import (
 from motet.errors import MotetError, NodeError, OutcomeUnknown
 from motet.ids import Address, NodeId
 from motet.node.logs import logger
+from motet.node.operator_watch import depose_every_seconds, until_silent
 
 again_seconds = 0.5
-session_ms = 6_000
+session_ms = 4_000
 reads_max = 1000
 """Nodes that are read in one request, as at one moment."""
 
@@ -54,9 +55,14 @@ Tell = Callable[[Message], None]
 class OperatorStore:
     """The local port of an operator; between ``start`` and ``stop`` it stands for election."""
 
-    def __init__(self, own: NodeId, endpoints: str) -> None:
+    def __init__(
+        self, own: NodeId, endpoints: str, peers: Mapping[NodeId, str], cluster: str
+    ) -> None:
         self._own = own
         self._endpoints = endpoints
+        self._peers, self._cluster = peers, cluster
+        #: when another one's entry was last removed
+        self._deposed_at: float | None = None
         self._keeper: KeeperClient | None = None
         self._queue: list[StoreRequest] = []
         self._tasks: set[asyncio.Task[None]] = set()
@@ -154,9 +160,7 @@ class OperatorStore:
                 raise NodeError("the entry of this operator is gone")
             if names[0] == mine:
                 break
-            before = Watch()
-            if await keeper.exists(f"{OPERATORS}/{names[names.index(mine) - 1]}", before):
-                await before
+            await self._until_gone(keeper, names[names.index(mine) - 1])
         logger.info("operator_elected", extra={"fields": {"entry": mine}})
         self._tell(Elected())
         while True:
@@ -164,6 +168,32 @@ class OperatorStore:
             if await keeper.exists(entry, lost) is None:
                 raise NodeError("the entry of this operator is gone")
             await lost
+
+    async def _until_gone(self, keeper: KeeperClient, name: str) -> None:
+        """Wait until the entry before ours is gone; remove it if its operator does not answer."""
+        path, gone = f"{OPERATORS}/{name}", Watch()
+        if await keeper.exists(path, gone) is None:
+            return
+        waits: list[asyncio.Future[Any]] = [asyncio.ensure_future(gone.wait())]
+        endpoint = self._peers.get(NodeId(name.rpartition("-")[0]))
+        if endpoint is not None:
+            waits.append(asyncio.ensure_future(self._depose(keeper, path, endpoint)))
+        try:
+            await waits[0]
+        finally:
+            for one in waits:
+                one.cancel()
+            await asyncio.gather(*waits, return_exceptions=True)
+
+    async def _depose(self, keeper: KeeperClient, path: str, endpoint: str) -> None:
+        loop = asyncio.get_running_loop()
+        if self._deposed_at is not None:
+            await asyncio.sleep(self._deposed_at + depose_every_seconds - loop.time())
+        await until_silent(endpoint, self._cluster)
+        self._deposed_at = loop.time()
+        logger.info("operator_silent", extra={"fields": {"entry": path}})
+        with contextlib.suppress(MotetError):  # gone by itself, or the session will tell
+            await keeper.delete(path)
 
     async def _watch(self, keeper: KeeperClient, path: str) -> None:
         while True:

@@ -8,11 +8,14 @@ nodes.
 
 from __future__ import annotations
 
+import json
 import sys
 import time
+import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 from motet.client.link import ZOOKEEPER_PORT_OFFSET
 from motet.errors import BadInput
@@ -22,6 +25,7 @@ from motet.testing.port_block import BLOCK_PORTS, HOST, PortBlock
 from motet.testing.proxy_mesh import ProxyMesh
 from motet.testing.reaper import Reaper
 
+status_s_max = 2.0
 restart_s_min = 0.2
 restart_s_max = 10.0
 steady_s = 5.0
@@ -105,6 +109,25 @@ class DevCluster(NodeGroup):
     def zookeeper(self, i: int) -> str:
         """Where a node speaks ZooKeeper's protocol, as ``host:port``."""
         return f"{HOST}:{self._blocks[i].base + ZOOKEEPER_PORT_OFFSET}"
+
+    def status(self, i: int) -> Mapping[str, Any] | None:
+        """What a node says of its machines, by their names; None if it says nothing."""
+        try:
+            url = f"{self.http(i)}/api/status"
+            with urllib.request.urlopen(url, timeout=status_s_max) as said:  # noqa: S310 - our own
+                machines: Mapping[str, Any] = json.load(said)["machines"]
+                return machines
+        except (OSError, ValueError, KeyError):
+            return None
+
+    def active_operators(self) -> list[int]:
+        """Who takes itself for the active operator: for a moment that may be two, or none."""
+        known = ((i, self.status(i)) for i in range(self._count) if self.is_running(i))
+        return [
+            i
+            for i, machines in known
+            if machines is not None and machines.get("operator", {}).get("detail", {}).get("active")
+        ]
 
     def close(self) -> None:
         """Ask all nodes to end at once, and see to it that they do."""

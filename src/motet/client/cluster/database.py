@@ -52,7 +52,8 @@ class AsyncClusterDatabase(AsyncDatabase):
         calls = ClusterCalls(router)
         super().__init__(calls, cluster_number(), ClusterHome(endpoint), AsyncExitStack())
         self._cluster = calls
-        self._router = router
+        #: the ways to its nodes
+        self.router = router
         self._appenders = Appenders(router)
 
     async def create_stream(
@@ -74,18 +75,18 @@ class AsyncClusterDatabase(AsyncDatabase):
         await self._cluster.delete(stream_name(name))
 
     def stream(self, name: str) -> AsyncStream:
-        return ClusterStream(self._cluster, name, self.schemas, self._router, self._appenders)
+        return ClusterStream(self._cluster, name, self.schemas, self.router, self._appenders)
 
     async def clock(self) -> Clock:
         """The highest clock that this client has seen."""
-        return self._router.clock
+        return self.router.clock
 
     # Shards
 
     async def describe_shards(self, stream: str | None = None) -> ShardsDescribed:
         """The metadata of shards, and what their nodes say of them."""
         name = None if stream is None else stream_name(stream)
-        return await self._router.ask_operator(
+        return await self.router.ask_operator(
             lambda n: DescribeShards(n, name), ShardsDescribed, operator_seconds_max
         )
 
@@ -122,18 +123,18 @@ class AsyncClusterDatabase(AsyncDatabase):
     async def _changed(self, make: MakeOperator) -> str:
         """A change of an ensemble: one that is repeated would be another one."""
         try:
-            done = await self._router.ask_operator(
+            done = await self.router.ask_operator(
                 make, OperatorDone, reconfiguration_seconds_max, may_repeat=False
             )
         except OutcomeUnknown as error:
             hint = "look with `motet shard describe` before you try again"
             raise OutcomeUnknown(error.what, hint=hint) from None
-        await self._router.refresh()
+        await self.router.refresh()
         return done.what
 
     async def _ordered(self, make: MakeOperator, seconds: float) -> str:
-        done = await self._router.ask_operator(make, OperatorDone, seconds)
-        await self._router.refresh()
+        done = await self.router.ask_operator(make, OperatorDone, seconds)
+        await self.router.refresh()
         return done.what
 
 

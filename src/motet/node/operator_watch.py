@@ -1,0 +1,53 @@
+"""Is the operator before us still there? Asked directly, since the keeper learns of a death late.
+
+A session in the keeper ends some seconds after its holder, and for so long no shard whose leader died with
+the operator would get a new one. So whoever is next asks the one before now and then, and removes its entry
+when it does not answer: the keeper then tells everybody at once. That may be wrong, as when only the link
+between the two is cut. Then two operators are at work for a moment, which the compare-and-set of each write
+makes harmless; and nobody does it often.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from motet.client.link import Link
+from motet.core.operator.messages import DescribeShards, OperatorAnswer
+from motet.errors import MotetError, OutcomeUnknown
+from motet.format.frame import FrameKind
+from motet.ids import Address, RequestId, StreamName
+
+ask_every_seconds = 0.2
+gone_seconds = 0.6
+"""Nothing listens there for so long: its process is gone."""
+
+silent_seconds = 2.0
+"""It is there and says nothing for so long."""
+
+depose_every_seconds = 30.0
+"""Two that cannot hear each other, but the keeper, do not take the office from each other all the time."""
+
+NOTHING = StreamName("-")
+"""No stream is called that, so the question is answered at once and costs nothing."""
+
+
+async def until_silent(endpoint: str, cluster: str) -> None:
+    """Come back when no operator answers at this endpoint any more."""
+    node, loop = Address("before"), asyncio.get_running_loop()
+    link: Link[OperatorAnswer] = Link({node: endpoint}, FrameKind.OPERATOR, OperatorAnswer, cluster)
+    async with link:
+        heard_at = loop.time()
+        while True:
+            asked_at = loop.time()
+            try:
+                await link.ask(
+                    node, lambda n: DescribeShards(RequestId(n), NOTHING), silent_seconds
+                )
+                heard_at = loop.time()
+            except OutcomeUnknown:
+                if loop.time() - asked_at >= silent_seconds:
+                    return
+            except MotetError:
+                if loop.time() - heard_at >= gone_seconds:
+                    return
+            await asyncio.sleep(ask_every_seconds)
