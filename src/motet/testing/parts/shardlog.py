@@ -355,6 +355,8 @@ class ShardlogPart(BenchPart):
             file = segment_file(SHARD, segment.number)
             place, offset = 0, segment.first
             while offset <= log.last_of(segment):
+                if not files.get(file, b"")[place : place + 40].strip(b"\0"):
+                    break  # it could not be written
                 entry, size_bytes = read_record(files[file], place, segment.salt, offset)
                 assert entry is not None
                 found.append((file, place, entry))

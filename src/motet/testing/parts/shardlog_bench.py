@@ -68,7 +68,7 @@ class ShardBench(Workbench):
             what = effect.what.removeprefix("shard_")
             if what in self.muted:
                 return []
-            detail = effect.detail.removeprefix(SHARD).strip()
+            detail = effect.detail.removeprefix(SHARD).strip() if what != TOLD else effect.detail
             text = detail if what == TOLD else f"{what}: {detail}" if detail else what
             return [Line("note", f"{node.name} {text}")]
         return [told_effect(effect)]
