@@ -21,7 +21,7 @@ def test_a_report_that_cannot_be_written_is_refused_at_once(
     assert printed.err.startswith("BAD_INPUT there is no folder ")
 
 
-@pytest.mark.parametrize("name", ["clock", "storm", "consensus", "proof"])
+@pytest.mark.parametrize("name", ["clock", "storm", "consensus", "proof", "log"])
 @pytest.mark.parametrize("option", ["--keep", "--no-spark"])
 def test_an_option_of_the_shop_is_refused_for_the_others(
     name: str, option: str, capsys: pytest.CaptureFixture[str]

@@ -48,6 +48,18 @@ def test_the_consensus_demo_loses_nothing_and_repairs_what_rots(tmp_path: Path) 
     assert "kill -9 of" in done.stdout
 
 
+def test_the_log_demo_loses_nothing_while_its_ensemble_changes(tmp_path: Path) -> None:
+    file = tmp_path / "report.json"
+    done = demo("log", "--json", str(file))
+    assert done.returncode == 0, done.stdout + done.stderr
+    report = json.loads(file.read_text())["log"]
+    assert (report["lost"], report["doubled"], report["out_of_order"]) == (0, 0, 0)
+    assert report["readers_saw_the_same"] is True
+    assert (report["kills"], report["changes_of_the_ensemble"]) == (2, 5)
+    assert report["acknowledged"] > 100
+    assert "the active operator" in done.stdout
+
+
 def test_an_unknown_demo_is_refused_and_the_known_ones_are_named() -> None:
     done = demo("opera")
     assert done.returncode == 1

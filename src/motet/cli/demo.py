@@ -48,6 +48,12 @@ def _consensus(choices: Choices) -> Report:
     return _alone("consensus", choices, lambda: show(typer.echo))
 
 
+def _log(choices: Choices) -> Report:
+    from motet.demos.log.show import show
+
+    return _alone("log", choices, lambda: show(typer.echo))
+
+
 def _shop(choices: Choices) -> Report:
     from motet.demos.shop.show import show
 
@@ -72,6 +78,10 @@ DEMOS: dict[str, tuple[str, Callable[[Choices], Report]]] = {
         "Five replicas lose their primary, a backup, a disk and a network; their clients lose nothing.",
         _consensus,
     ),
+    "log": (
+        "A stream on five nodes loses a leader and its operator, and moves; its clients lose nothing.",
+        _log,
+    ),
     "proof": (
         "Every state of a small cluster: a stale read is found, the linearizable one is proven.",
         _proof,
@@ -85,7 +95,9 @@ DEMOS: dict[str, tuple[str, Callable[[Choices], Report]]] = {
 
 @app.command()
 def demo(
-    name: Annotated[str, typer.Argument(help="shop, clock, storm, consensus or proof.")] = DEFAULT,
+    name: Annotated[
+        str, typer.Argument(help="shop, clock, storm, consensus, log or proof.")
+    ] = DEFAULT,
     json: Annotated[Path | None, typer.Option(help="Write the report to this file.")] = None,
     keep: Annotated[
         bool, typer.Option("--keep", help="Keep the folder of the shop, and say where it is.")
@@ -97,8 +109,9 @@ def demo(
     """Show a small shop over kill -9, from its transactions to the tables that Spark makes of them.
 
     Others: `clock`, the cluster clock of three nodes; `storm`, a simulated cluster under faults; `consensus`,
-    five replicas that are killed, cut off and lose parts of their disks; `proof`, a stale read found among
-    all states of a model. Needs no server and no account; everything it starts, it ends.
+    five replicas that are killed, cut off and lose parts of their disks; `log`, a replicated stream whose
+    nodes are killed and moved; `proof`, a stale read found among all states of a model. Needs no server and
+    no account; everything it starts, it ends.
 
     Example: motet demo --json report.json
     """

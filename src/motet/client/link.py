@@ -26,7 +26,7 @@ from motet.real.network import TcpNetwork
 answer_seconds_max = 5.0
 """How long an answer is waited for unless told otherwise."""
 
-doubt_seconds = 1.0
+doubt_seconds = 0.25
 """After so long without an answer it is asked whether it is worth waiting on."""
 
 ZOOKEEPER_PORT_OFFSET = 1

@@ -61,8 +61,8 @@ class OperatorStore:
         self._own = own
         self._endpoints = endpoints
         self._peers, self._cluster = peers, cluster
-        #: when another one's entry was last removed
-        self._deposed_at: float | None = None
+        #: operator -> when its entry was last removed by us
+        self._deposed_at: dict[NodeId, float] = {}
         self._keeper: KeeperClient | None = None
         self._queue: list[StoreRequest] = []
         self._tasks: set[asyncio.Task[None]] = set()
@@ -175,9 +175,9 @@ class OperatorStore:
         if await keeper.exists(path, gone) is None:
             return
         waits: list[asyncio.Future[Any]] = [asyncio.ensure_future(gone.wait())]
-        endpoint = self._peers.get(NodeId(name.rpartition("-")[0]))
-        if endpoint is not None:
-            waits.append(asyncio.ensure_future(self._depose(keeper, path, endpoint)))
+        operator = NodeId(name.rpartition("-")[0])
+        if operator in self._peers:
+            waits.append(asyncio.ensure_future(self._depose(keeper, path, operator)))
         try:
             await waits[0]
         finally:
@@ -185,12 +185,13 @@ class OperatorStore:
                 one.cancel()
             await asyncio.gather(*waits, return_exceptions=True)
 
-    async def _depose(self, keeper: KeeperClient, path: str, endpoint: str) -> None:
+    async def _depose(self, keeper: KeeperClient, path: str, operator: NodeId) -> None:
         loop = asyncio.get_running_loop()
-        if self._deposed_at is not None:
-            await asyncio.sleep(self._deposed_at + depose_every_seconds - loop.time())
-        await until_silent(endpoint, self._cluster)
-        self._deposed_at = loop.time()
+        last = self._deposed_at.get(operator)
+        if last is not None:
+            await asyncio.sleep(last + depose_every_seconds - loop.time())
+        await until_silent(self._peers[operator], self._cluster)
+        self._deposed_at[operator] = loop.time()
         logger.info("operator_silent", extra={"fields": {"entry": path}})
         with contextlib.suppress(MotetError):  # gone by itself, or the session will tell
             await keeper.delete(path)

@@ -4,7 +4,7 @@ A session in the keeper ends some seconds after its holder, and for so long no s
 the operator would get a new one. So whoever is next asks the one before now and then, and removes its entry
 when it does not answer: the keeper then tells everybody at once. That may be wrong, as when only the link
 between the two is cut. Then two operators are at work for a moment, which the compare-and-set of each write
-makes harmless; and nobody does it often.
+makes harmless; and nobody does it to the same one often.
 """
 
 from __future__ import annotations
