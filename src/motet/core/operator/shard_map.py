@@ -53,6 +53,8 @@ def watch_map(core: Core) -> None:
 def on_map_timer(core: Core) -> None:
     """Push the map, if it has changed."""
     state = core.state
+    if not state.term:
+        return  # set before we were elected once more: the map follows when the term is raised
     old = state.map
     version = state.term * _versions_per_term + 1 if old is None else old.version
     new = _build(core, version)

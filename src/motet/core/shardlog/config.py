@@ -52,6 +52,8 @@ class ShardlogConfig(msgspec.Struct, frozen=True):
     beat_ms: int = 100
     #: what was not answered for so long is said again
     resend_ms: int = 400
+    #: a file that cannot be read so often in a row is damaged
+    unreadable_max: int = 50
     #: a snapshot that nobody asks for is forgotten
     snapshot_idle_ms: int = 30_000
     retention: Retention = Retention()

@@ -4,7 +4,7 @@ The newest entries are in memory. For the others the segment's marks say where t
 records are read in order, and new marks are made on the way, so that the next reader begins nearer. Every
 checksum is verified. What is not what was written makes the replica *damaged*: it leads and counts no more
 until it has been repaired from a peer (``fencing.find_damage``). What the disk cannot give back at the
-moment is asked for again later by whoever wants it.
+moment is asked for again later by whoever wants it, and is damaged if that goes on for long.
 """
 
 from __future__ import annotations
@@ -52,6 +52,7 @@ def go_on(core: Core, read: ReadId, data: bytes) -> Reading | None:
     if reading is None:
         return None  # nobody wants it any more
     log = core.state.log
+    core.state.unreadable.pop((reading.segment, reading.place, reading.read_bytes), None)
     segment = log.numbered(reading.segment)
     if segment is None:
         return reading  # it has been trimmed or cut meanwhile: there is no more
@@ -95,6 +96,13 @@ def _check(core: Core, entry: Entry) -> None:
         raise BadRecord(f"entry {entry.id.offset} is of epoch {entry.id.epoch}")
 
 
+def is_unreadable(core: Core, failed: Reading) -> bool:
+    """A read has failed; whether that has gone on for so long that the segment is damaged."""
+    counts, key = core.state.unreadable, (failed.segment, failed.place, failed.read_bytes)
+    counts[key] = counts.get(key, 0) + 1
+    return counts[key] >= core.config.unreadable_max
+
+
 def finish(core: Core, done: Reading, error: tuple[str, str] | None = None) -> None:
     """A reading for the data node has come to its end. Nothing found is an error if there was something."""
     if error is None and not done.entries and done.after < done.last:
@@ -107,6 +115,7 @@ def drop_all(core: Core, why: str) -> None:
     """What is being read is of no use to anybody any more."""
     state = core.state
     dropped, state.readings = state.readings, {}
+    state.unreadable = {}
     for each in dropped.values():
         if each.purpose is Purpose.CLIENT:
             finish(core, each, (DiskReadFailed.code, why))

@@ -13,7 +13,7 @@ proves it, the log is damaged. It is never cut then: a replica that does not kno
 count until it has been repaired from a peer.
 
 What cannot be read at the moment is asked for again at the next beat; a replica that does not know its past
-takes part in nothing.
+takes part in nothing. What cannot be read for long is damaged, too: otherwise nobody would ever repair it.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def on_read_back(core: Core, read: ReadId, data: bytes) -> bool:
     recovery = core.state.recovery
     if recovery is None or recovery.read != read:
         return False
-    recovery.read = None
+    recovery.read, recovery.failures = None, 0
     try:
         if recovery.step == META:
             _take_meta(core, recovery, data)
@@ -81,7 +81,11 @@ def on_read_failed(core: Core, read: ReadId, why: str) -> bool:
     if recovery is None or recovery.read != read:
         return False
     recovery.read = None
+    recovery.failures += 1
     core.note("unreadable", why)
+    if recovery.failures >= core.config.unreadable_max:
+        _finish(core)
+        fencing.find_damage(core, why)
     return True
 
 

@@ -329,6 +329,9 @@ class ShardReplica:
             cursor = core.state.cursors.get(NodeId(failed.node))
             if cursor is not None:
                 cursor.is_reading = False  # the next beat tries again
+        if reading.is_unreadable(core, failed):
+            fencing.find_damage(core, why)
+            self._progress()
 
     def tick(self) -> None:
         """Time has passed: say again what was not answered, and look after the files."""

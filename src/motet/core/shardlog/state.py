@@ -139,6 +139,8 @@ class Recovery(msgspec.Struct):
     proven: Offset = Offset(0)
     #: nothing was found behind this entry
     torn_at: Offset | None = None
+    #: how often the file that is next could not be read
+    failures: int = 0
 
 
 class State(msgspec.Struct):
@@ -215,6 +217,8 @@ class State(msgspec.Struct):
     #: of the log, applied since the state was last put on disk
     applied_bytes: int = 0
 
+    #: segment, place and size of a read -> how often in a row it has failed
+    unreadable: dict[tuple[int, int, int], int] = msgspec.field(default_factory=dict)
     readings: dict[ReadId, Reading] = msgspec.field(default_factory=dict)
     read_numbers: int = 0
     finished: list[FinishedRead] = msgspec.field(default_factory=list)

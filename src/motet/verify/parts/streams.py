@@ -55,7 +55,7 @@ class StreamsPart:
     name = "streams"
     marks = ("crash", "crash_writing", "lost_write", "torn_write")
     plants = PLANTS
-    storm_ms = 6_000
+    storm_ms = 9_000
 
     def prepare(self, world: World, plant: str | None) -> StreamsRun:
         return StreamsRun(world, plant)
@@ -79,6 +79,7 @@ def draw_config(dice: Dice) -> ShardlogConfig:
         beat_ms=dice.pick([20, 40]),
         resend_ms=100,
         snapshot_idle_ms=800,
+        unreadable_max=6,
         retention=Retention(bytes_max=5_000) if has_retention else Retention(),
     )
 

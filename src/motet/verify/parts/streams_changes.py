@@ -26,7 +26,7 @@ from motet.core.operator.messages import (
 )
 from motet.core.operator.metadata import ShardMetadata
 from motet.errors import NoSuchStream, OutcomeUnknown, StreamExists
-from motet.errors.operator import NotActive
+from motet.errors.operator import NoNodeToPlaceOn, NotActive
 from motet.ids import Address, NodeId, ShardId, ShardName, StreamId, StreamName
 from motet.sim.world import World
 from motet.verify.parts.asker import Asker
@@ -182,9 +182,9 @@ class Changer(Asker):
         elif isinstance(asked, DeleteStream) and answer.code == NoSuchStream.code:
             self._guest = self._insists = None  # deleted the time before
         elif isinstance(asked, CreateStream):
-            if asked.definition.name == COMES_AND_GOES and answer.code == StreamExists.code:
-                return  # the one before is still being deleted
-            self.world.violated("Changes", f"{self.name} cannot create {asked}: {answer}")
+            is_in_the_way = answer.code == StreamExists.code and asked.definition != self._stays
+            if not is_in_the_way and answer.code != NoNodeToPlaceOn.code:
+                self.world.violated("Changes", f"{self.name} cannot create {asked}: {answer}")
 
     def _done(self, asked: Message, answer: Message) -> None:
         self.world.mark(f"change_done_{type(asked).__name__}")

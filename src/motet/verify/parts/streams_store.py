@@ -76,8 +76,6 @@ class Store:
         self._data: list[SimNode] = []
         #: the active operator and the life of it that was elected
         self.active: tuple[Host, int] | None = None
-        #: whoever has been elected and has not been told that it is over
-        self._believers: dict[str, int] = {}
         #: a planted bug: writes do not look at the version that they replace
         self.is_blind = False
 
@@ -243,10 +241,14 @@ class Store:
         operator = host.machine
         assert isinstance(operator, StoredOperator)
         if after_ns or operator.operator.core.state.is_active:
-            self._later(host, after_ns + self._delay_ns(), self._deposed)
+            self._world.at_node(host.node, after_ns + self._delay_ns(), self._tell_deposed, (host,))
 
-    def _deposed(self) -> Message:
-        return Deposed(None if self.active is None else NodeId(self.active[0].node.address))
+    def _tell_deposed(self, host: Host) -> None:
+        if self.active is None:
+            self._tell(host, Deposed)
+        elif self.active[0] is not host:  # else it has been elected again meanwhile
+            active = NodeId(self.active[0].node.address)
+            self._tell(host, lambda: Deposed(active))
 
     # Entries of nodes
 
