@@ -76,14 +76,15 @@ def files_of(db: motet.Database, table: str) -> list[Path]:
 
 
 def read_directly(
-    db: motet.Database, table: str, *, is_far: bool = False, **options: str
+    db: motet.Database, table: str, *, is_far: bool = False, side_by_side: int = 2, **options: str
 ) -> list[list[Any]]:
     """The rows of each task, without Spark's machinery around it; as from afar, over HTTP."""
     from motet.pipeline.options import parse_options
     from motet.pipeline.table_reader import TableReader, table_snapshot, table_spark_schema
 
     asked = parse_options({"endpoint": db.endpoint, "table": table, **options})
-    reader = TableReader(asked, table_spark_schema(table_snapshot(asked), asked))
+    schema = table_spark_schema(table_snapshot(asked), asked)
+    reader = TableReader(asked, schema, side_by_side)
     tasks = reader.partitions()
     for task in tasks if is_far else []:
         task.locator = replace(task.locator, folder="")

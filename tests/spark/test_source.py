@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -62,6 +63,36 @@ def test_a_registered_source_knows_its_endpoint(spark: SparkSession, db: motet.D
     assert session.read.format("motet").option("table", "sales").load().count() == 2
     assert session.read.format("motet").option("streams", "orders").load().count() == 1
     assert session.read.format("motet").option("table", "sales").load().where("qty=2").count() == 1
+
+
+def test_a_registered_source_knows_how_many_tasks_run_at_once(spark: SparkSession) -> None:
+    from motet.pipeline.register import tasks_at_once
+
+    assert tasks_at_once(spark) == 2
+    assert tasks_at_once(object()) is None, "a session elsewhere is not asked"
+
+
+WORKER = """
+    import gc, sys
+    from motet.pipeline.spark_worker import settle_in
+
+    sys.modules["__main__"].__spec__ = None
+    settle_in()
+    assert not gc.get_freeze_count(), "another program is left as it is"
+    import pyspark.daemon
+    sys.modules["__main__"].__spec__ = pyspark.daemon.__spec__
+    settle_in()
+    frozen = gc.get_freeze_count()
+    later = [[] for _ in range(1000)]
+    settle_in()
+    assert gc.get_freeze_count() == frozen > 1000, "what comes later is garbage one day"
+"""
+
+
+def test_a_worker_sets_aside_what_it_has_imported_and_nothing_else() -> None:
+    command = [sys.executable, "-c", textwrap.dedent(WORKER)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_registering_again_moves_to_another_database(

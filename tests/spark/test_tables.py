@@ -81,16 +81,44 @@ def test_a_task_on_another_machine_reads_over_http(filled: motet.Database) -> No
     assert read_directly(filled, "sales", is_far=True, columns="k,name", where="k > 150") == near
 
 
-def test_small_parts_are_read_together_and_large_ones_alone(
+def test_parts_are_shared_out_among_the_tasks_that_run_side_by_side(
     filled: motet.Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from motet.pipeline import table_plan
 
-    assert [len(task) for task in read_directly(filled, "sales")] == [300]
-    monkeypatch.setattr(table_plan, "task_rows", 200)
-    assert [len(task) for task in read_directly(filled, "sales")] == [200, 100]
-    monkeypatch.setattr(table_plan, "task_rows", 1)
-    assert [len(task) for task in read_directly(filled, "sales")] == [100, 100, 100]
+    def sizes(side_by_side: int) -> list[int]:
+        tasks = read_directly(filled, "sales", side_by_side=side_by_side)
+        assert sorted(row["k"] for task in tasks for row in task) == list(range(300))
+        return [len(task) for task in tasks]
+
+    assert sizes(8) == [300], "little is read by one"
+    monkeypatch.setattr(table_plan, "task_rows_min", 1)
+    assert sizes(1) == [300]
+    assert sizes(2) == [100, 200]
+    assert sizes(3) == sizes(8) == [100, 100, 100], "a part is not cut"
+    monkeypatch.setattr(table_plan, "task_rows_max", 100)
+    assert sizes(1) == [100, 100, 100], "a task that is too long is"
+
+
+@pytest.mark.parametrize(
+    ("rows", "size_bytes", "side_by_side", "tasks"),
+    [
+        (0, 0, 4, 1),
+        (400_000, 5 << 20, 4, 1),
+        (900_000, 9 << 20, 4, 2),
+        (4_000_000, 50 << 20, 2, 2),
+        (20_000_000, 250 << 20, 2, 6),
+        (20_000_000, 250 << 20, 16, 16),
+        (20_000_000, 250 << 20, 100, 40),
+        (10_000, 900 << 20, 2, 8),
+    ],
+)
+def test_there_are_as_many_tasks_as_run_at_once_or_a_multiple_of_it(
+    rows: int, size_bytes: int, side_by_side: int, tasks: int
+) -> None:
+    from motet.pipeline.table_plan import tasks_for
+
+    assert tasks_for(rows, size_bytes, side_by_side) == tasks
 
 
 REPLACING = pa.schema(

@@ -22,6 +22,7 @@ from motet.errors import BadInput, NoSuchStream
 from motet.limits import feed_splits_max, page_changes_max
 from motet.pipeline.arrow_types import arrow_schema, check_asked, fitted, picked, spark_schema
 from motet.pipeline.options import SourceOptions
+from motet.pipeline.spark_worker import settle_in
 
 stretch_changes = 50_000
 """About how many changes one task reads: half a second of work, so that a task is worth its start."""
@@ -50,6 +51,7 @@ class FeedShape:
 
     def read(self, stretch: FeedStretch) -> Iterator[pa.RecordBatch]:
         """The changes of a stretch, in the order of the feed."""
+        settle_in()
         after: Clock | str = stretch.after
         with connect(self.endpoint) as db:
             has_more = stretch.after < stretch.up_to

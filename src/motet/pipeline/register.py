@@ -41,6 +41,7 @@ def register(spark: SparkSession, endpoint: str | None = None) -> None:
 
         endpoint_default = found
         pushes_filters = keeps_filters_apart(spark)
+        side_by_side = tasks_at_once(spark)
 
     if RegisteredSource.pushes_filters:
         spark.conf.set(PUSHDOWN_SETTING, "true")
@@ -54,3 +55,9 @@ def keeps_filters_apart(spark: Any) -> bool:
         return False  # Spark is elsewhere, and cannot be asked
     methods = java.java.lang.Class.forName(SPARKS_SIDE).getMethods()
     return all(method.getName() != SHARED_PLAN for method in methods)
+
+
+def tasks_at_once(spark: Any) -> int | None:
+    """How many tasks of a session can run side by side, if it says so."""
+    java = getattr(spark, "_jvm", None)
+    return None if java is None else int(spark.sparkContext.defaultParallelism)

@@ -70,7 +70,7 @@ def local_session(
     from pyspark.sql import SparkSession
 
     os.environ.update(spark_environment())
-    builder = SparkSession.builder.appName(app).master(master or f"local[{_cores()}]")
+    builder = SparkSession.builder.appName(app).master(master or f"local[{cores()}]")
     for key, value in _settings(config).items():
         builder = builder.config(key, value)
     return _started(builder)
@@ -120,15 +120,14 @@ def _started(builder: SparkSession.Builder) -> SparkSession:
 
 
 def _settings(config: Mapping[str, str]) -> dict[str, str]:
-    cores = str(_cores())
-    settings = {**SETTINGS, "spark.sql.shuffle.partitions": cores, **config}
+    settings = {**SETTINGS, "spark.sql.shuffle.partitions": str(cores()), **config}
     quiet = f"-Dlog4j2.configurationFile={LOG_SETTINGS.as_uri()}"
     for key in JAVA_OPTIONS:
         settings[key] = f"{quiet} {UNCHECKED_BATCHES} {config.get(key, '')}".strip()
     return settings
 
 
-def _cores() -> int:
+def cores() -> int:
     """The cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))

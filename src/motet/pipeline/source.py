@@ -44,6 +44,8 @@ class MotetSource(DataSource):
     endpoint_default: ClassVar[str | None] = None
     #: Spark's setting for pushing filters is known to be on
     pushes_filters: ClassVar[bool] = False
+    #: how many tasks of the session run at once, if known; else as many as this machine has cores
+    side_by_side: ClassVar[int | None] = None
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
@@ -77,7 +79,7 @@ class MotetSource(DataSource):
         from motet.pipeline.table_reader import PushingTableReader, TableReader
 
         kind = PushingTableReader if self.pushes_filters else TableReader
-        return kind(self._asked, schema)
+        return kind(self._asked, schema, self.side_by_side)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         from motet.pipeline.feed_stream import FeedStreamReader

@@ -1,9 +1,13 @@
 """How the read of a table is shared out among tasks.
 
-A table that keeps all its rows is read part by part, small parts together. A part is bounded, so one is never
-too much for a task. A table that keeps the latest row of a key needs all rows of a key in one task: a
-small one is read by a single task, a large one in ranges of the first column of its key, each task taking
-its range from every part. Nulls are a range of their own.
+A table that keeps all its rows is read part by part, neighbours together. A task costs Spark and its worker
+as much as a few hundred thousand rows: so there are as many tasks as run side by side, or a multiple of that
+where they would get too long, and fewer where there is little to read. A part is bounded, so one is never
+too much for a task.
+
+A table that keeps the latest row of a key needs all rows of a key in one task: a small one is read by a
+single task, a large one in ranges of the first column of its key, each task taking its range from every
+part. Nulls are a range of their own.
 """
 
 from __future__ import annotations
@@ -22,8 +26,11 @@ from motet.client.snapshot import TableSnapshot
 from motet.columnar.filters import Filter, GreaterOrEqual, IsNull, Less, can_filter
 from motet.ids import ObjectKey
 
-task_rows, task_bytes = 500_000, 16 << 20
-"""Small parts go to one task until it has so many rows, or bytes in files."""
+task_rows_min, task_bytes_min = 500_000, 16 << 20
+"""A task gets about so many rows at least, or bytes in files: less is not worth a task."""
+
+task_rows_max, task_bytes_max = 4_000_000, 128 << 20
+"""A task gets about so many at most: it shows progress, and one that fails is not too much to do again."""
 
 replacing_task_rows = 1_000_000
 """A table that replaces is cut into ranges of about so many rows."""
@@ -56,25 +63,35 @@ def open_files(
         asyncio.run(store.close())
 
 
-def plan(snapshot: TableSnapshot, locator: PartsLocator) -> list[TableTask]:
-    """The tasks of a read; at least one, since Spark wants one."""
+def plan(snapshot: TableSnapshot, locator: PartsLocator, side_by_side: int) -> list[TableTask]:
+    """The tasks of a read, of which so many can run at once; at least one, since Spark wants one."""
     files = tuple(snapshot.files())
     if snapshot.spec.engine == "merge":
-        return [TableTask(locator, group) for group in _groups(snapshot, files)]
+        return [TableTask(locator, group) for group in _groups(snapshot, files, side_by_side)]
     return [TableTask(locator, files, ends) for ends in _key_ranges(snapshot, files, locator)]
 
 
-def _groups(snapshot: TableSnapshot, files: tuple[File, ...]) -> list[tuple[File, ...]]:
-    groups: list[list[File]] = [[]]
-    rows = size_bytes = 0
+def tasks_for(rows: int, size_bytes: int, side_by_side: int) -> int:
+    """Into how many tasks so much is cut, if its parts allow."""
+    most = max(-(-rows // task_rows_min), -(-size_bytes // task_bytes_min), 1)
+    rounds_rows = -(-rows // (task_rows_max * side_by_side))
+    rounds_bytes = -(-size_bytes // (task_bytes_max * side_by_side))
+    return min(most, side_by_side * max(rounds_rows, rounds_bytes, 1))
+
+
+def _groups(
+    snapshot: TableSnapshot, files: tuple[File, ...], side_by_side: int
+) -> list[tuple[File, ...]]:
+    """Neighbours together: a part goes to the task to which its middle row belongs."""
+    total = max(snapshot.rows, 1)
+    tasks = tasks_for(total, sum(size_bytes for _, size_bytes in files), side_by_side)
+    groups: list[list[File]] = [[] for _ in range(tasks)]
+    before = 0
     for file, visible in zip(files, snapshot.parts, strict=True):
-        rows += visible.part.staged.rows
-        size_bytes += visible.part.staged.size_bytes
-        if groups[-1] and (rows > task_rows or size_bytes > task_bytes):
-            groups.append([])
-            rows, size_bytes = visible.part.staged.rows, visible.part.staged.size_bytes
-        groups[-1].append(file)
-    return [tuple(group) for group in groups]
+        rows = visible.part.staged.rows
+        groups[min((2 * before + rows) * tasks // (2 * total), tasks - 1)].append(file)
+        before += rows
+    return [tuple(group) for group in groups if group] or [()]
 
 
 def _key_ranges(

@@ -24,6 +24,8 @@ from motet.columnar.part_file import read_part, row_group_rows
 from motet.pipeline.arrow_types import arrow_schema, check_asked, fitted, picked, spark_schema
 from motet.pipeline.options import SourceOptions
 from motet.pipeline.pushdown import translated
+from motet.pipeline.session import cores
+from motet.pipeline.spark_worker import settle_in
 from motet.pipeline.table_plan import TableTask, open_files, plan
 from motet.pipeline.where import parse_where
 
@@ -31,8 +33,12 @@ from motet.pipeline.where import parse_where
 class TableReader(DataSourceReader):
     """Reads a table at one clock."""
 
-    def __init__(self, options: SourceOptions, schema: StructType) -> None:
+    def __init__(
+        self, options: SourceOptions, schema: StructType, side_by_side: int | None = None
+    ) -> None:
         self._endpoint = options.endpoint
+        #: tasks of the session that can run at once
+        self._side_by_side = side_by_side or cores()
         name = options.table_name("read a table")
         snapshot = table_snapshot(options)
         self._spec, self._clock = snapshot.spec, snapshot.clock
@@ -43,12 +49,14 @@ class TableReader(DataSourceReader):
         self._filters = [] if where is None else parse_where(where, self._own)
 
     def partitions(self) -> list[TableTask]:
+        settle_in()
         with connect(self._endpoint) as db:
             snapshot = db.snapshot(self._spec.name, at=self._clock)[self._spec.name]
-            return plan(snapshot, db.parts_locator())
+            return plan(snapshot, db.parts_locator(), self._side_by_side)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, TableTask)
+        settle_in()
         is_merge = self._spec.engine == "merge"
         for batch in self._all_rows(partition) if is_merge else self._latest_rows(partition):
             yield fitted(batch, self._schema)
@@ -89,6 +97,7 @@ class PushingTableReader(TableReader):
 def table_snapshot(options: SourceOptions) -> TableSnapshot:
     """The table at the clock that is asked for, or now."""
     assert options.table is not None
+    settle_in()
     with connect(options.endpoint) as db:
         return db.snapshot(options.table, at=options.at)[options.table]
 

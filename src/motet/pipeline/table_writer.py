@@ -17,6 +17,7 @@ from motet.columnar.block import block_of
 from motet.errors import BadInput
 from motet.pipeline.arrow_types import arrow_schema, fitted
 from motet.pipeline.options import SourceOptions
+from motet.pipeline.spark_worker import settle_in
 from motet.pipeline.staging import stage_batches, staged_from_bytes, staged_to_bytes
 
 
@@ -45,6 +46,7 @@ class TableWriter(DataSourceArrowWriter):
         block_of(self._schema.empty_table(), own)  # says which column does not fit
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskStaged:
+        settle_in()
         batches = (fitted(batch, self._schema) for batch in iterator)
         return TaskStaged(staged_to_bytes(stage_batches(self._endpoint, self._table, batches)))
 
