@@ -80,7 +80,7 @@ def key_value_rows(data: object) -> list[tuple[bytes, bytes]]:
             raise BadSchema(f"there is no column {name!r}", hint="append_batch takes key and value")
         try:
             column = table.column(name).cast(pa.binary())
-        except pa.ArrowInvalid as error:
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise BadSchema(f"column {name!r} is not bytes or text: {error}") from None
         if column.null_count:
             raise BadSchema(f"column {name!r} has a null", hint="every entry has a key and a value")

@@ -1,0 +1,131 @@
+"""`motet stream`, `motet shard` and `motet node drain` against a cluster, as somebody types them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from motet.cli import app as root
+from motet.node.roles import ROLES
+from motet.testing.dev_cluster import DevCluster
+
+COMMANDS = [
+    *(("stream", word) for word in ("create", "append", "read", "tail", "describe", "delete")),
+    *(("shard", word) for word in ("describe", "elect", "swap", "expand", "contract")),
+    ("node", "drain"),
+]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevCluster]:
+    folder = tmp_path_factory.mktemp("cluster")
+    with DevCluster(4, folder, None, roles=ROLES) as running:
+        yield running
+
+
+class Shell:
+    """Runs command lines in this process; what they print is what they say."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
+        self._capsys = capsys
+
+    def run(self, *words: str) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as exited:
+            root.main(list(words))
+        code = exited.value.code
+        return (code if isinstance(code, int) else 0, *self._capsys.readouterr())
+
+    def told(self, *words: str) -> Any:
+        status, output, errors = self.run(*words, "-o", "json")
+        assert status == 0, errors
+        return json.loads(output)
+
+    def refused(self, *words: str) -> str:
+        status, _, errors = self.run(*words)
+        assert status == 1
+        return errors.split()[0]
+
+
+@pytest.fixture
+def shell(
+    cluster: DevCluster, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Shell:
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("MOTET_ENDPOINT", cluster.endpoints)
+    return Shell(capsys)
+
+
+@pytest.mark.parametrize("words", COMMANDS)
+def test_every_command_has_help_and_an_example(words: tuple[str, str], shell: Shell) -> None:
+    status, output, _ = shell.run(*words, "--help")
+    assert status == 0
+    assert f"Example: motet {' '.join(words)}" in re.sub(r"\s+", " ", output)
+
+
+def test_a_stream_from_its_creation_to_its_end(shell: Shell) -> None:
+    shell.told("stream", "create", "orders", "--shards", "1")
+    (first,) = shell.told("stream", "append", "orders", "o-1", "hello", "--token", "p:1")
+    (again,) = shell.told("stream", "append", "orders", "o-1", "hello", "--token", "p:1")
+    assert (first["offset"], first["duplicate"], again["duplicate"]) == (0, False, True)
+    (entry,) = shell.told("stream", "read", "orders")
+    assert (entry["key"], entry["value"]) == ("o-1", "hello")
+    status, output, _ = shell.run("stream", "tail", "orders", "--stop-after", "1")
+    assert (status, output.split()[-2:]) == (0, ["o-1", "hello"])
+    (shown,) = shell.told("stream", "describe", "orders")
+    assert (shown["next_offset"], len(shown["ensemble"])) == (1, 3)
+    (listed,) = shell.told("stream", "list")
+    assert (listed["stream"], listed["entries"]) == ("orders", None)
+    shell.told("stream", "delete", "orders")
+    assert shell.refused("stream", "read", "orders") == "NO_SUCH_STREAM"
+
+
+def test_an_ensemble_is_changed_and_a_node_emptied(shell: Shell) -> None:
+    shell.told("stream", "create", "moved", "--shards", "1", "--replicas", "3")
+    shell.told("stream", "append", "moved", "k", "stays")
+    (before,) = shell.told("shard", "describe", "moved")
+    ensemble, leader = list(before["replicas"]), before["leader"]
+    assert before["status"] == "steady_state"
+    shell.told("shard", "expand", "moved", "--shard", "0")
+    follower = next(node for node in ensemble if node != leader)
+    shell.told("shard", "contract", "moved", "--shard", "0", "--old", follower)
+    (after,) = shell.told("shard", "describe", "moved")
+    assert follower not in after["replicas"]
+    shell.told("shard", "swap", "moved", "--shard", "0", "--old", _follower(after))
+    assert shell.refused("shard", "swap", "moved", "--shard", "0", "--old", leader) == "NODE_LEADS"
+    shell.told("shard", "elect", "moved", "--shard", "0")
+    (now,) = shell.told("shard", "describe", "moved")
+    (drained,) = shell.told("node", "drain", now["leader"])
+    assert drained["drained"] is True
+    (empty,) = shell.told("shard", "describe", "moved")
+    assert now["leader"] not in empty["replicas"]
+    shell.told("node", "drain", now["leader"], "--undo")
+    (entry,) = shell.told("stream", "read", "moved")
+    assert entry["value"] == "stays"
+
+
+def _follower(row: dict[str, Any]) -> str:
+    return str(next(node for node in row["replicas"] if node != row["leader"]))
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (("stream", "append", "nope", "k", "v"), "NO_SUCH_STREAM"),
+        (("stream", "describe", "nope"), "NO_SUCH_STREAM"),
+        (("stream", "append", "nope", "k", "v", "--token", "bad"), "BAD_INPUT"),
+        (("stream", "create", "no name!"), "BAD_INPUT"),
+        (("stream", "create", "many", "--replicas", "6"), "NO_NODE_TO_PLACE_ON"),
+        (("shard", "elect", "nope", "--shard", "0"), "NO_SUCH_STREAM"),
+        (("node", "drain", "n9"), "NO_SUCH_NODE"),
+        (("stream", "list", "--endpoint", "127.0.0.1:1"), "NODE"),
+        (("sql", "select 1"), "NOT_IN_CLUSTER"),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_code(
+    words: tuple[str, ...], code: str, shell: Shell
+) -> None:
+    assert shell.refused(*words) == code
