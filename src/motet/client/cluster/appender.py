@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from motet.client.change import Position
@@ -58,6 +59,13 @@ class ShardAppender:
             loop.call_soon(self._flush)
         return future
 
+    async def append_block(self, keys: Sequence[bytes], values: Sequence[bytes]) -> ChunkPlace:
+        """Append records as one chunk, all of them or none; it goes beside what others want."""
+        chunk = Chunk(len(keys), None, encode_block(keys, values))
+        done = await self._request((chunk,), may_repeat=False)
+        self._router.see(done.places[0].clock)
+        return done.places[0]
+
     def _flush(self) -> None:
         self._is_due = False
         while self._queue and self._under_way < requests_max:
@@ -96,8 +104,9 @@ class ShardAppender:
                 self._flush()
 
     async def _ask(self, items: list[Item]) -> RecordsAppended:
-        chunks = _chunks(items)
+        return await self._request(_chunks(items), may_repeat=items[0].token is not None)
 
+    async def _request(self, chunks: tuple[Chunk, ...], *, may_repeat: bool) -> RecordsAppended:
         def make(request: RequestId, clock: Clock) -> AppendRecords:
             return AppendRecords(request, clock, self._shard, chunks)
 
@@ -105,7 +114,7 @@ class ShardAppender:
             self._shard,
             make,
             RecordsAppended,
-            may_repeat=items[0].token is not None,
+            may_repeat=may_repeat,
             seconds=self._seconds,
         )
 

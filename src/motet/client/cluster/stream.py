@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Sequence
 from itertools import count
 from typing import Any
 
@@ -13,7 +14,7 @@ from motet.client.cluster.calls import info_of
 from motet.client.cluster.router import Router
 from motet.client.link import answer_seconds_max
 from motet.client.rows import Key, key_bytes, page_limit, token_of, value_bytes, whole_number
-from motet.client.schemas import Schemas
+from motet.client.schemas import Schemas, need_pyarrow
 from motet.client.stream import AsyncStream, HasOffset, check_source, offset_of
 from motet.core.clock.hlc import Clock
 from motet.core.datanode.messages import (
@@ -32,7 +33,7 @@ from motet.core.streams.checks import shard_of
 from motet.errors import NoSuchShard
 from motet.format.record_block import decode_block
 from motet.ids import Offset, RequestId, ShardId, ShardName, StreamName, TransactionId
-from motet.limits import page_bytes_max
+from motet.limits import block_records_max, entry_bytes_max, page_bytes_max
 from motet.real.entropy import RealEntropy
 
 
@@ -80,6 +81,40 @@ class ClusterStream(AsyncStream):
         places = (self._place or await self._find()).places
         number = shard_of(key, len(places))
         return await self._appenders.of(places[number].shard, number).append(key, value, token)
+
+    async def append_batch(self, data: object) -> list[Position]:
+        need_pyarrow("append_batch")
+        from motet.columnar.raw_records import key_value_rows
+
+        rows = [(key_bytes(key), value_bytes(value)) for key, value in key_value_rows(data)]
+        places = (self._place or await self._find()).places
+        of_shards: dict[int, list[int]] = {}
+        for row, (key, _) in enumerate(rows):
+            of_shards.setdefault(shard_of(key, len(places)), []).append(row)
+        found: dict[int, Position] = {}
+        await asyncio.gather(
+            *(
+                self._append_rows(ShardId(shard), places[shard].shard, rows, numbers, found)
+                for shard, numbers in of_shards.items()
+            )
+        )
+        return [found[row] for row in range(len(rows))]
+
+    async def _append_rows(
+        self,
+        shard: ShardId,
+        name: ShardName,
+        rows: Sequence[tuple[bytes, bytes]],
+        numbers: Sequence[int],
+        found: dict[int, Position],
+    ) -> None:
+        """The rows of one shard, a block after the other, so that they stay in order."""
+        appender = self._appenders.of(name, shard)
+        for some in blocks_of(rows, numbers):
+            keys, values = [rows[n][0] for n in some], [rows[n][1] for n in some]
+            place = await appender.append_block(keys, values)
+            for offset, row in enumerate(some, place.first_offset):
+                found[row] = Position(shard, place.epoch, Offset(offset), place.clock)
 
     async def _find(self) -> StreamPlace:
         self._place = await self._router.stream(self.name)
@@ -188,6 +223,23 @@ class ClusterStream(AsyncStream):
 
 
 page_limit_max = 1 << 20
+
+
+def blocks_of(
+    rows: Sequence[tuple[bytes, bytes]], numbers: Sequence[int]
+) -> Iterator[Sequence[int]]:
+    """The numbers of rows, cut where a block is full."""
+    start, size_bytes = 0, 0
+    for at, number in enumerate(numbers):
+        row_bytes = len(rows[number][0]) + len(rows[number][1])
+        if at > start and (
+            size_bytes + row_bytes > entry_bytes_max or at - start == block_records_max
+        ):
+            yield numbers[start:at]
+            start, size_bytes = at, 0
+        size_bytes += row_bytes
+    if start < len(numbers):
+        yield numbers[start:]
 
 
 def _entries(

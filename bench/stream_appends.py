@@ -1,0 +1,268 @@
+"""Appends to a replicated stream and reading them back, against NATS JetStream in the same run.
+
+Three nodes of each on this machine, one shard, 1 KiB records. JetStream is loaded by a C program
+(``jetstream_load.c``), ours by our client in Python. JetStream acknowledges before it syncs, we do after the
+disks of a majority have it.
+
+1       one append at a time: the median latency, at most 1.5 times JetStream's
+256     256 in flight, one caller each, no batches: at least twice its rate
+4x256   the same by four processes; no target
+batch   four callers with batches of 256 records: at least four times its rate at 256, or 70 % of three raw
+        writers that sync, whichever is lower
+read    the whole shard in pages, checksums verified and every value touched: at least 0.7 of its consume rate
+flat    with --flat N: the rate of batches at the start and at the end of so many records
+
+Needs a C compiler; without nats-server and libnats-dev (Debian) there is nothing to compare with, which is
+said.
+
+    python bench/stream_appends.py [--quick] [--json] [--flat RECORDS]
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+import motet.aio
+from motet.client.cluster.stream import ClusterStream
+from motet.columnar.raw_records import block_columns
+from motet.core.datanode.records import decode_records
+from motet.ids import Offset
+from motet.node.roles import ROLES
+from motet.real.loop import run as run_loop
+from motet.testing.dev_cluster import DevCluster
+from peers import jetstream
+
+VALUE = bytes(range(256)) * 4
+VALUE_SUM = sum(VALUE)
+BATCH = 256
+REQUIRED = {"1": 1 / 1.5, "256": 2.0, "batch": 1.0, "read": 0.7}
+
+
+class Load(msgspec.Struct):
+    """What a client process of ours is to do."""
+
+    endpoints: str
+    lanes: int
+    batch: int
+    seconds: float
+    start_at: float
+
+
+async def append_for_a_while(load: Load) -> dict[str, Any]:
+    """Appends by many coroutines, each waiting for its own answer; one second before is not counted."""
+    latencies: list[float] = []
+    table = pa.table({"key": ["key"] * load.batch, "value": [VALUE] * load.batch})
+    async with await motet.aio.connect(load.endpoints) as db:
+        stream = db.stream("bench")
+        await asyncio.sleep(max(0.0, load.start_at - time.time()))
+        begin = time.perf_counter() + 1.0
+        end = begin + load.seconds
+        counted = 0
+
+        async def lane() -> None:
+            nonlocal counted
+            while (before := time.perf_counter()) < end:
+                if load.batch > 1:
+                    await stream.append_batch(table)
+                else:
+                    await stream.append("key", VALUE)
+                after = time.perf_counter()
+                if before >= begin and after <= end:
+                    counted += load.batch
+                    latencies.append(after - before)
+
+        await asyncio.gather(*(lane() for _ in range(load.lanes)))
+    return {"rate": counted / load.seconds, "p50_ms": statistics.median(latencies) * 1e3}
+
+
+async def read_back(endpoints: str) -> dict[str, Any]:
+    """The whole shard, page by page; every byte of every value is summed, every offset is in its place."""
+    async with await motet.aio.connect(endpoints) as db:
+        stream = db.stream("bench")
+        assert isinstance(stream, ClusterStream)
+        count, began = 0, time.perf_counter()
+        async for page in stream.pages(0, Offset(-1)):
+            for entry in page:
+                records = decode_records(entry.body)
+                assert records.first_offset == count, "a gap"
+                for chunk in records.chunks:
+                    _, values = block_columns(chunk.block)
+                    body = np.frombuffer(values.buffers()[2], np.uint8)
+                    assert int(body.sum(dtype=np.uint64)) == VALUE_SUM * chunk.count
+                count += records.count
+        return {"rate": round(count / (time.perf_counter() - began)), "count": count}
+
+
+def clients(
+    endpoints: str, processes: int, lanes: int, batch: int, seconds: float
+) -> dict[str, Any]:
+    start_at = time.time() + 2.0
+    load = msgspec.json.encode(Load(endpoints, lanes, batch, seconds, start_at)).decode()
+    command = [sys.executable, __file__, "--client", load]
+    running = [subprocess.Popen(command, stdout=subprocess.PIPE) for _ in range(processes)]
+    results = []
+    for process in running:
+        out, _ = process.communicate(timeout=240)
+        assert process.returncode == 0, "a client failed"
+        results.append(json.loads(out))
+    return {
+        "rate": round(sum(result["rate"] for result in results)),
+        "p50_ms": round(statistics.median(result["p50_ms"] for result in results), 3),
+    }
+
+
+async def make_stream(endpoints: str) -> None:
+    async with await motet.aio.connect(endpoints) as db:
+        await db.create_stream("bench", shards=1, replicas=3)
+
+
+def ours(folder: Path, seconds: int) -> dict[str, Any]:
+    quiet = {"MOTET_LOG__LEVEL": "warning"}
+    with DevCluster(3, folder, None, roles=ROLES, environment=quiet) as cluster:
+        asyncio.run(make_stream(cluster.endpoints))
+        return {
+            "1": clients(cluster.endpoints, 1, 1, 1, seconds),
+            "256": clients(cluster.endpoints, 1, 256, 1, seconds),
+            "4x256": clients(cluster.endpoints, 4, 256, 1, seconds),
+            "batch": clients(cluster.endpoints, 1, 4, BATCH, seconds),
+            "read": run_loop(read_back(cluster.endpoints)),
+        }
+
+
+def raw_writers(folder: Path, seconds: float) -> dict[str, Any]:
+    """Three files at once, batches of the same size, each synced before the next: the disk's own limit."""
+    counts = [0, 0, 0]
+    data = VALUE * BATCH
+    end = time.perf_counter() + seconds
+
+    def write(number: int) -> None:
+        file = os.open(folder / f"raw-{number}", os.O_WRONLY | os.O_CREAT)
+        os.posix_fallocate(file, 0, 1 << 30)
+        place = 0
+        while time.perf_counter() < end:
+            os.pwrite(file, data, place)
+            os.fdatasync(file)
+            place = (place + len(data)) % ((1 << 30) - len(data))
+            counts[number] += BATCH
+        os.close(file)
+
+    threads = [threading.Thread(target=write, args=(number,)) for number in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return {"rate": round(min(counts) / seconds)}
+
+
+def measure(folder: Path, seconds: int) -> dict[str, Any]:
+    figures: dict[str, Any] = {"bench": "stream_appends", "jetstream": None}
+    figures["raw"] = {"batch": raw_writers(folder, seconds)}
+    if jetstream.is_there():
+        peer = jetstream.JetStream(folder / "jetstream")
+        try:
+            figures["jetstream"] = {
+                "1": peer.publish(1, 1, seconds),
+                "256": peer.publish(1, 256, seconds),
+                "4x256": peer.publish(4, 256, seconds),
+                "read": peer.consume(50_000),
+            }
+        finally:
+            peer.stop()
+    figures["motet"] = ours(folder / "motet", seconds)
+    return figures
+
+
+def judge(figures: dict[str, Any]) -> dict[str, Any]:
+    """The ratios, and whether each is what is required."""
+    motet_, other, ratios = figures["motet"], figures["jetstream"], {}
+    if other is not None:
+        ratios["1"] = other["1"]["p50_ms"] / motet_["1"]["p50_ms"]
+        ratios["256"] = motet_["256"]["rate"] / other["256"]["rate"]
+        wanted = min(4 * other["256"]["rate"], 0.7 * figures["raw"]["batch"]["rate"])
+        ratios["batch"] = motet_["batch"]["rate"] / wanted
+        ratios["read"] = motet_["read"]["rate"] / other["read"]["rate"]
+    missed = [name for name, ratio in ratios.items() if ratio < REQUIRED[name]]
+    shown = {name: round(ratio, 2) for name, ratio in ratios.items()}
+    return {**figures, "ratios": shown, "missed": missed, "ok": not missed}
+
+
+def flat(folder: Path, records: int) -> dict[str, Any]:
+    """Batches until the shard has so many records: what the first and the last tenth of them cost."""
+
+    async def fill(endpoints: str) -> list[float]:
+        table = pa.table({"key": ["key"] * BATCH, "value": [VALUE[:100]] * BATCH})
+        tenths: list[float] = []
+        async with await motet.aio.connect(endpoints) as db:
+            stream = db.stream("bench")
+            for _ in range(10):
+                left, began = records // 10 // BATCH, time.perf_counter()
+
+                async def lane() -> None:
+                    nonlocal left
+                    while left > 0:
+                        left -= 1
+                        await stream.append_batch(table)
+
+                await asyncio.gather(*(lane() for _ in range(4)))
+                tenths.append((time.perf_counter() - began) / (records // 10) * 1e6)
+        return tenths
+
+    quiet = {"MOTET_LOG__LEVEL": "warning"}
+    with DevCluster(3, folder, None, roles=ROLES, environment=quiet) as cluster:
+        asyncio.run(make_stream(cluster.endpoints))
+        tenths = run_loop(fill(cluster.endpoints))
+    shown = [round(each, 2) for each in tenths]
+    is_flat = statistics.median(tenths[5:]) <= 1.5 * statistics.median(tenths[:5])
+    return {"bench": "stream_appends", "records": records, "us_per_record": shown, "ok": is_flat}
+
+
+def show(figures: dict[str, Any]) -> None:
+    for name in ("raw", "jetstream", "motet"):
+        for case, values in (figures[name] or {}).items():
+            print(f"{name:>10} {case:>6}  " + "  ".join(f"{k} {v}" for k, v in values.items()))
+        if figures[name] is None:
+            print(f"{name:>10} is not installed: nothing to compare with")
+    print(f"ratios {figures['ratios']}, required {REQUIRED}, missed {figures['missed']}")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--quick", action="store_true", help="shorter, which says less")
+    parser.add_argument("--json", action="store_true", help="one line of JSON")
+    parser.add_argument("--flat", type=int, help="the cost per record up to so many records")
+    parser.add_argument("--client", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.client is not None:
+        load = msgspec.json.decode(options.client, type=Load)
+        print(json.dumps(run_loop(append_for_a_while(load))))
+        return 0
+    with tempfile.TemporaryDirectory(prefix="motet-bench-") as folder:
+        if options.flat is not None:
+            figures = flat(Path(folder) / "motet", options.flat)
+            print(json.dumps(figures))
+            return 0 if figures["ok"] else 1
+        figures = judge(measure(Path(folder), 3 if options.quick else 8))
+    if options.json:
+        print(json.dumps(figures))
+    else:
+        show(figures)
+    return 0 if figures["ok"] else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
