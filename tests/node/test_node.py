@@ -164,7 +164,6 @@ def test_a_taken_port_is_a_clear_error_and_leaves_nothing_behind(
     ("settings", "error", "what"),
     [
         (NodeSettings(roles=("keepr",)), BadConfig, "there is no role keepr; did you mean keeper"),
-        (NodeSettings(roles=("data",)), NodeError, "data is not part of this release"),
         (NodeSettings(peers={NodeId("n1"): "h:1"}), BadConfig, "does not name this node, n0"),
     ],
 )
