@@ -26,6 +26,30 @@ def db(tmp_path: Path) -> Iterator[motet.Database]:
         yield database
 
 
+def test_a_connection_asks_nothing_that_is_refused(
+    db: motet.Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in range(2):
+        motet.connect(db.endpoint).close()
+    assert caplog.records == []
+
+
+def test_who_listens_and_is_no_database_is_named() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        endpoint = f"127.0.0.1:{listening.getsockname()[1]}"
+
+        def answer() -> None:
+            other, _ = listening.accept()
+            with other:
+                other.sendall(b"220 a mail server\r\n")
+
+        answering = threading.Thread(target=answer)
+        answering.start()
+        with pytest.raises(NodeError, match="does not answer as a database"):
+            motet.connect(endpoint)
+        answering.join()
+
+
 def test_a_connection_can_do_all_that_its_owner_can(db: motet.Database) -> None:
     with motet.connect(db.endpoint) as other:
         assert other.endpoint == db.endpoint
@@ -175,12 +199,12 @@ def test_a_pair_of_ports_is_looked_for_until_both_are_free(
     serve = InProcessNetwork.serve
     tried: list[int] = []
 
-    async def serve_late(self: InProcessNetwork, port: int = 0) -> int:
+    async def serve_late(self: InProcessNetwork, port: int = 0, takes: tuple[int, ...] = ()) -> int:
         tried.append(port)
         if len(tried) > 2:
-            return await serve(self, port)
+            return await serve(self, port, takes)
         with socket.create_server(("127.0.0.1", port)):
-            return await serve(self, port)
+            return await serve(self, port, takes)
 
     monkeypatch.setattr(InProcessNetwork, "serve", serve_late)
     with motet.open(tmp_path) as db:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 from contextlib import AsyncExitStack
 
@@ -11,10 +10,16 @@ from motet.client.cluster.calls import info_of
 from motet.client.cluster.database import AsyncClusterDatabase
 from motet.client.cluster.router import Router
 from motet.client.database import AsyncDatabase, begin, connect_seconds_max
-from motet.client.link import HTTP_PORT_OFFSET, Link, answer_seconds_max, parse_endpoint, reach
+from motet.client.link import (
+    HTTP_PORT_OFFSET,
+    Link,
+    answer_seconds_max,
+    greeting_of,
+    parse_endpoint,
+)
 from motet.client.part_store import PartStore, find_parts
 from motet.core.streams.messages import StreamsAnswer
-from motet.errors import BadConfig, MotetError, NodeError, OutcomeUnknown
+from motet.errors import BadConfig, MotetError, NodeError
 from motet.format.frame import FrameKind
 from motet.ids import Address
 
@@ -58,23 +63,15 @@ async def connect(endpoint: str | None = None) -> AsyncDatabase:
 
 
 async def _whatever_is_there(endpoint: str, all_endpoints: list[str]) -> AsyncDatabase:
-    """An embedded database and a node of a cluster are asked differently; whoever is there answers one."""
-    await reach(*parse_endpoint(endpoint), connect_seconds_max)
-    asked = [
-        asyncio.ensure_future(_connect_to(endpoint)),
-        asyncio.ensure_future(_connect_to_cluster(endpoint, all_endpoints)),
-    ]
-    try:
-        for answered in asyncio.as_completed(asked):
-            with contextlib.suppress(OutcomeUnknown):
-                return await answered
-    finally:
-        for one in asked:
-            one.cancel()
-        await asyncio.gather(*asked, return_exceptions=True)
+    """An embedded database and a node of a cluster are asked differently; a greeting says which it is."""
+    takes = await greeting_of(*parse_endpoint(endpoint), connect_seconds_max)
+    if FrameKind.STREAMS in takes:
+        return await _connect_to(endpoint)
+    if FrameKind.DATA in takes:
+        return await _connect_to_cluster(endpoint, all_endpoints)
     raise NodeError(
         f"{endpoint} does not answer as a database",
-        hint="check the address: it is what db.endpoint says there, or a node's",
+        hint="check the address: it is what db.endpoint says there, or a data node's",
     )
 
 

@@ -16,11 +16,12 @@ from typing import Generic, Protocol, Self, TypeVar
 import msgspec
 
 from motet.core.machine import Message
-from motet.errors import BadInput, NodeError, OutcomeUnknown
-from motet.format.frame import Frame
+from motet.errors import BadFrame, BadInput, NodeError, OutcomeUnknown
+from motet.format.frame import Frame, FrameDecoder
 from motet.ids import Address
-from motet.limits import inbox_messages_max
+from motet.limits import hello_body_bytes_max, inbox_messages_max
 from motet.ports.network import Network
+from motet.real.hello import decode_hello
 from motet.real.network import TcpNetwork
 
 answer_seconds_max = 5.0
@@ -60,15 +61,38 @@ def parse_endpoint(text: str) -> tuple[str, int]:
 
 async def reach(host: str, port: int, seconds: float) -> None:
     """``NodeError`` when nothing listens there: nothing was asked yet."""
+    _, writer = await _dial(host, port, seconds)
+    writer.close()
+
+
+async def greeting_of(host: str, port: int, seconds: float) -> tuple[int, ...]:
+    """The kinds of frames that are taken there; none when it is no node of ours that listens."""
+    reader, writer = await _dial(host, port, seconds)
+    decoder = FrameDecoder()
     try:
         async with asyncio.timeout(seconds):
-            _, writer = await asyncio.open_connection(host, port)
+            while data := await reader.read(hello_body_bytes_max):
+                if frames := decoder.feed(data):
+                    hello = decode_hello(frames[0])
+                    return () if hello is None else hello.takes
+    except (OSError, BadFrame):  # a time that ran out among them
+        pass
+    finally:
+        writer.close()
+    return ()
+
+
+async def _dial(
+    host: str, port: int, seconds: float
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    try:
+        async with asyncio.timeout(seconds):
+            return await asyncio.open_connection(host, port)
     except OSError as error:
         raise NodeError(
             f"nothing answers at {host}:{port} ({error.strerror or str(error) or 'silence'})",
             hint="check the address, and that what should serve there is running",
         ) from None
-    writer.close()
 
 
 class Link(Generic[Answer]):

@@ -131,6 +131,11 @@ class Driver:
             self.finished.set_result(None)
 
     @property
+    def kinds(self) -> tuple[int, ...]:
+        """The kinds of frames that its machines take."""
+        return tuple(int(hosting.kind) for hosting in self._hostings)
+
+    @property
     def running(self) -> bool:
         return self._running
 

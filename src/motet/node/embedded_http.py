@@ -71,7 +71,7 @@ async def serve_embedded(
     folder: Path, driver: Driver, network: InProcessNetwork, parts_folder: Path, token: str
 ) -> tuple[int, HttpServer]:
     """Listen at two ports of this machine; the native one, and the server at the other."""
-    port, listening = await _listen(network)
+    port, listening = await _listen(network, driver.kinds)
     view = EmbeddedView(folder, port, driver, network.door)
     try:
         server = HttpServer(
@@ -89,13 +89,13 @@ async def serve_embedded(
     return port, server
 
 
-async def _listen(network: InProcessNetwork) -> tuple[int, socket.socket]:
+async def _listen(network: InProcessNetwork, takes: tuple[int, ...]) -> tuple[int, socket.socket]:
     """A pair of free ports: the system chooses the one for HTTP, and the other follows from it."""
     for _ in range(_attempts_max):
         listening = socket.create_server((LOOPBACK, 0))
         port = listening.getsockname()[1] - HTTP_PORT_OFFSET
         try:
-            if port >= _native_port_min and await network.serve(port) == port:
+            if port >= _native_port_min and await network.serve(port, takes) == port:
                 return port, listening
         except OSError:
             pass  # somebody has that one

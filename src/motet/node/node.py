@@ -134,6 +134,7 @@ class Node:
             listen=(settings.host, settings.port),
             peers={Address(peer): host_port(text) for peer, text in settings.peers.items()},
             wake=self.driver.wake,
+            takes=self.driver.kinds,
         )
         try:
             await self.network.start()

@@ -43,15 +43,17 @@ class Hello(msgspec.Struct, frozen=True):
     version: int
     cluster: str
     address: str
+    #: the kinds of frames that somebody takes here; nobody sends a client anything but answers
+    takes: tuple[int, ...] = ()
 
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Hello).decode
 
 
-def encode_hello(cluster: str, address: Address | None) -> bytes:
+def encode_hello(cluster: str, address: Address | None, takes: tuple[int, ...] = ()) -> bytes:
     """The greeting as a whole frame."""
-    body = _encode(Hello(PROTOCOL_VERSION, cluster, address or ""))
+    body = _encode(Hello(PROTOCOL_VERSION, cluster, address or "", takes))
     assert len(body) <= hello_body_bytes_max
     return encode_frame(FrameKind.HELLO, 0, body)
 

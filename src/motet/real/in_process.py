@@ -45,8 +45,11 @@ class InProcessNetwork:
         name = Address(f"{CLIENT_PREFIX}local-{self._clients_seen}")
         return InProcessClient(self, name, wake)
 
-    async def serve(self, port: int = 0) -> int:
-        """Listen on loopback as well, from now on; at which port. The system chooses one for 0."""
+    async def serve(self, port: int = 0, takes: tuple[int, ...] = ()) -> int:
+        """Listen on loopback as well, from now on; at which port. The system chooses one for 0.
+
+        The greeting says which kinds of frames are taken.
+        """
         if self._tcp is None:
             tcp = TcpNetwork(
                 self._address,
@@ -54,6 +57,7 @@ class InProcessNetwork:
                 listen=(LOOPBACK, port),
                 peers={},
                 wake=self._wake,
+                takes=takes,
             )
             await tcp.start()
             self._tcp = tcp

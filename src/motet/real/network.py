@@ -46,7 +46,8 @@ class TcpNetwork:
     A client has no address. It calls its peers what ``peers`` calls them; a node insists that a peer
     answers by the name under which it was dialed. ``wake`` is called when something has arrived and
     nothing was waiting before; ``unreached`` when the last connection to a known peer is lost (True: what was
-    sent to it and not answered may have arrived), or none comes about (False: it has not).
+    sent to it and not answered may have arrived), or none comes about (False: it has not). ``takes`` are the
+    kinds of frames that a node's greeting offers.
     """
 
     def __init__(
@@ -58,13 +59,14 @@ class TcpNetwork:
         peers: Mapping[Address, HostPort],
         wake: Callable[[], None],
         unreached: Callable[[Address, bool], None] = lambda _peer, _had_left: None,
+        takes: tuple[int, ...] = (),
     ) -> None:
         assert address is None or (address and not address.startswith(CLIENT_PREFIX))
         self._address = address
         self._cluster = cluster
         self._unreached = unreached
         self._listen = listen
-        self._hello = encode_hello(cluster, address)
+        self._hello = encode_hello(cluster, address, takes)
         self._counters = NetworkCounters()
         self._inbox = Inbox(wake, self._inbox_became_full)
         #: everybody we know

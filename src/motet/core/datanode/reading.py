@@ -48,6 +48,10 @@ def take(
         if not replica.is_serving:
             raise not_leader(message.shard)
         confirmed, effects = replica.confirm(now)
+    elif replica.is_damaged:
+        raise DiskReadFailed(
+            f"the log of {message.shard} is damaged on this node", hint="read it from its leader"
+        )
     number = readings.next_number
     readings.next_number += 1
     reading = ClientReading(client, message, confirmed, replica.elected_epoch)
@@ -89,6 +93,8 @@ def _read_on(
     readings: Readings, number: int, reading: ClientReading, replica: ShardReplica
 ) -> list[Effect]:
     if reading.after_entry >= replica.applied_index.offset:
+        if reads.has_missed(reading, replica):
+            return _begin(readings, number, reading, replica)
         return [_finish(readings, number, reading, replica)]
     wanted = page_bytes_max
     if isinstance(reading.message, ReadRecords):
@@ -124,7 +130,7 @@ def _take_one(readings: Readings, done: FinishedRead, replica: ShardReplica) -> 
     try:
         if done.error is not None:
             raise error_of(*done.error, DiskReadFailed.hint)
-        if reads.take(reading, replica, done.entries) or not done.entries:
+        if reads.take(reading, replica, done.entries):
             return [_finish(readings, number, reading, replica)]
         return _read_on(readings, number, reading, replica)
     except MotetError as error:

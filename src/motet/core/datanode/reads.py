@@ -83,13 +83,31 @@ def take(reading: ClientReading, replica: ShardReplica, entries: tuple[Entry, ..
             if reading.trusts_client:
                 reading.trusts_client = False
                 return not begin_at(reading, replica)
-            raise OffsetExpired(
-                f"record {message.after + 1} is no longer kept",
-                hint=f"the first one that is there is {records.first_offset}",
-            )
+            raise _expired(message, records.first_offset)
         reading.found.append(FoundRecords(entry.id.epoch, entry.clock, entry.body))
         reading.records += count
         reading.size_bytes += len(entry.body)
         if reading.records >= message.limit or reading.size_bytes >= message.bytes_max:
             return True
     return bool(reading.found)
+
+
+def has_missed(reading: ClientReading, replica: ShardReplica) -> bool:
+    """At the end of the log: True when the client has sent it past what it wants, and it must begin again.
+
+    ``OffsetExpired`` when the record has been written, and nothing from it on is kept.
+    """
+    message, next_offset = reading.message, machine_of(replica).state.next_offset
+    if isinstance(message, DescribeShard) or reading.found or message.after + 1 >= next_offset:
+        return False
+    if not reading.trusts_client:
+        raise _expired(message, next_offset)
+    reading.trusts_client = False
+    return True
+
+
+def _expired(message: ReadRecords, first: Offset) -> OffsetExpired:
+    return OffsetExpired(
+        f"record {message.after + 1} is no longer kept",
+        hint=f"the first one that is there is {first}",
+    )

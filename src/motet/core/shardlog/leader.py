@@ -31,7 +31,7 @@ from motet.core.shardlog.messages import (
     TruncateResponse,
 )
 from motet.core.shardlog.records import entry_bytes
-from motet.core.shardlog.snapshot import forget_snapshot, offer_snapshot
+from motet.core.shardlog.snapshot import forget_snapshot, offer_snapshot, release_snapshot
 from motet.core.shardlog.state import Purpose, Reading, Status
 from motet.ids import Address, NodeId, Offset
 
@@ -115,7 +115,14 @@ def push_read(core: Core, done: Reading) -> None:
         return
     cursor.is_reading = False
     is_current = core.state.epoch == done.epoch and cursor.attached_round == done.attached_round
-    if is_current and cursor.is_attached and cursor.pushed == done.after and done.entries:
+    is_kept = done.after >= core.state.log.base.offset  # else it was trimmed while it was read
+    if (
+        is_current
+        and is_kept
+        and cursor.is_attached
+        and cursor.pushed == done.after
+        and done.entries
+    ):
         _send(core, cursor, _request(core, done.after, tuple(done.entries)))
     push_all(core)
 
@@ -271,10 +278,10 @@ def lose(core: Core, cursor: Cursor, why: str) -> None:
     """A follower cannot be brought up from the log: it needs a snapshot."""
     state = core.state
     core.note("needs_snapshot", f"{cursor.node} {why}")
-    forget_snapshot(core, cursor.snapshot)
+    release_snapshot(core, cursor)
     cursor.state = CursorState.NEEDS_SNAPSHOT
     cursor.pushed = cursor.confirmed = Offset(0)
-    cursor.snapshot = cursor.truncate_to = None
+    cursor.truncate_to = None
     cursor.land_all()
     state.round += 1  # what was confirmed before is not true any more (U2)
     cursor.attached_round = state.round
@@ -292,7 +299,7 @@ def on_snapshot_response(core: Core, sender: NodeId, message: SnapshotResponse) 
     if not state.log.runs.has(message.head_index):
         core.drop("impossible_answer")
         return
-    forget_snapshot(core, cursor.snapshot)
+    release_snapshot(core, cursor)
     state.round += 1
     cursor.attach(message.head_index.offset, state.round, core.now_ns)
     core.note("attached", f"{sender} at {message.head_index} by a snapshot")

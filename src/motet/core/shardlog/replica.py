@@ -136,6 +136,11 @@ class ShardReplica:
         return self.core.is_serving
 
     @property
+    def is_damaged(self) -> bool:
+        """Something of its log is not what was written: it counts for nothing until it is repaired."""
+        return self.core.state.is_damaged
+
+    @property
     def leader(self) -> NodeId | None:
         """Who leads, as far as this node has heard."""
         return self.core.state.leader

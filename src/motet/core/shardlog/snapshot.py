@@ -61,15 +61,22 @@ def forget_idle_snapshots(core: Core) -> None:
             forget_snapshot(core, number)
 
 
+def release_snapshot(core: Core, cursor: Cursor) -> None:
+    """A follower does not need its snapshot any more; others may be fetching the same one."""
+    number, cursor.snapshot = cursor.snapshot, None
+    if all(other.snapshot != number for other in core.state.cursors.values()):
+        forget_snapshot(core, number)
+
+
 def offer_snapshot(core: Core, cursor: Cursor) -> None:
     """Tell a follower to fetch a snapshot; again and again until it has."""
     state = core.state
     given = None if cursor.snapshot is None else state.given.get(cursor.snapshot)
     if given is not None and not core.is_over(cursor.sent_ns, core.config.resend_ms):
         return
-    if given is None or given.snapshot.base_index.offset < state.log.base.offset:
-        forget_snapshot(core, cursor.snapshot)
-        snapshot = take_snapshot(core)
+    if given is None or not _is_kept(core, given):
+        release_snapshot(core, cursor)
+        snapshot = _shared_snapshot(core) or take_snapshot(core)
         cursor.snapshot = snapshot.number
     else:
         snapshot = given.snapshot
@@ -79,6 +86,24 @@ def offer_snapshot(core: Core, cursor: Cursor) -> None:
     core.send(cursor.node, message)
 
 
+def _shared_snapshot(core: Core) -> Snapshot | None:
+    """The one that another follower fetches now.
+
+    Were each to get its own, many that need one would push each other's out, and none would ever be whole.
+    """
+    state = core.state
+    for other in state.cursors.values():
+        given = None if other.snapshot is None else state.given.get(other.snapshot)
+        if given is not None and _is_kept(core, given):
+            return given.snapshot
+    return None
+
+
+def _is_kept(core: Core, given: Given) -> bool:
+    """Whether its entries are still there."""
+    return given.snapshot.base_index.offset >= core.state.log.base.offset
+
+
 # Pieces
 
 
@@ -86,7 +111,7 @@ def on_piece_request(core: Core, sender: Address, message: PieceRequest) -> None
     """A node fetches the next piece."""
     state, log = core.state, core.state.log
     given = state.given.get(message.number)
-    if given is None or given.snapshot.base_index.offset < log.base.offset:
+    if given is None or not _is_kept(core, given):
         core.refuse(sender, message, Refusal.SNAPSHOT_GONE)
         return
     state.given_ns[message.number] = core.now_ns

@@ -201,7 +201,8 @@ class Watch:
             what = f"{host.label} {truth.shard}: {seen.commit} > {commit}"
             self._violated("CommitNeverFalls", what)
         last = min(commit.offset, runs.head.offset)
-        if runs.head.offset < seen.durable:
+        # Who is not a member may have acknowledged it, and yet an election does without it.
+        if runs.head.offset < seen.durable and state.is_member:
             what = f"{host.label} {truth.shard}: had {seen.durable} on disk, ends at {runs.head}"
             self._violated("NoLossOfConfirmedWrite", what)
         seen.checked = Offset(min(seen.checked, runs.head.offset))
