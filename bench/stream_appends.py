@@ -1,8 +1,9 @@
-"""Appends to a replicated stream and reading them back, against NATS JetStream in the same run.
+"""Appends to a replicated stream and reading them back, against NATS JetStream and PySyncObj in the same run.
 
 Three nodes of each on this machine, one shard, 1 KiB records. JetStream is loaded by a C program
 (``jetstream_load.c``), ours by our client in Python. JetStream acknowledges before it syncs, we do after the
-disks of a majority have it.
+disks of a majority have it. PySyncObj, a Raft in Python, is loaded by its own leader, and made to sync; there
+is no target for it.
 
 1       one append at a time: the median latency, at most 1.5 times JetStream's
 256     256 in flight, one caller each, no batches: at least twice its rate
@@ -12,8 +13,8 @@ batch   four callers with batches of 256 records: at least four times its rate a
 read    the whole shard in pages, checksums verified and every value touched: at least 0.7 of its consume rate
 flat    with --flat N: the rate of batches at the start and at the end of so many records
 
-Needs a C compiler; without nats-server and libnats-dev (Debian) there is nothing to compare with, which is
-said.
+Needs a C compiler; without nats-server and libnats-dev (Debian) or pysyncobj (PyPI) there is nothing to
+compare with, which is said.
 
     python bench/stream_appends.py [--quick] [--json] [--flat RECORDS]
 """
@@ -45,7 +46,7 @@ from motet.ids import Offset
 from motet.node.roles import ROLES
 from motet.real.loop import run as run_loop
 from motet.testing.dev_cluster import DevCluster
-from peers import jetstream
+from peers import jetstream, syncobj
 
 VALUE = bytes(range(256)) * 4
 VALUE_SUM = sum(VALUE)
@@ -170,7 +171,7 @@ def raw_writers(folder: Path, seconds: float) -> dict[str, Any]:
 
 
 def measure(folder: Path, seconds: int) -> dict[str, Any]:
-    figures: dict[str, Any] = {"bench": "stream_appends", "jetstream": None}
+    figures: dict[str, Any] = {"bench": "stream_appends", "jetstream": None, "pysyncobj": None}
     figures["raw"] = {"batch": raw_writers(folder, seconds)}
     if jetstream.is_there():
         peer = jetstream.JetStream(folder / "jetstream")
@@ -183,6 +184,15 @@ def measure(folder: Path, seconds: int) -> dict[str, Any]:
             }
         finally:
             peer.stop()
+    if syncobj.is_there():
+        nodes = syncobj.SyncObjs(folder / "pysyncobj")
+        try:
+            figures["pysyncobj"] = {
+                "1": nodes.append(1, seconds),
+                "256": nodes.append(256, seconds),
+            }
+        finally:
+            nodes.stop()
     figures["motet"] = ours(folder / "motet", seconds)
     return figures
 
@@ -232,7 +242,7 @@ def flat(folder: Path, records: int) -> dict[str, Any]:
 
 
 def show(figures: dict[str, Any]) -> None:
-    for name in ("raw", "jetstream", "motet"):
+    for name in ("raw", "jetstream", "pysyncobj", "motet"):
         for case, values in (figures[name] or {}).items():
             print(f"{name:>10} {case:>6}  " + "  ".join(f"{k} {v}" for k, v in values.items()))
         if figures[name] is None:
