@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from pathlib import Path
 
 import pytest
 
 from motet.errors import BadInput
-from motet.node.operator_watch import gone_seconds, until_silent
+from motet.node.operator_watch import gone_seconds, silent_seconds, until_silent
 from motet.testing.dev_cluster import DevCluster, roles_of_nodes
 
 
@@ -16,7 +17,10 @@ def test_who_answers_is_there_and_who_is_killed_is_not(tmp_path: Path) -> None:
     with DevCluster(1, tmp_path, None, roles=["keeper", "operator"]) as cluster:
 
         async def watch() -> None:
-            watching = asyncio.create_task(until_silent(cluster.endpoint(0), "motet"))
+            # Even one whose silence does not count yet, since it was removed a moment ago.
+            watching = asyncio.create_task(
+                until_silent(cluster.endpoint(0), "motet", counts_at=math.inf)
+            )
             done, _ = await asyncio.wait([watching], timeout=3 * gone_seconds)
             assert not done
             await asyncio.to_thread(cluster.kill, 0)
@@ -30,12 +34,17 @@ def test_who_is_stopped_is_silent(tmp_path: Path) -> None:
     with DevCluster(1, tmp_path, None, roles=["keeper", "operator"]) as cluster:
 
         async def watch() -> None:
-            watching = asyncio.create_task(until_silent(cluster.endpoint(0), "motet"))
+            endpoint = cluster.endpoint(0)
+            watching = asyncio.create_task(until_silent(endpoint, "motet"))
+            later = asyncio.create_task(until_silent(endpoint, "motet", counts_at=math.inf))
             cluster.stop(0)
             try:
                 async with asyncio.timeout(60):
                     await watching
+                done, _ = await asyncio.wait([later], timeout=silent_seconds)
+                assert not done, "its silence does not count yet"
             finally:
+                later.cancel()
                 cluster.cont(0)
 
         asyncio.run(watch())

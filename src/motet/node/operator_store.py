@@ -187,10 +187,8 @@ class OperatorStore:
 
     async def _depose(self, keeper: KeeperClient, path: str, operator: NodeId) -> None:
         loop = asyncio.get_running_loop()
-        last = self._deposed_at.get(operator)
-        if last is not None:
-            await asyncio.sleep(last + depose_every_seconds - loop.time())
-        await until_silent(self._peers[operator], self._cluster)
+        counts_at = self._deposed_at.get(operator, -depose_every_seconds) + depose_every_seconds
+        await until_silent(self._peers[operator], self._cluster, counts_at=counts_at)
         self._deposed_at[operator] = loop.time()
         logger.info("operator_silent", extra={"fields": {"entry": path}})
         with contextlib.suppress(MotetError):  # gone by itself, or the session will tell

@@ -4,7 +4,8 @@ A session in the keeper ends some seconds after its holder, and for so long no s
 the operator would get a new one. So whoever is next asks the one before now and then, and removes its entry
 when it does not answer: the keeper then tells everybody at once. That may be wrong, as when only the link
 between the two is cut. Then two operators are at work for a moment, which the compare-and-set of each write
-makes harmless; and nobody does it to the same one often.
+makes harmless; and nobody does it often to the same one that is only silent. One whose process is gone is
+removed each time: it may have been started again and killed again, and each time shards wait for it.
 """
 
 from __future__ import annotations
@@ -31,8 +32,11 @@ NOTHING = StreamName("-")
 """No stream is called that, so the question is answered at once and costs nothing."""
 
 
-async def until_silent(endpoint: str, cluster: str) -> None:
-    """Come back when no operator answers at this endpoint any more."""
+async def until_silent(endpoint: str, cluster: str, *, counts_at: float = 0.0) -> None:
+    """Come back when no operator answers at this endpoint any more.
+
+    Silence counts from a time of the loop on; that nothing listens there counts always.
+    """
     node, loop = Address("before"), asyncio.get_running_loop()
     link: Link[OperatorAnswer] = Link({node: endpoint}, FrameKind.OPERATOR, OperatorAnswer, cluster)
     async with link:
@@ -45,7 +49,7 @@ async def until_silent(endpoint: str, cluster: str) -> None:
                 )
                 heard_at = loop.time()
             except OutcomeUnknown:
-                if loop.time() - asked_at >= silent_seconds:
+                if loop.time() - asked_at >= silent_seconds and loop.time() >= counts_at:
                     return
             except MotetError:
                 if loop.time() - heard_at >= gone_seconds:
