@@ -34,7 +34,7 @@ def test_differences_are_named_by_path() -> None:
     one = Outer((Inner(1), Inner(2)))
     assert changes(one, one) == []
     two = one.but(parts=(Inner(1), Inner(2, frozenset([7, 5]))), who=0)
-    assert changes(one, two) == ["parts[1].seen: {} → {5, 7}", "who: none → 0"]
+    assert changes(one, two) == ["parts[1].seen: + 5, + 7", "who: none → 0"]
     assert changes(one, one.but(parts=(*one.parts, Inner(3)))) == ["parts: + (n=3 seen={})"]
     assert changes(one, one.but(parts=one.parts[:1])) == ["parts: - (n=2 seen={})"]
     assert show(one) == "(parts=<(n=1 seen={}), (n=2 seen={})> who=none)"

@@ -58,6 +58,10 @@ def changes(before: object, after: object, path: str = "") -> list[str]:
             ]
         if isinstance(before, tuple) and isinstance(after, tuple):
             return [_longer(before, after, path)]
+        if isinstance(before, frozenset) and isinstance(after, frozenset):
+            signs = [f"- {show(item)}" for item in sorted(before - after)]
+            signs += [f"+ {show(item)}" for item in sorted(after - before)]
+            return [f"{path}: {', '.join(signs)}"]
     return [f"{path}: {show(before)} → {show(after)}"]
 
 

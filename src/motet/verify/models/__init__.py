@@ -11,6 +11,7 @@ from typing import Any
 
 from motet.errors import BadInput
 from motet.verify.model import Model, Variant
+from motet.verify.models.cluster_clock import ClusterClock
 from motet.verify.models.log_trimming import LogTrimming
 from motet.verify.models.log_trimming_repaired import LogTrimmingRepaired
 from motet.verify.models.quorum import Quorum, QuorumStale
@@ -18,6 +19,8 @@ from motet.verify.models.quorum_variants import QuorumRepaired
 from motet.verify.models.replication import Replication
 from motet.verify.models.replication_repaired import ReplicationRepaired
 from motet.verify.models.shard_log import ShardLog, ShardLogRepaired
+from motet.verify.models.view_change import ViewChange
+from motet.verify.models.zero_copy import ZeroCopy, ZeroCopyExclusive
 
 _CLASSES: tuple[type[Model[Any]], ...] = (
     LogTrimming,
@@ -29,6 +32,10 @@ _CLASSES: tuple[type[Model[Any]], ...] = (
     QuorumRepaired,
     ShardLog,
     ShardLogRepaired,
+    ZeroCopy,
+    ZeroCopyExclusive,
+    ClusterClock,
+    ViewChange,
 )
 
 MODELS: dict[str, type[Model[Any]]] = {model.name: model for model in _CLASSES}
