@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,9 @@ from motet.testing.scenario import run_scenario
 # A slow machine is no failure: nothing here is judged by how long it takes.
 hypothesis.settings.register_profile("house", deadline=None)
 hypothesis.settings.load_profile("house")
+
+# Every Java of these tests lives for seconds: what compiles thoroughly would never be paid back.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 SCENARIOS = Path(__file__).parent / "scenarios"
 

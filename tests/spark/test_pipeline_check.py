@@ -55,6 +55,7 @@ def check(db: motet.Database, shop: Pipeline) -> dict[str, TableCheck]:
     return {one.table: one for one in check_pipeline(db, shop)}
 
 
+@pytest.mark.long
 def test_tables_are_equal_and_those_that_see_slices_are_made_of_the_same_ones(
     db: motet.Database, shop: Pipeline, tmp_path: Path
 ) -> None:

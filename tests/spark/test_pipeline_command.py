@@ -70,6 +70,7 @@ def until_caught_up(process: subprocess.Popen[str]) -> list[dict[str, Any]]:
     return lines
 
 
+@pytest.mark.long
 def test_killed_at_its_worst_moments_it_ends_with_the_right_tables(tmp_path: Path) -> None:
     data, file = tmp_path / "data", tmp_path / "shop.py"
     file.write_text(PIPELINE + KILLS)

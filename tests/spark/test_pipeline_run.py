@@ -128,8 +128,12 @@ def restore_uncommitted(shop: Shop, old: Path) -> None:
 
 @pytest.mark.parametrize(
     ("restore", "changes_max"),
-    [(restore_deleted, 4), (restore_old, 4), (restore_old, 1000), (restore_uncommitted, 4)],
-    ids=["deleted", "old", "old and cut otherwise", "uncommitted"],
+    [
+        pytest.param(restore_deleted, 4, id="deleted"),
+        pytest.param(restore_old, 4, id="old", marks=pytest.mark.long),
+        pytest.param(restore_old, 1000, id="old and cut otherwise"),
+        pytest.param(restore_uncommitted, 4, id="uncommitted", marks=pytest.mark.long),
+    ],
 )
 def test_whatever_becomes_of_the_checkpoint_the_tables_are_the_same(
     shop: Shop, restore: Callable[[Shop, Path], None], changes_max: int
@@ -199,7 +203,7 @@ def last_one(changes):
 """
 
 
-@pytest.mark.parametrize("how_far", ["less", "more"])
+@pytest.mark.parametrize("how_far", ["less", pytest.param("more", marks=pytest.mark.long)])
 def test_a_second_driver_ends_the_run_of_the_first(shop: Shop, how_far: str) -> None:
     sell(shop.db, 0, 10)
     seen = shop.db.visible_clock(wait=True)
