@@ -247,6 +247,8 @@ simulation_events_max = 1_000_000
 
 explored_states_max = 50_000_000
 """States an exploration looks at before it says that it does not know."""
+explore_workers_max = 64
+"""Processes of one exploration."""
 
 assert message_bytes_max < frame_bytes_max
 assert batch_bytes_max < message_bytes_max

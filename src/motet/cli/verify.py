@@ -85,6 +85,9 @@ def run(
     engine: Annotated[
         str, typer.Option(help="auto, readable, or vectorised where a model offers kernels.")
     ] = "auto",
+    workers: Annotated[
+        int, typer.Option(min=1, help="Processes that take the steps, of the readable engine.")
+    ] = 1,
     states: Annotated[
         int | None, typer.Option(min=1, help="Stop after so many states: verdict unknown.")
     ] = None,
@@ -115,16 +118,20 @@ def run(
         liveness=liveness,
         budget=Budget(seconds=seconds, **chosen),
         progress=_progress() if sys.stderr.isatty() else None,
+        workers=workers,
     )
-    as_json = json or output is Output.JSON
-    if not as_json or json:
+    if json or output is not Output.JSON:
         _print_result(result, model, variant)
-    if as_json:
-        import msgspec
-
-        document = msgspec.to_builtins(result) | {"variant": variant}
-        typer.echo(msgspec.json.encode(document).decode())
+    if json or output is Output.JSON:
+        _print_json(result, variant)
     raise typer.Exit(0 if result.verdict == "ok" else 1)
+
+
+def _print_json(result: Exploration, variant: str | None) -> None:
+    import msgspec
+
+    document = msgspec.to_builtins(result) | {"variant": variant}
+    typer.echo(msgspec.json.encode(document).decode())
 
 
 def _settings(pairs: list[str]) -> dict[str, object]:

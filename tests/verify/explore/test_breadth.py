@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from motet.errors import BadInput
-from motet.verify.explore import Budget, Progress, explore
+from motet.verify.explore import Budget, Progress, explore, workers
 from motet.verify.explore.codec import Codec, fingerprint
 from motet.verify.models.quorum import Quorum
 from motet.verify.models.quorum import State as QuorumState
@@ -96,3 +96,38 @@ def test_a_fingerprint_does_not_depend_on_the_process() -> None:
 def test_an_unknown_property_is_refused() -> None:
     with pytest.raises(BadInput, match="no property 'faith'"):
         explore(toys.Turns(), properties=["faith"])
+
+
+@pytest.fixture(autouse=True)
+def small_levels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that toys are worth the work of several."""
+    monkeypatch.setattr(workers, "WORTH_IT", 20)
+    monkeypatch.setattr(workers, "CHUNK", 8)
+
+
+def test_workers_find_what_one_process_finds() -> None:
+    alone = explore(toys.Wide())
+    together = explore(toys.Wide(), workers=2)
+    same = ("verdict", "distinct", "depth", "generated", "coverage", "properties")
+    assert (alone.verdict, alone.distinct) == ("ok", 1728)
+    assert [getattr(together, name) for name in same] == [getattr(alone, name) for name in same]
+    assert together.engine == "readable, 2 workers"
+
+
+def test_workers_find_the_same_trace() -> None:
+    alone = explore(toys.WideAndWrong())
+    together = explore(toys.WideAndWrong(), workers=2)
+    assert alone.property == together.property == "NeverFar"
+    assert alone.trace == together.trace
+
+
+def test_workers_stop_at_a_budget() -> None:
+    result = explore(toys.Wide(), workers=2, budget=Budget(states=800))
+    assert result.verdict == "unknown"
+
+
+def test_impossible_workers_are_refused() -> None:
+    with pytest.raises(BadInput, match="0 workers"):
+        explore(toys.Turns(), workers=0)
+    with pytest.raises(BadInput, match="vectorised engine is one process"):
+        explore(toys.Turns(), workers=2, engine="vectorised")

@@ -17,6 +17,7 @@ from motet.verify.model import (
     numbered,
     parameter,
     require,
+    step,
     strong,
     weak,
 )
@@ -204,3 +205,39 @@ class Bounded(Endless):
     @bound
     def small(self, s: Number) -> bool:
         return s.n < 5
+
+
+class Wide(Model[Cups]):
+    """Three counters that rise one after the other, and some day are all at the top."""
+
+    name = "wide"
+    state_type = Cups
+    may_end = True
+    counters = parameter(3, least=1, most=4, what="counters")
+    top = parameter(11, least=1, most=50, what="where a counter ends")
+    Counter = numbered("counters", "c")
+    fairness = weak("rise", each=True)
+
+    def initial(self) -> Iterator[Cups]:
+        yield Cups((0,) * self.counters)
+
+    @action(c=Counter)
+    def rise(self, s: Cups, c: int) -> Cups:
+        require(s.level[c] < self.top)
+        return s.but(level=(*s.level[:c], s.level[c] + 1, *s.level[c + 1 :]))
+
+    @step
+    def never_falls(self, s: Cups, t: Cups) -> bool:
+        return sum(s.level) < sum(t.level)
+
+    @eventually
+    def all_at_the_top(self, s: Cups) -> bool:
+        return sum(s.level) == self.counters * self.top
+
+
+class WideAndWrong(Wide):
+    """A step that is not allowed, far from the beginning."""
+
+    @step
+    def never_far(self, s: Cups, t: Cups) -> bool:
+        return t.level != (7, 5, 5) or s.level != (7, 4, 5)

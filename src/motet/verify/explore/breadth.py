@@ -40,6 +40,7 @@ def explore_readable(
     liveness: bool = True,
     budget: Budget | None = None,
     progress: Callable[[Progress], None] | None = None,
+    workers: int = 1,
 ) -> Exploration:
     """Explore a model; ``properties`` restricts what is checked. Symmetry leaves liveness out."""
     wanted = wanted_properties(model, properties, liveness=liveness and not symmetry)
@@ -47,20 +48,34 @@ def explore_readable(
     collecting = gc.isenabled()
     gc.disable()  # states are trees without cycles, and there are very many of them
     try:
-        return _Search(model, wanted, symmetry, watch).run()
+        return _search(model, wanted, symmetry, watch, workers).run()
     finally:
         if collecting:
             gc.enable()
 
 
-class _Violated(Exception):
+def _search(
+    model: Model[S], wanted: tuple[Property, ...], symmetry: bool, watch: Watch, workers: int
+) -> Search[S]:
+    if workers == 1:
+        return Search(model, wanted, symmetry, watch)
+    from motet.verify.explore.workers import ParallelSearch
+
+    return ParallelSearch(model, wanted, symmetry, watch, workers)
+
+
+class Violated(Exception):
     """A property is violated by a state, or by the step from it to another."""
 
-    def __init__(self, title: str, index: int, after: Any = None) -> None:
+    def __init__(self, title: str, index: int, after: int | None = None) -> None:
         self.title, self.index, self.after = title, index, after
 
 
-class _Search(Generic[S]):
+class Search(Generic[S]):
+    """One exploration: what has been seen, and what is asked of each state and each step."""
+
+    engine = "readable"
+
     def __init__(
         self, model: Model[S], wanted: tuple[Property, ...], symmetry: bool, watch: Watch
     ) -> None:
@@ -86,10 +101,10 @@ class _Search(Generic[S]):
     def run(self) -> Exploration:
         try:
             reason = self._levels()
-        except _Violated as found:
+        except Violated as found:
             path = self._path(found.index)
             if found.after is not None:
-                path.append(self._fingerprint(found.after))
+                path.append(found.after)
             trace = replay(self.instances, path, self._fingerprint)
             self.depth = max(self.depth, len(trace))
             return self._result("violated", property=found.title, trace=trace)
@@ -114,29 +129,35 @@ class _Search(Generic[S]):
         while level:
             self.depth += 1
             found: list[tuple[int, S]] = []
-            for done, (index, state) in enumerate(level):
-                if done % _LOOK_EVERY == 0:
-                    queue = len(level) - done + len(found)
-                    reason = self.watch.look(len(self.index), self.generated, self.depth, queue)
-                    if reason is not None:
-                        return reason
-                self._expand(index, state, found)
+            reason = self._expand_level(level, found)
+            if reason is not None:
+                return reason
             level = found
+        return None
+
+    def _expand_level(self, level: list[tuple[int, S]], found: list[tuple[int, S]]) -> str | None:
+        for done, (index, state) in enumerate(level):
+            if done % _LOOK_EVERY == 0:
+                queue = len(level) - done + len(found)
+                reason = self.watch.look(len(self.index), self.generated, self.depth, queue)
+                if reason is not None:
+                    return reason
+            self._expand(index, state, found)
         return None
 
     def _expand(self, index: int, state: S, found: list[tuple[int, S]]) -> None:
         steps = self.instances.successors(state)
         if not steps and not self.model.may_end:
-            raise _Violated("Deadlock", index)
+            raise Violated("Deadlock", index)
         self.generated += len(steps)
         taken, graph = self.taken, self.graph
         edges: list[tuple[int, Label]] = []
         for label, after in steps:
             taken[label[0]] += 1
             target = self._meet(after, index, found)
-            for title, allows in self.steps:
-                if not allows(state, after):
-                    raise _Violated(title, index, after)
+            fault = self.step_fault(state, after) if self.steps else None
+            if fault is not None:
+                raise Violated(fault, index, self._fingerprint(after))
             if graph is not None and target >= 0:
                 edges.append((target, label))
         if graph is not None:
@@ -149,24 +170,43 @@ class _Search(Generic[S]):
         known = self.index.get(key)
         if known is not None:
             return known
-        number = len(self.index)
-        outside = any(not within(state) for within in self.bounds)
-        self.index[key] = number
-        self.parents.append(parent)
+        fault, is_outside = self.judged(state, data)
+        if is_outside and fault is None:
+            return -1
+        number = self._number(key, parent)
+        if fault is not None:
+            raise Violated(fault, number)
+        self._keep(number, state, parent, found)
+        return number
+
+    def judged(self, state: S, data: bytes) -> tuple[str | None, bool]:
+        """The property that a state violates, if it does, and whether a bound keeps it out."""
         fault = self.codec.type_fault(data)
         if fault is not None:
-            raise _Violated(f"TypeOK: {fault}", number)
+            return f"TypeOK: {fault}", False
+        is_outside = any(not within(state) for within in self.bounds)
         for title, holds in self.invariants:
             if not holds(state):
-                raise _Violated(title, number)
-        if outside:
-            del self.index[key]
-            self.parents.pop()
-            return -1
+                return title, is_outside
+        return None, is_outside
+
+    def step_fault(self, before: S, after: S) -> str | None:
+        """The property that a step violates, if it does."""
+        for title, allows in self.steps:
+            if not allows(before, after):
+                return title
+        return None
+
+    def _number(self, key: int, parent: int) -> int:
+        """The next number, for a state that is new."""
+        number = self.index[key] = len(self.index)
+        self.parents.append(parent)
+        return number
+
+    def _keep(self, number: int, state: S, parent: int, found: list[tuple[int, S]]) -> None:
         if self.graph is not None:
             self.graph.add_state(state, is_initial=parent < 0)
         found.append((number, state))
-        return number
 
     def _fingerprint(self, state: S) -> int:
         return fingerprint(self.canonical(state))
@@ -194,7 +234,7 @@ class _Search(Generic[S]):
             generated=self.generated,
             seconds=self.watch.seconds,
             cpu_seconds=self.watch.cpu_seconds,
-            engine="readable, symmetric" if self.symmetry else "readable",
+            engine=self.engine + (", symmetric" if self.symmetry else ""),
             properties=("TypeOK", *(p.title for p in self.wanted)),
             coverage={
                 action.title: times

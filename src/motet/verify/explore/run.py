@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from motet import limits
 from motet.errors import BadInput, MissingLibrary
 from motet.verify.explore.breadth import explore_readable
 from motet.verify.explore.result import Budget, Exploration, Progress
@@ -24,11 +25,22 @@ def explore(
     liveness: bool = True,
     budget: Budget | None = None,
     progress: Callable[[Progress], None] | None = None,
+    workers: int = 1,
 ) -> Exploration:
     """Explore a model; ``properties`` restricts what is checked. Symmetry leaves liveness out.
 
     ``auto`` takes the kernels where a model offers them for this size and what is asked is in them.
+    More than one worker is for the readable engine; a script that asks for them is imported by each, so it
+    must not run by being imported.
     """
+    if not 1 <= workers <= limits.explore_workers_max:
+        raise BadInput(
+            f"{workers} workers are impossible", hint=f"choose 1 to {limits.explore_workers_max}"
+        )
+    if workers > 1:
+        if engine == "vectorised":
+            raise BadInput("the vectorised engine is one process", hint="leave out --workers")
+        engine = "readable"
     if engine not in ENGINES:
         raise BadInput(f"there is no engine {engine!r}", hint=f"choose {', '.join(ENGINES)}")
     names = None if properties is None else list(properties)
@@ -45,6 +57,7 @@ def explore(
         liveness=liveness,
         budget=budget,
         progress=progress,
+        workers=workers,
     )
 
 

@@ -19,6 +19,7 @@ class Watch:
         self._budget, self._progress = budget, progress
         self._began, self._began_cpu = time.monotonic(), time.process_time()
         self._told = self._began
+        self._cpu_of_others = 0.0
 
     @property
     def seconds(self) -> float:
@@ -27,8 +28,12 @@ class Watch:
 
     @property
     def cpu_seconds(self) -> float:
-        """Of this process, since the beginning."""
-        return time.process_time() - self._began_cpu
+        """Of this process since the beginning, and of those that worked for it."""
+        return time.process_time() - self._began_cpu + self._cpu_of_others
+
+    def add_cpu(self, seconds: float) -> None:
+        """Another process has worked so long."""
+        self._cpu_of_others += seconds
 
     def look(self, distinct: int, generated: int, depth: int, queue: int) -> str | None:
         """Report if it is time to. Answers the reason to stop, if there is one."""
