@@ -249,6 +249,12 @@ explored_states_max = 50_000_000
 """States an exploration looks at before it says that it does not know."""
 explore_workers_max = 64
 """Processes of one exploration."""
+trace_line_bytes_max = 1 << 20
+"""One line of a trace that is compared with a model."""
+trace_candidates_max = 10_000
+"""States of a model that may agree with a trace at once."""
+trace_reasons_max = 5
+"""Differences that are told of a line that no behaviour explains."""
 
 assert message_bytes_max < frame_bytes_max
 assert batch_bytes_max < message_bytes_max

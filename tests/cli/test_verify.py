@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -88,3 +89,36 @@ def test_what_cannot_be_run_is_refused(
     assert err.startswith("BAD_INPUT ")
     assert complaint in err
     assert len(err.splitlines()) == 1
+
+
+def test_a_trace_is_explained_or_its_line_is_named(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "trace.ndjson"
+    file.write_text(
+        '{"model": "log-trimming", "set": {"replicas": 2}}\n'
+        '{"action": "Insert", "with": {"r": 0}, "at": "12:00"}\n'
+        '{"action": "ExecuteLog", "with": {"r": 1}, "state": {"replica": {"1": {"log_pointer": 2}}}}\n'
+    )
+    code, out, _ = run(capsys, "trace", str(file))
+    assert (code, out.split(":")[0]) == (0, "explained")
+    with file.open("a") as more:
+        more.write('{"action": "ExecuteLog", "with": {"r": 1}}\n')
+    code, out, _ = run(capsys, "trace", str(file), "--output", "json")
+    result = json.loads(out)
+    assert (code, result["verdict"], result["line"]) == (1, "unexplained", 4)
+    code, out, _ = run(capsys, "trace", str(file))
+    assert out.splitlines()[-1] == "unexplained: line 4: no behaviour explains it"
+
+
+def test_a_trace_that_cannot_be_read_is_an_error(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    code, _, err = run(capsys, "trace", str(tmp_path / "none"), "--model", "quorum")
+    assert code == 1
+    assert "cannot be read" in err
+    file = tmp_path / "trace.ndjson"
+    file.write_text('{"action": "Insert"}\n')
+    code, _, err = run(capsys, "trace", str(file))
+    assert code == 1
+    assert "which model" in err

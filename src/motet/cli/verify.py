@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -14,6 +15,7 @@ from motet.errors import BadInput
 if TYPE_CHECKING:
     from motet.verify.explore import Exploration, Progress
     from motet.verify.model import Model
+    from motet.verify.trace import Checked
 
 app = command_app()
 
@@ -132,6 +134,64 @@ def _print_json(result: Exploration, variant: str | None) -> None:
 
     document = msgspec.to_builtins(result) | {"variant": variant}
     typer.echo(msgspec.json.encode(document).decode())
+
+
+@app.command()
+def trace(
+    file: Annotated[Path, typer.Argument(help="A trace, one JSON object per line.")],
+    name: Annotated[
+        str | None, typer.Option("--model", help="The model; else the trace's first line names it.")
+    ] = None,
+    settings: SetOption = None,
+    silent: Annotated[
+        list[str] | None,
+        typer.Option("--silent", help="An action the system does not log; may be repeated."),
+    ] = None,
+    silent_steps: Annotated[
+        int, typer.Option(min=0, max=8, help="So many of those may come before each line.")
+    ] = 1,
+    output: Output = OUTPUT_OPTION,
+) -> None:
+    """Compare what a system logged with a model: names the first line that no behaviour explains.
+
+    Exits with 0 if every line is explained, else with 1.
+
+    Example: motet verify trace protocol.ndjson --model vsr-view-change
+    """
+    import msgspec
+
+    from motet.verify.models import model_named
+    from motet.verify.trace import check_trace, read_trace
+
+    try:
+        lines = file.open("rb")
+    except OSError as error:
+        raise BadInput(f"{file} cannot be read: {error.strerror}", hint="name a file") from None
+    with lines:
+        header, steps = read_trace(lines)
+        chosen = name or header.model
+        if chosen is None:
+            raise BadInput("nobody says which model this is a trace of", hint="add --model NAME")
+        model = model_named(chosen, header.settings | _settings(settings or []))
+        checked = check_trace(model, steps, silent=silent or (), silent_steps=silent_steps)
+    if output is Output.JSON:
+        typer.echo(msgspec.json.encode({"model": chosen} | msgspec.to_builtins(checked)).decode())
+    else:
+        _print_checked(checked, chosen)
+    raise typer.Exit(0 if checked.verdict == "explained" else 1)
+
+
+def _print_checked(checked: Checked, model: str) -> None:
+    if checked.verdict == "explained":
+        typer.echo(
+            f"explained: all {checked.lines:,} lines are steps of {model} "
+            f"(at most {checked.candidates:,} states possible at once)"
+        )
+        return
+    for reason in checked.why:
+        typer.echo(f"    {reason}")
+    said = "no behaviour explains it" if checked.verdict == "unexplained" else "it is not known"
+    typer.echo(f"{checked.verdict}: line {checked.line}: {said}")
 
 
 def _settings(pairs: list[str]) -> dict[str, object]:

@@ -1,0 +1,165 @@
+"""Which states of a model the lines of a trace allow, line after line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import product
+from typing import Any, Generic, Literal, TypeVar
+
+import msgspec
+
+from motet import limits
+from motet.errors import BadInput
+from motet.verify.explore.codec import Codec, fingerprint
+from motet.verify.model import Model, NotEnabled, Record
+from motet.verify.model.base import Action
+from motet.verify.trace.lines import TraceLine
+from motet.verify.trace.match import difference
+
+S = TypeVar("S", bound=Record)
+
+
+class Checked(msgspec.Struct, frozen=True):
+    """What became of a trace: every line explained, one that is not, or too many explanations to keep."""
+
+    verdict: Literal["explained", "unexplained", "unknown"]
+    #: lines that were looked at
+    lines: int
+    #: the most states that were possible at once
+    candidates: int
+    #: the number of the first line that is not explained, and why not
+    line: int | None = None
+    why: tuple[str, ...] = ()
+
+
+class Tracker(Generic[S]):
+    """Keeps the states of a model that agree with all it was told."""
+
+    def __init__(
+        self, model: Model[S], *, silent: Sequence[str] = (), silent_steps: int = 1
+    ) -> None:
+        self.model = model
+        self._codec: Codec[S] = Codec(model.state_type)
+        self._actions = {_plain(action.name): action for action in model.actions()}
+        self._silent = [self._action(name, None) for name in silent]
+        self._silent_steps = silent_steps if silent else 0
+        self.states: list[S] = self._distinct(model.initial())
+        self.most = len(self.states)
+
+    def take(self, line: TraceLine) -> tuple[str, ...] | None:
+        """Follow one line; answers why it cannot be followed, if it cannot."""
+        action = None if line.action is None else self._action(line.action, line.number)
+        before = self.states
+        reached = before
+        allowed = list(before)
+        for _ in range(self._silent_steps):
+            reached = self._distinct(t for s in reached for t in self._silently(s))
+            allowed = self._distinct((*allowed, *reached))
+        after = allowed
+        if action is not None:
+            after = self._distinct(t for s in allowed for t in self._taken(action, s, line))
+        seen = [s for s in after if difference(line.state, s) is None]
+        if not seen:
+            return self._reasons(line, before, after)
+        self.states = seen
+        self.most = max(self.most, len(seen))
+        return None
+
+    def _action(self, name: str, number: int | None) -> Action:
+        found = self._actions.get(_plain(name))
+        if found is None:
+            where = "" if number is None else f"line {number}: "
+            titles = ", ".join(action.title for action in self.model.actions())
+            raise BadInput(
+                f"{where}{self.model.name} has no action {name!r}", hint=f"it has {titles}"
+            )
+        return found
+
+    def _taken(self, action: Action, state: S, line: TraceLine) -> Iterator[S]:
+        for arguments in product(*self._domains(action, state, line)):
+            after = self._after(action.function, state, arguments)
+            if after is not None:
+                yield after
+
+    def _domains(self, action: Action, state: S, line: TraceLine) -> list[list[Any]]:
+        """What each argument may be: what the line says, else all there is."""
+        names = action.function._mark.domains if hasattr(action.function, "_mark") else {}
+        order = list(names) or _parameter_names(action)
+        unknown = [name for name in line.arguments if name not in order]
+        if unknown:
+            raise BadInput(
+                f"line {line.number}: {action.title} has no argument {unknown[0]!r}",
+                hint=f"it has {', '.join(order) or 'none'}",
+            )
+        domains = []
+        for name, domain in zip(order, action.domains, strict=True):
+            values = list(domain.values(self.model, state))
+            if name in line.arguments:
+                said = line.arguments[name]
+                values = [value for value in values if difference(said, value) is None]
+            domains.append(values)
+        return domains
+
+    def _silently(self, state: S) -> Iterator[S]:
+        for action in self._silent:
+            yield from self._taken(action, state, TraceLine())
+
+    def _after(
+        self, function: Callable[..., S | None], state: S, arguments: tuple[Any, ...]
+    ) -> S | None:
+        try:
+            return function(self.model, state, *arguments)
+        except NotEnabled:
+            return None
+
+    def _distinct(self, states: Iterable[S]) -> list[S]:
+        found: dict[int, S] = {}
+        for state in states:
+            found.setdefault(fingerprint(self._codec.encode(state)), state)
+            if len(found) > limits.trace_candidates_max:
+                raise TooManyCandidates
+        return list(found.values())
+
+    def _reasons(self, line: TraceLine, before: Sequence[S], after: Sequence[S]) -> tuple[str, ...]:
+        if not after:
+            where = "the one state" if len(before) == 1 else f"any of the {len(before)} states"
+            return (f"{line.action} is not possible in {where} it could be in", str(before[0]))
+        found = dict.fromkeys(difference(line.state, state) or "" for state in after)
+        return tuple(list(found)[: limits.trace_reasons_max])
+
+
+class TooManyCandidates(Exception):
+    """More states agree with the trace than can be kept."""
+
+
+def check_trace(
+    model: Model[Any],
+    lines: Iterable[TraceLine],
+    *,
+    silent: Sequence[str] = (),
+    silent_steps: int = 1,
+) -> Checked:
+    """Follow a trace to its end, or to the first line that no behaviour of the model explains."""
+    tracker = Tracker(model, silent=silent, silent_steps=silent_steps)
+    count = 0
+    for line in lines:
+        count += 1
+        try:
+            why = tracker.take(line)
+        except TooManyCandidates:
+            most = limits.trace_candidates_max
+            reason = (f"more than {most:,} states of the model agree with the trace up to here",)
+            return Checked("unknown", count, most, line.number, reason)
+        if why is not None:
+            return Checked("unexplained", count, tracker.most, line.number, why)
+    return Checked("explained", count, tracker.most)
+
+
+def _parameter_names(action: Action) -> list[str]:
+    """An overriding method has no mark of its own; its parameters are those of the action, in order."""
+    code = action.function.__code__
+    return list(code.co_varnames[2 : 2 + len(action.domains)])
+
+
+def _plain(name: str) -> str:
+    return name.replace("_", "").replace("-", "").lower()

@@ -1,0 +1,85 @@
+"""The lines of a trace: read from a file, and refused by their number when they make no sense."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
+
+from motet import limits
+from motet.errors import BadInput
+
+
+class TraceLine(msgspec.Struct, frozen=True):
+    """One step of a system: the action, what is known of its arguments, and what was seen after it."""
+
+    action: str | None = None
+    arguments: dict[str, Any] = msgspec.field(default_factory=dict, name="with")
+    state: dict[str, Any] = msgspec.field(default_factory=dict)
+    #: in its file, counted from one
+    number: int = 0
+
+
+class Header(msgspec.Struct, frozen=True):
+    """What a trace says of itself."""
+
+    model: str | None = None
+    settings: dict[str, int] = msgspec.field(default_factory=dict, name="set")
+
+
+def read_trace(lines: Iterable[bytes]) -> tuple[Header, Iterator[TraceLine]]:
+    """The header, empty if there is none, and the steps as they are read."""
+    numbered = ((n, line) for n, line in enumerate(lines, start=1) if line.strip())
+    first = next(numbered, None)
+    if first is None:
+        raise BadInput("the trace is empty", hint="write one JSON object on each line")
+    number, line = first
+    document = _object(number, line)
+    if "model" in document or "set" in document:
+        return _header(number, line), (_step(n, each) for n, each in numbered)
+    return Header(), _chain(_step(number, line), numbered)
+
+
+def _chain(first: TraceLine, rest: Iterator[tuple[int, bytes]]) -> Iterator[TraceLine]:
+    yield first
+    for number, line in rest:
+        yield _step(number, line)
+
+
+def _header(number: int, line: bytes) -> Header:
+    try:
+        return msgspec.json.decode(line, type=Header)
+    except msgspec.MsgspecError as error:
+        raise _malformed(number, error) from None
+
+
+def _object(number: int, line: bytes) -> dict[str, Any]:
+    try:
+        return msgspec.json.decode(line, type=dict[str, Any])
+    except msgspec.MsgspecError as error:
+        raise _malformed(number, error) from None
+
+
+def _step(number: int, line: bytes) -> TraceLine:
+    if len(line) > limits.trace_line_bytes_max:
+        raise BadInput(
+            f"line {number} of the trace has {len(line):,} bytes",
+            hint=f"at most {limits.trace_line_bytes_max:,} are read",
+        )
+    try:
+        step = msgspec.json.decode(line, type=TraceLine)
+    except msgspec.MsgspecError as error:
+        raise _malformed(number, error) from None
+    if step.action is None and not step.state:
+        raise BadInput(
+            f"line {number} of the trace says nothing", hint='give it an "action" or a "state"'
+        )
+    return msgspec.structs.replace(step, number=number)
+
+
+def _malformed(number: int, error: Exception) -> BadInput:
+    return BadInput(
+        f"line {number} of the trace is malformed: {error}",
+        hint="each line is one JSON object, as the guide on verifying describes",
+    )
