@@ -5,7 +5,10 @@ from __future__ import annotations
 import random
 
 import pytest
+from tests.core.operator.clusters import SHARD
 from tests.core.operator.real_cluster import RealPart, real
+
+from motet.ids import NodeId, ShardName
 
 
 def test_a_stream_is_founded_and_written_to() -> None:
@@ -74,6 +77,23 @@ def test_a_wiped_node_and_a_dead_leader_wait_for_the_leader() -> None:
     part.settle_down()
     part.check_whole()
     assert len(part.acknowledged) == 20
+
+
+def test_a_node_that_comes_back_gets_leaderships_again() -> None:
+    part = real("cluster", "create orders shards=6")
+
+    def leads() -> dict[str, int]:
+        leaders = [part.stored(ShardName(f"{SHARD[:-1]}{number}")).leader for number in range(6)]
+        return {node: leaders.count(NodeId(node)) for node in ("n1", "n2", "n3")}
+
+    part.settle_down()
+    assert set(leads().values()) == {2}
+    part.do("crash n1", "run 3000", "start n1", "run 3000")
+    assert leads()["n1"] == 0
+    part.do("run 60000")
+    assert set(leads().values()) == {2}
+    part.settle_down()
+    part.check_whole()
 
 
 def test_a_node_is_emptied() -> None:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from motet.core.placement.choosing import (
     Load,
     addition,
+    handover,
     new_ensemble,
     ranked_leaders,
     removal,
@@ -126,3 +127,38 @@ def test_nodes_that_cannot_take_more_are_not_counted() -> None:
     assert load.replicas == {"n0": 1, "n1": 0}
     assert load.leads == {"n0": 0, "n1": 0}
     assert new_ensemble(load, 1) == ("n1",)
+
+
+@given(
+    nodes=st.integers(2, 6),
+    shards=st.integers(1, 20),
+    replicas=st.integers(1, 6),
+    leaders=st.lists(st.integers(0, 5), min_size=20, max_size=20),
+)
+def test_handing_leaderships_on_ends_with_none_two_more_than_another_of_its_ensemble(
+    nodes: int, shards: int, replicas: int, leaders: list[int]
+) -> None:
+    ensembles = spread(Load.of(named(nodes), [], []), shards, min(replicas, nodes))
+    assert ensembles is not None
+    led = [(each, each[leaders[i] % len(each)]) for i, each in enumerate(ensembles)]
+    for _ in range(shards * nodes):
+        leads = Load.of(named(nodes), [], [leader for _, leader in led]).leads
+        found = handover(led, leads)
+        if found is None:
+            break
+        number, node = found
+        ensemble, before = led[number]
+        assert node in ensemble
+        assert leads[before] - leads[node] >= 2, "P4"
+        led[number] = (ensemble, node)
+    else:
+        raise AssertionError("it does not end")
+    for ensemble, leader in led:
+        assert leads[leader] - min(leads[node] for node in ensemble) <= 1
+
+
+def test_nobody_hands_over_to_one_that_cannot_lead() -> None:
+    n0, n1, n2 = named(3)
+    assert handover([((n0, n1), n0), ((n0, n1), n0)], {n0: 2}) is None
+    assert handover([((n0, n2), n0), ((n0, n1), n0)], {n0: 2, n1: 0}) == (1, n1)
+    assert handover([((n0, n1), n0)], {n0: 1, n1: 0}) is None

@@ -7,7 +7,9 @@ For each shard one thing at a time, in this order:
    its answer is left out, which is as if it came late. A shard of one node is expanded first;
 2. a follower is on a node that is to be emptied, or has been dead for the grace period: it is swapped for a
    node that has room. If the ensemble is larger than it should be, or follows the number of data nodes and
-   there are fewer now, it is contracted instead.
+   there are fewer now, it is contracted instead;
+3. nothing of that, all shards have been steady for a while, and one node leads at least two shards more than
+   another of the same ensemble: a leadership is handed on, one at a time, by an election as in 1.
 
 V1  At most ``moves_max`` changes that nobody asked for are under way at once.
 V2  A follower that is dead is not contracted away: it may come back, and then nothing has to be copied.
@@ -24,7 +26,7 @@ from motet.core.operator.messages import DrainNode, OperatorDone
 from motet.core.operator.reconfigurations import start_reconfiguration
 from motet.core.operator.state import CallKind, Phase, ShardControl, StoreCall, Waiting
 from motet.core.operator.store import Delete, Put
-from motet.core.placement.choosing import addition
+from motet.core.placement.choosing import addition, handover
 from motet.core.shardlog.messages import ReconfigurationOp
 from motet.errors.operator import NoNodeToPlaceOn, NoSuchNode
 from motet.ids import NodeId
@@ -39,6 +41,7 @@ def move_replicas(core: Core) -> None:
         return
     unwanted = _unwanted(core)
     if not unwanted:
+        _balance_leaders(core)
         return
     under_way = sum(control.is_move for control in state.shards.values())
     for control in state.shards.values():
@@ -83,15 +86,42 @@ def _hand_over(core: Core, control: ShardControl, leader: NodeId) -> bool:
             core, control, ReconfigurationOp.EXPAND, new_node=new_node, is_move=True
         )
         return True
-    control.handovers += 1
     control.move_ns = core.backoff_ns(core.config.retry_ms, core.config.retry_ms_max, 0)
+    _elect_another(core, control, others[0], f"{leader} is to be emptied")
+    return False
+
+
+def _elect_another(core: Core, control: ShardControl, wanted: NodeId, why: str) -> None:
+    """An election that the leader wins again if it has the highest head, but not for ever."""
+    leader = control.known.leader
+    control.handovers += 1
     is_forced = control.handovers > _handovers_before_force
     if is_forced:
-        core.note_shard("hands_over_by_force", control, leader)
+        control.handovers = 0
+        core.note_shard("hands_over_by_force", control, leader or "")
     avoided = leader if is_forced else None
-    why = f"{leader} is to be emptied"
-    start_election(core, control, why, preferred=others[0], avoided=avoided)
-    return False
+    start_election(core, control, why, preferred=wanted, avoided=avoided)
+
+
+def _balance_leaders(core: Core) -> None:
+    """Hand one leadership on, if all is steady for long."""
+    state = core.state
+    controls = list(state.shards.values())
+    is_steady = all(control.phase is Phase.STEADY for control in controls)
+    if is_steady and core.now_ns < state.balance_ns:
+        return
+    is_due = is_steady and state.balance_ns != 0
+    state.balance_ns = core.in_ms(core.config.balance_after_ms)
+    if not is_due:
+        return
+    shards = [(control.known.ensemble, control.known.leader) for control in controls]
+    led = [(ensemble, leader) for ensemble, leader in shards if leader is not None]
+    assert len(led) == len(controls), "a steady shard has a leader"
+    found = handover(led, core.load().leads)
+    if found is not None:
+        number, node = found
+        core.note_shard("balances_leaders", controls[number], node)
+        _elect_another(core, controls[number], node, f"{node} leads less than others")
 
 
 def _replace(core: Core, control: ShardControl, old_node: NodeId) -> bool:

@@ -239,6 +239,8 @@ class State(msgspec.Struct):
     #: nodes that are to be emptied, and the version of that note in the store
     drains: dict[NodeId, int] = {}
     shards: dict[ShardName, ShardControl] = {}
+    #: when a leadership may be handed on next, if all stays steady
+    balance_ns: int = 0
 
     round: int = 0
     #: the highest clock heard of

@@ -7,6 +7,7 @@ P1  A replica is never placed on a node that has one already, nor on one that is
 P2  Spreading shards over nodes leaves the numbers of replicas of any two nodes at most one apart, if they
     were before; and so with leaders, if all ensembles are of one size.
 P3  An ensemble has as many nodes as were asked for, all different, or there is none.
+P4  A leadership is handed on only if that brings two nodes nearer to each other: that ends.
 """
 
 from __future__ import annotations
@@ -101,3 +102,22 @@ def ranked_leaders(
 ) -> list[NodeId]:
     """Who leads rather: whoever is to stay, then whoever leads least."""
     return sorted(ensemble, key=lambda node: (node in unwanted, leads.get(node, 0), node))
+
+
+def handover(
+    shards: Sequence[tuple[Sequence[NodeId], NodeId]], leads: Mapping[NodeId, int]
+) -> tuple[int, NodeId] | None:
+    """Which of these shards (ensemble, leader) is to be led by another of its nodes, and by which one (P4).
+
+    The one that brings the most; of equals the first.
+    """
+    best: tuple[int, NodeId] | None = None
+    best_difference = 1
+    for number, (ensemble, leader) in enumerate(shards):
+        others = [node for node in ensemble if node in leads]
+        if leader not in leads or not others:
+            continue
+        least = min(others, key=lambda node: (leads[node], node))
+        if leads[leader] - leads[least] > best_difference:
+            best, best_difference = (number, least), leads[leader] - leads[least]
+    return best

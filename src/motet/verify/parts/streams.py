@@ -43,6 +43,7 @@ OPERATOR_CONFIG = OperatorConfig(
     unsafe_ms=1_200,
     store_ms=700,
     replace_after_ms=1_500,
+    balance_after_ms=400,
     map_ms=10,
     map_again_ms=500,
     request_ms=3_000,
