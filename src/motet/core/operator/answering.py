@@ -54,6 +54,7 @@ def _on_read(core: Core, message: AllRead, call: StoreCall) -> None:
             shard_map.raise_term(core)
         if STREAMS in call.paths:
             streams.on_streams_read(core)
+            deletion.delete_leftovers(core, call)
         streams.found_shards(core)
         return
     control = _control(core, call)

@@ -32,8 +32,8 @@ class OperatorConfig(msgspec.Struct, frozen=True):
     step_ms: int = 3_000
     #: an election or reconfiguration of another operator is left alone as long as it moves within this
     foreign_ms: int = 2_000
-    #: a new node that has not installed its snapshot after so long is given up
-    snapshot_ms: int = 600_000
+    #: a new node that has fetched nothing more of its snapshot for so long is given up
+    snapshot_ms: int = 60_000
     #: a contraction that stays unsafe for so long is rolled back
     unsafe_ms: int = 30_000
     #: a store that says nothing for so long has an unknown outcome

@@ -4,13 +4,16 @@ D1  A shard is deleted in an epoch of its own, which no leader has. The store sa
     data of it, before the first node is told; and forgets the shard when the last one has answered.
 D2  The definition goes last: as long as it is there, marked, an operator goes on with this, and its name
     cannot be used again.
+D3  A fence that comes after all that makes an empty replica again. Who says so is told to delete it, when the
+    store has been read after it was said, and has no stream with that shard: names of shards are never used
+    again. What is not empty stays: garbage before loss.
 """
 
 from __future__ import annotations
 
 import msgspec
 
-from motet.core.catalog.paths import stream_path
+from motet.core.catalog.paths import STREAMS, stream_path
 from motet.core.catalog.stream_definition import encode_stream_definition, shard_names
 from motet.core.operator.answers import answer
 from motet.core.operator.context import Core
@@ -19,6 +22,7 @@ from motet.core.operator.metadata import ShardStatus
 from motet.core.operator.state import (
     CallKind,
     Definition,
+    NodeState,
     Phase,
     Retry,
     ShardControl,
@@ -27,6 +31,7 @@ from motet.core.operator.state import (
 )
 from motet.core.operator.store import Delete, Put
 from motet.core.operator.writing import forget, save
+from motet.core.shardlog.entry import NO_ENTRY
 from motet.core.shardlog.messages import DeleteShardRequest, DeleteShardResponse
 from motet.errors import NoSuchStream
 from motet.ids import Epoch, NodeId, StreamName
@@ -133,3 +138,41 @@ def on_stream_forgotten(core: Core, name: StreamName) -> None:
     core.note("stream_deleted", name)
     core.state.definitions.pop(name, None)
     core.state.map_changed = True
+
+
+# What is left of it
+
+
+def find_leftovers(core: Core, node: NodeState) -> None:
+    """A node has answered a heartbeat. Does it hold something that is nobody's (D3)?"""
+    state = core.state
+    held = [
+        (node.id, report.shard)
+        for report in node.reports.values()
+        if report.shard not in state.shards and report.head_index == NO_ENTRY
+    ]
+    for gone in [key for key in state.leftovers if key[0] == node.id and key not in held]:
+        del state.leftovers[gone]
+    if held and state.is_loaded:
+        for key in held:
+            state.leftovers.setdefault(key, core.now_ns)
+        state.dirty[STREAMS] = None
+
+
+def delete_leftovers(core: Core, call: StoreCall) -> None:
+    """All definitions have been read."""
+    state = core.state
+    if state.has_bad_definition:
+        return
+    defined = {
+        shard: None for each in state.definitions.values() for shard in shard_names(each.value)
+    }
+    for (node, shard), said_ns in list(state.leftovers.items()):
+        if said_ns >= call.asked_ns:
+            continue  # what was read may be older
+        del state.leftovers[node, shard]
+        known = state.nodes.get(node)
+        report = None if known is None else known.reports.get(shard)
+        if report is not None and shard not in defined:
+            core.note("leftover", f"{shard} on {node}")
+            core.send(node, DeleteShardRequest(shard, report.epoch))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from motet.core.machine import NS_PER_MS
 from motet.core.operator.context import Core
+from motet.core.operator.deletion import find_leftovers
 from motet.core.operator.elections import start_election
 from motet.core.operator.followers import look_at_reports, look_at_stranger
 from motet.core.operator.loading import HEARTBEAT
@@ -70,6 +71,7 @@ def on_heartbeat_answer(core: Core, sender: NodeId, message: HeartbeatAnswer) ->
             look_at_reports(core, control, node)
         else:
             look_at_stranger(core, control, node)
+    find_leftovers(core, node)
     if is_back:
         _welcome(core, node)
 

@@ -115,11 +115,13 @@ def _take_nodes(core: Core, found: list[StoredNode]) -> None:
 
 def _take_streams(core: Core, found: list[StoredNode]) -> None:
     definitions: dict[StreamName, Definition] = {}
+    core.state.has_bad_definition = False
     for each in found:
         try:
             value = decode_stream_definition(each.data)
         except msgspec.MsgspecError:
             core.note("bad_definition", each.path)
+            core.state.has_bad_definition = True
             continue
         definitions[value.name] = Definition(value, each.version)
     core.state.definitions = definitions

@@ -36,6 +36,8 @@ class ShardReport(msgspec.Struct, frozen=True, array_like=True):
     commit_index: EntryId
     #: leader only: followers that have all that is committed
     caught_up: tuple[NodeId, ...] = ()
+    #: how much is here of a snapshot that is being fetched; it rises until all of it is here
+    fetched: int = 0
 
 
 class Heartbeat(OperatorMessage, frozen=True):

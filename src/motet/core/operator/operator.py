@@ -209,6 +209,7 @@ class Operator:
         state.calls, state.dirty = {}, {}
         state.nodes, state.shards = {}, {}
         state.definitions, state.drains = {}, {}
+        state.leftovers = {}
         state.term, state.map = 0, None
 
     def _on_heartbeat_answer(self, sender: NodeId, message: HeartbeatAnswer) -> None:

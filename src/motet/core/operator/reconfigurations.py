@@ -14,10 +14,12 @@ C1  The epoch is raised, and the store says PREPARE, before the leader hears of 
     head of the new node, before the leader may change anything.
 C2  Every message is repeated until it is answered. A contraction that is refused as unsafe is asked for
     again; after long enough it is rolled back, by an election.
-C3  A PREPARE is aborted when the new node has died, was started again, or does not get its snapshot. From
-    COMMIT on there is no abort: the leader may have done it.
+C3  A PREPARE is aborted when the new node has died, was started again, or does not get on with its snapshot.
+    From COMMIT on there is no abort: the leader may have done it.
 C4  If the leader has died, was started again, or does not answer, an election resolves the change.
 C5  Who leaves the ensemble, or does not get in, is remembered until its data is deleted.
+C6  A snapshot takes as long as it takes: the patience with it begins anew with every piece. Were it given up
+    after a fixed time, one that takes longer would be begun again and again, and never be whole.
 """
 
 from __future__ import annotations
@@ -156,7 +158,7 @@ def _save_commit(core: Core, control: ShardControl, change: Reconfiguration) -> 
 
 
 def begin_snapshot(core: Core, control: ShardControl) -> None:
-    control.until_ns = core.in_ms(core.config.snapshot_ms)
+    control.until_ns, control.fetched = core.in_ms(core.config.snapshot_ms), 0
     keep_snapshot(core, control)
 
 
@@ -165,6 +167,7 @@ def keep_snapshot(core: Core, control: ShardControl) -> None:
     assert change.new_node is not None
     assert prepared is not None
     assert prepared.snapshot is not None
+    _look_at_progress(core, control, change.new_node)
     if _is_gone(core, control, _leader(control)):
         start_election(core, control, f"{_leader(control)} is gone")
     elif _is_new_node_gone(core, control):
@@ -177,6 +180,15 @@ def keep_snapshot(core: Core, control: ShardControl) -> None:
             control.shard, control.epoch, prepared.snapshot, prepared.commit_index, life
         )
         core.send(change.new_node, request)
+
+
+def _look_at_progress(core: Core, control: ShardControl, new_node: NodeId) -> None:
+    """C6, by what the node says in its heartbeat answers."""
+    node = core.node(new_node)
+    report = None if node is None else node.reports.get(control.shard)
+    if report is not None and report.epoch == control.epoch and report.fetched > control.fetched:
+        control.fetched = report.fetched
+        control.until_ns = core.in_ms(core.config.snapshot_ms)
 
 
 def _is_new_node_gone(core: Core, control: ShardControl) -> bool:

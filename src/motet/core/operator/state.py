@@ -107,6 +107,8 @@ class ShardControl(msgspec.Struct):
     retry: Retry = msgspec.field(default_factory=lambda: Retry(0))
     #: when the phase is given up
     until_ns: int = 0
+    #: how much of its snapshot the new node has said to have
+    fetched: int = 0
     #: what somebody else is doing, and has been left to: the version it stood at
     left_alone: int | None = None
 
@@ -241,6 +243,10 @@ class State(msgspec.Struct):
     shards: dict[ShardName, ShardControl] = {}
     #: when a leadership may be handed on next, if all stays steady
     balance_ns: int = 0
+    #: nodes that hold something empty of a shard that nobody knows, and when they have said so
+    leftovers: dict[tuple[NodeId, ShardName], int] = {}
+    #: there is a definition that cannot be read: who can tell which shards are its own?
+    has_bad_definition: bool = False
 
     round: int = 0
     #: the highest clock heard of

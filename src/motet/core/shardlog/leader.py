@@ -247,7 +247,7 @@ def add_cursor(core: Core, follower: NodeId, head: EntryId) -> None:
         core.note("attached", f"{follower} at {head}")
     else:
         cursor.state, cursor.truncate_to = CursorState.PENDING_TRUNCATE, point
-        why = "epoch" if head.epoch != runs.head.epoch else "offset"
+        why = "offset" if head.epoch == state.elected_head.epoch else "epoch"
         core.note(f"truncation_by_{why}", f"{follower} from {head} to {point}")
         _send_truncate(core, cursor)
 

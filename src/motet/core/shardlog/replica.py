@@ -251,9 +251,9 @@ class ShardReplica:
             for cursor in state.cursors.values()
             if cursor.is_attached and cursor.confirmed >= state.commit_index.offset
         )
-        return ShardReport(
-            core.shard, state.epoch, state.status.value, core.head, state.commit_index, caught_up
-        )
+        ends = (core.head, state.commit_index)
+        fetched = 0 if state.installing is None else state.installing.fetched
+        return ShardReport(core.shard, state.epoch, state.status.value, *ends, caught_up, fetched)
 
     # Events
 

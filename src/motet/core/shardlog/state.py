@@ -103,6 +103,11 @@ class Installing(msgspec.Struct):
     state_write: WriteId | None = None
     is_state_durable: bool = False
 
+    @property
+    def fetched(self) -> int:
+        """Rises with every piece."""
+        return 1 + self.state_bytes + self.log.head.offset - self.log.base.offset
+
 
 class Reconfiguring(msgspec.Struct):
     """A change of the ensemble that a leader has prepared."""

@@ -71,6 +71,8 @@ class PuppetReplica(msgspec.Struct):
     change: tuple[str, ...] | None = None
     #: the leader refuses to commit contractions
     is_unsafe: bool = False
+    #: how much it says to have of its snapshot
+    fetched: int = 0
 
 
 class PuppetState(msgspec.Struct):
@@ -122,7 +124,15 @@ class PuppetNode:
 
     def _report(self, number: int) -> HeartbeatAnswer:
         reports = tuple(
-            ShardReport(shard, each.epoch, each.status, each.head, each.head, tuple(each.cursors))
+            ShardReport(
+                shard,
+                each.epoch,
+                each.status,
+                each.head,
+                each.head,
+                tuple(each.cursors),
+                each.fetched,
+            )
             for shard, each in self.state.replicas.items()
         )
         return HeartbeatAnswer(
