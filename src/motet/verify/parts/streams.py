@@ -12,6 +12,7 @@ from __future__ import annotations
 from motet.core.catalog.stream_definition import StreamDefinition
 from motet.core.machine import NS_PER_MS, Effect, Event, Note, Violation
 from motet.core.operator.config import OperatorConfig
+from motet.core.operator.metadata import ShardMetadata
 from motet.core.shardlog.config import Retention, ShardlogConfig
 from motet.ids import Address, NodeId, ShardName, StreamId
 from motet.sim.dice import Dice
@@ -20,12 +21,27 @@ from motet.sim.world import SimNode, World
 from motet.verify.parts.streams_atlas import Atlas
 from motet.verify.parts.streams_calm import Calm
 from motet.verify.parts.streams_changes import STAYS, Changer
-from motet.verify.parts.streams_checks import Watch
+from motet.verify.parts.streams_checks import OLD_COMMITTED, Watch
 from motet.verify.parts.streams_clients import DataClient, Reader, Writer
+from motet.verify.parts.streams_moments import Moments
 from motet.verify.parts.streams_plants import BLIND_STORE, PLANTS, data_node, operator
+from motet.verify.parts.streams_plays import Plays, Stage
+from motet.verify.parts.streams_stalls import STALL_MARKS
 from motet.verify.parts.streams_store import Store, StoredOperator, Trouble
+from motet.verify.parts.streams_strikes import Strikes
 
 HOST = "streams"
+SNAPSHOT_OF_THE_WIPED = "wiped_node_installed"
+MARKS = (
+    *("crash", "crash_writing", "lost_write", "torn_write", "partition", "partition_one_way"),
+    *("rot", "full_disk", "operator_duel", "store_unknown", "store_conflict", "token_repeated"),
+    *("operator_late_fence", "shard_truncation_by_epoch", "shard_truncation_by_offset"),
+    *("shard_truncated", "wiped", SNAPSHOT_OF_THE_WIPED, OLD_COMMITTED),
+    *STALL_MARKS,
+)
+steps_min = 10_000
+"""A run goes on with its work until it has had so many events."""
+
 wipe_down_ms_max = 400
 
 OPERATOR_CONFIG = OperatorConfig(
@@ -54,7 +70,7 @@ class StreamsPart:
     """``motet simulate streams``."""
 
     name = "streams"
-    marks = ("crash", "crash_writing", "lost_write", "torn_write")
+    marks = MARKS
     plants = PLANTS
     storm_ms = 9_000
 
@@ -104,14 +120,15 @@ class StreamsRun:
 
     def __init__(self, world: World, plant: str | None) -> None:
         dice = self._dice = world.dice.fork("cluster")
+        aim = world.dice.fork("aim")
         self._world = world
         self._is_faultless = world.faults.nodes.crash_interval_ms == 0 and dice.chance(0.5)
         self._is_faultless |= world.faults == type(world.faults)()
         self.watch = Watch(world)
-        self.store = Store(world, draw_trouble(dice, is_calm=self._is_faultless), self.watch.stored)
+        self.store = Store(world, draw_trouble(dice, is_calm=self._is_faultless), self._stored)
         self.store.is_blind = plant == BLIND_STORE
         self.config = draw_config(dice)
-        count = dice.pick([3, 3, 4, 4, 5, 5, 6])
+        count = dice.pick([3, 4, 4, 4, 5, 5, 6])
         self.hosts: dict[NodeId, Host] = {}
         self.atlas = Atlas(self.watch, self.hosts)
         for number in range(1, count + 1):
@@ -127,8 +144,15 @@ class StreamsRun:
         world.observe(self.watch.saw)
         world.observe(self._follow)
         self.calm: Calm | None = None
+        self._moments: Moments | None = None
+        #: wiped, and nothing has been installed there since
+        self._wiped: dict[NodeId, None] = {}
         if world.faults.nodes.crash_interval_ms and dice.chance(0.6):
             self._wipe_later(dice.pick([400, 1_200]))
+        #: the nemesis leaves nodes and links to those who take aim
+        self._is_aimed = not self._is_faultless and aim.chance(0.4)
+        if not self._is_faultless:
+            self._take_aim(aim)
 
     # Building the world
 
@@ -178,6 +202,25 @@ class StreamsRun:
         for client in (*self.writers, *self.readers, self.changer):
             world.host(world.add_node(client.name, immune=True), HOST, client.itself)
 
+    def _take_aim(self, dice: Dice) -> None:
+        """Moments of changes to strike at, and plays to perform, in some runs more than in others."""
+        world = self._world
+        strikes = Strikes(world, self.hosts, self.operators)
+        share = dice.pick([0.6, 0.9] if self._is_aimed else [0.0, 0.5])
+        self._moments = Moments(world, self.watch, self.store, strikes, share)
+        world.observe(self._moments.saw)
+        between_ms = dice.pick([0, 500, 1_500])
+        if between_ms:
+            plays = Plays(Stage(world, dice, self.watch, strikes, self._wipe_if_spared), between_ms)
+            world.observe(plays.saw)
+
+    def _stored(
+        self, shard: ShardName, before: ShardMetadata | None, after: ShardMetadata | None
+    ) -> None:
+        self.watch.stored(shard, before, after)
+        if self._moments is not None:
+            self._moments.stored(before, after)
+
     # Disks that are lost
 
     def _wipe_later(self, interval_ms: int) -> None:
@@ -191,30 +234,42 @@ class StreamsRun:
             return
         victims = [name for name in self.hosts if self.atlas.may_lose(name)]
         if victims and self.watch.metadata:
-            name = self._dice.pick(victims)
-            host = self.hosts[name]
-            if host.node.up:
-                world.crash(host.node)
-            host.disk.wipe()
-            self.atlas.wiped(name)
-            world.mark("wiped")
-            world.record(name, "!", "wiped")
-            down_ms = self._dice.between(1, wipe_down_ms_max)
-            world.at(down_ms * NS_PER_MS, self._restart, (host.node,))
+            self._wipe_now(self._dice.pick(victims))
         self._wipe_later(interval_ms)
+
+    def _wipe_if_spared(self, name: NodeId) -> bool:
+        is_spared = self.atlas.may_lose(name)
+        if is_spared:
+            self._wipe_now(name)
+        return is_spared
+
+    def _wipe_now(self, name: NodeId) -> None:
+        world, host = self._world, self.hosts[name]
+        if host.node.up:
+            world.crash(host.node)
+        host.disk.wipe()
+        self.atlas.wiped(name)
+        self._wiped[name] = None
+        world.mark("wiped")
+        world.record(name, "!", "wiped")
+        down_ms = self._dice.between(1, wipe_down_ms_max)
+        world.at(down_ms * NS_PER_MS, self._restart, (host.node,))
 
     def _restart(self, node: SimNode) -> None:
         if not node.up:
             self._world.start(node)
 
     def _follow(self, host: Host, _event: Event, effects: list[Effect]) -> None:
-        """A snapshot repairs what was damaged."""
-        if not self.atlas.rotten:
+        """A snapshot repairs what was damaged, and what was lost."""
+        if not self.atlas.rotten and not self._wiped:
             return
         for effect in effects:
             if isinstance(effect, Note) and effect.what in ("shard_installed", "shard_deleted"):
-                shard = ShardName(effect.detail.partition(" ")[0])
-                self.atlas.repaired(NodeId(host.node.address), shard)
+                node = NodeId(host.node.address)
+                self.atlas.repaired(node, ShardName(effect.detail.partition(" ")[0]))
+                if node in self._wiped and effect.what == "shard_installed":
+                    del self._wiped[node]
+                    self._world.mark(SNAPSHOT_OF_THE_WIPED)
 
     # The run
 
@@ -233,6 +288,10 @@ class StreamsRun:
         return True
 
     def _are_clients_done(self) -> bool:
+        if self._world.events < steps_min:
+            return False
+        for writer in self.writers:
+            writer.is_last_round = True
         if not all(writer.is_done for writer in self.writers) or not self.changer.is_done:
             return False
         for reader in self.readers:
@@ -257,4 +316,6 @@ class StreamsRun:
     def permits(self, fault: str, node: Address, /) -> bool:
         if fault in ("rot", "read_error"):
             return NodeId(node) in self.hosts
+        if fault in ("crash", "pause", "partition"):
+            return not self._is_aimed
         return True

@@ -32,7 +32,12 @@ from motet.sim.world import World
 from motet.verify.parts.asker import Asker
 from motet.verify.parts.streams_checks import Watch
 
-TIMEOUT_MS = 1_500
+TIMEOUT_MS = 600
+"""A change may take longer, and goes on then; so does whoever asks."""
+
+ensemble_min = 3
+"""Smaller ones come about, but not as often."""
+
 STAYS = StreamName("stays")
 COMES_AND_GOES = StreamName("guest")
 
@@ -91,7 +96,9 @@ class Changer(Asker):
     # What to ask for
 
     def _decide(self) -> OperatorRequest | None:
-        kinds = [self._swap] * 4 + [self._expand] * 4 + [self._contract] * 4
+        chosen = self._shard()
+        is_small = chosen is None or len(chosen[1].ensemble) <= ensemble_min
+        kinds = [self._swap] * 5 + [self._expand] * 4 + [self._contract] * (1 if is_small else 5)
         kinds += [self._elect, self._elect, self._drain, self._come_or_go, self._describe]
         return self.dice.pick(kinds)()
 
@@ -105,12 +112,17 @@ class Changer(Asker):
         outside = [node for node in self._nodes if node not in metadata.ensemble]
         return None if not outside or self.dice.chance(0.2) else self.dice.pick(outside)
 
+    def _followers(self, metadata: ShardMetadata) -> list[NodeId]:
+        """Those that can leave; now and then the leader too, which cannot."""
+        followers = [node for node in metadata.ensemble if node != metadata.leader]
+        return list(metadata.ensemble) if not followers or self.dice.chance(0.1) else followers
+
     def _swap(self) -> OperatorRequest | None:
         chosen = self._shard()
         if chosen is None:
             return None
         number, metadata = chosen
-        old = self.dice.pick(metadata.ensemble)
+        old = self.dice.pick(self._followers(metadata))
         return SwapNode(self.next_request(), STAYS, number, old, self._outside(metadata))
 
     def _expand(self) -> OperatorRequest | None:
@@ -125,7 +137,7 @@ class Changer(Asker):
         if chosen is None or not self._may_contract(chosen[1].shard):
             return None
         number, metadata = chosen
-        old = None if self.dice.chance(0.3) else self.dice.pick(metadata.ensemble)
+        old = None if self.dice.chance(0.3) else self.dice.pick(self._followers(metadata))
         return ContractShard(self.next_request(), STAYS, number, old)
 
     def _elect(self) -> OperatorRequest | None:
@@ -181,10 +193,16 @@ class Changer(Asker):
             self._server = self.dice.pick(self._operators)
         elif isinstance(asked, DeleteStream) and answer.code == NoSuchStream.code:
             self._guest = self._insists = None  # deleted the time before
+        elif isinstance(asked, CreateStream) and self._is_for_want_of_nodes(asked, answer):
+            # Nobody is placed on a node that is drained. If it was created after all, it is deleted later.
+            self._insists = None if self._drained is None else self._undrain
         elif isinstance(asked, CreateStream):
             is_in_the_way = answer.code == StreamExists.code and asked.definition != self._stays
             if not is_in_the_way and answer.code != NoNodeToPlaceOn.code:
                 self.world.violated("Changes", f"{self.name} cannot create {asked}: {answer}")
+
+    def _is_for_want_of_nodes(self, asked: CreateStream, answer: OperatorRefused) -> bool:
+        return answer.code == NoNodeToPlaceOn.code and asked.definition != self._stays
 
     def _done(self, asked: Message, answer: Message) -> None:
         self.world.mark(f"change_done_{type(asked).__name__}")

@@ -17,6 +17,8 @@ LinearizableReads       a leader shows every append that was acknowledged before
 
 from __future__ import annotations
 
+from hashlib import blake2b
+
 import msgspec
 
 from motet.core.datanode.messages import ChunkPlace, RecordsRead
@@ -41,7 +43,11 @@ from motet.core.shardlog.state import Status
 from motet.ids import Address, Epoch, NodeId, Offset, ShardName
 from motet.sim.host import Host
 from motet.sim.world import World
+from motet.verify.parts.streams_stalls import Stalls
 from motet.verify.parts.streams_truth import Truth
+
+OLD_COMMITTED = "old_entries_committed"
+"""The mark of entries that a leader has committed through one of a newer epoch."""
 
 BETWEEN_NODES = (AddEntryRequest, AddEntryResponse, TruncateRequest, TruncateResponse)
 
@@ -71,8 +77,7 @@ class Watch:
         self.metadata: dict[ShardName, ShardMetadata] = {}
         self._seen: dict[tuple[Address, ShardName], Seen] = {}
         self._hosts: dict[NodeId, Host] = {}
-        #: (shard, epoch) -> how far the leader went with a change of its ensemble in that epoch
-        self.stages: dict[tuple[ShardName, Epoch], str] = {}
+        self._stalls = Stalls(world)
 
     def truth(self, shard: ShardName) -> Truth:
         truth = self.truths.get(shard)
@@ -98,24 +103,22 @@ class Watch:
     # After each step
 
     def saw(self, host: Host, _event: Event, effects: list[Effect]) -> None:
+        machine = host.machine
+        is_node = isinstance(machine, DataNode)
         for effect in effects:
             if isinstance(effect, Send):
                 if isinstance(effect.message, ShardMessage):
                     self._check_message(host, effect.to, effect.message)
-            elif isinstance(effect, Note) and effect.what.startswith("shard_"):
-                self._note_stage(host, effect)
-        machine = host.machine
+                    if not is_node:
+                        self._stalls.sent(effect.message)
+            elif is_node and isinstance(effect, Note) and effect.what.startswith("shard_"):
+                shard = ShardName(effect.detail.partition(" ")[0])
+                replica = self.replica(NodeId(host.node.address), shard)
+                if replica is not None:
+                    self._stalls.noted(effect, replica.epoch)
         if isinstance(machine, DataNode):
             for shard, replica in machine.shards.replicas.items():
                 self._look(host, shard, replica)
-
-    def _note_stage(self, host: Host, note: Note) -> None:
-        for stage in ("prepared", "committed"):
-            if note.what.startswith(f"shard_{stage}_"):
-                shard = ShardName(note.detail.partition(" ")[0])
-                replica = self.replica(NodeId(host.node.address), shard)
-                if replica is not None:
-                    self.stages[shard, replica.epoch] = stage
 
     # ValidMessages
 
@@ -209,6 +212,8 @@ class Watch:
         for number in range(max(seen.checked, runs.base.offset - 1) + 1, last + 1):
             entry = runs.id_at(Offset(number))
             if number == len(truth.ids):
+                if entry.epoch < state.epoch and state.status is Status.LEADER:
+                    self._world.mark(OLD_COMMITTED)
                 for wrong in truth.add(entry):
                     self._violated("TokensOnce", f"{host.label} {truth.shard}: {wrong}")
                 self._check_named_leader(truth, entry)
@@ -229,8 +234,9 @@ class Watch:
             what = f"{host.label} {truth.shard}: {state.applied} of {state.commit_index}"
             self._violated("ApplyBelowCommit", what)
         elif state.applied != seen.applied and not state.is_damaged and state.applied:
-            print_ = replica.machine.fingerprint()
-            if truth.states.setdefault(state.applied, print_) != print_:
+            # Cheaper than a fingerprint, and stricter: the same history leaves the same order behind.
+            digest = blake2b(replica.machine.snapshot(), digest_size=16).digest()
+            if truth.states.setdefault(state.applied, digest) != digest:
                 what = f"{host.label} {truth.shard}: another state after {state.applied}"
                 self._violated("OneState", what)
 
@@ -300,18 +306,10 @@ class Watch:
             self._violated("EpochNeverFalls", f"in the store: {before.epoch} > {after.epoch}")
         if after.status is ShardStatus.DELETING:
             self.truth(shard).is_deleted = True
-        if before is not None and after.status is ShardStatus.ELECTION:
-            self._note_resolved(before)
+        if before is not None:
+            self._stalls.stored(before, after)
         if after.leader is not None:
             self._check_leader(shard, after.leader)
-
-    def _note_resolved(self, before: ShardMetadata) -> None:
-        """A change of the ensemble is resolved by an election: how far had it come?"""
-        change = before.reconfiguration
-        if change is None or before.status is not ShardStatus.RECONFIGURATION:
-            return
-        stage = self.stages.get((before.shard, before.epoch), "unheard")
-        self._world.mark(f"stalled_{change.op.value}_{change.phase.value}_{stage}")
 
     # What clients are told
 

@@ -32,12 +32,16 @@ from motet.errors import (
 from motet.errors.shards import NotLeader, OffsetExpired
 from motet.format.record_block import encode_block
 from motet.ids import Address, Offset, ShardName
+from motet.sim.faults import Faults
 from motet.sim.world import World
 from motet.verify.parts.asker import Asker
 from motet.verify.parts.streams_checks import Watch
 
 TIMEOUT_MS = 250
 BETWEEN_MS_MAX = 30
+UNHINDERED_MS_MAX = 200
+"""Where nothing ever fails there would be ten times as many events."""
+
 look_again_share = 0.03
 token_share = 0.7
 
@@ -46,9 +50,8 @@ class DataClient(Asker):
     """Knows where shards are, as far as it was told."""
 
     def __init__(self, world: World, name: str, watch: Watch, nodes: tuple[Address, ...]) -> None:
-        super().__init__(
-            world, name, nodes[0], timeout_ms=TIMEOUT_MS, between_ms_max=BETWEEN_MS_MAX
-        )
+        between_ms = UNHINDERED_MS_MAX if world.faults == Faults() else BETWEEN_MS_MAX
+        super().__init__(world, name, nodes[0], timeout_ms=TIMEOUT_MS, between_ms_max=between_ms)
         self.watch = watch
         self.is_done = False
         self._nodes = nodes
@@ -111,6 +114,8 @@ class Writer(DataClient):
     ) -> None:
         super().__init__(world, name, watch, nodes)
         self.left = appends
+        #: set when there were steps enough: then it may stop when it is done
+        self.is_last_round = False
         self._values = 0
         self._tokens = 0
         self._pending: tuple[ShardName, tuple[Chunk, ...]] | None = None
@@ -131,7 +136,7 @@ class Writer(DataClient):
 
     def _decide(self) -> bool:
         """What to append next; False if nothing."""
-        if self.left <= 0 and self.world.fabric.healed:
+        if self.left <= 0 and self.is_last_round:
             self.is_done = True
             return False
         places = self.places()
@@ -226,8 +231,8 @@ class Reader(DataClient):
             self._clock,
             shard,
             self._cursors.get(shard, Offset(-1)),
-            self.dice.pick([1, 5, 50]),
-            self.dice.pick([1, 700, 20_000]),
+            500 if self.is_last_round else self.dice.pick([1, 5, 50]),
+            20_000 if self.is_last_round else self.dice.pick([1, 700, 20_000]),
             "leader" if is_leader else "replica",
             self._resumes.get(shard) if self.dice.chance(0.8) else None,
         )

@@ -144,9 +144,7 @@ class CommitsOldEntries(DataNode):
 
 
 def _never_cut(runs: EpochRuns, follower_head: EntryId) -> EntryId | None:
-    if follower_head.offset < runs.base.offset:
-        return None
-    return runs.id_at(Offset(min(follower_head.offset, runs.head.offset)))
+    return None if follower_head.offset < runs.base.offset else follower_head
 
 
 _never_cut.__name__ = "truncation_point"

@@ -31,7 +31,7 @@ class Truth(msgspec.Struct):
     tokens: dict[tuple[str, int], Offset] = msgspec.field(default_factory=dict)
     #: records below this one were acknowledged to a client
     acknowledged: Offset = Offset(0)
-    #: applied entries -> the fingerprint of the state
+    #: applied entries -> a digest of the state
     states: dict[Offset, bytes] = msgspec.field(default_factory=dict)
     #: epoch -> who was elected in it
     leaders: dict[Epoch, NodeId] = msgspec.field(default_factory=dict)
