@@ -14,6 +14,7 @@ PARTS: dict[str, str] = {
     "database": "motet.verify.parts.database:DatabasePart",
     "streams": "motet.verify.parts.streams:StreamsPart",
     "vsr": "motet.verify.parts.vsr:VsrPart",
+    "view-change": "motet.verify.parts.view_change:ViewChangePart",
     "keeper": "motet.verify.parts.keeper:KeeperPart",
 }
 """``motet simulate NAME`` -> where it is; imported when asked for."""

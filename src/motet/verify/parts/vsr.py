@@ -112,7 +112,7 @@ class VsrRun:
     def __init__(self, world: World, plant: str | None) -> None:
         dice = world.dice.fork("cluster")
         self._world = world
-        self.config = draw_config(dice)
+        self.config = self.draw_config(dice)
         self._dice = dice
         self.recorder = Recorder()
         self.watch = Watch(world, self.config.cluster)
@@ -126,6 +126,14 @@ class VsrRun:
         self.calm: Calm | None = None
         if world.faults.network.partition_interval_ms:
             self._isolate_later()
+
+    def draw_config(self, dice: Dice) -> VsrConfig:
+        """The cluster of this seed."""
+        return draw_config(dice)
+
+    def operations(self) -> int:
+        """What all clients do together, at least."""
+        return OPERATIONS.get(self.config.count, operations_default)
 
     def _add_replica(self, number: int, plant: str | None) -> Host:
         own = ReplicaIndex(number)
@@ -148,7 +156,7 @@ class VsrRun:
             self.watch,
             self.recorder,
             self._peek,
-            operations=OPERATIONS.get(self.config.count, operations_default) // count + 1,
+            operations=self.operations() // count + 1,
             # Who mostly reads may believe for long that the old primary is the primary.
             read_share=0.97 if number == 1 else 0.15,
             is_reserved=number == 0,

@@ -63,9 +63,9 @@ class ViewChange(Model[State]):
     state_type = State
     may_end = True
     auxiliary = ("committed", "faults", "prepares", "prepare_oks", "do_view_changes", "start_views")
-    replicas = parameter(3, least=1, most=5, what="replicas")
-    ops = parameter(1, least=1, most=4, what="ops in a log at most")
-    views = parameter(1, least=0, most=5, what="the last view")
+    replicas = parameter(3, least=1, most=6, what="replicas")
+    ops = parameter(1, least=1, most=1_000, what="ops in a log at most")
+    views = parameter(1, least=0, most=1_000, what="the last view")
     most_faults = parameter(1, least=0, most=3, what="prepares that become unreadable")
     #: steps to where a behaviour begins; what is found from there is reachable
     script: ClassVar[tuple[str, ...]] = ()
@@ -148,11 +148,12 @@ class ViewChange(Model[State]):
         committed = s.committed | {(op, me.log[op - 1].view)}
         return self.put(s, r, me.but(commit=op), told=told, committed=committed)
 
-    @action(r=Replicas)
-    def learn_commit(self, s: State, r: int) -> State:
+    @action(r=Replicas, number=Ops)
+    def learn_commit(self, s: State, r: int, number: int) -> State:
         me = s.replica[r]
-        require(me.status == "normal" and me.commit < min(s.told[me.view], len(me.log)))
-        return self.put(s, r, me.but(commit=min(s.told[me.view], len(me.log))))
+        require(me.status == "normal" and me.commit <= number < len(me.log))
+        require(number < s.told[me.view])
+        return self.put(s, r, me.but(commit=number + 1))
 
     # the view changes
 
@@ -183,8 +184,10 @@ class ViewChange(Model[State]):
 
     @action(r=Replicas)
     def start_view(self, s: State, r: int) -> State:
+        """What is known to be committed is on other disks, and may still be on its way to this one."""
         me = s.replica[r]
-        require(me.status == "leading" and all(slot.disk == "written" for slot in me.log))
+        require(me.status == "leading")
+        require(all(slot.disk == "written" for slot in me.log[me.commit :]))
         normal = me.but(status="normal")
         message = StartView(me.view, tuple(slot.view for slot in me.log), me.commit)
         return self.put(
@@ -257,10 +260,14 @@ class ViewChange(Model[State]):
 
     def can_be_given(self, logs: Sequence[DoViewChange], op: int, header: int) -> bool:
         """Whether one of them has it to give; without it, more logs are waited for."""
-        return any(
-            header_at(each.log, op) == header and disk_at(each.log, op) == "written"
-            for each in logs
-        )
+        return any(self.gives(each, op, header) for each in logs)
+
+    def gives(self, log: DoViewChange, op: int, header: int) -> bool:
+        """On its disk, or on its way there: it was received in the view whose log this is."""
+        if header_at(log.log, op) != header:
+            return False
+        disk = disk_at(log.log, op)
+        return disk == "written" or (disk == "dirty" and header == log.log_view)
 
     # what must hold
 
