@@ -35,7 +35,7 @@ from motet.client.link import answer_seconds_max, parse_endpoint
 from motet.core.machine import Message
 from motet.core.vsr.client import ReadAt, Replied
 from motet.core.vsr.config import VsrConfig
-from motet.core.vsr.key_value import Call, Compare, Get, Put, Result
+from motet.core.vsr.key_value import Call, Get, Result, encode_calls
 from motet.core.vsr.messages import Eviction, PongClient, ReadPoint, Reply
 from motet.errors import BadInput, NodeError, OutcomeUnknown, TooLarge
 from motet.format.frame import Frame, FrameKind
@@ -46,7 +46,9 @@ from motet.real.network import TcpNetwork
 from motet.real.time import RealTime
 
 sessions_default = 4
-_call_overhead_bytes = 24
+_body_overhead_bytes = 8
+"""What a body has beyond its calls: how many they are."""
+
 _result_bytes_max = 16
 """A result without its value, as the state machine reckons it."""
 
@@ -89,7 +91,7 @@ class ConsensusClient:
             cluster=cluster_name(config.cluster),
             listen=None,
             peers={name: parse_endpoint(text) for name, text in endpoints.items()},
-            wake=self._wake,
+            wake=self._take,
         )
         entropy, time = RealEntropy(), RealTime()
         self._sessions = [
@@ -165,7 +167,8 @@ class ConsensusClient:
             raise NodeError(self._over, hint="make a new one")
 
     def _want(self, calls: Sequence[Call]) -> Wanted:
-        size_bytes = sum(map(_size_bytes, calls)) + _call_overhead_bytes
+        body = encode_calls(calls)
+        size_bytes = len(body)
         if size_bytes > self._body_bytes_max or len(calls) > self._calls_max:
             raise TooLarge(
                 f"{len(calls)} calls of {size_bytes} bytes are too many for one request",
@@ -173,8 +176,8 @@ class ConsensusClient:
             )
         reads = list(map(type, calls)).count(Get)
         return Wanted(
-            calls=tuple(calls),
-            size_bytes=size_bytes,
+            body=body,
+            count=len(calls),
             is_reading=reads == len(calls),
             # What is read may be left out of a reply that is full. Reads are then asked again,
             # which reads that belong to writes cannot be: those share their reply with nobody.
@@ -184,7 +187,7 @@ class ConsensusClient:
 
     @property
     def _body_bytes_max(self) -> int:
-        return self._config.body_bytes_max - _call_overhead_bytes
+        return self._config.body_bytes_max - _body_overhead_bytes
 
     @property
     def _calls_max(self) -> int:
@@ -225,8 +228,8 @@ class ConsensusClient:
             if wanted.future.done():
                 self._wanted.popleft()  # its caller has gone
                 continue
-            size_bytes += wanted.size_bytes
-            calls += len(wanted.calls)
+            size_bytes += len(wanted.body)
+            calls += wanted.count
             is_full = size_bytes > self._body_bytes_max or calls > self._calls_max
             if batch and (is_full or wanted.is_alone):
                 break
@@ -241,7 +244,7 @@ class ConsensusClient:
         if isinstance(result, Replied):
             self.requests_answered += 1
             left_out = session.hand_out(result)
-            self.calls_answered += len(session.last_calls)
+            self.calls_answered += session.last_count
             self._wanted.extendleft(reversed(left_out))
         elif isinstance(result, ReadAt):
             session.hand_out_barrier(result.op)
@@ -251,10 +254,8 @@ class ConsensusClient:
     def _post(self, to: Address, message: Message) -> None:
         self._network.send(to, Frame(FrameKind.VSR, 0, _encode(message)))
 
-    def _wake(self) -> None:
-        asyncio.get_running_loop().call_soon(self._take)
-
     def _take(self) -> None:
+        """Something has arrived: at once, for somebody waits for it."""
         for delivery in self._network.take(inbox_messages_max):
             if delivery.frame.kind != FrameKind.VSR:
                 continue
@@ -281,15 +282,6 @@ async def _within(limit_seconds: float, future: asyncio.Future[T]) -> T:
 def _ring(future: asyncio.Future[T]) -> None:
     if not future.done():
         future.set_exception(TimeoutError())
-
-
-def _size_bytes(call: Call) -> int:
-    size_bytes = _call_overhead_bytes + len(call.key)
-    if isinstance(call, Put):
-        size_bytes += len(call.value)
-    elif isinstance(call, Compare):
-        size_bytes += len(call.value or b"") + len(call.expected or b"")
-    return size_bytes
 
 
 def _fail(future: asyncio.Future[list[Result]] | asyncio.Future[Op], error: Exception) -> None:

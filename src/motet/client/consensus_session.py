@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from motet.core.machine import CancelTimer, Effect, Message, Send, SetTimer
@@ -12,12 +12,11 @@ from motet.core.vsr.client import Client, Evicted, ReadAt, Replied
 from motet.core.vsr.config import VsrConfig
 from motet.core.vsr.key_value import (
     BATCH,
-    Call,
     Omitted,
     Refused,
     Result,
     decode_results,
-    encode_calls,
+    join_calls,
 )
 from motet.core.vsr.messages import Eviction, PongClient, ReadPoint, Reply
 from motet.errors import BadInput, BadRecord, NodeError, OutcomeUnknown
@@ -33,8 +32,9 @@ _again_seconds = 0.2
 class Wanted:
     """What one caller wants, and his place to wait."""
 
-    calls: tuple[Call, ...]
-    size_bytes: int
+    #: the calls, encoded
+    body: bytes
+    count: int
     #: nothing but reads, which may be asked again
     is_reading: bool
     #: to be asked without those of others
@@ -71,8 +71,8 @@ class Session:
         self._is_over = False
         self._batch: Batch = []
         self._barriers: list[asyncio.Future[Op]] = []
-        #: what the last request was about
-        self.last_calls: tuple[Call, ...] = ()
+        #: how many calls were in the last request
+        self.last_count = 0
         self.asked_barrier = False
         self.evictions = 0
 
@@ -99,8 +99,8 @@ class Session:
         self._batch, self.asked_barrier = batch, False
         for wanted in batch:
             wanted.is_sent = True
-        self.last_calls = tuple(call for wanted in batch for call in wanted.calls)
-        body = encode_calls(self.last_calls)
+        self.last_count = sum(wanted.count for wanted in batch)
+        body = join_calls([wanted.body for wanted in batch], self.last_count)
         self._carry_out(self._client.submit(BATCH, body, self._time.now()))
 
     def ask_barrier(self, barriers: list[asyncio.Future[Op]]) -> None:
@@ -164,21 +164,21 @@ class Session:
         """Give each his results; those who read what had no room in the reply are to ask again."""
         batch, self._batch = self._batch, []
         if not batch:
-            self.last_calls = ()
+            self.last_count = 0
             return []  # the reply to the register
         try:
-            results: Sequence[Result] = decode_results(replied.body)
+            results = decode_results(replied.body)
         except BadRecord as error:
             return _refuse(batch, error)
         if len(results) == 1 and isinstance(results[0], Refused):
             return _refuse(batch, BadInput(f"the request was refused: {results[0].why}"))
-        if len(results) != len(self.last_calls):
+        if len(results) != self.last_count:
             return _refuse(batch, BadRecord("the reply has another number of results"))
         left_out: Batch = []
         position = 0
         for wanted in batch:
-            own = list(results[position : position + len(wanted.calls)])
-            position += len(wanted.calls)
+            own = results[position : position + wanted.count]
+            position += wanted.count
             is_left_out = wanted.is_reading and any(isinstance(each, Omitted) for each in own)
             if is_left_out and len(batch) > 1:
                 wanted.is_alone, wanted.is_sent = True, False

@@ -153,7 +153,8 @@ class FrameDecoder:
             data = bytes(self._tail)
         frames, used = self._cut(data)
         self._offset += used
-        self._tail = bytearray(data[used:])
+        if self._tail or used < len(data):
+            self._tail = bytearray(data[used:])
         return frames
 
     def finish(self) -> None:
@@ -189,6 +190,8 @@ class FrameDecoder:
                 raise self._dead(BadFrame("the body is damaged: its checksum is wrong"), position)
             frames.append(Frame(kind, id_, body))
             position = body_end
+        if position == end:
+            return frames, position
         fault = header_fault(data[position : position + FRAME_HEADER_BYTES])
         if fault is not None:
             raise self._dead(fault, position)

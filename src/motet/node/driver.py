@@ -227,13 +227,14 @@ class Driver:
 
     def _rest(self) -> None:
         """Go on at once if there is something to do, else wake up for the next timer."""
-        if self._network_has_more or any(hosted.has_local_events for hosted in self.hosted):
-            self.wake()
-            return
-        due_ns = min(
-            (due for hosted in self.hosted if (due := hosted.next_timer_ns()) is not None),
-            default=None,
-        )
+        due_ns: int | None = None
+        for hosted in self.hosted:
+            if self._network_has_more or hosted.has_local_events:
+                self.wake()
+                return
+            next_ns = hosted.next_timer_ns()
+            if next_ns is not None and (due_ns is None or next_ns < due_ns):
+                due_ns = next_ns
         if self._alarm_ns is not None and due_ns is not None and self._alarm_ns <= due_ns:
             return  # the alarm is set already; one that rings early finds nothing due, and is set anew
         if self._alarm is not None:

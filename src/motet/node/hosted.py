@@ -112,8 +112,11 @@ class Hosted:
 
     def take_local(self, now: Now, limit: int) -> int:
         """Begin a turn: step through what the last one left; how many events that were."""
+        self._now_ns = now.monotonic_ns
         step, local = self.step, self._local
-        durable_count = self.take_durable(now, limit)
+        durable_count = self.take_durable(now, limit) if self._disk.durable else 0
+        if not local:
+            return durable_count
         count = min(len(local), limit - durable_count)
         for _ in range(count):
             make, fields = local.popleft()
@@ -135,8 +138,9 @@ class Hosted:
 
     def take_timers(self, now: Now, limit: int) -> int:
         """Fire what is due. Popped one by one: a step may cancel or move the timers behind it."""
+        now_ns = now.monotonic_ns
         for count in range(limit):
-            timer = self._timers.pop_due(now.monotonic_ns)
+            timer = self._timers.pop_due(now_ns)
             if timer is None:
                 return count
             self.step(Fired(now, timer))
@@ -149,7 +153,8 @@ class Hosted:
 
     def sync(self) -> None:
         """Make the turn's changes durable, and release the sends that waited for it."""
-        self._disk.sync()
+        if self._disk.pending:
+            self._disk.sync()
         if self._held:
             held, self._held = self._held, []
             failed, post = self._disk.failed, self._post
@@ -168,7 +173,10 @@ class Hosted:
         for effect in effects:
             kind = type(effect)
             if kind is Send:
-                self._send(effect)
+                if effect.after is None:
+                    self._post(effect.to, effect.message)
+                else:
+                    self._send(effect)
             elif kind is Write:
                 self._write(effect)
             else:
@@ -209,7 +217,9 @@ class Hosted:
         self._post(effect.to, effect.message)
 
     def _post(self, to: Address, message: Message) -> None:
-        if self._local_port is not None and self._local_port.takes(to):
+        if self._routes is None and self._local_port is None:
+            self._post_as(self._kind, to, message)
+        elif self._local_port is not None and self._local_port.takes(to):
             self._local_port.send(to, message)
         elif self._routes is not None:
             for kind in self._routes(message):

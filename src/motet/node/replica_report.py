@@ -161,7 +161,7 @@ def report_wal(data: bytes, beside: Beside) -> Report:
     summary: dict[str, object] = {"slots": layout.slots, **_unsure(beside)}
     if beside.superblock is not None and beside.is_format_known:
         at = beside.superblock
-        prepare_max = Op(at.checkpoint.op + config.checkpoint_ops + 2 * config.pipeline_max)
+        prepare_max = Op(at.checkpoint.op + config.ops_beyond_checkpoint)
         headers = data[: layout.headers_bytes]
         wal = recover(
             layout, headers, reads, at.checkpoint.op, prepare_max,

@@ -47,6 +47,8 @@ class Timers:
 
     def pop_due(self, now_ns: int) -> TimerName | None:
         """The timer that is due longest, which then no longer runs; None when none is due."""
+        if not self._heap or self._heap[0][0] > now_ns:
+            return None  # no timer is due before its entry
         due_ns = self.next_due_ns()
         if due_ns is None or due_ns > now_ns:
             return None

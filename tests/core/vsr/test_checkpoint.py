@@ -37,9 +37,18 @@ class Replica:
         self.root = NO_BLOCK
 
     def build(self, changed: Changes, extra: bytes = b"") -> Building:
-        building = begin_build(self.config, self.table, self.allocator, changed, extra)
+        building = begin_build(self.config, self.allocator, changed, extra)
+        left = dict(changed)
         while building.root is None:
-            build_more(self.config, self.table, self.allocator, building, self.blocks_at_once)
+            build_more(
+                self.config,
+                self.table,
+                self.allocator,
+                building,
+                left.pop,
+                self.blocks_at_once,
+            )
+        assert not left, "each page that changed is taken once"
         return building
 
     def checkpoint(self, changed: Changes, extra: bytes = b"") -> Building:

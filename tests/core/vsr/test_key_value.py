@@ -23,6 +23,7 @@ from motet.core.vsr.key_value import (
     Swapped,
     decode_results,
     encode_calls,
+    join_calls,
 )
 from motet.core.vsr.state_machine import Entry, StateMachine
 from motet.errors import BadRecord
@@ -44,6 +45,15 @@ def entry(op: int, body: bytes, operation: int = BATCH) -> Entry:
 
 def run(machine: KeyValue, op: int, *calls: Call) -> list[Result]:
     return decode_results(machine.apply(entry(op, encode_calls(calls))))
+
+
+@pytest.mark.parametrize("counts", [(0,), (1, 2), (15, 1), (16, 0, 16), (65_535, 1), (65_536, 3)])
+def test_bodies_are_joined_to_what_all_their_calls_would_have_been(counts: tuple[int, ...]) -> None:
+    lists: list[list[Call]] = [[Get(b"%d" % n) for n in range(count)] for count in counts]
+    parts = [encode_calls(calls) for calls in lists]
+    assert join_calls(parts, sum(counts)) == encode_calls(
+        [call for calls in lists for call in calls]
+    )
 
 
 class Naive:
@@ -116,7 +126,9 @@ def test_a_clone_goes_its_own_way() -> None:
     assert machine.fingerprint() != twin.fingerprint()
     machine.apply(entry(2, encode_calls([Put(b"a", b"2")])))
     assert machine.fingerprint() == twin.fingerprint()
-    assert machine.take_changed() == twin.take_changed()
+    [number] = machine.begin_pages()
+    assert twin.begin_pages() == [number]
+    assert machine.take_page(number) == twin.take_page(number)
 
 
 def test_only_pages_that_changed_are_handed_out() -> None:
@@ -127,6 +139,30 @@ def test_only_pages_that_changed_are_handed_out() -> None:
     assert machine.take_changed() == {}
     run(machine, 3, Put(b"1", b"w"))
     assert len(machine.take_changed()) == 1
+
+
+@given(st.lists(CALLS), st.lists(CALLS, min_size=1), st.integers(1, 3), st.data())
+def test_a_page_is_handed_out_as_it_was_when_the_checkpoint_began(
+    before: list[Call], meanwhile: list[Call], buckets: int, data: st.DataObject
+) -> None:
+    machine = KeyValue(buckets)
+    run(machine, 1, *before)
+    then = machine.clone().take_changed()
+    waiting = machine.begin_pages()
+    assert waiting == list(then)
+    for op, call in enumerate(meanwhile, 2):
+        run(machine, op, call)
+        for number in data.draw(st.lists(st.sampled_from(waiting), unique=True)) if waiting else ():
+            waiting.remove(number)
+            assert machine.take_page(number) == then[number]
+        machine = machine.clone()
+    assert {number: machine.take_page(number) for number in waiting}.items() <= then.items()
+    twin = KeyValue(buckets)
+    run(twin, 1, *before)
+    twin.take_changed()
+    for op, call in enumerate(meanwhile, 2):
+        run(twin, op, call)
+    assert machine.take_changed() == twin.take_changed()
 
 
 def test_a_page_without_keys_is_gone() -> None:

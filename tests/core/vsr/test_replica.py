@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from tests.core.vsr.replicas import CONFIG, LIVES, replica
 
 from motet.core.fingerprint import clone_plain, fingerprint
-from motet.core.machine import Effect, Event, Received
+from motet.core.machine import Effect, Event, Received, Send
+from motet.core.vsr.header import NO_CHECKSUM, sealed
 from motet.core.vsr.key_value import KeyValue
-from motet.core.vsr.messages import PingClient
+from motet.core.vsr.messages import PingClient, Prepare
 from motet.core.vsr.replica import Replica
 from motet.core.vsr.state import Status
-from motet.ids import Address, ClientId, ReplicaIndex
+from motet.ids import Address, ClientId, Op, ReplicaIndex
 from motet.testing.bench_node import BenchNode
 from motet.testing.parts.vsr import VsrPart
 from motet.testing.script import parse_command
@@ -133,3 +135,21 @@ def test_nothing_wakes_a_replica_that_refused() -> None:
     ping = PingClient(CONFIG.cluster, ClientId(1))
     assert machine.step(Received(now, Address("c1"), ping)) == []
     assert machine.fingerprint() == before
+
+
+def test_what_a_backup_has_no_room_for_is_passed_on() -> None:
+    machine, now = replica("backup")
+    core = machine.core
+    op = Op(core.op_prepare_max + 1)
+    header = sealed(msgspec.structs.replace(core.head, op=op, checksum=NO_CHECKSUM))
+    body = core.state.journal.cache[core.state.op].body
+    view, primary = core.state.view, core.primary
+    prepare = Prepare(CONFIG.cluster, primary, view, header, body, (ReplicaIndex(2),))
+    head_before = core.state.op
+    effects = machine.step(Received(now, CONFIG.replicas[primary], prepare))
+    passed = [each for each in effects if isinstance(each, Send)]
+    assert [(each.to, each.message) for each in passed] == [
+        (CONFIG.replicas[2], msgspec.structs.replace(prepare, replica=core.own, route=()))
+    ]
+    assert core.state.op == head_before
+    assert core.state.counts["prepare_beyond_log"] == 1

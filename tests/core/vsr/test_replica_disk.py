@@ -119,7 +119,8 @@ def test_a_primary_takes_nothing_new_when_the_next_checkpoint_might_not_find_its
     core = primary.core
     blocks_per_op = 2 + 2 * core.config.body_bytes_max // core.config.block_bytes
     allocator = core.state.allocator
-    needed = 2 * (allocator.end - len(allocator.free)) + 12 * blocks_per_op
+    ops = core.config.ops_beyond_checkpoint
+    needed = 2 * (allocator.end - len(allocator.free)) + ops * blocks_per_op
     with_blocks(primary, needed)
     part.run(parse_command("put c1 a 1", "test"))
     assert core.state.op == 16

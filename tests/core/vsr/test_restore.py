@@ -33,8 +33,8 @@ encode = msgspec.msgpack.encode
 def checkpoint() -> tuple[PageTable, dict[int, bytes], BlockRef]:
     """Where everything of it is, its blocks, and its root."""
     table, allocator = PageTable(), BlockAllocator()
-    building = begin_build(CONFIG, table, allocator, CHANGED, EXTRA)
-    build_more(CONFIG, table, allocator, building, 1_000)
+    building = begin_build(CONFIG, allocator, CHANGED, EXTRA)
+    build_more(CONFIG, table, allocator, building, CHANGED.__getitem__, 1_000)
     assert building.root is not None
     return table, dict(building.writes), building.root
 

@@ -88,6 +88,8 @@ class Keeper:
         self._sessions = Sessions(self.config)
         #: the counters as they were handed out last
         self._counters_taken = b""
+        #: pages of a checkpoint that nobody has taken yet
+        self._pages_to_take: dict[int, bytes | None] = {}
         self._stream = Stream(self.config.applied_max)
 
     # Entries
@@ -274,7 +276,15 @@ class Keeper:
 
     # Pages
 
+    def begin_pages(self) -> list[int]:
+        self._pages_to_take = self.take_changed()
+        return list(self._pages_to_take)
+
+    def take_page(self, number: int) -> bytes | None:
+        return self._pages_to_take.pop(number)
+
     def take_changed(self) -> dict[int, bytes | None]:
+        """All pages that changed, at once."""
         changed = changed_pages(self.config, self._tree, self._sessions)
         counters = encode_counters(self.zxid, self._sessions.clock)
         if counters != self._counters_taken:
@@ -283,6 +293,7 @@ class Keeper:
 
     def restore(self, pages: Iterable[tuple[int, bytes]]) -> None:
         found = list(pages)
+        self._pages_to_take = {}
         if not found:  # nothing was ever kept: a keeper at its beginning
             self.zxid, self._counters_taken = Zxid(0), b""
             self._tree, self._sessions = Tree(self.config.node_pages), Sessions(self.config)
@@ -311,4 +322,5 @@ class Keeper:
         twin.zxid = self.zxid
         twin._tree, twin._sessions = self._tree.clone(), self._sessions.clone()
         twin._counters_taken, twin._stream = self._counters_taken, self._stream.clone()
+        twin._pages_to_take = dict(self._pages_to_take)
         return twin

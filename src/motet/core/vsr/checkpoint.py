@@ -20,7 +20,7 @@ G2 that makes the blocks of replicas with one history equal.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 
 import msgspec
@@ -39,6 +39,9 @@ NO_PAGE: Refs = ()
 
 Page = Refs | bytes
 """Where a page is, or the page itself; ``NO_PAGE`` for one that does not exist."""
+
+TakePage = Callable[[int], bytes | None]
+"""Gives a page that changed; None for one that is gone."""
 
 _envelope_bytes = 8
 """A root block around its content: an array, the depth, the length."""
@@ -84,8 +87,8 @@ class PageTable(msgspec.Struct):
 class Building(msgspec.Struct):
     """A checkpoint in the making, and when it is made, ready to be written."""
 
-    #: chunks that are still to be put, the next one last
-    touched: list[int]
+    #: chunks that are still to be put, the next one last, and which of their pages changed
+    touched: list[tuple[int, list[int]]]
     extra: bytes
     #: index and bytes of each block so far
     writes: list[tuple[int, bytes]] = []
@@ -124,17 +127,15 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 def begin_build(
-    config: VsrConfig,
-    table: PageTable,
-    allocator: BlockAllocator,
-    changed: dict[int, bytes | None],
-    extra: bytes,
+    config: VsrConfig, allocator: BlockAllocator, changed: Iterable[int], extra: bytes
 ) -> Building:
-    """The next checkpoint. ``table`` is its table from here on; ``checkpoint_durable`` ends it."""
+    """The next checkpoint, in which these pages are others; ``checkpoint_durable`` ends it."""
     assert config.block_bytes >= block_bytes_min
     allocator.begin()
-    touched = _change_pages(table, allocator, changed)
-    return Building(list(reversed(touched)), extra)
+    touched: dict[int, list[int]] = {}
+    for number in sorted(changed):
+        touched.setdefault(number // chunk_pages, []).append(number)
+    return Building(list(reversed(touched.items())), extra)
 
 
 def build_more(
@@ -142,15 +143,19 @@ def build_more(
     table: PageTable,
     allocator: BlockAllocator,
     building: Building,
+    take_page: TakePage,
     blocks: int,
 ) -> bool:
     """So many blocks more, or a few more than that; at the end the root, and then True. Not all at once: with
-    many changes that would take longer than anybody who waits for an answer should notice."""
+    many changes that would take longer than anybody who waits for an answer should notice. ``table`` is that
+    of the new checkpoint as far as it is built, and else of the last."""
     assert building.root is None
     writer = _Writer(config.block_bytes, allocator, building.writes)
     enough = len(building.writes) + blocks
     while building.touched and len(building.writes) < enough:
-        _put_chunk(table, writer, building.touched.pop())
+        chunk, numbers = building.touched.pop()
+        if _change_pages(table, allocator, chunk, {each: take_page(each) for each in numbers}):
+            _put_chunk(table, writer, chunk)
     if not building.touched:
         root = Root(tuple(sorted(table.chunks.items())), building.extra)
         allocator.release(table.root)
@@ -160,24 +165,21 @@ def build_more(
 
 
 def _change_pages(
-    table: PageTable, allocator: BlockAllocator, changed: dict[int, bytes | None]
-) -> dict[int, None]:
-    """Have the pages as they are now in their chunks; the numbers of those chunks, in order."""
-    touched: dict[int, None] = {}
-    for number in sorted(changed):
-        chunk, place = divmod(number, chunk_pages)
-        pages = table.pages.get(chunk)
-        data = changed[number]
-        if pages is None:
-            if data is None:
-                continue  # it came and went between two checkpoints
-            pages = table.pages[chunk] = [NO_PAGE] * chunk_pages
+    table: PageTable, allocator: BlockAllocator, chunk: int, changed: dict[int, bytes | None]
+) -> bool:
+    """Have the pages of a chunk as they are now; False if there is no such chunk, and none is needed."""
+    pages = table.pages.get(chunk)
+    if pages is None:
+        if all(data is None for data in changed.values()):
+            return False  # they came and went between two checkpoints
+        pages = table.pages[chunk] = [NO_PAGE] * chunk_pages
+    for number, data in changed.items():
+        place = number % chunk_pages
         before = pages[place]
         if isinstance(before, tuple):
             allocator.release(before)
         pages[place] = NO_PAGE if data is None else data
-        touched[chunk] = None
-    return touched
+    return True
 
 
 def _put_chunk(table: PageTable, writer: _Writer, number: int) -> None:

@@ -1,8 +1,8 @@
 """Checkpoints: the state at every ``checkpoint_ops``-th op on disk, so that the log below it can go.
 
-The state machine hands over the pages that have changed, the table of sessions goes along, and the whole
-is written to blocks that the last checkpoint does not use. When they and the replies are durable, the
-superblock names the new checkpoint, and only then is what only the old one used free again.
+The state machine hands over the pages that have changed, a few at a time, the table of sessions goes along,
+and the whole is written to blocks that the last checkpoint does not use. When they and the replies are
+durable, the superblock names the new checkpoint, and only then is what only the old one used free again.
 
 Meanwhile the replica goes on executing; only the next checkpoint has to wait.
 
@@ -30,7 +30,7 @@ from motet.ids import TimerName, WriteId
 
 DISK = TimerName("disk")
 disk_retry_ms = 500
-blocks_at_once = 64
+blocks_at_once = 16
 
 
 def begin_checkpoint(core: Core) -> None:
@@ -41,8 +41,8 @@ def begin_checkpoint(core: Core) -> None:
     header = state.journal.header(state.commit_min)
     if header is None:
         return  # the ring has lost it; it is repaired first
-    changed, sessions = core.machine.take_changed(), state.sessions.encode()
-    building = begin_build(core.config, state.table, state.allocator, changed, sessions)
+    changed, sessions = core.machine.begin_pages(), state.sessions.encode()
+    building = begin_build(core.config, state.allocator, changed, sessions)
     state.checkpointing = Checkpointing(building, header, {})
     _build_more(core, state.checkpointing)
     _write_replies(core, state.checkpointing)
@@ -53,7 +53,8 @@ def _build_more(core: Core, checkpointing: Checkpointing) -> None:
     state, building = core.state, checkpointing.building
     if building.root is not None:
         return
-    is_built = build_more(core.config, state.table, state.allocator, building, blocks_at_once)
+    take_page, table = core.machine.take_page, state.table
+    is_built = build_more(core.config, table, state.allocator, building, take_page, blocks_at_once)
     if state.allocator.end > core.config.blocks_max:
         # A primary stops long before (``Core.has_room``). Nothing is written over, and nothing is lost.
         state.status = Status.REFUSED

@@ -164,7 +164,7 @@ class Client:
         state, count = self.state, self.config.count
         message = state.in_flight
         assert message is not None
-        if isinstance(message, Request):
+        if isinstance(message, Request) and message.view != state.view:
             message = msgspec.structs.replace(message, view=state.view)  # L2
         to = ReplicaIndex((self.config.primary(state.view) + state.attempts) % count)
         wait_ms = 2 * self.config.timeouts.heartbeat_ms << min(state.attempts, 10)

@@ -22,7 +22,7 @@ addresses_per_session = 4
 def remember_address(core: Core, client: ClientId, address: Address) -> None:
     """This is how the client is reached from here; the oldest are forgotten."""
     addresses = core.state.addresses
-    addresses.pop(client, None)
+    addresses.pop(client, None)  # the newest is the last
     addresses[client] = address
     if len(addresses) > addresses_per_session * core.config.clients_max:
         del addresses[next(iter(addresses))]
@@ -43,7 +43,8 @@ def forward_request(core: Core, message: Request) -> None:
 def send_reply(core: Core, reply: Reply, through: ReplicaIndex | None) -> None:
     """To the client, and through the backup that brought its request."""
     # A stored reply knows the view in which it was made: a client told that would look there for a primary.
-    reply = msgspec.structs.replace(reply, replica=core.own, view=core.state.view)
+    if reply.replica != core.own or reply.view != core.state.view:
+        reply = msgspec.structs.replace(reply, replica=core.own, view=core.state.view)
     address = core.state.addresses.get(reply.client)
     if address is not None:
         core.send_address(address, reply)

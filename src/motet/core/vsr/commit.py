@@ -30,6 +30,7 @@ from motet.ids import Op, TimerName
 
 HEARTBEAT = TimerName("heartbeat")
 PREPARE = "prepare to execute"
+_IN_A_VIEW = (Status.NORMAL, Status.VIEW_CHANGE)
 
 
 # The heartbeat
@@ -109,20 +110,20 @@ def connect_headers(core: Core) -> None:
 def commit_by_quorum(core: Core) -> None:
     """A primary commits what a quorum has."""
     if core.is_primary:
-        note_commit_max(core, committed_by_quorum(core))
+        core.state.commit_max = committed_by_quorum(core)
 
 
 def can_execute(core: Core) -> bool:
     """In a view whose log this is, or on the way to a checkpoint of it."""
     state = core.state
-    if core.is_syncing or state.restore is not None or is_about_to_sync(core):
+    if state.restore is not None or core.is_syncing:
         return False
-    is_in_view = state.log_view == state.view and state.status in (
-        Status.NORMAL,
-        Status.VIEW_CHANGE,
-    )
+    if state.superblock_next is not None and is_about_to_sync(core):
+        return False
+    if state.log_view == state.view and state.status in _IN_A_VIEW:
+        return True
     # On the way without a hook nothing says which of what it has is of that log.
-    return is_in_view or (state.catching_up and state.anchor_op is not None)
+    return state.catching_up and state.anchor_op is not None
 
 
 def is_about_to_sync(core: Core) -> bool:
@@ -152,8 +153,6 @@ def is_checkpoint_due(core: Core) -> bool:
 
 def execute(core: Core) -> bool:
     """Execute the next op if that is possible now; False if not."""
-    if core.state.commit_min >= core.state.commit_max:
-        return False
     header = next_to_execute(core)
     if header is None:
         return False
@@ -213,7 +212,8 @@ def _execute(core: Core, prepare: Cached) -> None:
         body = b""
     state.commit_min = header.op
     state.moved_monotonic_ns = core.now.monotonic_ns
-    state.timestamp = max(state.timestamp, header.timestamp)
+    if header.timestamp > state.timestamp:
+        state.timestamp = header.timestamp
     _keep_reply(core, header, body)
 
 

@@ -69,6 +69,13 @@ class VsrConfig(msgspec.Struct, frozen=True):
         assert self.reserved_max < self.clients_max
 
     @property
+    def ops_beyond_checkpoint(self) -> int:
+        """So many ops the log takes beyond the durable checkpoint: all that the ring has room for, besides
+        what a replica that is one checkpoint behind needs. What of it is more than ``checkpoint_ops`` lets
+        operations go on while a checkpoint is written, but not beyond the one after that."""
+        return min(self.slots - self.checkpoint_ops, 2 * self.checkpoint_ops)
+
+    @property
     def count(self) -> int:
         return len(self.replicas)
 

@@ -39,6 +39,12 @@ class Core:
         self.config = config
         self.own = own
         self._count = config.count
+        #: all others, the next one first
+        self.ring = tuple(
+            ReplicaIndex((own + step) % config.count) for step in range(1, config.count)
+        )
+        #: which replica is at an address
+        self.replica_at = {each: ReplicaIndex(i) for i, each in enumerate(config.replicas)}
         self.quorums = config.quorums
         self.layout = WalLayout.of(config)
         self.machine = machine
@@ -57,7 +63,7 @@ class Core:
     @property
     def primary(self) -> ReplicaIndex:
         """Of this view."""
-        return self.config.primary(self.state.view)
+        return ReplicaIndex(self.state.view % self._count)
 
     @property
     def is_primary(self) -> bool:
@@ -101,18 +107,18 @@ class Core:
     @property
     def op_prepare_max(self) -> Op:
         """The highest op that has a place in the ring before the next checkpoint is durable."""
-        return Op(self.checkpoint_op + self.config.checkpoint_ops + 2 * self.config.pipeline_max)
+        return Op(self.checkpoint_op + self.config.ops_beyond_checkpoint)
 
     @property
     def has_room(self) -> bool:
         """Will the next checkpoint find its blocks, whatever is done until then?
 
-        At worst it is a second copy of all there is, and of all that the operations up to it can bring.
+        At worst it is a second copy of all there is, and of all that the operations of the log can bring.
         """
         config, allocator = self.config, self.state.allocator
         blocks_per_op = 2 + 2 * config.body_bytes_max // config.block_bytes
         used = allocator.end - len(allocator.free)
-        return 2 * used + config.checkpoint_ops * blocks_per_op <= config.blocks_max
+        return 2 * used + config.ops_beyond_checkpoint * blocks_per_op <= config.blocks_max
 
     @property
     def head(self) -> Header:

@@ -12,11 +12,13 @@ from motet.core.vsr.messages import Commit, Ping, PrepareOk
 from motet.core.vsr.state import Status
 
 Witness = Ping | Commit | PrepareOk
+WITNESSES = (Ping, Commit, PrepareOk)
 
 
 def compare_checkpoints(core: Core, message: Witness) -> None:
     """Stop if the sender has another state at our checkpoint."""
-    if message.checkpoint_op != core.checkpoint_op or core.checkpoint_op == 0 or core.is_syncing:
+    checkpoint_op = core.checkpoint_op
+    if message.checkpoint_op != checkpoint_op or checkpoint_op == 0 or core.is_syncing:
         return
     if message.checkpoint_id != core.checkpoint_id:
         where = f"the checkpoint at op {core.checkpoint_op}"

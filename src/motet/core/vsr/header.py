@@ -133,7 +133,8 @@ def decode_header(data: bytes) -> Header | None:
 
 
 def _own_checksum(header: Header) -> Checksum:
-    unsealed = header
-    if header.checksum != NO_CHECKSUM:
-        unsealed = msgspec.structs.replace(header, checksum=NO_CHECKSUM)
-    return checksum(_encode(unsealed))
+    encoded = _encode(header)
+    # The checksum comes last, and zeros stand for it in what it covers.
+    if len(header.checksum) == len(NO_CHECKSUM):
+        return checksum(encoded[: -len(NO_CHECKSUM)] + NO_CHECKSUM)
+    return NO_CHECKSUM  # that is no checksum, and equal to none

@@ -3,9 +3,12 @@
 A request is a batch of calls, and its reply one result for each, in their order. Every value remembers
 the op that wrote it, so that a reader can tell a value that came back from one that never left.
 
-Keys live in *pages* by a checksum of the key, which is the same in every process and release. Many
-small pages rather than few large ones: what a checkpoint writes is every page that changed, whole, and
-changes are spread over all keys.
+A checkpoint keeps them in *pages* by a checksum of the key, which is the same in every process and release.
+Many small pages rather than few large ones: what a checkpoint writes is every page that changed, whole, and
+changes are spread over all keys. Between two checkpoints nobody asks on which page a key is: which keys
+changed is remembered, and their pages are looked up when the next one is taken. Nor are they all encoded
+at once then, which would take long enough to be noticed: a page is encoded when it is taken, or, if that
+comes first, before one of its keys changes again.
 
 A reply is no larger than ``reply_bytes_max``, whatever was asked: a batch with too many calls is refused
 before its first, and a ``Get`` whose value has no room left is answered ``Omitted``; ask again for those.
@@ -15,7 +18,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from typing import Self
+from typing import Self, cast
 
 import msgspec
 
@@ -107,9 +110,11 @@ class Refused(msgspec.Struct, frozen=True, array_like=True, tag=4, gc=False):
 Result = Stored | Found | Swapped | Omitted | Refused
 
 _Value = tuple[bytes, Op]
-_Page = dict[bytes, _Value]
+_Keys = dict[bytes, None]
+"""A dict for its order."""
 
 _encode = msgspec.msgpack.Encoder().encode
+_ONLY_PUTS = {Put}
 _decode_calls = msgspec.msgpack.Decoder(list[Call]).decode
 _decode_results = msgspec.msgpack.Decoder(list[Result]).decode
 _decode_page = msgspec.msgpack.Decoder(list[tuple[bytes, _Value]]).decode
@@ -118,6 +123,27 @@ _decode_page = msgspec.msgpack.Decoder(list[tuple[bytes, _Value]]).decode
 def encode_calls(calls: Sequence[Call]) -> bytes:
     """The body of a request."""
     return _encode(calls)
+
+
+def join_calls(parts: Sequence[bytes], count: int) -> bytes:
+    """One body of several, which have so many calls together."""
+    if len(parts) == 1:
+        return parts[0]
+    return b"".join([_list_start(count), *(part[_start_bytes(part) :] for part in parts)])
+
+
+def _list_start(count: int) -> bytes:
+    """How MessagePack begins a list of so many."""
+    if count < 16:
+        return bytes((0x90 | count,))
+    if count < 1 << 16:
+        return b"\xdc" + count.to_bytes(2, "big")
+    return b"\xdd" + count.to_bytes(4, "big")
+
+
+def _start_bytes(body: bytes) -> int:
+    """How long the beginning of an encoded list is, before its first item."""
+    return {0xDC: 3, 0xDD: 5}.get(body[0], 1)
 
 
 def decode_results(body: bytes) -> list[Result]:
@@ -138,10 +164,15 @@ class KeyValue:
         assert reply_bytes_max >= 64, "a refusal always fits"
         self._buckets = buckets
         self._reply_bytes_max = reply_bytes_max
-        #: page number -> key -> value and the op that wrote it; no page is empty
-        self._pages: dict[int, _Page] = {}
-        #: page numbers since the last checkpoint; a dict for its order
-        self._changed: dict[int, None] = {}
+        #: key -> value and the op that wrote it
+        self._values: dict[bytes, _Value] = {}
+        #: page number -> its keys, as of the last checkpoint; no page is empty
+        self._pages: dict[int, _Keys] = {}
+        #: keys since the last checkpoint
+        self._changed: _Keys = {}
+        #: pages of the checkpoint that nobody has taken yet, and those of them that had to be encoded
+        self._waiting: dict[int, None] = {}
+        self._frozen: dict[int, bytes | None] = {}
 
     # Entries
 
@@ -162,25 +193,25 @@ class KeyValue:
         return reply
 
     def _run(self, calls: list[Call], op: Op, room_bytes: int) -> list[Result]:
+        stored = Stored(op)
+        if {*map(type, calls)} == _ONLY_PUTS:
+            # Most of what is ever asked comes this way: no call at a time.
+            written = {call.key: (call.value, op) for call in cast("list[Put]", calls)}
+            if self._waiting:
+                self._freeze(written)
+            self._values.update(written)
+            self._changed.update(dict.fromkeys(written))
+            return [stored] * len(calls)
         results: list[Result] = []
-        stored, pages, changed, buckets = Stored(op), self._pages, self._changed, self._buckets
         for call in calls:
-            if type(call) is Put:
-                # What ``_put`` does, without the call: most of what is ever asked comes this way.
-                key = call.key
-                number = crc32c(key) % buckets
-                page = pages.get(number)
-                if page is None:
-                    pages[number] = {key: (call.value, op)}
-                else:
-                    page[key] = (call.value, op)
-                changed[number] = None
+            if isinstance(call, Put):
+                self._put(call.key, call.value, op)
                 results.append(stored)
             elif isinstance(call, Get):
-                value, written = self._look_up(call.key)
+                value, written_by = self._look_up(call.key)
                 if value is None or len(value) <= room_bytes:
                     room_bytes -= len(value or b"")
-                    results.append(Found(value, written))
+                    results.append(Found(value, written_by))
                 else:
                     results.append(Omitted())
             elif isinstance(call, Compare):
@@ -201,60 +232,88 @@ class KeyValue:
         return True
 
     def _look_up(self, key: bytes) -> tuple[bytes | None, Op]:
-        page = self._pages.get(crc32c(key) % self._buckets)
-        return (None, Op(0)) if page is None else page.get(key, (None, Op(0)))
+        return self._values.get(key, (None, Op(0)))
 
     def _put(self, key: bytes, value: bytes, op: Op) -> None:
-        number = crc32c(key) % self._buckets
-        try:
-            self._pages[number][key] = (value, op)
-        except KeyError:
-            self._pages[number] = {key: (value, op)}
-        self._changed[number] = None
+        if self._waiting:
+            self._freeze((key,))
+        self._values[key] = (value, op)
+        self._changed[key] = None
 
     def _delete(self, key: bytes) -> None:
-        number = crc32c(key) % self._buckets
-        page = self._pages.get(number)
-        if page is None or page.pop(key, None) is None:
-            return
-        if not page:
-            del self._pages[number]
-        self._changed[number] = None
+        if self._waiting:
+            self._freeze((key,))
+        if self._values.pop(key, None) is not None:
+            self._changed[key] = None
 
     # Pages
 
     def take_changed(self) -> dict[int, bytes | None]:
+        """All pages that changed, at once."""
+        return {number: self.take_page(number) for number in self.begin_pages()}
+
+    def begin_pages(self) -> list[int]:
+        assert not self._waiting, "all pages are taken before the next begin"
+        assert not self._frozen, "all pages are taken before the next begin"
         changed, self._changed = self._changed, {}
-        return {number: self._encode_page(number) for number in changed}
+        values, pages, buckets = self._values, self._pages, self._buckets
+        touched: dict[int, None] = {}
+        for key in changed:
+            number = crc32c(key) % buckets
+            touched[number] = None
+            keys = pages.setdefault(number, {})
+            if key in values:
+                keys[key] = None
+            else:
+                keys.pop(key, None)
+        self._waiting = touched
+        return list(touched)
+
+    def take_page(self, number: int) -> bytes | None:
+        if number in self._frozen:
+            return self._frozen.pop(number)
+        del self._waiting[number]
+        return self._encode_page(number)
+
+    def _freeze(self, keys: Iterable[bytes]) -> None:
+        """These keys are about to change: what a checkpoint is still to get is how they are now."""
+        for key in keys:
+            number = crc32c(key) % self._buckets
+            if number in self._waiting:
+                self._frozen[number] = self.take_page(number)
 
     def _encode_page(self, number: int) -> bytes | None:
-        page = self._pages.get(number)
-        if page is None:
+        keys = self._pages[number]
+        if not keys:
+            del self._pages[number]
             return None
-        return _encode(sorted(page.items()))  # keys differ, so no two values are ever compared
+        values = self._values
+        return _encode([(key, values[key]) for key in sorted(keys)])
 
     def restore(self, pages: Iterable[tuple[int, bytes]]) -> None:
-        restored: dict[int, _Page] = {}
+        restored: dict[int, _Keys] = {}
+        values: dict[bytes, _Value] = {}
         for number, data in pages:
             try:
                 items = _decode_page(data)
             except msgspec.MsgspecError as error:
                 raise BadRecord(f"page {number} is not a list of keys") from error
-            restored[number] = dict(items)
+            restored[number] = dict.fromkeys(key for key, _ in items)
+            values.update(items)
             if not items or any(crc32c(key) % self._buckets != number for key, _ in items):
                 raise BadRecord(f"page {number} is empty, or has keys of other pages")
-        self._pages, self._changed = restored, {}
+        self._values, self._pages, self._changed = values, restored, {}
+        self._waiting, self._frozen = {}, {}
 
     # What a replica and a checker need
 
     def fingerprint(self) -> bytes:
-        digest = hashlib.blake2b(digest_size=16)
-        for number in sorted(self._pages):
-            digest.update(_encode((number, self._encode_page(number))))
-        return digest.digest()
+        return hashlib.blake2b(_encode(sorted(self._values.items())), digest_size=16).digest()
 
     def clone(self) -> Self:
         twin = type(self)(self._buckets, reply_bytes_max=self._reply_bytes_max)
-        twin._pages = {number: dict(page) for number, page in self._pages.items()}
+        twin._values = dict(self._values)
+        twin._pages = {number: dict(keys) for number, keys in self._pages.items()}
         twin._changed = dict(self._changed)
+        twin._waiting, twin._frozen = dict(self._waiting), dict(self._frozen)
         return twin

@@ -66,10 +66,10 @@ def _take_request(core: Core, queued: Queued) -> None:
 
 
 def _is_under_way(core: Core, client: ClientId) -> bool:
-    state = core.state
-    if any(prepare.header.client == client for prepare in state.pipeline.values()):
-        return True
-    return any(queued.request.client == client for queued in state.queue)
+    for prepare in core.state.pipeline.values():
+        if prepare.header.client == client:
+            return True
+    return any(queued.request.client == client for queued in core.state.queue)
 
 
 def _enqueue(core: Core, queued: Queued) -> None:
@@ -138,17 +138,13 @@ def _begin_prepare(core: Core, header: Header, body: bytes, through: ReplicaInde
 
 
 def _start_chain(core: Core, header: Header, body: bytes) -> None:
-    suspects = core.state.suspects
-    ring = [ReplicaIndex((core.own + step) % core.config.count) for step in _steps(core)]
-    route = tuple(backup for backup in ring if backup not in suspects)
+    suspects, route = core.state.suspects, core.ring
+    if suspects:
+        route = tuple(backup for backup in core.ring if backup not in suspects)
     _pass_on(core, header, body, route)
-    for backup in ring:
+    for backup in core.ring if suspects else ():
         if backup in suspects:
             core.send(backup, _prepare(core, header, body))
-
-
-def _steps(core: Core) -> range:
-    return range(1, core.config.count)
 
 
 def _pass_on(core: Core, header: Header, body: bytes, route: tuple[ReplicaIndex, ...]) -> None:
@@ -196,7 +192,8 @@ def on_prepare(core: Core, message: Prepare) -> None:
     elif header.view != state.view:
         core.drop("prepare_out_of_view")  # an older op of this log comes through repair
     elif header.op > core.op_prepare_max:
-        core.drop("prepare_beyond_log")
+        core.drop("prepare_beyond_log")  # our checkpoint is late; that of the next may not be
+        _pass_on(core, header, message.body, _valid_route(core, message.route))
         note_commit_max(core, header.commit)
     elif _has_another(core, header):
         core.drop("prepare_of_another_log")
@@ -232,23 +229,32 @@ def _take_prepare(core: Core, message: Prepare) -> None:
 
 
 def _valid_route(core: Core, route: tuple[ReplicaIndex, ...]) -> tuple[ReplicaIndex, ...]:
+    if not route:
+        return route
     count = core.config.count
-    return tuple(each for each in route[:count] if 0 <= each < count and each != core.own)
+    return tuple([each for each in route[:count] if 0 <= each < count and each != core.own])
 
 
 def note_commit_max(core: Core, commit: Op) -> None:
-    core.state.commit_max = Op(max(core.state.commit_max, commit))
+    if commit > core.state.commit_max:
+        core.state.commit_max = commit
 
 
 def send_prepare_ok(core: Core, header: Header) -> None:
     """Acknowledge a prepare that is on disk (N2)."""
     state = core.state
+    is_kept = state.journal.has(header) and state.journal.is_clean(header.op)
+    if is_kept or header.op <= core.checkpoint_op:  # what is in a checkpoint is kept there
+        acknowledge(core, header)
+
+
+def acknowledge(core: Core, header: Header) -> None:
+    """Say to the primary that this prepare is on disk, which the caller knows."""
+    state = core.state
     if state.status is not Status.NORMAL or not core.is_view_durable or core.is_syncing:
         return
-    is_kept = state.journal.has(header) and state.journal.is_clean(header.op)
-    if not is_kept and header.op > core.checkpoint_op:  # what is in a checkpoint is kept there
-        return
-    if core.is_primary:
+    primary = core.primary
+    if primary == core.own:
         _take_prepare_ok(core, core.own, header)
         return
     ok = PrepareOk(
@@ -260,7 +266,7 @@ def send_prepare_ok(core: Core, header: Header) -> None:
         core.checkpoint_op,
         core.checkpoint_id,
     )
-    core.send(core.primary, ok)
+    core.send(primary, ok)
 
 
 def send_all_prepare_oks(core: Core) -> None:
@@ -299,10 +305,8 @@ def _take_prepare_ok(core: Core, replica: ReplicaIndex, header: Header) -> None:
 
 def committed_by_quorum(core: Core) -> Op:
     """Up to where a replication quorum has everything on disk, in order."""
-    state = core.state
-    commit = state.commit_max
-    for op in sorted(state.pipeline):
-        if op != commit + 1 or len(state.pipeline[op].oks) < core.quorums.replication:
-            break
-        commit = op
+    pipeline, enough = core.state.pipeline, core.quorums.replication
+    commit = core.state.commit_max
+    while (following := pipeline.get(Op(commit + 1))) is not None and len(following.oks) >= enough:
+        commit = following.header.op
     return commit

@@ -157,9 +157,9 @@ def is_repair(core: Core, message: Prepare) -> bool:
     """Is it a prepare that the log has a header for, and lacks?"""
     journal = core.state.journal
     return (
-        may_repair(core)
+        journal.has(message.header)
         and message.header.op >= core.state.connected_op
-        and journal.has(message.header)
+        and may_repair(core)
         and not journal.is_clean(message.header.op)
         and journal.cached(message.header) is None
     )

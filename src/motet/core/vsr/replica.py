@@ -162,13 +162,14 @@ class Replica:
     def step(self, event: Event) -> list[Effect]:
         core = self.core
         core.now = event.now
-        core.effects = []
+        effects: list[Effect] = []
+        core.effects = effects
         if core.state.status is not Status.REFUSED and not (
             type(event) is Written and self._is_one_of_many(event)
         ):
             self._handle(event)
             self._progress()
-        effects, core.effects = core.effects, []
+        core.effects = []
         return effects
 
     def _is_one_of_many(self, event: Written) -> bool:
@@ -209,7 +210,7 @@ class Replica:
         if not isinstance(message, VsrMessage) or message.cluster != core.config.cluster:
             core.drop("foreign")
             return
-        replica = core.config.index_of(sender)
+        replica = core.replica_at.get(sender)
         if not core.state.is_started and not isinstance(message, WHILE_RECOVERING):
             core.drop("recovering")
         elif isinstance(message, CARRIED):
@@ -228,7 +229,7 @@ class Replica:
         core.state.heard_monotonic_ns[replica] = core.now.monotonic_ns
         if isinstance(message, Commit):
             self._hear_of_view(message)
-        if isinstance(message, divergence.Witness):
+        if isinstance(message, divergence.WITNESSES):
             divergence.compare_checkpoints(core, message)
         handler(core, message)
         if isinstance(message, Commit) and core.is_backup and message.view == core.state.view:
@@ -307,7 +308,7 @@ class Replica:
             slot = state.prepare_writes.pop(write)
             header = state.journal.written(slot, write)
             if header is not None:
-                normal.send_prepare_ok(core, header)
+                normal.acknowledge(core, header)
         elif write in state.superblock_writes:
             if storage.superblock_written(core, write):
                 self._on_superblock()
@@ -362,7 +363,8 @@ class Replica:
                 start_view.begin_view(core)
             if state.commit_min < state.commit_max or state.restore is not None:
                 start_view.ask_if_stuck(core)
-            sync.end_sync(core)
+            if core.is_syncing:
+                sync.end_sync(core)
         if state.checkpointing is not None:
             checkpointing.write_more_blocks(core)
             checkpointing.finish_checkpoint(core)
@@ -377,10 +379,12 @@ class Replica:
             commit.connect_headers(core)
         if state.pipeline:
             commit.commit_by_quorum(core)
-        if commit.is_checkpoint_due(core):
+        interval = core.config.checkpoint_ops
+        if state.commit_min % interval == 0:
             checkpointing.begin_checkpoint(core)
         while state.commit_min < state.commit_max and commit.execute(core):
-            checkpointing.begin_checkpoint(core)
+            if state.commit_min % interval == 0:
+                checkpointing.begin_checkpoint(core)
 
     # What a driver and a checker need
 

@@ -181,6 +181,19 @@ SESSION_RULES: tuple[_SessionRule, ...] = (
 """For a request of a client that has a session."""
 
 
+def _is_next(config: VsrConfig, request: Request, session: Session) -> bool:
+    """What every well-behaved client sends: then none of the rows above fits, and none need be asked."""
+    return (
+        request.request == session.request + 1
+        and request.parent == session.reply_checksum
+        and request.session == session.session
+        and request.release == session.release
+        and config.release_min <= request.release <= config.release
+        and request.operation >= OPERATION_MIN
+        and len(request.body) <= config.body_bytes_max
+    )
+
+
 class Sessions(msgspec.Struct):
     """The table itself."""
 
@@ -188,10 +201,12 @@ class Sessions(msgspec.Struct):
 
     def decide(self, config: VsrConfig, request: Request, *, is_preparing: bool) -> Decision:
         """What to do with a request; ``is_preparing`` if one of this client's is in the pipeline."""
+        session = self.by_client.get(request.client)
+        if session is not None and not is_preparing and _is_next(config, request, session):
+            return Decision.ACCEPT
         for decision, fits_form in FORM_RULES:
             if fits_form(request, config):
                 return decision
-        session = self.by_client.get(request.client)
         if session is not None:
             for decision, fits in SESSION_RULES:
                 if fits(request, session):

@@ -89,6 +89,6 @@ def _refuse(core: Core, why: str) -> None:
 
 def end_sync(core: Core) -> None:
     """All is here: say so in the superblock."""
-    if core.is_syncing and core.state.restore is None and can_write_superblock(core):
+    if core.state.restore is None and can_write_superblock(core):
         core.note("synced", f"op {core.checkpoint_op}")
         write_superblock(core, syncing=False)
