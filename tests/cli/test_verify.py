@@ -122,3 +122,10 @@ def test_a_trace_that_cannot_be_read_is_an_error(
     code, _, err = run(capsys, "trace", str(file))
     assert code == 1
     assert "which model" in err
+
+
+def test_mutants_are_told_one_by_one(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "mutants", "zero-copy-exclusive")
+    assert code == 0
+    assert "caught     zero-copy-exclusive two-move-at-once: OneCopy, 9 states" in out
+    assert out.splitlines()[-1] == "5 mutants: 5 caught"

@@ -181,6 +181,39 @@ def trace(
     raise typer.Exit(0 if checked.verdict == "explained" else 1)
 
 
+@app.command()
+def mutants(
+    name: Annotated[str | None, typer.Argument(help="A model; without one, all of them.")] = None,
+    seconds: Annotated[
+        float | None, typer.Option(min=0, help="So long at most for each: else unknown.")
+    ] = None,
+    output: Output = OUTPUT_OPTION,
+) -> None:
+    """Explore every variant: is each model with one thing wrong caught by the property it names?
+
+    Exits with 0 if all are caught, or equivalent where that is known, else with 1.
+
+    Example: motet verify mutants zero-copy
+    """
+    import msgspec
+
+    from motet.verify.mutants import run_mutants
+
+    found = []
+    for mutant in run_mutants(name, seconds=seconds):
+        found.append(mutant)
+        if output is not Output.JSON:
+            where = f" {mutant.property}, {mutant.trace_states} states" if mutant.property else ""
+            typer.echo(f"{mutant.fate:10} {mutant.model} {mutant.variant}:{where}: {mutant.what}")
+    fates = [mutant.fate for mutant in found]
+    if output is Output.JSON:
+        print_rows([msgspec.to_builtins(mutant) for mutant in found], output)
+    else:
+        counts = ", ".join(f"{fates.count(fate)} {fate}" for fate in dict.fromkeys(fates))
+        typer.echo(f"{len(found)} mutants: {counts or 'it has none'}")
+    raise typer.Exit(0 if all(fate in ("caught", "equivalent") for fate in fates) else 1)
+
+
 def _print_checked(checked: Checked, model: str) -> None:
     if checked.verdict == "explained":
         typer.echo(
