@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,6 +21,7 @@ from motet.core.operator import ensembles
 from motet.core.operator.ensembles import (
     changed_ensemble,
     choose,
+    expanded_epoch,
     fencing_ensemble,
     final_ensemble,
     final_factor,
@@ -183,3 +185,24 @@ def test_of_two_nodes_one_may_lose_its_disk() -> None:
     assert choice.leader == n1
     del answers[n2]
     assert choose(metadata, answers, []) is None, "it has to be fenced all the same"
+
+
+@pytest.mark.parametrize("nodes", [2, 4, 6])
+def test_half_of_the_members_decide_only_what_was_committed_since_the_expansion(nodes: int) -> None:
+    """Before it two of three had an entry; one of them has lost its disk, and the other is away."""
+    metadata = msgspec.structs.replace(steady(nodes), expanded_epoch=Epoch(5))
+    wiped, *others = metadata.ensemble
+    half = others[: nodes // 2]
+    for epoch, is_safe in ((5, False), (6, True)):
+        answers = {node: answer(head(epoch, 7)) for node in half}
+        answers[wiped] = answer(NO_ENTRY, is_member=False)
+        assert is_decided(metadata, answers) is is_safe
+        assert is_decided(steady(nodes), answers)
+
+
+def test_the_epoch_of_an_expansion_is_written_down_with_it() -> None:
+    for op in OPS:
+        metadata = stalled_in_commit(op, 3)
+        before = msgspec.structs.replace(metadata, expanded_epoch=Epoch(1))
+        is_expansion = op is ReconfigurationOp.EXPAND
+        assert expanded_epoch(before) == (metadata.epoch if is_expansion else Epoch(1))

@@ -70,16 +70,13 @@ class ClusterCalls(Calls):
         self, name: StreamName, shards: int, replicas: int | None, schema: bytes | None
     ) -> StreamReady:
         """Have a stream created, and wait until all its shards can be written to."""
-        definition = StreamDefinition(
-            id=StreamId(f"{self._entropy.nonce():016x}"),
-            name=name,
-            shards=shards,
-            replicas=replicas,
-            schema=schema,
-        )
-        done = await self.router.ask_operator(
-            lambda n: CreateOnCluster(n, definition), StreamCreated, operator_seconds_max
-        )
+
+        def attempt(number: RequestId) -> CreateOnCluster:
+            # Each has an id of its own: one that arrives late must not bring a deleted stream back.
+            stream = StreamId(f"{self._entropy.nonce():016x}")
+            return CreateOnCluster(number, StreamDefinition(stream, name, shards, replicas, schema))
+
+        done = await self.router.ask_operator(attempt, StreamCreated, operator_seconds_max)
         await self.router.until_known(name, is_there=True, seconds=map_seconds_max)
         return StreamReady(RequestId(0), done.created, info_of(done.place.definition))
 

@@ -25,6 +25,7 @@ from motet.core.operator.ensembles import (
     Choice,
     candidates,
     choose,
+    expanded_epoch,
     fencing_ensemble,
     final_ensemble,
     final_factor,
@@ -225,6 +226,7 @@ def on_become_leader_response(
         replication_factor=len(final),
         reconfiguration=None,
         removed_nodes=removed_nodes(known, final, known.ensemble),
+        expanded_epoch=expanded_epoch(known),
     )
     save(core, control, metadata, Phase.STEADY)
 

@@ -19,7 +19,9 @@ because the fenced majority is one of the old ensemble: of five nodes, a write o
 N1  Fences go to the whole fencing ensemble, and the majority is one of the fencing ensemble.
 N2  Who has lost its disk may have acknowledged what it lost. So besides a majority that is fenced there have
     to be members among it that meet every majority by which something can have been committed: as many as
-    the majority itself, or half of an even ensemble that is not being changed.
+    the majority itself; or half of an even ensemble that is not being changed, once something is known to be
+    committed that came after its last expansion. What was committed before that one may be on half of the
+    nodes only: two of three that have become four.
 N3  The leader is a member of the final ensemble with the highest head of those that answered, by epoch first.
     Whoever is preferred wins only among equals.
 N4  Followers are those of the final ensemble that have answered.
@@ -34,7 +36,7 @@ import msgspec
 from motet.core.operator.metadata import Reconfiguration, ReconfigurationPhase, ShardMetadata
 from motet.core.shardlog.entry import EntryId
 from motet.core.shardlog.messages import FenceResponse, ReconfigurationOp
-from motet.ids import NodeId
+from motet.ids import Epoch, NodeId
 
 Answers = Mapping[NodeId, FenceResponse]
 
@@ -95,7 +97,22 @@ def is_decided(metadata: ShardMetadata, answers: Answers) -> bool:
     needed = majority(len(asked))
     if len(fenced) < needed:
         return False
-    return len(members) >= (needed if stalled(metadata) else len(asked) - needed + 1)
+    if stalled(metadata) or not _is_grown_into(metadata, [answers[node] for node in members]):
+        return len(members) >= needed
+    return len(members) >= len(asked) - needed + 1
+
+
+def _is_grown_into(metadata: ShardMetadata, members: Sequence[FenceResponse]) -> bool:
+    """Whether all that was ever committed is on a majority of the ensemble as it is."""
+    expanded = metadata.expanded_epoch
+    return expanded == 0 or any(answer.commit_index.epoch > expanded for answer in members)
+
+
+def expanded_epoch(metadata: ShardMetadata) -> Epoch:
+    """Of the ensemble when the change that is under way, if any, is complete."""
+    change = metadata.reconfiguration
+    is_expanded = change is not None and change.op is ReconfigurationOp.EXPAND
+    return metadata.epoch if is_expanded else metadata.expanded_epoch
 
 
 def candidates(metadata: ShardMetadata, answers: Answers) -> list[NodeId]:

@@ -60,6 +60,8 @@ class ShardMetadata(msgspec.Struct, frozen=True):
     removed_nodes: tuple[NodeId, ...] = ()
     #: no node has been told to lead yet, so nothing can have been written: fences found the shard
     is_new: bool = False
+    #: the epoch in which the ensemble was last expanded: up to it, entries were committed by fewer nodes
+    expanded_epoch: Epoch = Epoch(0)
 
 
 encode_metadata = msgspec.json.Encoder(order="deterministic").encode

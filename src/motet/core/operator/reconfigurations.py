@@ -28,7 +28,7 @@ import msgspec
 
 from motet.core.operator.context import Core
 from motet.core.operator.elections import removed_nodes, start_election
-from motet.core.operator.ensembles import changed_ensemble
+from motet.core.operator.ensembles import changed_ensemble, expanded_epoch
 from motet.core.operator.metadata import Reconfiguration, ReconfigurationPhase, ShardStatus
 from motet.core.operator.state import Phase, ShardControl
 from motet.core.operator.writing import save
@@ -256,6 +256,7 @@ def on_committed(
         replication_factor=len(ensemble),
         reconfiguration=None,
         removed_nodes=removed_nodes(known, ensemble, known.ensemble),  # C5
+        expanded_epoch=expanded_epoch(known),
     )
     save(core, control, metadata, Phase.STEADY)
 

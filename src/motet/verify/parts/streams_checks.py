@@ -293,6 +293,8 @@ class Watch:
         if after is None:
             self.metadata.pop(shard, None)
             return
+        if before is None and shard in self.truths:
+            self._begin_again(shard)
         self.metadata[shard] = after
         ensemble = after.ensemble
         is_legal = (
@@ -311,6 +313,16 @@ class Watch:
         if after.leader is not None:
             self._check_leader(shard, after.leader)
 
+    def _begin_again(self, shard: ShardName) -> None:
+        """A request to create the stream was repeated by the network after the stream had been deleted.
+
+        So the shard has a second life. What nodes take for committed in it must be one order, too, and have
+        nothing of the first in it; what clients are told may still be about the first.
+        """
+        self._world.mark("stream_again")
+        self.truths[shard] = Truth(shard, is_again=True)
+        self._seen = {key: seen for key, seen in self._seen.items() if key[1] != shard}
+
     # What clients are told
 
     def acknowledged(
@@ -318,6 +330,8 @@ class Watch:
     ) -> None:
         """A client was told where its chunks are."""
         truth = self.truth(shard)
+        if truth.is_again:
+            return
         if len(places) != len(chunks):
             self._violated("NoLossOfConfirmedWrite", f"{name}: {len(places)} places")
             return
@@ -337,6 +351,8 @@ class Watch:
     ) -> Offset:
         """A client was shown a page; ``floor`` is what a leader must know. Where the next page begins."""
         truth = self.truth(shard)
+        if truth.is_again:
+            return last_of(page, after)
         if page.next_offset > truth.next_record:
             self._violated("NoLogDivergence", f"{name} {shard}: shown what is not committed")
         if floor is not None and page.next_offset < floor:
@@ -360,3 +376,9 @@ class Watch:
         if not page.entries and floor is not None and after + 1 < floor:
             self._violated("PagesWithoutGap", f"{name} {shard}: an end at {after} before {floor}")
         return after
+
+
+def last_of(page: RecordsRead, after: Offset) -> Offset:
+    """The last record of a page, if there is one."""
+    found = [decode_records(each.body) for each in page.entries]
+    return Offset(max([after, *(each.first_offset + each.count - 1 for each in found)]))

@@ -37,6 +37,8 @@ class Truth(msgspec.Struct):
     leaders: dict[Epoch, NodeId] = msgspec.field(default_factory=dict)
     #: it has been deleted, or is about to be
     is_deleted: bool = False
+    #: its stream was deleted, and created again by a request that came late
+    is_again: bool = False
 
     @property
     def head(self) -> Offset:
