@@ -21,6 +21,7 @@ LONG = {
     ("shard-log-repaired", "stalled-swap"),
     ("shard-log-repaired", "stalled-expand"),
     ("shard-log-repaired", "two-operators"),
+    ("shard-log-core", "one-answer-elects"),
 }
 """They hold or fail like the others, and take some seconds."""
 

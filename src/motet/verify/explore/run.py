@@ -38,6 +38,8 @@ def explore(
             f"{workers} workers are impossible", hint=f"choose 1 to {limits.explore_workers_max}"
         )
     if workers > 1:
+        if model.is_of_one_process:
+            raise BadInput(f"{model.name} is explored in one process", hint="leave out --workers")
         if engine == "vectorised":
             raise BadInput("the vectorised engine is one process", hint="leave out --workers")
         engine = "readable"

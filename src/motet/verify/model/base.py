@@ -57,6 +57,8 @@ class Model(Generic[S]):
     without: ClassVar[tuple[str, ...]] = ()
     #: a state without any action is an error unless a model says that it may end there
     may_end: ClassVar[bool] = False
+    #: its states are numbers in tables of its own, which another process does not have
+    is_of_one_process: ClassVar[bool] = False
     #: variables that only check properties need; a running system does not show them
     auxiliary: ClassVar[tuple[str, ...]] = ()
 

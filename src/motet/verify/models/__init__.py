@@ -19,6 +19,7 @@ from motet.verify.models.quorum_variants import QuorumRepaired
 from motet.verify.models.replication import Replication
 from motet.verify.models.replication_repaired import ReplicationRepaired
 from motet.verify.models.shard_log import ShardLog, ShardLogRepaired
+from motet.verify.models.shard_log_core import ShardLogCore
 from motet.verify.models.view_change import ViewChange
 from motet.verify.models.zero_copy import ZeroCopy, ZeroCopyExclusive
 
@@ -32,6 +33,7 @@ _CLASSES: tuple[type[Model[Any]], ...] = (
     QuorumRepaired,
     ShardLog,
     ShardLogRepaired,
+    ShardLogCore,
     ZeroCopy,
     ZeroCopyExclusive,
     ClusterClock,
