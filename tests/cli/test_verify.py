@@ -129,3 +129,12 @@ def test_mutants_are_told_one_by_one(capsys: pytest.CaptureFixture[str]) -> None
     assert code == 0
     assert "caught     zero-copy-exclusive two-move-at-once: OneCopy, 9 states" in out
     assert out.splitlines()[-1] == "5 mutants: 5 caught"
+
+
+def test_a_page_is_written(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    line = ["run", "zero-copy-exclusive", "--variant", "two-move-at-once", "--html"]
+    code, _, _ = run(capsys, *line, str(tmp_path / "page.html"))
+    assert code == 1
+    assert "OneCopy" in (tmp_path / "page.html").read_text()
+    code, _, err = run(capsys, *line, str(tmp_path / "none" / "page.html"))
+    assert "cannot be written" in err

@@ -24,6 +24,13 @@ SetOption = Annotated[
     list[str] | None, typer.Option("--set", help="A parameter, as in --set replicas=3.")
 ]
 
+HtmlOption = Annotated[
+    Path | None, typer.Option(help="Write a page with the result and its trace here.")
+]
+WorkersOption = Annotated[
+    int, typer.Option(min=1, help="Processes that take the steps, of the readable engine.")
+]
+
 
 @app.callback()
 def verify() -> None:
@@ -87,15 +94,14 @@ def run(
     engine: Annotated[
         str, typer.Option(help="auto, readable, or vectorised where a model offers kernels.")
     ] = "auto",
-    workers: Annotated[
-        int, typer.Option(min=1, help="Processes that take the steps, of the readable engine.")
-    ] = 1,
+    workers: WorkersOption = 1,
     states: Annotated[
         int | None, typer.Option(min=1, help="Stop after so many states: verdict unknown.")
     ] = None,
     seconds: Annotated[
         float | None, typer.Option(min=0, help="Stop after so many seconds: verdict unknown.")
     ] = None,
+    html: HtmlOption = None,
     json: Annotated[
         bool, typer.Option("--json", help="End with one line of JSON, the result.")
     ] = False,
@@ -122,11 +128,24 @@ def run(
         progress=_progress() if sys.stderr.isatty() else None,
         workers=workers,
     )
+    if html is not None:
+        _write_html(html, result, model, variant)
     if json or output is not Output.JSON:
         _print_result(result, model, variant)
     if json or output is Output.JSON:
         _print_json(result, variant)
     raise typer.Exit(0 if result.verdict == "ok" else 1)
+
+
+def _write_html(file: Path, result: Exploration, model: Model[Any], variant: str | None) -> None:
+    from motet.verify.report import html_report
+
+    page = html_report(result, headline=model.headline(), variant=variant)
+    try:
+        file.write_text(page, encoding="utf-8")
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise BadInput(f"{file} cannot be written: {why}", hint="name another file") from None
 
 
 def _print_json(result: Exploration, variant: str | None) -> None:
