@@ -31,8 +31,8 @@ from motet.client.portal import Portal
 from motet.client.sync import Database
 from motet.core.catalog.machine import CatalogedStreams
 from motet.core.machine import Message, Received
+from motet.core.streams.identity import IDENTITY_FILE
 from motet.core.streams.messages import StreamsAnswer
-from motet.core.streams.recovery import IDENTITY_FILE
 from motet.errors import BadInput, DatabaseLocked, MotetError, NodeError, error_of
 from motet.format.frame import FrameKind
 from motet.ids import Address

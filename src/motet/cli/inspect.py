@@ -32,7 +32,7 @@ def inspect(
 
     The files of a replica of the consensus are its superblock, wal, replies and grid.
 
-    Example: motet inspect data/streams/log-1
+    Example: motet inspect data/streams/database-log-1
     """
     try:
         with file.open("rb") as opened:

@@ -10,7 +10,7 @@ from motet.client.rows import Row, row_of
 from motet.core.clock.hlc import Clock
 from motet.core.streams.change import Change as RawChange
 from motet.core.streams.change import Op
-from motet.core.streams.messages import EPOCH, Wanted
+from motet.core.streams.messages import Wanted
 from motet.ids import Offset, ShardId, StreamName, TransactionId
 
 SHOWN_LENGTH_MAX = 60
@@ -111,7 +111,7 @@ class Entry(Change):
 
     __slots__ = ("epoch",)
 
-    def __init__(self, raw: RawChange, schema: bytes | None = None, epoch: int = EPOCH) -> None:
+    def __init__(self, raw: RawChange, schema: bytes | None, epoch: int) -> None:
         super().__init__(raw, schema)
         #: in which its leader took it
         self.epoch = epoch

@@ -77,7 +77,10 @@ class AsyncStream:
             lambda n: ReadEntries(n, self.name, ShardId(shard), behind, limit), Entries
         )
         schema = await self._schemas.of(self.name)
-        return [Entry(change, schema) for change in found.entries]
+        return [
+            Entry(change, schema, epoch)
+            for change, epoch in zip(found.entries, found.epochs, strict=True)
+        ]
 
     async def stats(self) -> list[dict[str, Any]]:
         """Of each shard its leader, its ensemble, and how many entries it has; of a cluster alone."""

@@ -59,7 +59,7 @@ class EmbeddedView:
 
     def database(self) -> int:
         """The number of the database."""
-        return self.streams().state.end.salt
+        return self.streams().state.database
 
     def streams(self) -> StreamsMachine:
         machine = self.driver.hosted[0].machine

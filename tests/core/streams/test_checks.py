@@ -110,9 +110,9 @@ def test_a_bad_request_is_refused_and_changes_nothing(
     message: StreamsRequest, error: type[BadInput]
 ) -> None:
     bench = serving(segment_bytes=8192)
-    before = bench.state.index, bench.state.end.position, dict(bench.files)
+    before = bench.index.clone(), bench.machine.core.log.head, dict(bench.files)
     assert bench.refused(message) == error.code
-    assert (bench.state.index, bench.state.end.position, bench.files) == before
+    assert (bench.index, bench.machine.core.log.head, bench.files) == before
     assert not bench.state.pending
     assert not bench.state.waiting
     assert not bench.state.readings

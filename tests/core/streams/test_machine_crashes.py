@@ -3,40 +3,86 @@
 from __future__ import annotations
 
 import pytest
-from tests.core.streams.harness import STOCK, Bench, put, saw, serving
+from tests.core.streams.harness import STOCK, Bench, fill, put, saw, serving, values
 
-from motet.core.machine import Preallocate, Remove, Replace, Truncate
-from motet.core.streams.messages import Appended, GetLatest, ReadVisible, VisibleIs
-from motet.core.streams.recovery import BOUND_FILE, IDENTITY_FILE
+from motet.core.streams.identity import BOUND_FILE, IDENTITY_FILE, IDENTITY_SALT
+from motet.core.streams.messages import Appended, GetLatest
 from motet.core.streams.state import Phase
 from motet.errors import (
     BadRecord,
-    ClockExhausted,
     DiskFull,
     DiskReadFailed,
     NodeError,
 )
+from motet.format.record import encode_record
 from motet.ids import FileName
-from motet.limits import clock_logical_max
 
+LOG = "database-log-1"
 LONG = "x" * 300  # two such records do not fit into one segment
 
 
-def values(bench: Bench) -> list[bytes | None]:
-    return [change.row for change in bench.feed()]
+# A crash at every boundary
 
 
-# Files behind a gap
+def crashed_at(boundary: int, survivors: int) -> tuple[Bench, list[bytes], list[bytes]]:
+    """A node that dies after so many ends of writes, of those under way some survive; and what it had said.
 
-
-def test_no_file_of_the_log_is_begun_before_the_one_before_it_is_there() -> None:
-    """A crash keeps any subset of what is under way: a third file without a second is never found."""
+    What was confirmed, and what was asked for, each in order.
+    """
     bench = serving()
-    for number in range(4):
-        bench.send_append("k", f"{number}{LONG}")
-    under_way = {write.file for write in bench.writes()}
-    newest = max(int(file.removeprefix("log-")) for file in under_way)
-    assert f"log-{newest - 1}" in bench.files, "it is durable that the file before exists"
+    confirmed: list[bytes] = []
+    asked = [f"{number}{LONG if number % 3 == 0 else ''}".encode() for number in range(6)]
+    requests = [bench.send_append("k", value) for value in asked]
+    for _ in range(boundary):
+        if not bench.pending:
+            break
+        bench.done(bench.pending[0])
+    for value, request in zip(asked, requests, strict=True):
+        if isinstance(bench.answers.get(request), Appended):
+            confirmed.append(value)
+    bench.crash(keep=[c for n, c in enumerate(bench.pending) if survivors >> n & 1])
+    return bench, confirmed, asked
+
+
+@pytest.mark.parametrize("survivors", [0, 0b10, 0b0101_0101, 0b1111_0000, -2])
+def test_a_crash_at_any_boundary_keeps_what_was_confirmed_and_no_more_than_a_prefix(
+    survivors: int,
+) -> None:
+    boundary, confirmed, asked = 0, list[bytes](), [b""]
+    while confirmed != asked:
+        bench, confirmed, asked = crashed_at(boundary, survivors)
+        boundary += 1
+        bench.serve()
+        found = values(bench)
+        assert found[: len(confirmed)] == confirmed, "S1"
+        assert found == asked[: len(found)], "no gap, and nothing twice"
+        bench.append("k", f"new{LONG}")
+        bench.crash()
+        bench.serve()
+        assert values(bench) == [*found, f"new{LONG}".encode()]
+
+
+def test_a_crash_at_any_boundary_of_a_start_changes_nothing_that_is_read() -> None:
+    boundary, is_through = 0, False
+    while not is_through:
+        bench, _, _ = crashed_at(4, 0b0101)
+        bench.start()
+        for _ in range(boundary):
+            if bench.reads:
+                bench.read_back()
+            elif bench.pending:
+                bench.done(bench.pending[0])
+            else:
+                is_through = True
+        bench.crash(keep=bench.pending[1:])
+        bench.serve()
+        whole = values(bench)
+        bench.crash()
+        bench.serve()
+        assert values(bench) == whole
+        assert bench.append("k").offset == len(whole)
+        boundary += 1
+    assert boundary > 8
 
 
 def test_a_crash_that_keeps_only_the_newest_file_resurrects_nothing() -> None:
@@ -69,21 +115,18 @@ def fail_over_three_segments(bench: Bench) -> None:
     bench.fail(failing)
 
 
-def test_a_crash_at_any_point_of_the_cutting_leaves_no_file_behind_a_gap() -> None:
+def test_a_crash_at_any_point_of_taking_back_brings_nothing_back() -> None:
     for survivors in range(8):
         bench = serving()
         fail_over_three_segments(bench)
         assert [bench.code(each) for each in sorted(bench.answers)[-3:]] == [DiskFull.code] * 3
         # Each round one of what is under way survives alone, the last first.
         for bit in range(3):
-            if not survivors >> bit & 1 or not bench.pending:
-                continue
-            last = [each for each in bench.pending if not isinstance(each, Preallocate)][-1]
-            bench.done(last)
+            if survivors >> bit & 1 and bench.pending:
+                bench.done(bench.pending[-1])
         bench.crash()
         bench.serve()
-        numbers = sorted(int(f.removeprefix("log-")) for f in bench.files if f.startswith("log"))
-        assert numbers == list(range(1, len(numbers) + 1))
+        assert values(bench) == []
         for number in range(3):
             bench.append("k", f"{number}{LONG}")
         bench.crash()
@@ -91,162 +134,12 @@ def test_a_crash_at_any_point_of_the_cutting_leaves_no_file_behind_a_gap() -> No
         assert values(bench) == [f"{n}{LONG}".encode() for n in range(3)]
 
 
-def test_cutting_removes_the_last_file_first_and_one_after_the_other() -> None:
+def test_files_of_what_was_taken_back_are_removed() -> None:
     bench = serving()
+    before = sorted(bench.files)
     fail_over_three_segments(bench)
-    steps = []
-    while bench.pending:
-        cutting = [each for each in bench.pending if not isinstance(each, Preallocate | Replace)]
-        assert len(cutting) <= 1, "a later step is taken when the one before is durable"
-        steps += cutting
-        bench.done(bench.pending[0])
-    assert [type(step) for step in steps] == [Remove, Remove, Truncate]
-    assert [step.file for step in steps] == ["log-3", "log-2", "log-1"]
-
-
-# A write that fails
-
-
-def test_a_failed_write_takes_all_behind_it_with_it_durable_or_not() -> None:
-    bench = serving(segment_bytes=8192)
-    first = bench.append("k", "first")
-    requests = [bench.send_append("k", f"{number}") for number in range(3)]
-    failing, second, third = bench.writes()
-    bench.done(second)
-    bench.done(third)
-    assert not [each for each in requests if each in bench.answers], "nothing overtakes"
-    bench.fail(failing)
-    assert [bench.code(each) for each in requests] == [DiskFull.code] * 3
-    again = bench.append("k", "again")
-    assert again.offset == first.offset + 1
-    assert values(bench) == [b"first", b"again"]
-    bench.crash()
-    bench.serve()
-    assert values(bench) == [b"first", b"again"]
-
-
-def test_a_crash_between_the_refusal_and_the_cut_does_not_bring_back_what_was_refused() -> None:
-    bench = serving(segment_bytes=8192)
-    bench.append("k", "first")
-    for number in range(3):
-        bench.send_append("k", f"{number}")
-    failing, *rest = bench.writes()
-    for each in rest:
-        bench.done(each)
-    bench.fail(failing)
-    bench.crash()
-    bench.serve()
-    assert values(bench) == [b"first"]
-
-
-def test_nothing_more_is_written_behind_a_write_that_has_failed() -> None:
-    """Else a busy node would never come to clear it away, and everything would be refused for ever."""
-    bench = serving(segment_bytes=8192)
-    bench.send_append("k", "0")
-    bench.send_append("k", "1")
-    failing, other = bench.writes()
-    bench.fail(failing)
-    late = bench.send_append("k", "late")
-    assert bench.writes() == [other]
-    bench.done(other)
     bench.finish()
-    assert isinstance(bench.answers[late], Appended)
-    assert values(bench) == [b"late"]
-
-
-def test_a_file_that_could_not_be_made_large_is_written_to_all_the_same() -> None:
-    bench = serving()
-    bench.append("k", LONG)
-    request = bench.send_append("k", LONG)
-    (preallocate,) = (each for each in bench.pending if isinstance(each, Preallocate))
-    bench.fail(preallocate)
-    bench.finish()
-    assert isinstance(bench.answers[request], Appended)
-    bench.crash()
-    bench.serve()
-    assert len(values(bench)) == 2
-
-
-def test_the_first_write_of_a_new_file_fails_and_the_log_goes_on_in_it() -> None:
-    bench = serving()
-    bench.append("k", LONG)
-    request = bench.send_append("k", "1" + LONG)
-    for change in list(bench.pending):
-        if change.file == "log-2":
-            bench.fail(change)
-    assert bench.code(request) == DiskFull.code
-    for number in range(3):
-        bench.append("k", f"{number}{LONG}")
-    bench.crash()
-    bench.serve()
-    assert values(bench) == [LONG.encode(), *(f"{n}{LONG}".encode() for n in range(3))]
-
-
-def test_a_bound_that_cannot_be_written_refuses_what_waits_for_it_and_nothing_else() -> None:
-    bench = serving(segment_bytes=8192)
-    under_way = bench.send_append("k", "0")
-    bench.wall_ms += 10_000
-    waits = bench.send_append("k", "1")
-    (bound,) = (each for each in bench.pending if isinstance(each, Replace))
-    bench.fail(bound)
-    assert bench.code(waits) == DiskFull.code
-    assert under_way not in bench.answers
-    bench.finish()
-    assert isinstance(bench.answers[under_way], Appended)
-    bench.append("k", "2")
-    assert values(bench) == [b"0", b"2"]
-
-
-def test_a_cut_that_fails_stops_the_streams_and_a_restart_brings_them_back() -> None:
-    bench = serving(segment_bytes=8192)
-    bench.append("k", "kept")
-    bench.send_append("k", "0")
-    bench.fail(bench.writes()[0])
-    waits = bench.send_append("k", "waits")
-    (truncate,) = (each for each in bench.pending if isinstance(each, Truncate))
-    bench.fail(truncate)
-    assert bench.state.phase is Phase.BROKEN
-    assert bench.code(waits) == DiskFull.code
-    assert bench.code(bench.send_append("k", "1")) == NodeError.code
-    bench.crash()
-    bench.serve()
-    assert values(bench) == [b"kept"]
-
-
-def test_who_waits_for_the_visible_clock_is_answered_when_the_write_fails() -> None:
-    bench = serving(segment_bytes=8192)
-    bench.send_append("k", "0")
-    handed_out = bench.state.clock.last
-    request = bench.send(ReadVisible(bench.request(), (), True))
-    assert request not in bench.answers
-    bench.fail(bench.writes()[0])
-    answer = bench.answers[request]
-    assert isinstance(answer, VisibleIs)
-    assert answer.clock >= handed_out
-
-
-# The end of the clock
-
-
-def test_a_wall_clock_beyond_the_range_refuses_a_request_and_holds_up_no_other() -> None:
-    bench = serving()
-    bench.wall_ms, before = clock_logical_max + 1, bench.wall_ms
-    assert bench.code(bench.send_append("k", "late")) == ClockExhausted.code
-    bench.wall_ms = before
-    bench.append("k", "in time")
-    assert values(bench) == [b"in time"]
-
-
-def test_a_request_whose_clock_ran_out_while_it_waited_is_refused_without_a_raise() -> None:
-    bench = serving()
-    bench.wall_ms, before = bench.wall_ms + 10_000, bench.wall_ms
-    waits = bench.send_append("k", "waits for a bound")
-    bench.wall_ms = clock_logical_max + 1
-    late = bench.send_append("k", "late")
-    bench.wall_ms = before
-    bench.finish()
-    assert isinstance(bench.answers[waits], Appended)
-    assert bench.code(late) == ClockExhausted.code
+    assert sorted(bench.files) == before
 
 
 # Founding
@@ -259,30 +152,37 @@ def begin_founding(bench: Bench) -> None:
     assert bench.pending
 
 
-@pytest.mark.parametrize("failing", [Preallocate, Replace])
-def test_a_database_is_founded_when_there_is_room_at_last(
-    failing: type[Preallocate] | type[Replace],
-) -> None:
-    bench = Bench()
-    begin_founding(bench)
-    assert bench.state.phase is Phase.FOUNDING
-    bench.fail(next(each for each in bench.pending if isinstance(each, failing)))
-    assert bench.code(bench.send_append("k")) == NodeError.code
-    bench.finish()
-    bench.fire()
-    bench.finish()
-    bench.create()
-    bench.append("k", LONG)
-    bench.crash()
-    bench.serve()
-    assert values(bench) == [LONG.encode()]
+def test_a_database_is_founded_when_there_is_room_at_last() -> None:
+    """Whichever of its writes fails."""
+    writes, number = 1, 0
+    while number < writes:
+        bench = Bench()
+        begin_founding(bench)
+        assert bench.state.phase is Phase.FOUNDING
+        ended = 0
+        while bench.pending or bench.timers:
+            if not bench.pending:
+                bench.fire()
+            elif ended == number:
+                bench.fail(bench.pending[0])
+                assert bench.code(bench.send_append("k")) == NodeError.code
+            else:
+                bench.done(bench.pending[0])
+            ended += 1
+        writes = max(writes, ended)
+        bench.create()
+        bench.append("k", LONG)
+        bench.crash()
+        bench.serve()
+        assert values(bench) == [LONG.encode()]
+        number += 1
+    assert number > 4
 
 
 def test_founding_fails_altogether_and_is_tried_once_more() -> None:
     bench = Bench()
     begin_founding(bench)
-    for change in list(bench.pending):
-        bench.fail(change)
+    fill(bench)
     assert len(bench.timers) == 1
     bench.fire()
     bench.finish()
@@ -290,23 +190,57 @@ def test_founding_fails_altogether_and_is_tried_once_more() -> None:
 
 
 def test_a_crash_while_founding_leaves_a_database_or_none() -> None:
-    for survivors in range(4):
-        bench = Bench()
-        begin_founding(bench)
-        bench.crash(keep=[c for n, c in enumerate(bench.pending) if survivors >> n & 1])
-        bench.serve()
-        bench.create()
-        assert bench.state.end.salt in (1, 2)
+    for boundary in range(8):
+        for survivors in range(8):
+            bench = Bench()
+            begin_founding(bench)
+            for _ in range(boundary):
+                if bench.pending:
+                    bench.done(bench.pending[0])
+            bench.crash(keep=[c for n, c in enumerate(bench.pending) if survivors >> n & 1])
+            bench.serve()
+            bench.create()
+            bench.append("k", "0")
+            assert bench.state.database in (1, 2)
+            bench.crash()
+            bench.serve()
+            assert values(bench) == [b"0"]
 
 
-def test_a_lost_identity_is_damage_and_not_a_new_database() -> None:
+@pytest.mark.parametrize("file", [IDENTITY_FILE, BOUND_FILE, "shards", "database-meta", LOG])
+def test_a_lost_file_is_damage_and_never_a_new_database(file: str) -> None:
     bench = serving()
     bench.append("k", "precious")
     bench.crash()
-    del bench.files[IDENTITY_FILE]
+    kept = bench.files.pop(FileName(file))
     before = dict(bench.files)
     bench.serve()
     assert bench.state.phase is Phase.BROKEN
+    assert bench.files == before
+    bench.files[FileName(file)] = kept
+    bench.serve()
+    assert values(bench) == [b"precious"], "who puts it back has it back"
+
+
+def test_a_log_whose_identity_and_bound_are_lost_is_not_founded_anew() -> None:
+    bench = serving()
+    bench.append("k", "precious")
+    bench.crash()
+    del bench.files[IDENTITY_FILE], bench.files[BOUND_FILE]
+    bench.serve()
+    assert bench.state.phase is Phase.BROKEN
+
+
+def test_a_log_of_an_earlier_format_is_refused_with_what_to_do() -> None:
+    bench = Bench()
+    bench.files[IDENTITY_FILE] = encode_record(IDENTITY_SALT, 0, 1, bytes(8))
+    bench.files[FileName("log-1")] = bytes(64)
+    before = dict(bench.files)
+    bench.serve()
+    assert bench.state.broken is not None
+    assert bench.state.broken[0] == BadRecord.code
+    assert "earlier development version" in bench.state.broken[1]
+    assert "that version" in bench.state.broken[2]
     assert bench.files == before
 
 
@@ -317,7 +251,7 @@ def test_what_cannot_be_read_is_asked_for_again() -> None:
     bench = serving()
     bench.append("k", "kept")
     bench.crash()
-    for failures in range(3):
+    for failures in range(5):
         bench.start()
         for _ in range(failures):
             bench.read_back()
@@ -330,18 +264,25 @@ def test_what_cannot_be_read_is_asked_for_again() -> None:
 
 
 def test_damage_of_each_file_is_noticed_and_nothing_is_served_or_changed() -> None:
-    for file in (IDENTITY_FILE, BOUND_FILE, FileName("log-1"), FileName("log-2")):
-        bench = serving()
-        for number in range(4):
-            bench.append("k", f"{number}{LONG}")
-        bench.crash()
-        data = bench.files[file]
+    bench = serving()
+    for number in range(4):
+        bench.append("k", f"{number}{LONG}")
+    bench.crash()
+    files = dict(bench.files)
+    newest = max(file for file in files if file.startswith("database-log"))
+    damageable = [file for file in files if file != newest]  # the last record is in doubt
+    assert len(damageable) > 7
+    for file in damageable:
+        bench.files, data = dict(files), files[file]
         bench.files[file] = data[:9] + bytes([data[9] ^ 1]) + data[10:]
         before = dict(bench.files)
         bench.serve()
         assert bench.state.phase is Phase.BROKEN, file
         assert bench.code(bench.send_append("k")) == NodeError.code
         assert bench.files == before
+        bench.files = dict(files)
+        bench.serve()
+        assert len(values(bench)) == 4, "who puts it right has it back"
 
 
 def test_a_bound_behind_the_log_is_damage() -> None:
@@ -357,13 +298,15 @@ def test_a_bound_behind_the_log_is_damage() -> None:
 def test_a_page_whose_bytes_have_rotted_is_refused_and_the_node_goes_on() -> None:
     bench = serving(segment_bytes=8192)
     bench.append("k", "0")
-    good = bench.files[FileName("log-1")]
-    bench.files[FileName("log-1")] = good[:-8192] + bytes(200) + good[200:]
+    good = bench.files[FileName(LOG)]
+    bench.files[FileName(LOG)] = bytes(40) + good[40:]
     request = bench.send(GetLatest(bench.request(), STOCK, b"k"))
     bench.finish()
     assert bench.code(request) == BadRecord.code
-    bench.files[FileName("log-1")] = good
-    assert values(bench) == [b"0"]
+    assert bench.append("other", "1").offset == 1
+    grown = bench.files[FileName(LOG)]
+    bench.files[FileName(LOG)] = good[:40] + grown[40:]
+    assert values(bench) == [b"0", b"1"]
 
 
 def test_a_page_that_cannot_be_read_is_refused_and_the_node_goes_on() -> None:
@@ -393,6 +336,6 @@ def test_a_torn_record_is_cut_and_its_clock_is_never_used_again() -> None:
     (write,) = bench.writes()
     bench.crash(torn=(write, 60))
     bench.serve()
-    assert "streams_tail_cut" in bench.notes
+    assert "shard_tail_cut" in bench.notes
     assert bench.append("k", "1").clock > torn_clock
     assert values(bench) == [b"0", b"1"]

@@ -100,7 +100,7 @@ class Storm(RuleBasedStateMachine):
     @rule(stream=streams, key=keys)
     @precondition(lambda self: self.bench.state.phase is Phase.SERVING)
     def remember_what_is_there(self, stream: str, key: str) -> None:
-        latest = self.bench.state.index.streams[StreamName(stream)].latest.get(key.encode())
+        latest = self.bench.index.streams[StreamName(stream)].latest.get(key.encode())
         self.clocks[stream, key] = None if latest is None else latest.clock
 
     @rule(limit=st.integers(1, 5))

@@ -9,10 +9,11 @@ from motet.core.clock.hlc import Clock
 from motet.core.streams.change import Committed, LoggedChange, StreamCreated, Token
 from motet.core.streams.index import Index
 from motet.core.streams.overlay import Overlay
-from motet.ids import Offset, ShardId, StreamName, TransactionId
+from motet.ids import Epoch, Offset, ShardId, StreamName, TransactionId
 
 STOCK, NEW = StreamName("stock"), StreamName("new")
 KEYS = (b"a", b"b")
+EPOCH = Epoch(1)
 Record = StreamCreated | Committed
 
 
@@ -63,10 +64,10 @@ def test_it_does_not_matter_how_much_is_durable_already(
     log = records(shape)
     index, overlay = Index(), Overlay()
     for record in log:
-        overlay.add(record)
+        overlay.add(record, EPOCH)
     before = looked_at(overlay, index)
-    for position, record in enumerate(log):
-        index.add(record, position, 1)
+    for record in log:
+        index.add(record, EPOCH)
         overlay.remove(record)
         assert looked_at(overlay, index) == before
     assert overlay == Overlay(), "nothing is left when all is durable"
@@ -79,7 +80,7 @@ def test_emptied_it_shows_what_is_durable(
     log = records(shape)
     index, overlay = Index(), Overlay()
     for record in log[2:]:
-        overlay.add(record)
+        overlay.add(record, EPOCH)
     overlay.clear()
     assert overlay == Overlay()
     assert looked_at(overlay, index) == looked_at(Overlay(), index)

@@ -29,7 +29,7 @@ def filled(count: int = 12) -> Bench:
     bench.create("other")
     for number in range(count):
         bench.append(f"k{number}", f"{number}{LONG}", stream="other" if number % 3 == 0 else STOCK)
-    assert bench.state.end.segment > 3
+    assert bench.machine.core.log.segments > 3
     return bench
 
 
@@ -67,6 +67,7 @@ def test_a_page_that_has_looked_at_enough_may_be_empty_and_still_leads_on(
         bench.append("k", LONG)
     bench.append("k", "found", stream="rare")
     monkeypatch.setattr(reading, "page_bytes_max", 300)
+    monkeypatch.setattr(reading, "STRETCH_BYTES", 200)
     first = bench.page("rare")
     assert (rows(first), first.more) == ([], True)
     assert [change.row for change in bench.feed("rare")] == [b"found"]
@@ -80,6 +81,7 @@ def test_entries_of_a_shard_that_lie_far_apart_are_found(monkeypatch: pytest.Mon
         for _ in range(4):
             bench.append("k", LONG)
     monkeypatch.setattr(reading, "page_bytes_max", 300)
+    monkeypatch.setattr(reading, "STRETCH_BYTES", 200)
     for after in (-5, -1, 0, 1):
         found = bench.entries(after=after, stream="rare")
         assert found[0].offset == max(after + 1, 0), "a page is empty at the end only"
@@ -108,6 +110,27 @@ def test_a_page_that_is_just_full_takes_what_fits() -> None:
     bench.commit("t1", put("b", "1"), put("c", "1"))
     assert len(bench.page(limit=3).changes) == 3
     assert len(bench.page(limit=2).changes) == 1
+
+
+def test_a_key_is_found_without_reading_what_lies_far_from_it() -> None:
+    bench = serving(segment_bytes=1 << 16)
+    for number in range(60):
+        bench.append(f"k{number}", f"{number}{LONG}")
+    for is_restarted in (False, True):
+        if is_restarted:
+            bench.crash()
+            bench.serve()
+        for number in (0, 30, 59):
+            request = bench.send(GetLatest(bench.request(), STOCK, f"k{number}".encode()))
+            looked_at = 0
+            while bench.reads:
+                looked_at += bench.reads[0].size_bytes or 1 << 20
+                bench.read_back()
+            answer = bench.answers[request]
+            assert isinstance(answer, Latest)
+            assert answer.change is not None
+            assert answer.change.row == f"{number}{LONG}".encode()
+            assert looked_at < 3 * 4096
 
 
 # Pages while the log goes on

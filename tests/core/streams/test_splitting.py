@@ -15,10 +15,11 @@ from motet.core.streams.record import LogRecord
 from motet.core.streams.splitting import split
 from motet.core.tables.records import Published, WriterNoted
 from motet.errors import BadInput, NoSuchStream
-from motet.ids import Offset, RequestId, ShardId, StreamName, TransactionId, WriterName
+from motet.ids import Epoch, Offset, RequestId, ShardId, StreamName, TransactionId, WriterName
 from motet.limits import feed_splits_max
 
 DATABASE = 77
+EPOCH = Epoch(1)
 REQUEST = RequestId(5)
 
 
@@ -29,7 +30,7 @@ def at(counter: int) -> Clock:
 def index_of(counts: list[int]) -> Index:
     """A log whose record i, at clock 2i + 2, has so many changes; one without is about tables."""
     index, offset = Index(), 0
-    index.add(StreamCreated(at(1), STOCK, 1, None), 0, 10)
+    index.add(StreamCreated(at(1), STOCK, 1, None), EPOCH)
     for number, count in enumerate(counts, start=1):
         clock = at(2 * number)
         record: LogRecord = Published(clock, 0, (), None, None)
@@ -41,7 +42,7 @@ def index_of(counts: list[int]) -> Index:
             record = Committed(clock, TransactionId(f"t{number}"), 0, changes)
         elif number % 2:
             record = WriterNoted(clock, 0, WriterName("shop"), "oh")
-        index.add(record, 10 * number, 10)
+        index.add(record, EPOCH)
         offset += count
     return index
 

@@ -61,6 +61,7 @@ from motet.core.machine import (
     Violation,
 )
 from motet.core.streams.checks import check
+from motet.core.streams.context import refusal
 from motet.core.streams.conversation import StreamsRequest
 from motet.core.streams.machine import StreamsMachine
 from motet.core.streams.messages import (
@@ -72,7 +73,6 @@ from motet.core.streams.messages import (
     StreamsRefused,
 )
 from motet.core.streams.state import Phase as StreamsPhase
-from motet.core.streams.state import refusal
 from motet.core.tables.messages import CreateTable, ListTables, TableInfo, TableReady, TablesAre
 from motet.errors import BadRecord, MotetError, NodeError, error_of
 from motet.ids import Address, RequestId, StreamId, TimerName
@@ -173,7 +173,7 @@ class CatalogedStreams:
         return self.streams.step(Received(now, client, _creation(message.request, known)))
 
     def _is_born(self, definition: Definition) -> bool:
-        index = self.streams.state.index
+        index = self.streams.index
         if isinstance(definition, StreamDefinition):
             return definition.name in index.streams
         return definition.name in index.catalog.tables
@@ -239,7 +239,7 @@ class CatalogedStreams:
         state = self.state
         state.phase, state.reading = Phase.READING, {}
         state.streams, state.tables = {}, {}
-        number = f"{self.streams.state.end.salt:016x}".encode()
+        number = f"{self.streams.state.database:016x}".encode()
         return [
             Send(KEEPER, Keep(self._reading(DATABASE), DATABASE, number)),
             Send(KEEPER, ListKept(self._reading(STREAMS), STREAMS)),
@@ -272,7 +272,7 @@ class CatalogedStreams:
 
     def _check_database(self, data: bytes) -> None:
         """C4."""
-        own = f"{self.streams.state.end.salt:016x}"
+        own = f"{self.streams.state.database:016x}"
         if data != own.encode():
             raise BadRecord(
                 f"the log is that of database {own}, and the keeper that of another one",
@@ -281,7 +281,7 @@ class CatalogedStreams:
 
     def _reconcile(self, now: Now) -> list[Effect]:
         """C3, C4."""
-        state, index = self.state, self.streams.state.index
+        state, index = self.state, self.streams.index
         for name, stream in index.streams.items():
             defined = state.streams.get(name)
             if defined is None or (defined.shards, defined.schema) != (
@@ -335,7 +335,7 @@ class CatalogedStreams:
         found = self.streams.invariants()
         if self.state.phase is not Phase.SERVING:
             return found
-        index = self.streams.state.index
+        index = self.streams.index
         names = [name for name in index.streams if name not in self.state.streams]
         tables = [name for name in index.catalog.tables if name not in self.state.tables]
         if names or tables:

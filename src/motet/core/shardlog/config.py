@@ -48,7 +48,8 @@ class ShardlogConfig(msgspec.Struct, frozen=True):
     #: the state is put on disk after so much of the log
     snapshot_every_bytes: int = shard_snapshot_every_bytes
     snapshots_given_max: int = shard_snapshots_given_max
-    #: how often a leader lets its followers hear of it, and everything that is late is looked at
+    #: how often a leader lets its followers hear of it, and everything that is late is looked at; 0: never by
+    #: itself
     beat_ms: int = 100
     #: what was not answered for so long is said again
     resend_ms: int = 400
@@ -57,3 +58,5 @@ class ShardlogConfig(msgspec.Struct, frozen=True):
     #: a snapshot that nobody asks for is forgotten
     snapshot_idle_ms: int = 30_000
     retention: Retention = Retention()
+    #: an ensemble of one, for good: nobody else ever has an entry of this log, or can repair it (``alone``)
+    is_alone: bool = False

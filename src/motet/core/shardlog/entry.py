@@ -35,6 +35,12 @@ class EntryKind(IntEnum):
 
     BARRIER = 1
     RECORDS = 16
+    # Of a database in one log (``core.streams``)
+    STREAM_CREATED = 32
+    COMMITTED = 33
+    TABLE_CREATED = 34
+    PUBLISHED = 35
+    WRITER_NOTED = 36
 
 
 class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):

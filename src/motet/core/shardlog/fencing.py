@@ -143,6 +143,7 @@ def find_damage(core: Core, why: str) -> None:
     if state.is_damaged:
         return
     core.note("damaged", why)
+    state.damage = why
     if state.status is Status.LEADER:
         leader.abdicate(core, "its log is damaged")
     elif state.status is Status.FOLLOWER:
@@ -153,5 +154,6 @@ def find_damage(core: Core, why: str) -> None:
     state.damaged += [segment.number for segment in state.log.segments]
     state.log = Log.behind(NO_ENTRY, state.log.clock)
     state.applied, state.commit_index = Offset(0), NO_ENTRY
-    if state.meta_version:  # one that is damaged itself is kept, too
+    # One that is damaged itself is kept, too; and nobody but a person can repair a replica that is alone.
+    if state.meta_version and not core.config.is_alone:
         storage.write_meta(core)

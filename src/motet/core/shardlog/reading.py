@@ -36,8 +36,16 @@ def begin(core: Core, reading: Reading) -> bool:
 def _go_to(core: Core, reading: Reading, segment: Segment, offset: Offset) -> None:
     reading.at, reading.place = segment.nearest(offset)
     reading.segment = segment.number
-    reading.read_bytes = core.config.read_bytes
+    reading.read_bytes = _wanted_bytes(core, reading)
     _read(core, reading)
+
+
+def _wanted_bytes(core: Core, reading: Reading) -> int:
+    """What the next read should bring; of a log that is read for single entries, no more than is wanted."""
+    if not core.config.is_alone:
+        return core.config.read_bytes
+    wanted = max(reading.bytes_max - reading.size_bytes, 0) + core.config.index_step_bytes
+    return min(core.config.read_bytes, wanted)
 
 
 def _read(core: Core, reading: Reading) -> None:
@@ -63,7 +71,7 @@ def go_on(core: Core, read: ReadId, data: bytes) -> Reading | None:
         return reading
     if reading.at > last:
         following = log.segment_of(reading.at)
-        reading.read_bytes = core.config.read_bytes
+        reading.read_bytes = _wanted_bytes(core, reading)
         reading.segment, reading.place = following.number, 0
     elif used == 0 and len(data) < asked_bytes:
         raise BadRecord(f"segment {segment.number} ends before entry {reading.at}")
@@ -78,7 +86,7 @@ def _take(core: Core, reading: Reading, segment: Segment, last: Offset, data: by
         entry, size_bytes = read_record(data, used, segment.salt, reading.at)
         if entry is None:
             # More than one record is read at once, so that many small ones are quick.
-            reading.read_bytes = max(core.config.read_bytes, size_bytes + RECORD_HEADER_BYTES)
+            reading.read_bytes = max(_wanted_bytes(core, reading), size_bytes + RECORD_HEADER_BYTES)
             break
         _check(core, entry)
         segment.mark(reading.at, reading.place, step_bytes)

@@ -18,7 +18,7 @@ takes part in nothing. What cannot be read for long is damaged, too: otherwise n
 
 from __future__ import annotations
 
-from motet.core.shardlog import fencing, storage
+from motet.core.shardlog import alone, fencing, storage
 from motet.core.shardlog.context import Core
 from motet.core.shardlog.entry import NO_ENTRY, Entry
 from motet.core.shardlog.log import Log, Segment
@@ -101,7 +101,7 @@ def _take_meta(core: Core, recovery: Recovery, data: bytes) -> None:
         core.note("still_damaged")
         _finish(core)
         return
-    recovery.at = _first_to_read(core.state.log)
+    recovery.at = _first_to_read(core)
     recovery.step = STATE if meta.state_number else SEGMENTS
     _next(core, recovery)
 
@@ -120,8 +120,11 @@ def adopt_meta(core: Core, meta: Meta) -> None:
     state.damaged = list(meta.damaged)
 
 
-def _first_to_read(log: Log) -> int:
-    """The first segment that may end in something torn."""
+def _first_to_read(core: Core) -> int:
+    """The first segment that may end in something torn; a replica that is alone reads all of them."""
+    log = core.state.log
+    if core.config.is_alone:
+        return 0
     for place, segment in enumerate(log.segments):
         if segment.end is None or segment.end > log.durable:
             return place
@@ -160,7 +163,7 @@ def _take_segment(core: Core, recovery: Recovery, data: bytes) -> None:
 
 def _take_records(core: Core, recovery: Recovery, segment: Segment, found: Scan) -> None:
     log = core.state.log
-    if recovery.at == _first_to_read(log):
+    if recovery.at == _first_to_read(core):
         log.runs.cut(Offset(max(segment.first - 1, log.base.offset)))
     reached, segment.size_bytes = Offset(segment.first - 1), 0
     for record in found.records:
@@ -175,15 +178,23 @@ def _take_records(core: Core, recovery: Recovery, segment: Segment, found: Scan)
         segment.mark(entry.id.offset, record.offset, core.config.index_step_bytes)
         reached = entry.id.offset
         segment.size_bytes = _end_of(record, found)
+        if core.config.is_alone:
+            alone.apply_found(core, entry)
     is_short = segment.end is not None and reached < segment.end
     if (is_short or segment.end is None) and found.ending is Ending.DAMAGED:
-        raise BadRecord(f"segment {segment.number} is damaged: {found.what}")
+        raise BadRecord(f"{_file_of(core, segment)} is damaged: {found.what}")
     if reached < recovery.proven and (is_short or segment.end is None):
-        raise BadRecord(f"segment {segment.number} ends at {reached}: more was on disk")
+        raise BadRecord(
+            f"{_file_of(core, segment)} ends before entry {reached + 1}, which was on disk"
+        )
     if segment.end is None and found.ending is Ending.CLEAN:
         return
     if segment.end is None or is_short:
         recovery.torn_at = reached
+
+
+def _file_of(core: Core, segment: Segment) -> str:
+    return segment_file(core.shard, segment.number)
 
 
 def _entry_of(log: Log, record: Record) -> Entry | None:
@@ -231,6 +242,8 @@ def _found_all(core: Core, recovery: Recovery) -> None:
     log.durable = log.head.offset
     if state.applied > log.durable or (state.applied < log.base.offset):
         raise BadRecord(f"the state is of entry {state.applied}, the log ends at {log.head}")
+    if core.config.is_alone:
+        state.commit_index = log.head
     if state.epoch < log.head.epoch:
         state.epoch = log.head.epoch  # the entry outlived the meta file: it was not answered
     _finish(core)

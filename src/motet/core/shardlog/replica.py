@@ -19,6 +19,8 @@ How to read it, a file per protocol:
 ``storage``         segments and the meta file; ``log`` is what is known of them, ``meta`` their bytes
 ``recovery``        what the files say after a crash
 ``retention``       trimming the log
+``reporting``       what a data node, an operator and a checker see
+``alone``           what is different for an ensemble of one, for good
 ==================  ============================================================================
 
 A step is one event. Its handler changes the state; then ``_progress`` works out what has become possible: a
@@ -40,6 +42,7 @@ from motet.core.fingerprint import clone_plain, fingerprint
 from motet.core.machine import Effect, Message, Now, Violation
 from motet.core.operator.messages import ShardReport
 from motet.core.shardlog import (
+    alone,
     applying,
     fencing,
     follower,
@@ -48,6 +51,7 @@ from motet.core.shardlog import (
     reading,
     reconfiguration,
     recovery,
+    reporting,
     retention,
     snapshot,
     storage,
@@ -78,7 +82,6 @@ from motet.core.shardlog.state_machine import StateMachine
 from motet.errors import BadBytes, BadInput, DiskFull, DiskReadFailed, NodeError, TooLarge
 from motet.errors.shards import EntriesGone, NotLeader
 from motet.ids import Address, Epoch, NodeId, Offset, ReadId, ShardName, WriteId
-from motet.limits import shard_entry_body_bytes_max
 
 HANDLERS: dict[type[Message], Callable[[Core, Any, Any], None]] = {
     AddEntryRequest: follower.on_add_entry_request,
@@ -141,6 +144,16 @@ class ShardReplica:
         return self.core.state.is_damaged
 
     @property
+    def damage(self) -> str:
+        """What was found, if it is damaged."""
+        return self.core.state.damage
+
+    @property
+    def is_member(self) -> bool:
+        """It has everything that it ever acknowledged."""
+        return self.core.state.is_member
+
+    @property
     def leader(self) -> NodeId | None:
         """Who leads, as far as this node has heard."""
         return self.core.state.leader
@@ -164,6 +177,15 @@ class ShardReplica:
         return state.log.runs.id_at(state.applied)
 
     @property
+    def applied(self) -> Offset:
+        return self.core.state.applied
+
+    @property
+    def segments(self) -> int:
+        """How many files its log has."""
+        return len(self.core.state.log.segments)
+
+    @property
     def machine(self) -> StateMachine:
         return self.core.machine
 
@@ -181,21 +203,7 @@ class ShardReplica:
 
     def refusal(self, body_bytes: int) -> NotLeader | DiskFull | TooLarge | NodeError | None:
         """Why an entry of this size cannot be appended now; None when it can."""
-        state, config = self.core.state, self.core.config
-        if body_bytes > shard_entry_body_bytes_max:
-            return TooLarge(f"an entry of {body_bytes} bytes, at most {shard_entry_body_bytes_max}")
-        if not self.core.is_serving:
-            return NotLeader(f"this node does not lead shard {self.shard}")
-        if state.is_disk_full:
-            return DiskFull(f"no room for shard {self.shard}")
-        waiting = state.log.head.offset - state.applied
-        if (
-            waiting >= config.uncommitted_entries_max
-            or state.unapplied_bytes >= config.uncommitted_bytes_max
-        ):
-            what = f"too much of shard {self.shard} waits for its followers"
-            return NodeError(what, hint="try again in a moment")
-        return None
+        return reporting.refusal(self.core, body_bytes)
 
     def append(
         self, kind: int, clock: Clock, body: bytes, now: Now
@@ -207,6 +215,12 @@ class ShardReplica:
         self.core.desk.now = now
         entry = leader.append(self.core, kind, clock, body)
         return entry, self.core.desk.take()
+
+    def look_for_room(self, now: Now) -> list[Effect]:
+        """Try again what the disk had no room for, without waiting for the next beat."""
+        self.core.desk.now = now
+        storage.try_again(self.core)
+        return self.core.desk.take()
 
     def confirm(self, now: Now) -> tuple[int, list[Effect]]:
         """A round: once it is confirmed, this node still led after the call."""
@@ -245,15 +259,7 @@ class ShardReplica:
 
     def report(self) -> ShardReport:
         """For the answer to an operator's heartbeat."""
-        core, state = self.core, self.core.state
-        caught_up = tuple(
-            cursor.node
-            for cursor in state.cursors.values()
-            if cursor.is_attached and cursor.confirmed >= state.commit_index.offset
-        )
-        ends = (core.head, state.commit_index)
-        fetched = 0 if state.installing is None else state.installing.fetched
-        return ShardReport(core.shard, state.epoch, state.status.value, *ends, caught_up, fetched)
+        return reporting.report(self.core)
 
     # Events
 
@@ -300,10 +306,12 @@ class ShardReplica:
     def on_read_back(self, read: ReadId, data: bytes) -> None:
         core = self.core
         if not recovery.on_read_back(core, read, data):
+            asked = core.state.readings.get(read)
             try:
                 done = reading.go_on(core, read, data)
             except BadBytes as error:
-                fencing.find_damage(core, error.what)
+                if not alone.is_borne(core, asked, error):
+                    fencing.find_damage(core, error.what)
             else:
                 if done is not None:
                     self._finish(done)
@@ -355,6 +363,8 @@ class ShardReplica:
     def _progress(self) -> None:
         """What has become possible."""
         core, state = self.core, self.core.state
+        if state.is_disk_full and core.config.is_alone:
+            alone.take_back(core)
         if state.status is Status.LEADER:
             leader.advance_commit(core)
             leader.push_all(core)
@@ -380,20 +390,4 @@ class ShardReplica:
         return fingerprint((self.core.state, self.core.machine.fingerprint()))
 
     def invariants(self) -> list[Violation]:
-        state, log = self.core.state, self.core.state.log
-        if state.status is Status.RECOVERING:
-            return []
-        found = log.violations()
-        if state.applied > min(state.commit_index.offset, log.durable):
-            what = f"applied {state.applied}, committed {state.commit_index}, durable {log.durable}"
-            found.append(Violation("I2", what))
-        if state.cursors and (state.status is not Status.LEADER or self.core.own in state.cursors):
-            found.append(Violation("I3", f"{state.status.value} with {list(state.cursors)}"))
-        for cursor in state.cursors.values():
-            if not cursor.confirmed <= cursor.pushed <= log.head.offset:
-                found.append(Violation("I3", f"{cursor.node} {cursor.confirmed} {cursor.pushed}"))
-        if state.status is Status.LEADER and not log.runs.has(state.commit_index):
-            found.append(Violation("I4", f"{state.commit_index} is not in the log"))
-        if log.head.epoch > state.epoch:
-            found.append(Violation("I5", f"epoch {state.epoch}, head {log.head}"))
-        return found
+        return reporting.violations(self.core)

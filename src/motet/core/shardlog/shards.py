@@ -130,6 +130,11 @@ class Shards:
             replica.status is not Status.RECOVERING for replica in self.replicas.values()
         )
 
+    @property
+    def is_writing(self) -> bool:
+        """Whether a change to the disk is under way."""
+        return bool(self.desk.writers or self.state.list_writes)
+
     def new_write(self) -> WriteId:
         return self.desk.new_write()
 
@@ -141,7 +146,7 @@ class Shards:
     def start(self, now: Now, nonce: int) -> list[Effect]:
         """The first event of a life."""
         self.desk.now, self.desk.nonce = now, nonce
-        self.desk.effects.append(SetTimer(BEAT, self.config.beat_ms))
+        self._beat_again()
         self._read_list()
         return self.desk.take()
 
@@ -199,13 +204,17 @@ class Shards:
     def on_fired(self, timer: TimerName, now: Now) -> list[Effect]:
         self.desk.now = now
         if timer == BEAT:
-            self.desk.effects.append(SetTimer(BEAT, self.config.beat_ms))
+            self._beat_again()
             self._read_list()
             if self.state.is_list_due and not self.state.list_writes:
                 self._write_list()
             for replica in list(self.replicas.values()):
                 replica.tick()
         return self.desk.take()
+
+    def _beat_again(self) -> None:
+        if self.config.beat_ms:
+            self.desk.effects.append(SetTimer(BEAT, self.config.beat_ms))
 
     def _reader(self, read: ReadId) -> ShardReplica | None:
         shard = self.desk.readers.pop(read, None)

@@ -156,6 +156,8 @@ class State(msgspec.Struct):
     #: it has everything that it ever acknowledged
     is_member: bool = False
     is_damaged: bool = False
+    #: what was found
+    damage: str = ""
     #: the epoch it was last fenced in, in this life or, for a replica that was fenced before, its own
     fenced_epoch: Epoch = Epoch(0)
     #: it was fenced in this epoch in this life, and has neither led nor followed since

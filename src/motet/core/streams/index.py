@@ -1,21 +1,29 @@
 """What a node knows of its durable log: where each record is, each stream and table, the latest of each key.
 
-The index is a fold of the log: reading the log from the beginning gives the same index, which is how a
-restart gets it back. It holds places, not rows; rows are read from the log when somebody asks.
+The index is the state machine of the database's log: a fold of its entries, so reading the log from the
+beginning gives the same index, which is how a restart gets it back. It holds places, not rows; rows are read
+from the log when somebody asks.
+
+A place is the *sequence* of a record: entry ``sequence + 1`` of the log. Entries by which the log begins an
+epoch are counted too; they change nothing.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
+from typing import Self
 
 import msgspec
 
 from motet.core.clock.hlc import ZERO, Clock
+from motet.core.fingerprint import clone_plain, fingerprint
+from motet.core.shardlog.entry import Entry, EntryKind
 from motet.core.streams.change import Committed, StreamCreated, Token
 from motet.core.streams.messages import StreamInfo
-from motet.core.streams.record import LogRecord
+from motet.core.streams.record import LogRecord, decode_record
 from motet.core.tables.catalog import Catalog
-from motet.ids import Offset, ShardId, StreamName
+from motet.errors import BadRecord
+from motet.ids import Epoch, Offset, ShardId, StreamName
 
 
 class LatestChange(msgspec.Struct, frozen=True):
@@ -32,6 +40,7 @@ class TokenUse(msgspec.Struct, frozen=True):
 
     number: int
     shard: ShardId
+    epoch: Epoch
     offset: Offset
     clock: Clock
 
@@ -58,19 +67,64 @@ class Index(msgspec.Struct):
     """Everything durable, by where it is."""
 
     streams: dict[StreamName, StreamState] = msgspec.field(default_factory=dict)
-    #: positions[s] is where record s begins in the log as a whole, sizes[s] how long it is
-    positions: list[int] = msgspec.field(default_factory=list)
-    sizes: list[int] = msgspec.field(default_factory=list)
     #: clocks[s] is the clock of record s; they rise
     clocks: list[Clock] = msgspec.field(default_factory=list)
     #: change_totals[s] is how many changes there are up to record s and in it
     change_totals: list[int] = msgspec.field(default_factory=list)
     catalog: Catalog = msgspec.field(default_factory=Catalog)
+    #: those that say something, and the clock of the last of them
+    records: int = 0
+    newest_record: Clock = ZERO
+    #: an entry cannot be: what it is, and what to do; nothing behind it is taken in
+    damage: tuple[str, str] | None = None
+
+    # The state machine of the log
+
+    def apply(self, entry: Entry) -> None:
+        """Take in the next entry; one that cannot be is remembered, and stops the index where it is."""
+        if self.damage is not None:
+            return
+        if entry.kind == EntryKind.BARRIER:
+            self._add_place(entry.clock, 0)
+            return
+        try:
+            record = decode_record(entry)
+            objection = self.objection(record)
+            if objection is not None:
+                raise BadRecord(f"entry {entry.id.offset} does not fit the log: {objection}")
+        except BadRecord as error:
+            self.damage = error.what, error.advice
+        else:
+            self.add(record, entry.id.epoch)
+
+    def snapshot(self) -> bytes:
+        return _encode(self)
+
+    def restore(self, data: bytes) -> None:
+        try:
+            found = _decode(data)
+        except msgspec.MsgspecError as error:
+            raise BadRecord(f"this is no index of a database: {error}") from None
+        for name in self.__struct_fields__:
+            setattr(self, name, getattr(found, name))
+
+    def clone(self) -> Self:
+        return clone_plain(self)
+
+    def fingerprint(self) -> bytes:
+        return fingerprint(self)
+
+    # Looking
 
     @property
     def newest(self) -> Clock:
-        """The clock of the last record."""
+        """The clock of the last entry."""
         return self.clocks[-1] if self.clocks else ZERO
+
+    @property
+    def behind(self) -> int:
+        """The sequence behind the last record."""
+        return len(self.clocks)
 
     def first_after(self, clock: Clock | None) -> int:
         """The sequence of the first record above a clock."""
@@ -107,26 +161,28 @@ class Index(msgspec.Struct):
             seen[place] = seen.get(place, 0) + 1
         return None
 
-    def add(self, record: LogRecord, position: int, size_bytes: int) -> None:
+    def add(self, record: LogRecord, epoch: Epoch) -> None:
         """Take in the next record of the log."""
         assert record.clock > self.newest, "S2: clocks rise along the log"
-        sequence = len(self.positions)
-        self.positions.append(position)
-        self.sizes.append(size_bytes)
-        self.clocks.append(record.clock)
-        changes = len(record.changes) if isinstance(record, Committed) else 0
-        self.change_totals.append(self.total_before(sequence) + changes)
+        sequence = len(self.clocks)
+        self._add_place(record.clock, len(record.changes) if isinstance(record, Committed) else 0)
+        self.records += 1
+        self.newest_record = record.clock
         if isinstance(record, StreamCreated):
             entries: list[list[int]] = [[] for _ in range(record.shards)]
             self.streams[record.name] = StreamState(
                 record.name, record.shards, record.schema, record.clock, entries
             )
         elif isinstance(record, Committed):
-            self._add_changes(record, sequence)
+            self._add_changes(record, epoch, sequence)
         else:
             self.catalog.add(record)
 
-    def _add_changes(self, record: Committed, sequence: int) -> None:
+    def _add_place(self, clock: Clock, changes: int) -> None:
+        self.change_totals.append(self.total_before(len(self.clocks)) + changes)
+        self.clocks.append(clock)
+
+    def _add_changes(self, record: Committed, epoch: Epoch, sequence: int) -> None:
         for index, change in enumerate(record.changes):
             stream = self.streams[change.stream]
             entries = stream.entries[change.shard]
@@ -135,9 +191,15 @@ class Index(msgspec.Struct):
             stream.latest[change.key] = LatestChange(record.clock, sequence, index)
         if record.token is not None:
             change = record.changes[0]
-            self.streams[change.stream].tokens[record.token.producer] = _use(record, record.token)
+            use = token_use(record, record.token, epoch)
+            self.streams[change.stream].tokens[record.token.producer] = use
 
 
-def _use(record: Committed, token: Token) -> TokenUse:
+def token_use(record: Committed, token: Token, epoch: Epoch) -> TokenUse:
+    """What an append under a token has come to."""
     change = record.changes[0]
-    return TokenUse(token.number, change.shard, change.offset, record.clock)
+    return TokenUse(token.number, change.shard, epoch, change.offset, record.clock)
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Index).decode

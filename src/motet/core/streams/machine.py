@@ -17,8 +17,12 @@ S6  Nothing is answered from a log that has not been read, or that is damaged.
 
 The rules of tables, T1 to T5, are in :mod:`motet.core.tables.plan`.
 
+The log is a shard of :mod:`motet.core.shardlog`, an ensemble of one whose operator this machine is; the index
+is its state machine. How to read it: ``starting`` is the way to serving, ``writing`` from a request to a
+record, ``reading`` from a request to a page; ``plan`` and ``overlay`` judge a request.
+
 A write that fails (a full disk) takes everything behind it with it: all of it is refused, and the log goes on
-from there when the disk has been cleaned up.
+from there when there is room.
 """
 
 from __future__ import annotations
@@ -26,28 +30,30 @@ from __future__ import annotations
 from typing import Self
 
 from motet.core.clock.hlc import ZERO
-from motet.core.clock.reservation import Reservation
 from motet.core.fingerprint import clone_plain, fingerprint
 from motet.core.machine import (
     Effect,
     Event,
     Fired,
     Note,
-    Preallocate,
+    Now,
     ReadBack,
     ReadFailed,
     Received,
-    Replace,
     Send,
     Started,
     Violation,
     WriteFailed,
     Written,
 )
-from motet.core.streams import reading, writing
+from motet.core.shardlog.shards import BEAT
+from motet.core.shardlog.state import FinishedRead
+from motet.core.streams import reading, starting, writing
 from motet.core.streams.checks import check
+from motet.core.streams.context import Core, log_config, refusal
 from motet.core.streams.conversation import StreamsRequest
-from motet.core.streams.log import LogEnd, segment_file
+from motet.core.streams.identity import IDENTITY_FILE
+from motet.core.streams.index import Index
 from motet.core.streams.messages import (
     Describe,
     Described,
@@ -58,51 +64,68 @@ from motet.core.streams.messages import (
     SplitFeed,
 )
 from motet.core.streams.plan import LogWrite
-from motet.core.streams.recovery import (
-    BOUND_FILE,
-    IDENTITY_FILE,
-    Recovery,
-    decode_clock_bound,
-    decode_identity,
-    encode_identity,
-    take_segment,
-)
 from motet.core.streams.splitting import split
-from motet.core.streams.state import (
-    RETRY_TIMER,
-    Phase,
-    State,
-    VisibleWaiter,
-    refusal,
-)
+from motet.core.streams.state import RETRY_TIMER, Phase, State, VisibleWaiter
 from motet.core.tables.reading import TableReading, answer_table
-from motet.errors import BadInput, BadRecord, DiskReadFailed, MotetError, NodeError, NoSuchStream
+from motet.errors import (
+    BadInput,
+    DiskReadFailed,
+    MotetError,
+    NodeError,
+    NoSuchStream,
+    error_of,
+)
 from motet.ids import Address, StreamName
-from motet.limits import readings_max, segment_bytes
+from motet.limits import readings_max, segment_bytes, shard_tail_bytes_max
 
 
 class StreamsMachine:
-    """The machine. ``segment_bytes`` is smaller in simulations, where files are copied often."""
+    """The machine. Simulations have smaller files, which are copied often, and less of the log in memory."""
 
-    def __init__(self, segment_bytes: int = segment_bytes) -> None:
-        self.state = State(LogEnd(0, segment_bytes))
+    def __init__(
+        self, segment_bytes: int = segment_bytes, tail_bytes_max: int = shard_tail_bytes_max
+    ) -> None:
+        self.core = Core(log_config(segment_bytes, tail_bytes_max))
+
+    @property
+    def state(self) -> State:
+        return self.core.state
+
+    @property
+    def index(self) -> Index:
+        """What the log says, as far as it is durable."""
+        return self.core.index
 
     def step(self, event: Event) -> list[Effect]:
+        if self.state.phase is Phase.BROKEN and not isinstance(event, Received):
+            return []
         if isinstance(event, Received):
-            return self._on_received(event)
-        if isinstance(event, Written):
-            return writing.on_written(self.state, event)
-        if isinstance(event, ReadBack):
-            return self._on_read_back(event)
-        if isinstance(event, WriteFailed):
-            return writing.on_write_failed(self.state, event)
-        if isinstance(event, Started):
+            effects = self._on_received(event)
+        elif isinstance(event, Written):
+            effects = self._on_written(event)
+        elif isinstance(event, ReadBack):
+            effects = self._on_read_back(event)
+        elif isinstance(event, WriteFailed):
+            effects = self._on_write_failed(event)
+        elif isinstance(event, ReadFailed):
+            effects = self._on_read_failed(event)
+        elif isinstance(event, Started):
             self.state.nonce = event.nonce
-            return [self.state.read_to_start(IDENTITY_FILE)]
-        if isinstance(event, ReadFailed):
-            return self._on_read_failed(event)
-        if isinstance(event, Fired) and event.timer == RETRY_TIMER:
-            return [self.state.read_to_start(self.state.start_file)]
+            effects = [self.core.read_to_start(IDENTITY_FILE)]
+        elif isinstance(event, Fired) and event.timer == RETRY_TIMER:
+            effects = self._on_retry(event)
+        else:
+            return []
+        return effects + self._follow_up(event.now)
+
+    def _follow_up(self, now: Now) -> list[Effect]:
+        """What a step of the log means for the start, for readers, and for those who wait."""
+        core, phase = self.core, self.state.phase
+        if phase is Phase.SERVING:
+            effects = self._take_finished() if self.state.readings else []
+            return effects + writing.settle(core, now)
+        if phase is Phase.READING or phase is Phase.FOUNDING:
+            return starting.go_on(core, now)
         return []
 
     # Requests
@@ -115,7 +138,7 @@ class StreamsMachine:
             self._check_serving()
             check(message)
             if isinstance(message, LogWrite):
-                return writing.take(self.state, client, message, event.now.wall_ms)
+                return writing.take(self.core, client, message, event.now)
             return self._take_reading(client, message)
         except MotetError as error:
             return [refusal(client, message.request, error)]
@@ -128,153 +151,133 @@ class StreamsMachine:
             raise NodeError(f"the node is {self.state.phase.value}", hint="try again in a moment")
 
     def _take_reading(self, client: Address, message: StreamsRequest) -> list[Effect]:
-        state = self.state
+        core, state, index = self.core, self.state, self.core.index
         if isinstance(message, Describe):
-            streams = tuple(stream.info() for stream in state.index.streams.values())
-            visible, last = state.tell_visible(), state.clock.last
-            described = Described(message.request, state.end.salt, last, visible, streams)
+            streams = tuple(stream.info() for stream in index.streams.values())
+            visible, last = core.tell_visible(), state.clock.last
+            described = Described(message.request, state.database, last, visible, streams)
             return [Send(client, described)]
         if isinstance(message, TableReading):
-            return [Send(client, answer_table(state.index.catalog, message, state.tell_visible()))]
+            return [Send(client, answer_table(index.catalog, message, core.tell_visible()))]
         if isinstance(message, SplitFeed):
             self._need_streams(message.streams)
-            return [Send(client, split(state.index, message, state.end.salt, state.tell_visible()))]
+            return [Send(client, split(index, message, state.database, core.tell_visible()))]
         if len(state.readings) + len(state.visible_waiters) >= readings_max:
             raise NodeError("too many readers wait", hint="try again in a moment")
         if isinstance(message, ReadVisible):
             self._need_streams(message.streams)
             target = state.clock.last if message.wait else ZERO
             state.visible_waiters.append(VisibleWaiter(client, message, target))
-            return state.serve_visible()
+            return core.serve_visible()
         if not isinstance(message, ReadFeed | ReadEntries | GetLatest):
             raise BadInput(f"{type(message).__name__} is no request of this version")
         self._need_streams(message.streams if isinstance(message, ReadFeed) else (message.stream,))
         if isinstance(message, ReadEntries):
-            shards = state.index.streams[message.stream].shards
+            shards = index.streams[message.stream].shards
             if not 0 <= message.shard < shards:
                 raise BadInput(f"{message.stream} has no shard {message.shard}, it has {shards}")
-        return self._go_on_reading(
-            reading.begin(state.index, state.tell_visible(), client, message)
-        )
+        return self._read_on(reading.begin(index, core.tell_visible(), client, message))
 
     def _need_streams(self, names: tuple[StreamName, ...]) -> None:
         for name in names:
-            if name not in self.state.index.streams:
+            if name not in self.index.streams:
                 raise NoSuchStream(f"there is no stream {name!r}")
 
-    def _go_on_reading(self, begun: reading.Reading) -> list[Effect]:
-        state = self.state
-        if not begun.wants_more():
-            return [Send(begun.client, reading.answer(begun, state.index))]
-        read = state.read_id()
-        state.readings[read] = begun
-        return [reading.next_read(begun, state.index, state.end, read)]
+    # Reading
 
-    # What was read back
+    def _read_on(self, begun: reading.Reading) -> list[Effect]:
+        """Answer, or have the log read the next stretch; what is in memory is there at once."""
+        if not begun.wants_more():
+            return [Send(begun.client, reading.answer(begun, self.index))]
+        number, effects = self.core.log.read(begun.after, begun.bytes_max)
+        self.state.readings[number] = begun
+        return effects
+
+    def _take_finished(self) -> list[Effect]:
+        effects: list[Effect] = []
+        while finished := self.core.log.take_finished():
+            for done in finished:
+                effects += self._take_one(done)
+        return effects
+
+    def _take_one(self, done: FinishedRead) -> list[Effect]:
+        begun = self.state.readings.pop(done.number)
+        try:
+            if done.error is not None:
+                raise error_of(*done.error, DiskReadFailed.hint)
+            reading.take(begun, done.entries)
+            return self._read_on(begun)
+        except MotetError as error:
+            return [refusal(begun.client, begun.message.request, error)]
+
+    # The disk and time
+
+    def _on_written(self, event: Written) -> list[Effect]:
+        core, write, now = self.core, event.write, event.now
+        if writing.bound_written(core, write):
+            return []
+        if effects := starting.identity_written(core, write, now):
+            return effects
+        return self._of_log(core.shards.on_written(write, now))
+
+    def _on_write_failed(self, event: WriteFailed) -> list[Effect]:
+        core, write, why = self.core, event.write, event.why
+        effects = writing.bound_failed(core, write, why) or starting.identity_failed(
+            core, write, why
+        )
+        return effects or self._of_log(core.shards.on_write_failed(write, why, event.now))
 
     def _on_read_back(self, event: ReadBack) -> list[Effect]:
-        if event.read == self.state.start_read:
-            try:
-                return self._take_start(event)
-            except MotetError as error:
-                return self.state.break_down(error)
-        begun = self.state.readings.pop(event.read)
+        core = self.core
+        if event.read != self.state.start_read:
+            return self._of_log(core.shards.on_read_back(event.read, event.data, event.now))
         try:
-            reading.take(begun, event.data, self.state.end.salt)
+            return starting.take(core, event)
         except MotetError as error:
-            note = Note("streams_rotten_read", error.what)
-            return [note, refusal(begun.client, begun.message.request, error)]
-        return self._go_on_reading(begun)
+            return core.break_down(error)
 
     def _on_read_failed(self, event: ReadFailed) -> list[Effect]:
-        if event.read == self.state.start_read:
-            # What cannot be read is not gone: ask again, and serve nothing until it is there.
-            retry = self.state.retry_start(self.state.start_file)
-            return [Note("streams_unreadable", event.why), retry]
-        begun = self.state.readings.pop(event.read)
-        error = DiskReadFailed(event.why)
-        return [refusal(begun.client, begun.message.request, error)]
-
-    # Starting
-
-    def _take_start(self, event: ReadBack) -> list[Effect]:
-        file, self.state.start_read = self.state.start_file, None
-        if file == IDENTITY_FILE:
-            return self._identify(event)
-        if file == BOUND_FILE:
-            return self._take_bound(event)
-        return self._take_segment(event)
-
-    def _identify(self, event: ReadBack) -> list[Effect]:
-        state = self.state
-        if event.data:
-            state.phase = Phase.READING
-            state.end.salt = decode_identity(event.data)
+        core, state = self.core, self.state
+        if state.phase is Phase.SERVING:
+            return core.shards.on_read_failed(event.read, event.why, event.now)
+        # What cannot be read is not gone: ask again, and serve nothing until it is there.
+        effects: list[Effect] = [Note("streams_unreadable", event.why)]
+        if event.read == state.start_read:
+            state.start_read = None
         else:
-            state.phase = Phase.FOUNDING
-        return [state.read_to_start(BOUND_FILE)]
+            effects += core.shards.on_read_failed(event.read, event.why, event.now)
+        return effects + core.retry()
 
-    def _take_bound(self, event: ReadBack) -> list[Effect]:
-        state = self.state
-        if state.phase is Phase.FOUNDING:
-            return self._found(event)
-        state.recovery = Recovery(decode_clock_bound(event.data))
-        return [state.read_to_start(segment_file(1))]
+    def _on_retry(self, event: Fired) -> list[Effect]:
+        core, state = self.core, self.state
+        state.is_retry_set = state.has_elected = False
+        if not core.shards.incarnation:  # it has not been started
+            return [core.read_to_start(state.start_file)]
+        return self._of_log(core.shards.on_fired(BEAT, event.now))
 
-    def _found(self, event: ReadBack) -> list[Effect]:
-        state = self.state
-        if event.data:
-            # A bound is written after the identity: this is a database that has lost its name.
-            raise BadRecord(f"there is a {BOUND_FILE} and no {IDENTITY_FILE}")
-        state.clock = Reservation.recover(None, event.now.wall_ms)
-        state.end.salt = state.nonce
-        return [
-            Note("streams_founded", f"{state.end.salt:x}"),
-            Preallocate(state.cleaning_id(), segment_file(1), state.end.segment_bytes),
-            Replace(state.cleaning_id(), IDENTITY_FILE, encode_identity(state.end.salt)),
-        ]
-
-    def _take_segment(self, event: ReadBack) -> list[Effect]:
-        state, recovery = self.state, self.state.recovery
-        assert recovery is not None
-        if event.data:
-            take_segment(recovery, state.index, state.end, event.data)
-            return [state.read_to_start(segment_file(recovery.segment))]
-        return self._recovered(recovery, event.now.wall_ms)
-
-    def _recovered(self, recovery: Recovery, wall_ms: int) -> list[Effect]:
-        state = self.state
-        state.recovery = None
-        newest, bound = state.index.newest, recovery.bound
-        if state.index.clocks and (bound is None or bound < newest):
-            raise BadRecord(f"{BOUND_FILE} is behind the log: {bound}, the log is at {newest}")
-        state.clock = Reservation.recover(bound, wall_ms)
-        effects: list[Effect] = []
-        if state.index.positions:
-            effects.append(Note("streams_recovered", f"{len(state.index.positions)} records"))
-        last_segment = recovery.segment - 1
-        if not recovery.is_torn and last_segment <= state.end.segment:
-            state.phase = Phase.SERVING
+    def _of_log(self, effects: list[Effect]) -> list[Effect]:
+        """What the log wants done; what it says to its operator is for nobody once it leads."""
+        if self.state.phase is Phase.SERVING:
             return effects
-        state.phase = Phase.CUTTING
-        note = Note("streams_tail_cut", f"behind record {state.end.sequence}")
-        return [*effects, note, *writing.cut(state, last_segment)]
+        return starting.without_answers(effects)
 
     # What a driver and a checker need
 
     def clone(self) -> Self:
-        twin = type(self)(self.state.end.segment_bytes)
-        twin.state = clone_plain(self.state)
+        config = self.core.shards.config
+        twin = type(self)(config.segment_bytes, config.tail_bytes_max)
+        twin.core.state = clone_plain(self.state)
+        twin.core.shards = self.core.shards.clone()
         return twin
 
     def fingerprint(self) -> bytes:
-        return fingerprint(self.state)
+        return fingerprint((self.state, self.core.shards.fingerprint()))
 
     def invariants(self) -> list[Violation]:
-        state = self.state
-        found = []
-        if state.phase is Phase.SERVING and state.visible() < state.told_visible:
-            found.append(Violation("S2", f"visible {state.visible()} after {state.told_visible}"))
+        core, state = self.core, self.state
+        found = core.shards.invariants()
+        if state.phase is Phase.SERVING and core.visible() < state.told_visible:
+            found.append(Violation("S2", f"visible {core.visible()} after {state.told_visible}"))
         if state.phase is not Phase.SERVING and state.pending:
             found.append(Violation("S6", f"writes while {state.phase.value}"))
         return found + state.clock.invariants()

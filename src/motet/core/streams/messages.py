@@ -12,11 +12,7 @@ from motet.core.clock.hlc import Clock
 from motet.core.streams.change import Change, Op, Token
 from motet.core.streams.conversation import StreamsMessage, StreamsRequest
 from motet.core.tables.messages import TablesAnswer, TablesCall
-from motet.ids import Offset, RequestId, ShardId, StreamName, TransactionId
-
-EPOCH = 1
-"""The epoch of every shard as long as a shard has one replica and no elections."""
-
+from motet.ids import Epoch, Offset, RequestId, ShardId, StreamName, TransactionId
 
 # Requests
 
@@ -160,7 +156,8 @@ class Appended(StreamsMessage, frozen=True):
 
     request: RequestId
     shard: ShardId
-    epoch: int
+    #: in which the log took it
+    epoch: Epoch
     offset: Offset
     clock: Clock
     #: it was there already: this token has been used before
@@ -172,6 +169,8 @@ class Entries(StreamsMessage, frozen=True):
 
     request: RequestId
     entries: tuple[Change, ...]
+    #: epochs[i] is the epoch in which the log took entries[i]
+    epochs: tuple[Epoch, ...]
 
 
 class Latest(StreamsMessage, frozen=True):

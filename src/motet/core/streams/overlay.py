@@ -11,10 +11,10 @@ import msgspec
 
 from motet.core.clock.hlc import Clock
 from motet.core.streams.change import Committed, StreamCreated
-from motet.core.streams.index import Index, TokenUse
+from motet.core.streams.index import Index, TokenUse, token_use
 from motet.core.streams.record import LogRecord
 from motet.core.tables.records import TableRecord
-from motet.ids import Offset, ShardId, StreamName
+from motet.ids import Epoch, Offset, ShardId, StreamName
 
 
 class Overlay(msgspec.Struct):
@@ -68,23 +68,23 @@ class Overlay(msgspec.Struct):
         known = index.streams.get(stream)
         return None if known is None else known.tokens.get(producer)
 
-    def add(self, record: LogRecord) -> None:
+    def add(self, record: LogRecord, epoch: Epoch) -> None:
         """A record is under way."""
         if isinstance(record, StreamCreated):
             self.streams[record.name] = record
         elif isinstance(record, Committed):
-            self._add_changes(record)
+            self._add_changes(record, epoch)
         else:
             self.tables.append(record)
 
-    def _add_changes(self, record: Committed) -> None:
+    def _add_changes(self, record: Committed, epoch: Epoch) -> None:
         for change in record.changes:
             place = (change.stream, change.shard)
             self.entries[place] = self.entries.get(place, 0) + 1
             self.keys[change.stream, change.key] = record.clock
         if record.token is not None:
             change = record.changes[0]
-            use = TokenUse(record.token.number, change.shard, change.offset, record.clock)
+            use = token_use(record, record.token, epoch)
             self.tokens[change.stream, record.token.producer] = use
 
     def remove(self, record: LogRecord) -> None:

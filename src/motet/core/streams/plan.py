@@ -11,7 +11,6 @@ from motet.core.streams.change import Committed, LoggedChange, Op, StreamCreated
 from motet.core.streams.checks import shard_of
 from motet.core.streams.index import Index
 from motet.core.streams.messages import (
-    EPOCH,
     Append,
     Appended,
     Commit,
@@ -24,7 +23,7 @@ from motet.core.streams.overlay import Overlay
 from motet.core.streams.planned import Answered, Planned
 from motet.core.tables.plan import Ahead, TableWrite, plan_table
 from motet.errors import BadInput, Conflict, NoSuchStream, StreamExists, TokenExpired
-from motet.ids import Offset, ShardId, StreamName, TransactionId
+from motet.ids import Epoch, Offset, ShardId, StreamName, TransactionId
 from motet.limits import streams_max
 
 LogWrite = CreateStream | Append | Commit | TableWrite
@@ -36,13 +35,14 @@ def plan(
     overlay: Overlay,
     message: LogWrite,
     clock: Clock,
+    epoch: Epoch,
     wall_ms: int,
 ) -> Planned | Answered:
     """Decide; a ``MotetError`` refuses the request and changes nothing."""
     if isinstance(message, CreateStream):
         return _create(index, overlay, message, clock)
     if isinstance(message, Append):
-        return _append(index, overlay, message, clock, wall_ms)
+        return _append(index, overlay, message, clock, epoch, wall_ms)
     if isinstance(message, Commit):
         return _commit(index, overlay, message, clock, wall_ms)
     return plan_table(Ahead(index.catalog, overlay.tables), message, clock, wall_ms)
@@ -74,7 +74,7 @@ def _create(
 
 
 def _append(
-    index: Index, overlay: Overlay, message: Append, clock: Clock, wall_ms: int
+    index: Index, overlay: Overlay, message: Append, clock: Clock, epoch: Epoch, wall_ms: int
 ) -> Planned | Answered:
     shard = _shard(index, overlay, message.stream, message.key)
     token = message.token
@@ -85,12 +85,14 @@ def _append(
                 f"{token.producer} is at {used.number} already, {token.number} is not remembered"
             )
         if used is not None and token.number == used.number:
-            answer = Appended(message.request, used.shard, EPOCH, used.offset, used.clock, True)
+            answer = Appended(
+                message.request, used.shard, used.epoch, used.offset, used.clock, True
+            )
             return Answered(answer, used.clock)
     offset = overlay.next_offset(index, message.stream, shard)
     change = LoggedChange(message.stream, shard, offset, message.key, "append", message.value, None)
     record = Committed(clock, _own_id(clock), wall_ms, (change,), token)
-    return Planned(record, Appended(message.request, shard, EPOCH, offset, clock, False))
+    return Planned(record, Appended(message.request, shard, epoch, offset, clock, False))
 
 
 def _commit(

@@ -6,13 +6,16 @@ page is full, the log ends, or enough has been looked at for one request. Only w
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from motet.core.clock.hlc import Clock
-from motet.core.machine import Message, Read
+from motet.core.machine import Message
+from motet.core.shardlog.entry import Entry, EntryKind
+from motet.core.shardlog.records import entry_bytes
 from motet.core.streams.change import Change, Committed, feed_change
 from motet.core.streams.index import Index
-from motet.core.streams.log import LogEnd
 from motet.core.streams.messages import (
     Entries,
     FeedPage,
@@ -22,9 +25,7 @@ from motet.core.streams.messages import (
     ReadFeed,
 )
 from motet.core.streams.record import decode_record
-from motet.errors import BadRecord
-from motet.format.journal import scan
-from motet.ids import Address, ReadId
+from motet.ids import Address, Epoch, Offset
 from motet.limits import page_bytes_max
 
 STRETCH_BYTES = 256 * 1024
@@ -41,22 +42,31 @@ class Reading(msgspec.Struct):
     stop: int
     #: the visible clock when the reading began: what came later was not looked at
     visible: Clock
-    #: the records of the read under way
-    first: int = 0
-    behind: int = 0
     found: list[Change] = []
+    #: of entries: the epoch of each
+    epochs: list[Epoch] = []
     looked_at_bytes: int = 0
     is_full: bool = False
 
     def wants_more(self) -> bool:
         return not self.is_full and self.next < self.stop and self.looked_at_bytes < page_bytes_max
 
+    @property
+    def after(self) -> Offset:
+        """The entry of the log behind which the reading goes on."""
+        return Offset(self.next)
+
+    @property
+    def bytes_max(self) -> int:
+        """How much of the log to read next; one entry at least."""
+        return 1 if isinstance(self.message, GetLatest) else STRETCH_BYTES
+
 
 def begin(
     index: Index, visible: Clock, client: Address, message: ReadFeed | ReadEntries | GetLatest
 ) -> Reading:
     """Where a request begins in the log, and where it ends at the latest."""
-    stop = len(index.positions)
+    stop = index.behind
     if isinstance(message, ReadFeed):
         if message.up_to is not None:
             stop = min(stop, index.first_after(message.up_to))
@@ -72,36 +82,23 @@ def begin(
     return Reading(client, message, first, stop, visible)
 
 
-def next_read(reading: Reading, index: Index, end: LogEnd, read: ReadId) -> Read:
-    """The next stretch: as many records as fit, at least one, of one segment."""
-    first = reading.next
-    file, offset = end.place(index.positions[first])
-    size_bytes = 0
-    behind = first
-    while behind < reading.stop and (behind == first or size_bytes < STRETCH_BYTES):
-        if end.place(index.positions[behind])[0] != file:
-            break
-        size_bytes += index.sizes[behind]
-        behind += 1
-    reading.first, reading.behind = first, behind
-    reading.looked_at_bytes += size_bytes
-    return Read(read, file, offset, size_bytes)
-
-
-def take(reading: Reading, data: bytes, salt: int) -> None:
+def take(reading: Reading, entries: Sequence[Entry]) -> None:
     """Pick from the stretch what was asked for; ``BadRecord`` when it is not what was written."""
-    found = scan(data, salt, reading.first)
-    if len(found.records) != reading.behind - reading.first:
-        raise BadRecord(f"the log is damaged at record {reading.first + len(found.records)}")
-    for record in found.records:
-        committed = decode_record(record)
-        if isinstance(committed, Committed) and not _pick(reading, committed):
-            reading.is_full = True
+    for entry in entries:
+        if reading.next >= reading.stop:
             return
-        reading.next = record.sequence + 1
+        assert entry.id.offset == reading.next + 1, "a log has no gap"
+        reading.looked_at_bytes += entry_bytes(entry)
+        if entry.kind == EntryKind.COMMITTED:
+            committed = decode_record(entry)
+            assert isinstance(committed, Committed)
+            if not _pick(reading, committed, entry.id.epoch):
+                reading.is_full = True
+                return
+        reading.next += 1
 
 
-def _pick(reading: Reading, committed: Committed) -> bool:
+def _pick(reading: Reading, committed: Committed, epoch: Epoch) -> bool:
     """Take what was asked for of one transaction; False if the page has no room for it."""
     message = reading.message
     picked = [
@@ -128,6 +125,7 @@ def _pick(reading: Reading, committed: Committed) -> bool:
         reading.found += picked
         return True
     reading.found += picked[:room]
+    reading.epochs += [epoch] * len(picked[:room])
     return len(reading.found) < message.limit
 
 
@@ -137,7 +135,7 @@ def answer(reading: Reading, index: Index) -> Message:
     if isinstance(message, GetLatest):
         return Latest(message.request, found[0] if found else None)
     if isinstance(message, ReadEntries):
-        return Entries(message.request, found)
+        return Entries(message.request, found, tuple(reading.epochs))
     more = reading.next < reading.stop
     visible = reading.visible
     through = visible if message.up_to is None else min(visible, message.up_to)

@@ -1,12 +1,12 @@
-"""A record of the log: what it can say, and its bytes."""
+"""A record of the log: what it can say, and the entry of the shard log that it is."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from enum import IntEnum
 
 import msgspec
 
+from motet.core.shardlog.entry import Entry, EntryKind
 from motet.core.streams.change import (
     Committed,
     StreamCreated,
@@ -23,46 +23,34 @@ from motet.core.tables.records import (
     decode_writer_noted,
 )
 from motet.errors import BadRecord
-from motet.format.journal import Record
 
 LogRecord = StreamCreated | Committed | TableRecord
 
-
-class RecordKind(IntEnum):
-    """What a record of the log says; never given away twice."""
-
-    STREAM_CREATED = 1
-    COMMITTED = 2
-    TABLE_CREATED = 3
-    PUBLISHED = 4
-    WRITER_NOTED = 5
-
-
-KINDS: dict[type[LogRecord], RecordKind] = {
-    StreamCreated: RecordKind.STREAM_CREATED,
-    Committed: RecordKind.COMMITTED,
-    TableCreated: RecordKind.TABLE_CREATED,
-    Published: RecordKind.PUBLISHED,
-    WriterNoted: RecordKind.WRITER_NOTED,
+KINDS: dict[type[LogRecord], EntryKind] = {
+    StreamCreated: EntryKind.STREAM_CREATED,
+    Committed: EntryKind.COMMITTED,
+    TableCreated: EntryKind.TABLE_CREATED,
+    Published: EntryKind.PUBLISHED,
+    WriterNoted: EntryKind.WRITER_NOTED,
 }
 _DECODERS: dict[int, Callable[[bytes], LogRecord]] = {
-    RecordKind.STREAM_CREATED: decode_stream_created,
-    RecordKind.COMMITTED: decode_committed,
-    RecordKind.TABLE_CREATED: decode_table_created,
-    RecordKind.PUBLISHED: decode_published,
-    RecordKind.WRITER_NOTED: decode_writer_noted,
+    EntryKind.STREAM_CREATED: decode_stream_created,
+    EntryKind.COMMITTED: decode_committed,
+    EntryKind.TABLE_CREATED: decode_table_created,
+    EntryKind.PUBLISHED: decode_published,
+    EntryKind.WRITER_NOTED: decode_writer_noted,
 }
 
 
-def decode_record(record: Record) -> LogRecord:
-    """What a record says; ``BadRecord`` for a kind from the future or a body that is not one."""
-    decode = _DECODERS.get(record.kind)
+def decode_record(entry: Entry) -> LogRecord:
+    """What an entry says; ``BadRecord`` for a kind from the future or a body that is not one."""
+    decode = _DECODERS.get(entry.kind)
     if decode is None:
         raise BadRecord(
-            f"record {record.sequence} of the log has kind {record.kind}",
+            f"entry {entry.id.offset} of the log has kind {entry.kind}",
             hint="it was written by a newer version: use that one",
         )
     try:
-        return decode(record.body)
+        return decode(entry.body)
     except msgspec.MsgspecError as error:
-        raise BadRecord(f"record {record.sequence} of the log cannot be read: {error}") from None
+        raise BadRecord(f"entry {entry.id.offset} of the log cannot be read: {error}") from None

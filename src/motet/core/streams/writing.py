@@ -1,205 +1,187 @@
-"""From a request to a durable record: clocks, the log's end, and what to do when a write fails.
+"""From a request to a durable record: clocks, the log, and what to do when there is no room.
 
 Requests are taken in order. Each gets its clock, is judged against what all before it will have changed, and
-goes into the log without waiting for the disk. Answers leave in the order of the log, each when its
-record and all before it are durable.
+goes into the log as an entry without waiting for the disk. Answers leave in the order of the log, each when
+its entry, and all before it, are durable and applied to the index.
 
-The files of the log have no gap, whatever a crash leaves of what is under way: recovery reads on until
-there is no next file, and would never find one behind a gap. So a new file's first record is durable
-before anything follows it, and files are removed one after the other, the last one first.
+What could not be written the log takes back, with all behind it: they are refused. A request that finds the
+log without room has it tried once more, and is refused if there still is none.
 """
 
 from __future__ import annotations
 
 from motet.core.clock.bound_file import encode_bound
 from motet.core.clock.hlc import Clock
-from motet.core.machine import (
-    Effect,
-    Note,
-    Preallocate,
-    Remove,
-    Replace,
-    Send,
-    Truncate,
-    Write,
-    WriteFailed,
-    Written,
-)
-from motet.core.streams.log import segment_file
+from motet.core.machine import Effect, Note, Now, Replace, Send
+from motet.core.streams import starting
+from motet.core.streams.change import encode_body
+from motet.core.streams.context import Core, refusal
+from motet.core.streams.identity import BOUND_FILE
 from motet.core.streams.plan import LogWrite, plan
 from motet.core.streams.planned import Answered, Planned
-from motet.core.streams.recovery import BOUND_FILE, IDENTITY_FILE
-from motet.core.streams.state import Answer, Pending, Phase, State, Waiting, refusal
-from motet.errors import ClockExhausted, DiskFull, MotetError, NodeError
-from motet.ids import Address
+from motet.core.streams.record import KINDS
+from motet.core.streams.state import Answer, Pending, Waiting
+from motet.errors import DiskFull, MotetError, NodeError
+from motet.ids import Address, WriteId
 from motet.limits import commits_waiting_max
 
 
-def take(state: State, client: Address, message: LogWrite, wall_ms: int) -> list[Effect]:
+def take(core: Core, client: Address, message: LogWrite, now: Now) -> list[Effect]:
     """Take a request that wants to write."""
+    state = core.state
     if len(state.waiting) + len(state.pending) >= commits_waiting_max:
         raise NodeError("too many requests wait for the disk", hint="try again in a moment")
-    state.waiting.append(Waiting(client, message, wall_ms))
-    return drain(state, wall_ms)
+    state.waiting.append(Waiting(client, message, now.wall_ms))
+    return drain(core, now)
 
 
-def drain(state: State, wall_ms: int) -> list[Effect]:
-    """Put into the log what waits, in order, as far as the clock allows."""
+def drain(core: Core, now: Now) -> list[Effect]:
+    """Judge what waits, in order, and put it into the log, as far as the clock and the log allow."""
+    state, log = core.state, core.log
     effects: list[Effect] = []
-    while state.waiting and not state.is_held():
+    while state.waiting:
         waiting = state.waiting[0]
         try:
             clock = state.clock.tick(waiting.wall_ms)
-        except ClockExhausted as error:
+            if clock is not None and clock <= log.last_clock:
+                # It has come to lead only now, and has begun its epoch with an entry of its own.
+                if state.clock.adopt(log.last_clock, now.wall_ms) is not None:
+                    continue
+                clock = None
+            if clock is None:
+                break
+            planned = plan(
+                core.index, state.overlay, waiting.message, clock, log.epoch, waiting.wall_ms
+            )
+            if isinstance(planned, Planned) and not _has_room(core, effects, now):
+                break
             del state.waiting[0]
+            effects += _take_on(core, waiting, planned, clock, now)
+        except MotetError as error:
+            state.waiting = [each for each in state.waiting if each is not waiting]
             effects.append(refusal(waiting.client, waiting.message.request, error))
-            continue
-        if clock is None:
-            break
-        del state.waiting[0]
-        effects += _log(state, waiting, clock)
-    return effects + _reserve(state, wall_ms)
+    if not state.waiting:
+        state.is_room_sought = False
+    if state.clock.wants_bound:
+        effects += _reserve(core, now.wall_ms)
+    return effects
 
 
-def _log(state: State, waiting: Waiting, clock: Clock) -> list[Effect]:
-    client, message = waiting.client, waiting.message
-    try:
-        planned = plan(state.index, state.overlay, message, clock, waiting.wall_ms)
-    except MotetError as error:
-        return [refusal(client, message.request, error)]
-    answer = Answer(message.request, Send(client, planned.answer))
-    if isinstance(planned, Planned):
-        return _append(state, planned, answer)
-    return _when_durable(state, planned, answer)
+def _take_on(
+    core: Core, waiting: Waiting, planned: Planned | Answered, clock: Clock, now: Now
+) -> list[Effect]:
+    state, log = core.state, core.log
+    answer = Answer(waiting.message.request, Send(waiting.client, planned.answer))
+    if isinstance(planned, Answered):
+        return _when_durable(core, planned, answer)
+    record = planned.record
+    entry, effects = log.append(KINDS[type(record)], clock, encode_body(record), now)
+    state.pending.append(Pending(entry.offset, record, [answer]))
+    state.overlay.add(record, entry.epoch)
+    if log.segments != state.segments:
+        state.segments = log.segments
+        effects.append(Note("streams_segment", f"{log.segments} files"))
+    return effects
 
 
-def _when_durable(state: State, planned: Answered, answer: Answer) -> list[Effect]:
+def _when_durable(core: Core, planned: Answered, answer: Answer) -> list[Effect]:
     """Answer at once, or together with the record that the answer is about."""
-    for pending in state.pending:
+    for pending in core.state.pending:
         if pending.record.clock == planned.clock:
             pending.answers.append(answer)
             return []
     return [answer.send]
 
 
-def _append(state: State, planned: Planned, answer: Answer) -> list[Effect]:
-    end = state.end
-    effects: list[Effect] = []
-    durable_below = state.pending[0].sequence if state.pending else end.sequence
-    data = end.encode(planned.record, durable_below)
-    if end.needs_segment(len(data)):
-        file = end.begin_segment()
-        effects.append(Note("streams_segment", file))
-        effects.append(Preallocate(state.write_id(), file, end.segment_bytes))
-    write, (file, offset) = state.write_id(), end.place(end.position)
-    if offset == 0:
-        state.segment_write = write
-    state.pending.append(
-        Pending(write, planned.record, end.position, len(data), end.sequence, [answer])
-    )
-    state.overlay.add(planned.record)
-    end.advance(len(data))
-    return [*effects, Write(write, file, offset, data)]
-
-
-def _reserve(state: State, wall_ms: int) -> list[Effect]:
-    if not state.clock.wants_bound or state.bound_write is not None:
+def _reserve(core: Core, wall_ms: int) -> list[Effect]:
+    state = core.state
+    if state.bound_write is not None:
         return []
     bound = state.clock.next_bound(wall_ms)
     if bound is None:
         return []
-    state.bound_write = state.write_id()
+    state.bound_write = core.shards.new_write()
     return [Replace(state.bound_write, BOUND_FILE, encode_bound(bound))]
 
 
 # What became of it
 
 
-def on_written(state: State, event: Written) -> list[Effect]:
-    """A change to the disk is durable."""
-    wall_ms = event.now.wall_ms
-    if event.write == state.bound_write:
-        state.bound_write = None
-        state.clock.bound_written()
-        return drain(state, wall_ms)
-    if event.write in state.cleaning:
-        state.cleaning.remove(event.write)
-        if state.cutting > state.end.segment:
-            return cut(state, state.cutting - 1)
-        return [] if state.cleaning else _cleaned(state, wall_ms)
-    return _ended(state, event, is_durable=True)
+def bound_written(core: Core, write: WriteId) -> bool:
+    """The clock may go on; whether that was it."""
+    state = core.state
+    if write != state.bound_write:
+        return False
+    state.bound_write = None
+    state.clock.bound_written()
+    return True
 
 
-def on_write_failed(state: State, event: WriteFailed) -> list[Effect]:
-    """There was no room for a change to the disk."""
-    full = DiskFull(event.why)
-    if event.write == state.bound_write:
-        state.bound_write = None
-        state.clock.bound_failed()
-        waiting, state.waiting = state.waiting, []
-        refusals = [refusal(each.client, each.message.request, full) for each in waiting]
-        return [Note("streams_bound_failed", event.why), *refusals]
-    if event.write in state.cleaning and state.phase is Phase.FOUNDING:
-        state.cleaning = []
-        return [Note("streams_no_room", event.why), state.retry_start(IDENTITY_FILE)]
-    if event.write in state.cleaning:
-        return state.break_down(full)
-    return _ended(state, event, is_durable=False)
+def bound_failed(core: Core, write: WriteId, why: str) -> list[Effect]:
+    """There was no room for a bound; nothing if it was something else."""
+    state = core.state
+    if write != state.bound_write:
+        return []
+    state.bound_write = None
+    state.clock.bound_failed()
+    return [Note("streams_bound_failed", why), *_refuse_waiting(core, DiskFull(why))]
 
 
-def _ended(state: State, event: Written | WriteFailed, *, is_durable: bool) -> list[Effect]:
-    for pending in state.pending:
-        if pending.write == event.write:
-            pending.is_durable = is_durable
-            if not is_durable:
-                state.has_failed = True
-            elif event.write == state.segment_write:
-                state.segment_write = None
-            return _settle(state, event.now.wall_ms)
-    return []  # a file was made large, or was not: writing to it will do that, or fail by itself
-
-
-def _settle(state: State, wall_ms: int) -> list[Effect]:
-    """Confirm what is durable, in order; once all writes have ended, clear away what failed."""
+def settle(core: Core, now: Now) -> list[Effect]:
+    """What the step means for those who wait: confirm what is applied, refuse what was taken back."""
+    state = core.state
     effects: list[Effect] = []
-    while state.pending and state.pending[0].is_durable:
-        done = state.pending.pop(0)
-        state.index.add(done.record, done.position, done.size_bytes)
-        state.overlay.remove(done.record)
-        effects += [answer.send for answer in done.answers]
-    if state.pending and all(each.is_durable is not None for each in state.pending):
-        effects += _clear_away(state)
-    return effects + state.serve_visible() + drain(state, wall_ms)
+    if state.pending:
+        effects += _settle_pending(core)
+    if state.waiting:
+        effects += drain(core, now)
+    return effects
 
 
-def _clear_away(state: State) -> list[Effect]:
-    """The oldest record failed: it and all behind it are refused, and their bytes removed."""
+def _settle_pending(core: Core) -> list[Effect]:
+    state, log = core.state, core.log
+    applied, effects, done = log.applied, list[Effect](), 0
+    for pending in state.pending:
+        if pending.offset > applied:
+            break
+        done += 1
+        state.overlay.remove(pending.record)
+        effects += [answer.send for answer in pending.answers]
+    del state.pending[:done]
+    if state.pending and state.pending[0].offset > log.head.offset:
+        effects += _taken_back(core)
+    return effects + core.serve_visible() if effects else effects
+
+
+def _taken_back(core: Core) -> list[Effect]:
+    """The oldest record was not written: it and all behind it are refused."""
+    state = core.state
     failed, state.pending = state.pending, []
-    state.has_failed, state.segment_write = False, None
     state.overlay.clear()
     full = DiskFull("there was no room for it")
     effects: list[Effect] = [Note("streams_write_failed", f"{len(failed)} records")]
     for each in failed:
         effects += [refusal(answer.send.to, answer.request, full) for answer in each.answers]
-    last_segment = state.end.segment
-    state.end.go_back(failed[0].position, failed[0].sequence)
-    return effects + cut(state, last_segment)
+    return effects
 
 
-def cut(state: State, last_segment: int) -> list[Effect]:
-    """Remove what stands behind the end of the log, a step at a time, and wait before going on."""
-    end = state.end
-    state.cutting = last_segment
-    if last_segment > end.segment:
-        return [Remove(state.cleaning_id(), segment_file(last_segment))]
-    file = segment_file(end.segment)
-    return [
-        Truncate(state.cleaning_id(), file, end.offset),
-        Preallocate(state.write_id(), file, end.segment_bytes),
-    ]
+# A full disk
 
 
-def _cleaned(state: State, wall_ms: int) -> list[Effect]:
-    if state.phase in (Phase.FOUNDING, Phase.CUTTING):
-        state.phase = Phase.SERVING
-    return drain(state, wall_ms)
+def _has_room(core: Core, effects: list[Effect], now: Now) -> bool:
+    """Whether the log takes an entry. If not now, that may change in a moment; ``DiskFull`` if it has not."""
+    state, log = core.state, core.log
+    if log.refusal(0) is None:
+        state.is_room_sought = False
+        return True
+    if not core.shards.is_writing:
+        if state.is_room_sought:
+            raise DiskFull("there was no room for it")
+        state.is_room_sought = True
+        effects += log.look_for_room(now) if log.is_serving else starting.elect(core, now)
+    return False  # what comes of that will show
+
+
+def _refuse_waiting(core: Core, error: MotetError) -> list[Effect]:
+    waiting, core.state.waiting = core.state.waiting, []
+    return [refusal(each.client, each.message.request, error) for each in waiting]

@@ -21,9 +21,12 @@ import msgspec
 
 from motet.core.clock.hlc import ZERO, Clock
 from motet.core.machine import Message
+from motet.core.shardlog.entry import Entry, EntryId
+from motet.core.shardlog.meta import segment_file
+from motet.core.shardlog.records import encode_entry
 from motet.core.streams.change import Change, Op, Token
+from motet.core.streams.context import DATABASE
 from motet.core.streams.conversation import StreamsRequest
-from motet.core.streams.log import segment_file
 from motet.core.streams.machine import StreamsMachine
 from motet.core.streams.messages import (
     Append,
@@ -47,7 +50,6 @@ from motet.core.streams.messages import (
     Wanted,
 )
 from motet.errors import BadScenario
-from motet.format.journal import encode_record
 from motet.ids import FileName, Offset, RequestId, ShardId, StreamName, TransactionId
 from motet.testing.bench_network import Which
 from motet.testing.bench_part import BenchPart
@@ -86,7 +88,7 @@ class StreamsPart(BenchPart):
         super().__init__()
         self.bench.show = ("note",)
         self.segment_bytes = SEGMENT_BYTES
-        self.bench.add(NODE, lambda: StreamsMachine(self.segment_bytes), wall_ms=1_000)
+        self.bench.add(NODE, lambda: StreamsMachine(self.segment_bytes, 0), wall_ms=1_000)
         self.requests = 0
         self.drafts: dict[str, Draft] = {}
         #: request → the key a transaction reads by it
@@ -220,10 +222,13 @@ class StreamsPart(BenchPart):
         node = self.bench.node(NODE)
         machine = node.running()
         assert isinstance(machine, StreamsMachine)
-        end = machine.state.end
-        file, data = segment_file(end.segment), encode_record(end.salt, end.sequence, kind, b"new")
+        log = machine.core.log
+        last = log.core.state.log.segments[-1]
+        entry = Entry(EntryId(log.epoch, Offset(log.head.offset + 1)), kind, log.last_clock, b"new")
+        file, end = segment_file(DATABASE, last.number), last.size_bytes
+        data = encode_entry(last.salt, entry, entry.id.offset)
         before = node.disk.durable[file]
-        node.disk.durable[file] = before[: end.offset] + data + before[end.offset + len(data) :]
+        node.disk.durable[file] = before[:end] + data + before[end + len(data) :]
         return []
 
     # How

@@ -54,7 +54,8 @@ class DatabasePart:
         "lost_write",
         "torn_write",
         "streams_recovered",
-        "streams_tail_cut",
+        "shard_tail_cut",
+        "shard_taken_back",
         "streams_segment",
         "streams_bound_failed",
         "transfer_conflict",
@@ -189,7 +190,7 @@ class Writer(Actor):
             balance = by if before is None else _amount(before) + by
             reads.append(KeyRead(STREAM, key, None if seen is None else seen.clock))
             # Long enough to span sectors now and then, so that a crash can tear it.
-            row = _row(balance, self.dice.pick([0, 100, 600, 1_200]))
+            row = _row(balance, self.dice.pick([0, 300, 900, 1_500]))
             changes.append(Wanted(STREAM, key, "insert" if seen is None else "update", row, before))
         transaction = TransactionId(f"{self.name}-{self._requests}")
         return self.ask(Commit(self.next_request(), transaction, tuple(reads), tuple(changes)))

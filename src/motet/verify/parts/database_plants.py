@@ -17,6 +17,8 @@ from motet.sim.host import Stepper
 from motet.verify.parts.hurried import Hurried
 
 SEGMENT_BYTES = 8192
+TAIL_BYTES = 2048
+"""Readers that lag find nothing in memory."""
 
 HURRIES = "ack-before-durable"
 """A record counts as durable as soon as its write has begun."""
@@ -34,14 +36,18 @@ HALF = RequestId(-1)
 """The second half has a number that no client has asked under, so that its answer is ignored."""
 
 
+def _machine() -> StreamsMachine:
+    return StreamsMachine(SEGMENT_BYTES, TAIL_BYTES)
+
+
 def factory(plant: str | None) -> Callable[[], Stepper]:
     """What makes the machine of each incarnation."""
     if plant == HURRIES:
-        return lambda: Hurried(StreamsMachine(SEGMENT_BYTES), Write)
+        return lambda: Hurried(_machine(), Write)
     planted = {BLIND: Blind, FORGETS: Forgets, HALVES: Halves}.get(plant or "")
     if planted is None:
-        return lambda: StreamsMachine(SEGMENT_BYTES)
-    return lambda: planted(StreamsMachine(SEGMENT_BYTES))
+        return _machine
+    return lambda: planted(_machine())
 
 
 class Blind:
@@ -70,10 +76,12 @@ class Forgets(Blind):
         return self.machine.step(event)
 
     def _next(self, step: WriterStep | None) -> WriterStep | None:
-        state = self.machine.state
+        machine = self.machine
         if step is None:
             return None
-        last = Ahead(state.index.catalog, state.overlay.tables).last_step(WriterName(step.writer))
+        last = Ahead(machine.index.catalog, machine.state.overlay.tables).last_step(
+            WriterName(step.writer)
+        )
         if last is None or step.through <= last[0].through:
             return step
         epoch, after = last[0].epoch + 1, last[0].through
