@@ -138,6 +138,30 @@ producer_window = 64
 producers_max = 100_000
 """Producers that a shard remembers. None is ever forgotten, so beyond it new ones are refused."""
 
+transaction_participants_max = 64
+"""Shards of one transaction."""
+
+transactions_waiting_max = 4096
+"""Requests about transactions that wait at the leader of one shard."""
+
+prepared_max = 4096
+"""Transactions that are prepared in one shard, and not decided."""
+
+prepared_bytes_max = 32 * MIB
+"""What they want to change: it is part of the shard's state, so it must be small beside that."""
+
+decisions_max = 65_536
+"""Decisions that a home shard keeps for participants that have not logged them yet."""
+
+outcomes_remembered = 131_072
+"""Transactions of which a shard remembers what became of them: a retry is recognised for as long."""
+
+raw_keys_max = 65_536
+"""Keys of raw records that a shard remembers the latest change of before its first transaction."""
+
+latest_keys_max = 1_000_000
+"""Keys that a shard with transactions remembers the latest change of."""
+
 shards_per_node_max = 4096
 """Shards that one node holds replicas of."""
 

@@ -20,6 +20,7 @@
     │   ├── BadScenario            a golden script that does not parse
     │   ├── KernelDisagrees        a fast form of a model that does not say what its text says
     │   ├── BadHistory             a history that was recorded wrongly, or cannot be judged
+    │   ├── CursorExpired          the feed behind a cursor is no longer kept (``errors.shards``)
     │   └── OffsetExpired          what is asked for is no longer kept (``errors.shards``)
     ├── BadBytes                   bytes that are not what they should be
     │   ├── BadFrame               a frame that is torn, foreign, too large or damaged
@@ -59,6 +60,8 @@
     │   └── ReconfigurationAborted  it was called off; the ensemble is what it was
     └── ShardError                 a replica of a shard said no (``errors.shards``)
         ├── NotLeader              it does not lead the shard, or does not serve it yet
+        ├── TransactionExpired     a transaction so old that it may have been forgotten
+        ├── KeyForgotten           the latest change of a key is not remembered
         └── EntriesGone            entries that are no longer kept
 
 An operating error is raised or answered and handled; a broken rule of our own is an ``assert``. The

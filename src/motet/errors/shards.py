@@ -26,6 +26,27 @@ class EntriesGone(ShardError):
     hint = "read on from the first entry that is kept; what came before has been trimmed"
 
 
+class TransactionExpired(ShardError):
+    """A transaction that is not known, and so old that it may have been forgotten."""
+
+    code = "TRANSACTION_EXPIRED"
+    hint = "look for it in the feed before you do it again"
+
+
+class KeyForgotten(ShardError):
+    """The shard does not remember the latest change of this key: it has too many others."""
+
+    code = "KEY_FORGOTTEN"
+    hint = "use streams of their own for transactions, with more shards; changes without a get are fine"
+
+
+class CursorExpired(BadInput):
+    """The feed behind a cursor or clock is no longer kept."""
+
+    code = "CURSOR_EXPIRED"
+    hint = "read on from the clock that is named; what came before has been trimmed"
+
+
 class OffsetExpired(BadInput):
     """What is asked for is no longer kept."""
 

@@ -67,6 +67,13 @@ def decode_block(block: bytes) -> tuple[list[bytes], list[bytes]]:
     return _cut(block, start, keys), _cut(block, start + keys[-1], values)
 
 
+def decode_keys(block: bytes) -> list[bytes]:
+    """The keys of a good block, without its values."""
+    count = block_count(block)
+    ends = struct.unpack_from(f"<{count}I", block, _COUNT.size)
+    return _cut(block, 4 + 8 * count, ends)
+
+
 def _ends(block: bytes, count: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
     numbers = struct.unpack_from(f"<{2 * count}I", block, _COUNT.size)
     return numbers[:count], numbers[count:]

@@ -16,10 +16,10 @@ import motet.errors.operator
 import motet.errors.shards  # noqa: F401 - so that these errors are known by their codes
 from motet.client.link import Link, answer_seconds_max
 from motet.core.clock.hlc import ZERO, Clock
+from motet.core.datanode.conversation import DataRequest
 from motet.core.datanode.messages import (
     DataAnswer,
     DataRefused,
-    DataRequest,
     GetShardMap,
     ShardMapIs,
 )

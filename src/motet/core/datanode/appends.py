@@ -5,11 +5,12 @@ A1  What arrives in one turn of the node travels together: chunks of many client
 A2  An answer leaves when the entry is committed and applied here. A leader that is one no longer answers
     what it had put into its log with ``OUTCOME_UNKNOWN``, and what it had not with ``NOT_LEADER``.
 A3  A token that is under way, or used, is answered with where its records are, and not appended again.
+A4  What touches a key that a transaction has locked is held back until the key is free.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
@@ -22,7 +23,7 @@ from motet.core.machine import Effect, Now, Send
 from motet.core.shardlog.entry import EntryId, EntryKind
 from motet.core.shardlog.replica import ShardReplica
 from motet.errors import BadInput, MotetError, NodeError
-from motet.format.record_block import check_block
+from motet.format.record_block import check_block, decode_keys
 from motet.ids import Address, Epoch, Offset, ShardName
 from motet.limits import appends_waiting_max, entry_bytes_max, name_length_max, token_number_max
 
@@ -47,6 +48,10 @@ class ShardAppends(msgspec.Struct):
     next_offset: Offset = Offset(0)
     #: oldest first: to be put into the log
     gathered: list[Waiting] = msgspec.field(default_factory=list)
+    #: oldest first: some of their keys are locked
+    held: list[Waiting] = msgspec.field(default_factory=list)
+    #: how far the log was applied when they were held
+    held_at: Offset = Offset(-1)
     #: oldest first: in the log, not applied
     pending: list[Waiting] = msgspec.field(default_factory=list)
     #: tokens in the log that are not applied yet: where they are, and in which entry
@@ -54,7 +59,7 @@ class ShardAppends(msgspec.Struct):
 
     @property
     def is_idle(self) -> bool:
-        return not self.gathered and not self.pending
+        return not self.gathered and not self.pending and not self.held
 
 
 def take(
@@ -65,8 +70,9 @@ def take(
     if not replica.is_serving:
         raise not_leader(replica.shard)
     if appends.is_idle:
-        _lead(appends, replica)
-    if len(appends.gathered) + len(appends.pending) >= appends_waiting_max:
+        lead_on(appends, replica)
+    waiting = len(appends.gathered) + len(appends.pending) + len(appends.held)
+    if waiting >= appends_waiting_max:
         raise NodeError("too many appends wait for this shard", hint="try again in a moment")
     appends.gathered.append(Waiting(client, message))
 
@@ -84,13 +90,45 @@ def check(message: AppendRecords) -> None:
                 raise BadInput("a token is a producer and its own count, both within bounds")
 
 
+def hold(appends: ShardAppends, replica: ShardReplica, locks_ahead: Mapping[bytes, None]) -> None:
+    """Hold back what touches locked keys, or keys that will be locked by what is in the log (A4)."""
+    appends.gathered[:0] = appends.held
+    appends.held, appends.held_at = [], replica.applied_index.offset
+    locks = machine_of(replica).state.transactions.locks
+    if not locks and not locks_ahead:
+        return
+    gathered, appends.gathered = appends.gathered, []
+    for waiting in gathered:
+        keys = _keys(waiting)
+        is_free = not any(key in locks or key in locks_ahead for key in keys)
+        (appends.gathered if is_free else appends.held).append(waiting)
+
+
+def is_touched(appends: ShardAppends, keys: Iterable[bytes]) -> bool:
+    """Whether records on their way, in the log and not applied, have one of these keys."""
+    if not appends.pending:
+        return False
+    wanted = dict.fromkeys(keys)
+    return any(
+        key in wanted
+        for waiting in appends.pending
+        if waiting.entry is not None
+        for key in _keys(waiting)
+    )
+
+
+def _keys(waiting: Waiting) -> Iterator[bytes]:
+    for chunk in waiting.message.chunks:
+        yield from decode_keys(chunk.block)
+
+
 def cut(
     appends: ShardAppends, replica: ShardReplica, clock: Clock, now: Now
 ) -> tuple[list[Effect], bool]:
     """Put what fits into the next entry; and whether there is more, which needs another clock."""
     if not replica.is_serving:
         return abandon(appends, replica.shard), False
-    _lead(appends, replica)
+    lead_on(appends, replica)
     effects: list[Effect] = []
     error = replica.refusal(0)
     if error is not None:  # the disk is full, or too much waits for the followers
@@ -119,11 +157,12 @@ def cut(
 
 
 def _refuse_gathered(appends: ShardAppends, error: MotetError) -> list[Effect]:
-    refused, appends.gathered = appends.gathered, []
+    refused = [*appends.held, *appends.gathered]
+    appends.gathered, appends.held = [], []
     return [refusal(waiting.client, waiting.message.request, error) for waiting in refused]
 
 
-def _lead(appends: ShardAppends, replica: ShardReplica) -> None:
+def lead_on(appends: ShardAppends, replica: ShardReplica) -> None:
     """A new leadership goes on from what is applied, which is all of its log."""
     if appends.elected_epoch != replica.elected_epoch:
         assert not appends.pending, "what another leadership left behind was answered"

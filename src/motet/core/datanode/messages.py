@@ -11,25 +11,20 @@ from typing import Literal
 import msgspec
 
 from motet.core.clock.hlc import Clock
+from motet.core.datanode.conversation import DataMessage, DataRequest
 from motet.core.datanode.records import Chunk
-from motet.core.machine import Message
 from motet.core.operator.messages import Heartbeat, ShardMap, ShardMapPushed
 from motet.core.shardlog import messages as shardlog
+from motet.core.shardlog.entry import EntryKind
+from motet.core.transaction.messages import (
+    BetweenLeaders,
+    TransactionAnswer,
+    TransactionRequests,
+)
 from motet.ids import Epoch, NodeId, Offset, RequestId, ShardName
 
 Source = Literal["leader", "replica"]
 """Who may answer a read: the leader, after a majority has confirmed that it is; or whoever is asked."""
-
-
-class DataMessage(Message, frozen=True, tag=lambda name: f"data.{name}"):
-    """Above all messages between clients and data nodes."""
-
-
-class DataRequest(DataMessage, frozen=True):
-    """Above all that is asked; ``clock`` is the highest clock that the client has seen."""
-
-    request: RequestId
-    clock: Clock
 
 
 class AppendRecords(DataRequest, frozen=True):
@@ -85,8 +80,10 @@ class FoundRecords(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     epoch: Epoch
     clock: Clock
-    #: the body of the entry, as it was logged: see :class:`motet.core.datanode.records.Records`
+    #: the body of the entry, as it was logged: see :class:`motet.core.datanode.records.Records`, and for
+    #: transactions :class:`motet.core.transaction.entries.Committed`
     body: bytes
+    kind: int = EntryKind.RECORDS
 
 
 class RecordsRead(DataMessage, frozen=True):
@@ -132,10 +129,11 @@ class DataRefused(DataMessage, frozen=True):
     leader: NodeId | None = None
 
 
-DataRequests = AppendRecords | ReadRecords | DescribeShard | GetShardMap
+DataRequests = AppendRecords | ReadRecords | DescribeShard | GetShardMap | TransactionRequests
 
 DataCall = (
     DataRequests
+    | BetweenLeaders
     | Heartbeat
     | ShardMapPushed
     | shardlog.FenceRequest
@@ -157,5 +155,7 @@ DataCall = (
 )
 """Everything a data node takes in."""
 
-DataAnswer = RecordsAppended | RecordsRead | ShardDescribed | ShardMapIs | DataRefused
+DataAnswer = (
+    RecordsAppended | RecordsRead | ShardDescribed | ShardMapIs | DataRefused | TransactionAnswer
+)
 """What a client takes in."""

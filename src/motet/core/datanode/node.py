@@ -13,23 +13,24 @@ D2  The clock of an entry is above that of every entry before it in its shard, a
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Self
 
 import msgspec
 
-from motet.core.clock.hlc import maximum
-from motet.core.datanode import appends, reading
+from motet.core.clock.hlc import Clock, maximum
+from motet.core.datanode import appends, errands, reading
 from motet.core.datanode.appends import ShardAppends
 from motet.core.datanode.clock import BOUND_FILE, DataClock
+from motet.core.datanode.conversation import DataRequest
+from motet.core.datanode.errands import Dispatcher, Errands, leader_by_map
 from motet.core.datanode.messages import (
     AppendRecords,
-    DataRequest,
-    DescribeShard,
     GetShardMap,
-    ReadRecords,
     ShardMapIs,
 )
 from motet.core.datanode.reading import Readings
+from motet.core.datanode.reads import Question
 from motet.core.datanode.refusals import refusal
 from motet.core.datanode.stream_shard import StreamShard
 from motet.core.fingerprint import clone_plain, fingerprint
@@ -55,6 +56,13 @@ from motet.core.shardlog.config import ShardlogConfig
 from motet.core.shardlog.messages import ShardMessage
 from motet.core.shardlog.replica import ShardReplica
 from motet.core.shardlog.shards import Shards
+from motet.core.transaction.config import TransactionConfig
+from motet.core.transaction.leading import Tick
+from motet.core.transaction.messages import (
+    BetweenLeaders,
+    CloseShard,
+    CommitTransaction,
+)
 from motet.errors import (
     BadInput,
     MotetError,
@@ -62,6 +70,9 @@ from motet.errors import (
     NoSuchShard,
 )
 from motet.ids import Address, NodeId, ReadId, ShardName, TimerName
+
+SWEEP_TIMER = TimerName("data-sweep")
+"""Transactions that are late are looked at."""
 
 CUT_TIMER = TimerName("data-cut")
 """Set for now: it fires when everything that arrived in this turn has been taken."""
@@ -80,15 +91,22 @@ class DataState(msgspec.Struct):
     #: shards with appends under way, in the order in which they came (the values mean nothing)
     busy: dict[ShardName, None] = msgspec.field(default_factory=dict)
     readings: Readings = msgspec.field(default_factory=Readings)
+    errands: Errands = msgspec.field(default_factory=Errands)
     is_cut_due: bool = False
 
 
 class DataNode:
     """The machine."""
 
-    def __init__(self, own: NodeId, config: ShardlogConfig | None = None) -> None:
+    def __init__(
+        self,
+        own: NodeId,
+        config: ShardlogConfig | None = None,
+        transactions: TransactionConfig | None = None,
+    ) -> None:
         self.own = own
         self.config = config or ShardlogConfig()
+        self.transactions = transactions or TransactionConfig()
         self.shards = Shards(own, self.config, lambda _shard: StreamShard())
         self.state = DataState()
 
@@ -117,7 +135,8 @@ class DataNode:
         self.state.nonce = event.nonce
         self.state.bound_read = self.shards.new_read()
         read = Read(self.state.bound_read, BOUND_FILE)
-        return [read, *self.shards.start(event.now, event.nonce)]
+        sweep = SetTimer(SWEEP_TIMER, self.transactions.sweep_ms)
+        return [read, sweep, *self.shards.start(event.now, event.nonce)]
 
     def _take_bound(self, event: ReadBack) -> list[Effect]:
         self.state.bound_read = None
@@ -136,6 +155,8 @@ class DataNode:
             return self.shards.on_message(event.sender, message, event.now)
         if isinstance(message, DataRequest):
             return self._on_request(event.sender, message, event.now)
+        if isinstance(message, BetweenLeaders):
+            return self._dispatcher(event.now).on_message(event.sender, message)
         if isinstance(message, Heartbeat):
             return [Send(event.sender, self._answer_heartbeat(message))]
         if isinstance(message, ShardMapPushed):
@@ -158,9 +179,11 @@ class DataNode:
             self.state.clock.check(message.clock, now.wall_ms)
             if isinstance(message, AppendRecords):
                 return self._take_append(client, message)
-            if isinstance(message, ReadRecords | DescribeShard):
+            if isinstance(message, Question):
                 replica = self._replica(message.shard)
                 return reading.take(self.state.readings, replica, client, message, now)
+            if isinstance(message, errands.Asked):
+                return self._take_errand(client, message, now)
             raise BadInput(f"{type(message).__name__} is no request of this version")
         except MotetError as error:
             return [refusal(client, message.request, error, self._leader_of(message))]
@@ -177,11 +200,7 @@ class DataNode:
         shard = getattr(message, "shard", None)
         if self.state.map is None or shard is None:
             return None
-        for stream in self.state.map.streams:
-            for place in stream.places:
-                if place.shard == shard:
-                    return place.leader
-        return None
+        return leader_by_map(self.state.map, shard)
 
     def _replica(self, shard: ShardName) -> ShardReplica:
         replica = self.shards.replica(shard)
@@ -196,6 +215,9 @@ class DataNode:
         of_shard = self.state.appends.setdefault(message.shard, ShardAppends())
         appends.take(of_shard, replica, client, message)
         self.state.busy[message.shard] = None
+        return self._cut_soon()
+
+    def _cut_soon(self) -> list[Effect]:
         if self.state.is_cut_due:
             return []
         self.state.is_cut_due = True
@@ -207,10 +229,10 @@ class DataNode:
         effects: list[Effect] = []
         for shard in self.state.busy:
             of_shard = self.state.appends[shard]
-            has_more = bool(of_shard.gathered)
+            has_more = bool(of_shard.gathered or of_shard.held)
             while has_more:
                 replica = self.shards.replica(shard)
-                if replica is None:
+                if replica is None or not self._hold(of_shard, replica):
                     break
                 seen = [waiting.message.clock for waiting in of_shard.gathered]
                 floor = maximum((self.shards.clock, replica.last_clock, *seen))
@@ -220,6 +242,36 @@ class DataNode:
                 begun, has_more = appends.cut(of_shard, replica, clock, now)
                 effects += begun
         return effects
+
+    def _hold(self, of_shard: ShardAppends, replica: ShardReplica) -> bool:
+        """Hold back what touches locked keys; False if nothing is left."""
+        beside = self.state.errands.of_shards.get(replica.shard)
+        appends.hold(of_shard, replica, {} if beside is None else beside.locks_ahead())
+        return bool(of_shard.gathered)
+
+    # Transactions
+
+    def _take_errand(self, client: Address, message: errands.Asked, now: Now) -> list[Effect]:
+        if isinstance(message, CommitTransaction):
+            self.state.clock.check(message.floor, now.wall_ms)
+        elif isinstance(message, CloseShard) and message.at_least is not None:
+            self.state.clock.check(message.at_least, now.wall_ms)
+        errands.take(self.state.errands, self._replica(message.shard), client, message, now)
+        return []
+
+    def _dispatcher(self, now: Now) -> Dispatcher:
+        state = self.state
+        return Dispatcher(self.own, state.errands, self.shards, state.map, self.transactions, now)
+
+    def _ticker(self, now: Now) -> Callable[[ShardReplica], Tick]:
+        def of(replica: ShardReplica) -> Tick:
+            def tick(floor: Clock) -> Clock | None:
+                seen = maximum((floor, self.shards.clock, replica.last_clock))
+                return self.state.clock.tick_above(seen, now.wall_ms)
+
+            return tick
+
+        return of
 
     # The disk and time
 
@@ -238,10 +290,10 @@ class DataNode:
     def _refuse_gathered(self, why: str) -> list[Effect]:
         effects: list[Effect] = []
         for of_shard in self.state.appends.values():
-            for waiting in of_shard.gathered:
+            for waiting in (*of_shard.gathered, *of_shard.held):
                 error = NodeError(f"the clock cannot go on: {why}", hint="make room on the disk")
                 effects.append(refusal(waiting.client, waiting.message.request, error))
-            of_shard.gathered = []
+            of_shard.gathered, of_shard.held = [], []
         return effects
 
     def _on_read_back(self, event: ReadBack) -> list[Effect]:
@@ -259,6 +311,9 @@ class DataNode:
     def _on_fired(self, event: Fired) -> list[Effect]:
         if event.timer == CUT_TIMER:
             return self._cut(event.now)
+        if event.timer == SWEEP_TIMER:
+            again = SetTimer(SWEEP_TIMER, self.transactions.sweep_ms)
+            return [again, *self._dispatcher(event.now).sweep()]
         return self.shards.on_fired(event.timer, event.now)
 
     # After each step
@@ -271,6 +326,9 @@ class DataNode:
             effects += reading.go_on(state.readings, self.shards)
         for shard in list(state.busy):
             effects += self._settle(shard)
+        if state.errands.busy:
+            dispatcher = self._dispatcher(now)
+            effects += dispatcher.go_on(state.appends, self._ticker(now))
         if state.clock.wants_bound:
             bound = state.clock.bound_to_write(self.shards.new_write(), now.wall_ms)
             if bound is not None:
@@ -284,6 +342,8 @@ class DataNode:
             del self.state.appends[shard]
         else:
             effects = appends.settle(of_shard, replica)
+            if of_shard.held and of_shard.held_at != replica.applied_index.offset:
+                effects += self._cut_soon()
         if of_shard.is_idle:
             del self.state.busy[shard]
         return effects
@@ -291,7 +351,7 @@ class DataNode:
     # What a driver and a checker need
 
     def clone(self) -> Self:
-        twin = type(self)(self.own, self.config)
+        twin = type(self)(self.own, self.config, self.transactions)
         twin.shards = self.shards.clone()
         twin.state = clone_plain(self.state)
         return twin

@@ -9,13 +9,22 @@ import msgspec
 
 from motet.core.datanode import reads
 from motet.core.datanode.messages import DescribeShard, ReadRecords, RecordsRead, ShardDescribed
-from motet.core.datanode.reads import ClientReading
+from motet.core.datanode.reads import ClientReading, Question
 from motet.core.datanode.refusals import not_leader, refusal
 from motet.core.datanode.stream_shard import machine_of
 from motet.core.machine import Effect, Now, Send
 from motet.core.shardlog.replica import ShardReplica
 from motet.core.shardlog.shards import Shards
 from motet.core.shardlog.state import FinishedRead
+from motet.core.transaction.messages import (
+    GetLatestChange,
+    GetTransaction,
+    LatestChangeIs,
+    ReadShardFeed,
+    ShardFeed,
+    Standing,
+    TransactionIs,
+)
 from motet.errors import DiskReadFailed, MotetError, NodeError, NoSuchShard, error_of
 from motet.errors.shards import EntriesGone
 from motet.ids import Address, ShardName
@@ -36,7 +45,7 @@ def take(
     readings: Readings,
     replica: ShardReplica,
     client: Address,
-    message: ReadRecords | DescribeShard,
+    message: Question,
     now: Now,
 ) -> list[Effect]:
     """Take a request; an error says why not."""
@@ -44,7 +53,7 @@ def take(
         raise NodeError("too many readers wait", hint="try again in a moment")
     effects: list[Effect] = []
     confirmed: int | None = None
-    if isinstance(message, DescribeShard) or message.source == "leader":
+    if _needs_leader(message):
         if not replica.is_serving:
             raise not_leader(message.shard)
         confirmed, effects = replica.confirm(now)
@@ -59,6 +68,12 @@ def take(
     return effects if confirmed is not None else _begin(readings, number, reading, replica)
 
 
+def _needs_leader(message: Question) -> bool:
+    if isinstance(message, ReadRecords):
+        return message.source == "leader"
+    return not isinstance(message, ReadShardFeed)
+
+
 def go_on(readings: Readings, shards: Shards) -> list[Effect]:
     """What a step of the replicas means for readers."""
     effects: list[Effect] = []
@@ -68,7 +83,7 @@ def go_on(readings: Readings, shards: Shards) -> list[Effect]:
         replica = shards.replica(reading.message.shard)
         if replica is None or not _still_leads(replica, reading):
             effects += _fail(readings, number, not_leader(reading.message.shard))
-        elif replica.confirmed_round >= reading.round:
+        elif replica.confirmed_round >= reading.round and not reads.is_locked(reading, replica):
             reading.round = None
             effects += _begin(readings, number, reading, replica)
     return effects + _take_finished(readings, shards)
@@ -81,9 +96,9 @@ def _still_leads(replica: ShardReplica, reading: ClientReading) -> bool:
 def _begin(
     readings: Readings, number: int, reading: ClientReading, replica: ShardReplica
 ) -> list[Effect]:
-    if not reads.begin_at(reading, replica):
-        return [_finish(readings, number, reading, replica)]
     try:
+        if not reads.begin_at(reading, replica):
+            return [_finish(readings, number, reading, replica)]
         return _read_on(readings, number, reading, replica)
     except MotetError as error:
         return _fail(readings, number, error)
@@ -97,7 +112,9 @@ def _read_on(
             return _begin(readings, number, reading, replica)
         return [_finish(readings, number, reading, replica)]
     wanted = page_bytes_max
-    if isinstance(reading.message, ReadRecords):
+    if isinstance(reading.message, GetLatestChange):
+        wanted = 1
+    elif isinstance(reading.message, ReadRecords):
         wanted = max(1, min(reading.message.bytes_max, page_bytes_max))
     asked, effects = replica.read(reading.after_entry, wanted)
     readings.reads.setdefault(replica.shard, {})[asked] = number
@@ -146,6 +163,13 @@ def _finish(readings: Readings, number: int, reading: ClientReading, replica: Sh
     del readings.under_way[number]
     next_offset = machine_of(replica).state.next_offset
     message, clock = reading.message, replica.last_clock
+    if isinstance(message, GetLatestChange):
+        place = reading.latest_place
+        return Send(reading.client, LatestChangeIs(message.request, reading.latest, place, clock))
+    if isinstance(message, GetTransaction):
+        return Send(reading.client, _standing(message, replica))
+    if isinstance(message, ReadShardFeed):
+        return Send(reading.client, _feed(message, reading, replica))
     if isinstance(message, DescribeShard):
         first = next_offset if reading.first_offset is None else reading.first_offset
         shown = ShardDescribed(
@@ -155,3 +179,24 @@ def _finish(readings: Readings, number: int, reading: ClientReading, replica: Sh
     found = tuple(reading.found)
     answer = RecordsRead(message.request, found, reading.after_entry, next_offset, clock)
     return Send(reading.client, answer)
+
+
+def _feed(message: ReadShardFeed, reading: ClientReading, replica: ShardReplica) -> ShardFeed:
+    assert reading.scan is not None
+    if reading.after_entry >= replica.applied_index.offset:
+        reading.scan.closed = max(reading.scan.closed, reading.scan.up_to)
+    entries, through = reading.scan.page()
+    closed = machine_of(replica).state.transactions.closed
+    return ShardFeed(message.request, entries, through, closed)
+
+
+def _standing(message: GetTransaction, replica: ShardReplica) -> TransactionIs:
+    state = machine_of(replica).state.transactions
+    outcome = state.outcomes.get(message.transaction)
+    if outcome is not None:
+        what: Standing = "aborted" if outcome.clock is None else "committed"
+        return TransactionIs(message.request, what, outcome.clock, None)
+    opened = state.prepared.get(message.transaction)
+    if opened is not None:
+        return TransactionIs(message.request, "prepared", None, opened.prepared.home)
+    return TransactionIs(message.request, "unknown", None, None)

@@ -4,28 +4,42 @@ R1  A leader answers when a majority has confirmed, after the request came, that
     answers is committed. A replica that is asked as such answers with what it knows to be committed.
 R2  Records come in the order of the shard, without a gap; what is no longer kept is an error that says where
     one can begin.
+R3  The latest change of a key is told when nobody has locked it: what is decided and not yet logged here is
+    waited for. What a replica says of the feed is closed, so nobody need confirm it.
 """
 
 from __future__ import annotations
 
 import msgspec
 
+from motet.core.clock.hlc import ZERO
 from motet.core.datanode.messages import DescribeShard, FoundRecords, ReadRecords
-from motet.core.datanode.records import decode_records
 from motet.core.datanode.stream_shard import machine_of
-from motet.core.shardlog.entry import Entry, EntryKind
+from motet.core.shardlog.entry import Entry
 from motet.core.shardlog.replica import ShardReplica
-from motet.errors.shards import OffsetExpired
+from motet.core.transaction.entries import record_range
+from motet.core.transaction.judging import key_forgotten
+from motet.core.transaction.messages import (
+    FoundEntry,
+    GetLatestChange,
+    GetTransaction,
+    ReadShardFeed,
+)
+from motet.core.transaction.scan import FeedScan
+from motet.errors import NodeError
+from motet.errors.shards import CursorExpired, OffsetExpired
 from motet.ids import Address, Epoch, Offset
 
 page_limit_max = 1 << 20
+
+Question = ReadRecords | DescribeShard | GetLatestChange | GetTransaction | ReadShardFeed
 
 
 class ClientReading(msgspec.Struct):
     """A request that is being served."""
 
     client: Address
-    message: ReadRecords | DescribeShard
+    message: Question
     #: None: nobody has to confirm anything
     round: int | None
     #: the epoch the leader was elected in; another one, and somebody else may have led in between
@@ -39,10 +53,63 @@ class ClientReading(msgspec.Struct):
     first_offset: Offset | None = None
     #: it began where the client said, who may be wrong
     trusts_client: bool = True
+    #: of a reader of the feed
+    scan: FeedScan | None = None
+    #: the latest change of a key: in which entry, and where there
+    latest: FoundEntry | None = None
+    latest_place: int = 0
+
+
+def is_locked(reading: ClientReading, replica: ShardReplica) -> bool:
+    """Whether it asks for a key that a transaction has locked (R3)."""
+    message = reading.message
+    locks = machine_of(replica).state.transactions.locks
+    return isinstance(message, GetLatestChange) and message.key in locks
 
 
 def begin_at(reading: ClientReading, replica: ShardReplica) -> bool:
     """Find where to begin; False when there is nothing to read."""
+    message = reading.message
+    if isinstance(message, GetTransaction):
+        return False
+    if isinstance(message, GetLatestChange):
+        return _begin_at_latest(reading, replica, message)
+    if isinstance(message, ReadShardFeed):
+        return _begin_scan(reading, replica, message)
+    return _begin_records(reading, replica)
+
+
+def _begin_at_latest(
+    reading: ClientReading, replica: ShardReplica, message: GetLatestChange
+) -> bool:
+    known = machine_of(replica).state.latest
+    if not known.knows(message.key):
+        raise key_forgotten(message.key)
+    latest = known.keys.get(message.key)
+    if latest is None:
+        return False
+    if latest.entry < replica.first_offset:
+        raise key_forgotten(message.key)
+    reading.after_entry, reading.latest_place = Offset(latest.entry - 1), latest.place
+    return True
+
+
+def _begin_scan(reading: ClientReading, replica: ShardReplica, message: ReadShardFeed) -> bool:
+    machine = machine_of(replica)
+    closed = machine.state.transactions.closed
+    entry, opens = machine.entry_above(message.after)
+    if entry < replica.first_offset:
+        raise CursorExpired(
+            f"the feed of {replica.shard} is no longer kept from {message.after} on"
+        )
+    reading.scan = FeedScan.of(message, closed, opens)
+    reading.after_entry = Offset(entry - 1)
+    is_over = reading.scan.up_to <= (message.after or ZERO)
+    return not is_over and reading.after_entry < replica.applied_index.offset
+
+
+def _begin_records(reading: ClientReading, replica: ShardReplica) -> bool:
+    assert isinstance(reading.message, ReadRecords | DescribeShard)
     machine = machine_of(replica)
     first_kept = Offset(replica.first_offset - 1)
     if isinstance(reading.message, DescribeShard):
@@ -67,24 +134,40 @@ def begin_at(reading: ClientReading, replica: ShardReplica) -> bool:
 
 def take(reading: ClientReading, replica: ShardReplica, entries: tuple[Entry, ...]) -> bool:
     """Take in what was read; True when that is enough. ``OffsetExpired`` when the beginning is gone."""
+    if reading.scan is not None and entries:
+        reading.after_entry = entries[-1].id.offset
+        return reading.scan.take(entries)
+    if isinstance(reading.message, GetLatestChange) and entries:
+        entry = entries[0]
+        reading.latest = FoundEntry(entry.id.epoch, entry.clock, entry.kind, entry.body)
+        return True
+    return _take_records(reading, replica, entries)
+
+
+def _take_records(
+    reading: ClientReading, replica: ShardReplica, entries: tuple[Entry, ...]
+) -> bool:
     for entry in entries:
         reading.after_entry = entry.id.offset
-        if entry.kind != EntryKind.RECORDS:
+        place = record_range(entry.kind, entry.body)
+        if place is None:
             continue
-        records = decode_records(entry.body)
+        first_offset, count = place
         if reading.first_offset is None:
-            reading.first_offset = records.first_offset
-        if isinstance(reading.message, DescribeShard):
+            reading.first_offset = first_offset
+        message = reading.message
+        if isinstance(message, DescribeShard):
             return True
-        message, count = reading.message, records.count
-        if records.first_offset + count <= message.after + 1:
+        assert isinstance(message, ReadRecords)
+        if first_offset + count <= message.after + 1:
             continue
-        if not reading.found and records.first_offset > message.after + 1:
+        if not reading.found and first_offset > message.after + 1:
             if reading.trusts_client:
                 reading.trusts_client = False
                 return not begin_at(reading, replica)
-            raise _expired(message, records.first_offset)
-        reading.found.append(FoundRecords(entry.id.epoch, entry.clock, entry.body))
+            raise _expired(message, first_offset)
+        found = FoundRecords(entry.id.epoch, entry.clock, entry.body, entry.kind)
+        reading.found.append(found)
         reading.records += count
         reading.size_bytes += len(entry.body)
         if reading.records >= message.limit or reading.size_bytes >= message.bytes_max:
@@ -98,7 +181,11 @@ def has_missed(reading: ClientReading, replica: ShardReplica) -> bool:
     ``OffsetExpired`` when the record has been written, and nothing from it on is kept.
     """
     message, next_offset = reading.message, machine_of(replica).state.next_offset
-    if isinstance(message, DescribeShard) or reading.found or message.after + 1 >= next_offset:
+    if isinstance(message, GetLatestChange):
+        raise NodeError(
+            "the latest change of a key cannot be read back", hint="read the node's log"
+        )
+    if not isinstance(message, ReadRecords) or reading.found or message.after + 1 >= next_offset:
         return False
     if not reading.trusts_client:
         raise _expired(message, next_offset)

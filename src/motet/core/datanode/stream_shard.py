@@ -1,12 +1,15 @@
-"""The state of one shard of a stream, as its log tells it: how many records, and which tokens were used.
+"""The state of one shard of a stream, as its log tells it: its records, tokens, and transactions.
 
 T1  Records have offsets from 0, without a gap, in the order of the log.
 T2  A token is applied once. The newest ``producer_window`` of each producer are remembered with where their
     records are: a repeat gets the first answer. One that is below all that are remembered, when some have
     been forgotten, may have been applied before: it is refused, never applied again. Producers themselves
     are never forgotten; beyond ``producers_max`` new ones are refused.
-T3  Milestones rise: a record's entry is found by going on from the milestone before it. When there are too
-    many, every second one goes and the steps double, on all replicas alike.
+T3  Milestones rise, in records, entries and clocks: a record's entry is found by going on from the milestone
+    before it, and so is the first entry above a clock. When there are too many, every second one goes and
+    the steps double, on all replicas alike.
+
+Transactions are in :mod:`motet.core.transaction.state`; their changes count as records, with offsets.
 """
 
 from __future__ import annotations
@@ -17,19 +20,30 @@ from typing import Self
 import msgspec
 
 from motet.core.clock.hlc import Clock
-from motet.core.datanode.records import decode_records
+from motet.core.datanode.records import Records, decode_records
 from motet.core.fingerprint import clone_plain, fingerprint
 from motet.core.shardlog.entry import Entry, EntryKind
 from motet.core.shardlog.replica import ShardReplica
 from motet.core.streams.change import Token
+from motet.core.transaction.entries import (
+    decode_aborted,
+    decode_committed,
+    decode_forgotten,
+    decode_prepared,
+)
+from motet.core.transaction.latest import LatestChanges
+from motet.core.transaction.state import TransactionState
 from motet.errors import BadRecord, TokenExpired, TooLarge
-from motet.ids import Epoch, Offset
+from motet.format.record_block import decode_keys
+from motet.ids import Epoch, Offset, TransactionId
 from motet.limits import KIB, producer_window, producers_max
 
 milestone_step_bytes = 256 * KIB
 """So much of the log is between two milestones at first: what has to be read to find a record."""
 
 milestones_max = 1 << 16
+
+Opens = tuple[tuple[TransactionId, Clock], ...]
 
 
 class Place(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -57,8 +71,13 @@ class ShardState(msgspec.Struct):
     #: milestone_records[i] is the first record of entry milestone_entries[i]
     milestone_records: list[Offset] = msgspec.field(default_factory=list)
     milestone_entries: list[Offset] = msgspec.field(default_factory=list)
+    #: milestone_clocks[i] is its clock, milestone_opens[i] the prepares that were open before it
+    milestone_clocks: list[Clock] = msgspec.field(default_factory=list)
+    milestone_opens: list[Opens] = msgspec.field(default_factory=list)
     milestone_step_bytes: int = milestone_step_bytes
     bytes_since_milestone: int = 0
+    transactions: TransactionState = msgspec.field(default_factory=TransactionState)
+    latest: LatestChanges = msgspec.field(default_factory=LatestChanges)
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -72,9 +91,23 @@ class StreamShard:
         self.state = ShardState()
 
     def apply(self, entry: Entry) -> None:
-        if entry.kind != EntryKind.RECORDS:
-            return
-        state, records = self.state, decode_records(entry.body)
+        transactions = self.state.transactions
+        if entry.kind == EntryKind.RECORDS:
+            self._apply_records(entry, decode_records(entry.body))
+        elif entry.kind == EntryKind.COMMITTED:
+            self._apply_committed(entry)
+        elif entry.kind == EntryKind.PREPARED:
+            self.state.bytes_since_milestone += len(entry.body)
+            self.state.latest.is_wanted = True
+            transactions.prepare(entry.clock, decode_prepared(entry.body))
+        elif entry.kind == EntryKind.ABORTED:
+            transactions.abort(decode_aborted(entry.body))
+        elif entry.kind == EntryKind.FORGOTTEN:
+            transactions.forget(decode_forgotten(entry.body))
+        transactions.clock = entry.clock
+
+    def _apply_records(self, entry: Entry, records: Records) -> None:
+        state = self.state
         assert records.first_offset == state.next_offset, "T1"
         self._set_milestone(entry, records.first_offset)
         offset = records.first_offset
@@ -83,15 +116,30 @@ class StreamShard:
                 self._remember(chunk.token, Place(entry.id.epoch, offset, entry.clock))
             offset = Offset(offset + chunk.count)
         state.next_offset = offset
+        if state.latest.wants_raw(entry.clock):
+            keys = [key for chunk in records.chunks for key in decode_keys(chunk.block)]
+            state.latest.add_raw(entry.clock, entry.id.offset, keys)
+
+    def _apply_committed(self, entry: Entry) -> None:
+        state, body = self.state, decode_committed(entry.body)
+        assert body.first_offset == state.next_offset, "T1"
+        self._set_milestone(entry, body.first_offset)
+        state.latest.is_wanted = True
+        state.latest.add_changes(body.clock, entry.id.offset, [c.key for c in body.part.changes])
+        state.next_offset = Offset(body.first_offset + len(body.part.changes))
+        state.transactions.commit(entry.clock, body)
 
     def _set_milestone(self, entry: Entry, first_offset: Offset) -> None:
         state = self.state
         if not state.milestone_records or state.bytes_since_milestone >= state.milestone_step_bytes:
             state.milestone_records.append(first_offset)
             state.milestone_entries.append(entry.id.offset)
+            state.milestone_clocks.append(entry.clock)
+            state.milestone_opens.append(state.transactions.opens)
             state.bytes_since_milestone = 0
             if len(state.milestone_records) > milestones_max:
                 del state.milestone_records[1::2], state.milestone_entries[1::2]
+                del state.milestone_clocks[1::2], state.milestone_opens[1::2]
                 state.milestone_step_bytes *= 2
         state.bytes_since_milestone += len(entry.body)
 
@@ -126,6 +174,14 @@ class StreamShard:
         at = bisect_right(state.milestone_records, record) - 1
         return state.milestone_entries[at] if at >= 0 else Offset(1)
 
+    def entry_above(self, clock: Clock | None) -> tuple[Offset, Opens]:
+        """An entry: all that is above a clock is not before it; and the prepares that were open there."""
+        state = self.state
+        at = -1 if clock is None else bisect_right(state.milestone_clocks, clock) - 1
+        return (
+            (state.milestone_entries[at], state.milestone_opens[at]) if at >= 0 else (Offset(1), ())
+        )
+
     # What the log needs
 
     def snapshot(self) -> bytes:
@@ -136,6 +192,11 @@ class StreamShard:
             self.state = _decode(data)
         except msgspec.MsgspecError as error:
             raise BadRecord(f"the state of a shard cannot be read: {error}") from None
+        state = self.state
+        if len(state.milestone_clocks) != len(state.milestone_records):
+            # Written before there were transactions: without milestones one begins at the first entry.
+            state.milestone_records, state.milestone_entries = [], []
+            state.milestone_clocks, state.milestone_opens = [], []
 
     def clone(self) -> Self:
         twin = type(self)()

@@ -35,6 +35,13 @@ class EntryKind(IntEnum):
 
     BARRIER = 1
     RECORDS = 16
+    #: of transactions: see :mod:`motet.core.transaction.entries`
+    PART_COMMITTED = 17
+    PREPARED = 18
+    ABORTED = 19
+    FORGOTTEN = 20
+    #: says nothing: its clock closes an idle shard
+    CLOSED = 21
     # Of a database in one log (``core.streams``)
     STREAM_CREATED = 32
     COMMITTED = 33

@@ -23,7 +23,7 @@ import msgspec
 
 from motet.core.datanode.messages import ChunkPlace, RecordsRead
 from motet.core.datanode.node import DataNode
-from motet.core.datanode.records import Chunk, decode_records
+from motet.core.datanode.records import Chunk
 from motet.core.machine import Effect, Event, Note, Send
 from motet.core.operator.metadata import ShardMetadata, ShardStatus
 from motet.core.shardlog.entry import NO_ENTRY, EntryId
@@ -40,6 +40,7 @@ from motet.core.shardlog.messages import (
 )
 from motet.core.shardlog.replica import ShardReplica
 from motet.core.shardlog.state import Status
+from motet.core.transaction.entries import record_range
 from motet.ids import Address, Epoch, NodeId, Offset, ShardName
 from motet.sim.host import Host
 from motet.sim.world import World
@@ -359,17 +360,17 @@ class Watch:
             what = f"{name} {shard}: {floor} records were acknowledged, shown {page.next_offset}"
             self._violated("LinearizableReads", what)
         for found in page.entries:
-            records = decode_records(found.body)
-            entry = truth.by_record.get(records.first_offset)
+            first, count = record_range(found.kind, found.body) or (Offset(-1), 0)
+            entry = truth.by_record.get(first)
             is_true = entry is not None and truth.entries[entry].body == found.body
             if entry is None or not is_true or entry.epoch != found.epoch:
                 self._violated("NoLogDivergence", f"{name} {shard}: shown another entry")
                 return after
             if truth.entries[entry].clock != found.clock:
                 self._violated("NoLogDivergence", f"{name} {shard}: shown another clock")
-            end = records.first_offset + records.count - 1
-            if not records.first_offset <= after + 1 <= end:
-                what = f"{name} {shard}: {records.first_offset} to {end} shown behind {after}"
+            end = first + count - 1
+            if not first <= after + 1 <= end:
+                what = f"{name} {shard}: {first} to {end} shown behind {after}"
                 self._violated("PagesWithoutGap", what)
                 return after
             after = Offset(end)

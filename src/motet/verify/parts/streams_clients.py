@@ -8,10 +8,10 @@ answer, without it is let go.
 from __future__ import annotations
 
 from motet.core.clock.hlc import ZERO, Clock
+from motet.core.datanode.conversation import DataRequest
 from motet.core.datanode.messages import (
     AppendRecords,
     DataRefused,
-    DataRequest,
     DescribeShard,
     GetShardMap,
     ReadRecords,

@@ -11,6 +11,7 @@ import msgspec
 from motet.core.clock.hlc import Clock
 from motet.core.datanode.records import Chunk, Records, decode_records
 from motet.core.shardlog.entry import NO_ENTRY, Entry, EntryId, EntryKind
+from motet.core.transaction.entries import record_range
 from motet.ids import Epoch, NodeId, Offset, ShardName
 
 
@@ -50,9 +51,15 @@ class Truth(msgspec.Struct):
         content = self.entries.get(entry)
         if content is None:
             return [f"{entry} is committed, and nobody has seen it"]
-        if content.kind != EntryKind.RECORDS:
-            return []
-        return self._add_records(entry, decode_records(content.body))
+        if content.kind == EntryKind.RECORDS:
+            return self._add_records(entry, decode_records(content.body))
+        place = record_range(content.kind, content.body)
+        return [] if place is None else self._add_changes(entry, *place)
+
+    def _add_changes(self, entry: EntryId, first: Offset, count: int) -> list[str]:
+        self.by_record[self.next_record] = entry
+        expected, self.next_record = self.next_record, Offset(self.next_record + count)
+        return [] if first == expected else [f"{entry} begins with {first}, not {expected}"]
 
     def _add_records(self, entry: EntryId, records: Records) -> list[str]:
         found = []

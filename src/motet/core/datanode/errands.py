@@ -1,0 +1,182 @@
+"""Transactions at a data node: :mod:`motet.core.transaction` for each of the shards that it leads.
+
+Messages between leaders go where the shard map says; one that is lost, or comes to somebody who does not
+lead, is said again by whoever is concerned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from motet.core.datanode.appends import ShardAppends
+from motet.core.machine import Effect, Note, Now, Send
+from motet.core.operator.messages import ShardMap
+from motet.core.shardlog.replica import ShardReplica
+from motet.core.shardlog.shards import Shards
+from motet.core.transaction import answering, leading
+from motet.core.transaction.checks import check_request
+from motet.core.transaction.config import TransactionConfig
+from motet.core.transaction.leading import Said, Tick
+from motet.core.transaction.messages import (
+    AbortTransaction,
+    BetweenLeaders,
+    CloseShard,
+    CommitTransaction,
+    Forward,
+    PrepareTransaction,
+    TransactionResolved,
+)
+from motet.core.transaction.work import ShardTransactions, Work
+from motet.errors import MotetError
+from motet.ids import Address, NodeId, Offset, ShardName
+
+Asked = PrepareTransaction | CommitTransaction | AbortTransaction | CloseShard
+
+
+class Errands(msgspec.Struct):
+    """All errands of a node."""
+
+    of_shards: dict[ShardName, ShardTransactions] = msgspec.field(default_factory=dict)
+    #: shards with errands under way, in the order in which they came (the values mean nothing)
+    busy: dict[ShardName, None] = msgspec.field(default_factory=dict)
+
+
+def take(
+    errands: Errands, replica: ShardReplica, client: Address, message: Asked, now: Now
+) -> None:
+    """Take what a client asks for; an error says why not."""
+    check_request(message)
+    _take(errands, replica, Work(client, message, now.monotonic_ns))
+
+
+def _take(errands: Errands, replica: ShardReplica, work: Work) -> None:
+    leading.take(_of(errands, replica), replica, work)
+    errands.busy[replica.shard] = None
+
+
+def _of(errands: Errands, replica: ShardReplica) -> ShardTransactions:
+    return errands.of_shards.setdefault(replica.shard, ShardTransactions())
+
+
+class Dispatcher:
+    """One step of a node about its errands; what it says to itself, as another leader, comes back at once."""
+
+    def __init__(
+        self,
+        own: NodeId,
+        errands: Errands,
+        shards: Shards,
+        shard_map: ShardMap | None,
+        config: TransactionConfig,
+        now: Now,
+    ) -> None:
+        self._own = own
+        self._errands = errands
+        self._shards = shards
+        self._map = shard_map
+        self._config = config
+        self._now = now
+
+    def on_message(self, sender: Address, message: BetweenLeaders) -> list[Effect]:
+        """Another leader says something; it may be this very node."""
+        replica = self._shards.replica(message.shard)
+        if replica is None or not replica.is_serving:
+            return [Note("transaction_message_astray", type(message).__name__)]
+        ours = _of(self._errands, replica)
+        if ours.elected_epoch != replica.elected_epoch and not ours.is_idle:
+            return []  # another leadership has to be ended first; it is said again
+        if isinstance(message, TransactionResolved):
+            leading.lead(ours, replica)
+            said = answering.on_resolved(ours, replica, message, self._now, self._config)
+            return self._carry_out(said)
+        try:
+            _take(self._errands, replica, Work(sender, message, self._now.monotonic_ns))
+        except MotetError as error:
+            return [Note("transaction_errand_failed", error.what)]
+        return []
+
+    def sweep(self) -> list[Effect]:
+        """Time has passed: look at everything that is late."""
+        effects: list[Effect] = []
+        for shard, replica in self._shards.replicas.items():
+            ours = self._errands.of_shards.get(shard)
+            if not replica.is_serving:
+                continue
+            state = answering.state_of(replica)
+            if not state.prepared and not state.decisions and (ours is None or ours.is_idle):
+                continue
+            ours = _of(self._errands, replica)
+            if ours.elected_epoch != replica.elected_epoch and not ours.is_idle:
+                continue
+            leading.lead(ours, replica)
+            effects += self._carry_out(answering.sweep(ours, replica, self._now, self._config))
+            forgetting = answering.to_forget(ours, replica, self._now)
+            if forgetting is not None:
+                ours.waiting.append(forgetting)
+            if ours.waiting:
+                ours.looked_at = Offset(-1)
+                self._errands.busy[shard] = None
+        return effects
+
+    def go_on(
+        self, appends: dict[ShardName, ShardAppends], tick: Callable[[ShardReplica], Tick]
+    ) -> list[Effect]:
+        """What a step of the replicas means for those who wait."""
+        effects: list[Effect] = []
+        for shard in list(self._errands.busy):
+            ours, replica = self._errands.of_shards[shard], self._shards.replica(shard)
+            if replica is None:
+                effects += self._carry_out(leading.abandon(ours, shard))
+                del self._errands.of_shards[shard]
+            else:
+                effects += self._go_on(ours, replica, appends, tick(replica))
+            if ours.is_idle:
+                self._errands.busy.pop(shard, None)
+        return effects
+
+    def _go_on(
+        self,
+        ours: ShardTransactions,
+        replica: ShardReplica,
+        appends: dict[ShardName, ShardAppends],
+        tick: Tick,
+    ) -> list[Effect]:
+        effects = self._carry_out(leading.settle(ours, replica, self._now, self._config))
+        if ours.waiting:
+            beside = appends.setdefault(replica.shard, ShardAppends())
+            said = leading.advance(ours, beside, replica, tick, self._now, self._config)
+            effects += self._carry_out(said)
+        return effects
+
+    def _carry_out(self, said: Said) -> list[Effect]:
+        effects: list[Effect] = []
+        for each in said:
+            if not isinstance(each, Forward):
+                effects.append(each)
+                continue
+            to = each.to if each.to is not None else self._leader_of(each.shard)
+            if to is None:
+                effects.append(Note("transaction_shard_without_leader", each.shard))
+            elif to == Address(self._own):
+                effects += self.on_message(to, each.message)
+            else:
+                effects.append(Send(Address(to), each.message))
+        return effects
+
+    def _leader_of(self, shard: ShardName) -> Address | None:
+        replica = self._shards.replica(shard)
+        if replica is not None and replica.is_serving:
+            return Address(self._own)
+        leader = None if self._map is None else leader_by_map(self._map, shard)
+        return None if leader is None or leader == self._own else Address(leader)
+
+
+def leader_by_map(shard_map: ShardMap, shard: ShardName) -> NodeId | None:
+    """Who leads a shard, as the operator has said."""
+    for stream in shard_map.streams:
+        for place in stream.places:
+            if place.shard == shard:
+                return place.leader
+    return None

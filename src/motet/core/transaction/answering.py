@@ -1,0 +1,259 @@
+"""What is said about errands once their entries are applied, and what leaders tell each other.
+
+The home shard tells every participant what was decided, at once and then again until each has logged it; then
+it logs that the decision can be forgotten (X4). The answer to the client waits for them, up to a bound: until
+a participant has logged the outcome its keys are locked and its closed clock stays below its prepare, so
+nobody sees half of a transaction, only later.
+"""
+
+from __future__ import annotations
+
+from motet.core.clock.hlc import Clock
+from motet.core.datanode.refusals import refusal
+from motet.core.datanode.stream_shard import machine_of
+from motet.core.machine import NS_PER_MS, Effect, Note, Now, Send
+from motet.core.shardlog.replica import ShardReplica
+from motet.core.transaction.config import TransactionConfig
+from motet.core.transaction.entries import Forgotten
+from motet.core.transaction.messages import (
+    AbortTransaction,
+    AskOutcome,
+    CloseShard,
+    CommitTransaction,
+    Forward,
+    PrepareTransaction,
+    ResolveTransaction,
+    ShardClosed,
+    TransactionEnded,
+    TransactionPrepared,
+    TransactionResolved,
+)
+from motet.core.transaction.state import TransactionState
+from motet.core.transaction.work import ShardTransactions, Work
+from motet.errors import Conflict
+from motet.ids import Address, RequestId, ShardName, TransactionId
+
+forgotten_at_once_max = 1000
+"""Decisions that one entry forgets."""
+
+
+def answer_applied(
+    ours: ShardTransactions,
+    replica: ShardReplica,
+    work: Work,
+    now: Now,
+    config: TransactionConfig,
+) -> list[Effect | Forward]:
+    """The entry of an errand is applied: answer, and if it is a decision, tell the participants."""
+    said: list[Effect | Forward] = []
+    errand = work.errand
+    if isinstance(errand, CommitTransaction):
+        said += tell(ours, replica, errand.part.transaction, now)
+    elif isinstance(errand, AbortTransaction | AskOutcome):
+        said += tell(ours, replica, errand.transaction, now)
+    return said + answer_known(ours, replica, work, now, config)
+
+
+def answer_known(
+    ours: ShardTransactions,
+    replica: ShardReplica,
+    work: Work,
+    now: Now,
+    config: TransactionConfig,
+) -> list[Effect | Forward]:
+    """Answer from what is applied."""
+    state, errand = state_of(replica), work.errand
+    match errand:
+        case PrepareTransaction():
+            opened = state.prepared.get(errand.part.transaction)
+            if opened is None:
+                gone = Conflict(f"transaction {errand.part.transaction} is over already")
+                return [refusal(work.client, errand.request, gone)]
+            return [Send(work.client, TransactionPrepared(errand.request, opened.clock))]
+        case CommitTransaction():
+            return _answer_ended(ours, state, work, errand.part.transaction, now, config)
+        case AbortTransaction():
+            return _answer_ended(ours, state, work, errand.transaction, now, config)
+        case CloseShard():
+            return [Send(work.client, closed_is(errand.request, state))]
+        case AskOutcome():
+            return _answer_doubt(replica.shard, state, work.client, errand)
+        case ResolveTransaction():
+            return _acknowledge(replica, state, work.client, errand)
+        case Forgotten():
+            return [Note("transaction_decisions_forgotten", str(len(errand.transactions)))]
+
+
+def closed_is(request: RequestId, state: TransactionState) -> ShardClosed:
+    """How far a shard is closed, and by whom it is held back."""
+    oldest = next(iter(state.prepared.items()), None)
+    held_by = None if oldest is None else (oldest[0], oldest[1].prepared.home)
+    return ShardClosed(request, state.closed, state.clock, held_by)
+
+
+def _answer_ended(
+    ours: ShardTransactions,
+    state: TransactionState,
+    work: Work,
+    transaction: TransactionId,
+    now: Now,
+    config: TransactionConfig,
+) -> list[Effect | Forward]:
+    """The decision is applied; participants have a moment to log it."""
+    assert isinstance(work.errand, CommitTransaction | AbortTransaction)
+    outcome = state.outcomes[transaction]
+    is_settled = transaction not in state.decisions or not missing(ours, state, transaction)
+    is_late = now.monotonic_ns - work.since_ns >= config.adjust_ms * NS_PER_MS
+    if not is_settled and not is_late and outcome.clock is not None:
+        ours.adjusting.append(work)
+        return []
+    return [Send(work.client, TransactionEnded(work.errand.request, outcome.clock, is_settled))]
+
+
+def _answer_doubt(
+    shard: ShardName, state: TransactionState, sender: Address, errand: AskOutcome
+) -> list[Effect | Forward]:
+    """A participant in doubt hears what was decided."""
+    decision = state.decisions.get(errand.transaction)
+    if decision is not None:
+        clock, at_ms = decision.clock, decision.at_ms
+    else:
+        clock, at_ms = state.outcomes[errand.transaction].clock, 0
+    what = "transaction_doubt_aborted" if clock is None else "transaction_doubt_committed"
+    message = ResolveTransaction(
+        errand.participant, errand.transaction, errand.asked, shard, clock, at_ms
+    )
+    return [Note(what, errand.transaction), Forward(errand.participant, message, sender)]
+
+
+def _acknowledge(
+    replica: ShardReplica, state: TransactionState, sender: Address, errand: ResolveTransaction
+) -> list[Effect | Forward]:
+    """Say that the outcome is logged; or that there is nothing to be logged, which there never will be.
+
+    A prepare that comes later than the outcome is open until its home shard is asked: then it hears the
+    same once more.
+    """
+    known = state.outcomes.get(errand.transaction)
+    is_lost = known is None and errand.clock is not None and not state.is_expired(errand.asked)
+    if is_lost or (known is not None and known.clock != errand.clock):
+        return [Note("transaction_outcome_strange", f"{replica.shard} {errand.transaction}")]
+    message = TransactionResolved(errand.home, errand.transaction, replica.shard, state.clock)
+    return [Forward(errand.home, message, sender)]
+
+
+# As the home shard
+
+
+def missing(
+    ours: ShardTransactions, state: TransactionState, transaction: TransactionId
+) -> list[ShardName]:
+    """Who has not logged a decision yet."""
+    done = ours.acknowledged.get(transaction, {})
+    return [shard for shard in state.decisions[transaction].participants if shard not in done]
+
+
+def tell(
+    ours: ShardTransactions, replica: ShardReplica, transaction: TransactionId, now: Now
+) -> list[Effect | Forward]:
+    """Tell participants what was decided."""
+    state = state_of(replica)
+    decision = state.decisions.get(transaction)
+    if decision is None:
+        return []
+    ours.told_ns[transaction] = now.monotonic_ns
+    return [
+        Forward(
+            shard,
+            ResolveTransaction(
+                shard,
+                transaction,
+                decision.asked,
+                replica.shard,
+                decision.clock,
+                decision.at_ms,
+            ),
+        )
+        for shard in missing(ours, state, transaction)
+    ]
+
+
+def on_resolved(
+    ours: ShardTransactions,
+    replica: ShardReplica,
+    message: TransactionResolved,
+    now: Now,
+    config: TransactionConfig,
+) -> list[Effect | Forward]:
+    """A participant has logged a decision."""
+    state = state_of(replica)
+    if message.transaction not in state.decisions:
+        return []
+    ours.acknowledged.setdefault(message.transaction, {})[message.participant] = None
+    return answer_adjusted(ours, replica, now, config)
+
+
+def answer_adjusted(
+    ours: ShardTransactions, replica: ShardReplica, now: Now, config: TransactionConfig
+) -> list[Effect | Forward]:
+    """Answer those whose participants are done, or have had their time."""
+    said: list[Effect | Forward] = []
+    adjusting, ours.adjusting = ours.adjusting, []
+    for work in adjusting:
+        said += answer_known(ours, replica, work, now, config)
+    return said
+
+
+# Time
+
+
+def sweep(
+    ours: ShardTransactions, replica: ShardReplica, now: Now, config: TransactionConfig
+) -> list[Effect | Forward]:
+    """Ask about what is in doubt, tell again what was not acknowledged, forget what is done."""
+    state = state_of(replica)
+    said: list[Effect | Forward] = []
+    for transaction in [name for name in ours.doubts_ns if name not in state.prepared]:
+        del ours.doubts_ns[transaction]
+    for transaction, opened in state.prepared.items():
+        since_ns = ours.doubts_ns.setdefault(transaction, now.monotonic_ns)
+        if now.monotonic_ns - since_ns >= config.doubt_ms * NS_PER_MS:
+            ours.doubts_ns[transaction] = now.monotonic_ns
+            said.append(_doubt(replica.shard, transaction, opened.prepared.part.asked, state))
+    for transaction in state.decisions:
+        since_ns = ours.told_ns.get(transaction, -config.tell_ms * NS_PER_MS)
+        if now.monotonic_ns - since_ns >= config.tell_ms * NS_PER_MS:
+            said += tell(ours, replica, transaction, now)
+    said += answer_adjusted(ours, replica, now, config)
+    return said
+
+
+def _doubt(
+    shard: ShardName, transaction: TransactionId, asked: Clock, state: TransactionState
+) -> Forward:
+    prepared = state.prepared[transaction].prepared
+    message = AskOutcome(prepared.home, transaction, asked, shard, prepared.participants)
+    return Forward(prepared.home, message)
+
+
+def to_forget(ours: ShardTransactions, replica: ShardReplica, now: Now) -> Work | None:
+    """Decisions that every participant has logged, as an errand; None while one is under way."""
+    state = state_of(replica)
+    if any(isinstance(work.errand, Forgotten) for work in (*ours.waiting, *ours.pending)):
+        return None
+    for name in [name for name in ours.told_ns if name not in state.decisions]:
+        del ours.told_ns[name]
+        ours.acknowledged.pop(name, None)
+    done = [
+        name
+        for name in ours.acknowledged
+        if name in state.decisions and not missing(ours, state, name)
+    ]
+    if not done:
+        return None
+    return Work(Address(""), Forgotten(tuple(done[:forgotten_at_once_max])), now.monotonic_ns)
+
+
+def state_of(replica: ShardReplica) -> TransactionState:
+    """What a replica has applied about transactions."""
+    return machine_of(replica).state.transactions

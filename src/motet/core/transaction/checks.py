@@ -1,0 +1,89 @@
+"""What a request about a transaction must be like to be taken at all."""
+
+from __future__ import annotations
+
+from motet.core.transaction.entries import Part, PartChange
+from motet.core.transaction.messages import (
+    AbortTransaction,
+    CloseShard,
+    CommitTransaction,
+    PrepareTransaction,
+)
+from motet.errors import BadInput, TooLarge
+from motet.ids import ShardName
+from motet.limits import (
+    key_bytes_max,
+    row_bytes_max,
+    transaction_bytes_max,
+    transaction_changes_max,
+    transaction_id_length_max,
+    transaction_participants_max,
+)
+
+
+def check_request(
+    message: PrepareTransaction | CommitTransaction | AbortTransaction | CloseShard,
+) -> None:
+    """``BadInput`` or ``TooLarge`` for what cannot be taken."""
+    if isinstance(message, CloseShard):
+        return
+    _check_participants(message.shard, message.participants)
+    if isinstance(message, AbortTransaction):
+        _check_name(message.transaction)
+        return
+    part = message.part
+    _check_name(part.transaction)
+    count = len(part.changes) + len(message.reads)
+    if count > transaction_changes_max:
+        raise TooLarge(f"{count} reads and changes, {transaction_changes_max} are allowed")
+    _check_changes(part)
+    for read in message.reads:
+        _check_key(read.key)
+    if isinstance(message, PrepareTransaction):
+        if message.shard not in message.participants or message.home in message.participants:
+            raise BadInput("a prepare is for a participant, and the home shard is none")
+        if not count:
+            raise BadInput("a shard without reads and changes has no part in a transaction")
+
+
+def _check_participants(shard: ShardName, participants: tuple[ShardName, ...]) -> None:
+    count = len(participants)
+    if count >= transaction_participants_max:
+        raise TooLarge(f"a transaction has at most {transaction_participants_max} shards")
+    if len(dict.fromkeys(participants)) != count:
+        raise BadInput(f"a transaction of {shard} names a participant twice")
+
+
+def _check_name(name: str) -> None:
+    if not 0 < len(name) <= transaction_id_length_max:
+        raise BadInput(f"a transaction id has 1 to {transaction_id_length_max} characters")
+
+
+def _check_changes(part: Part) -> None:
+    total_bytes, last = 0, -1
+    for change in part.changes:
+        if not last < change.index < part.count:
+            raise BadInput("the changes of a transaction are numbered from 0, and rise")
+        last = change.index
+        total_bytes += _check_change(change)
+    if total_bytes > transaction_bytes_max:
+        raise TooLarge(f"a transaction of {total_bytes} bytes, {transaction_bytes_max} are allowed")
+
+
+def _check_change(change: PartChange) -> int:
+    _check_key(change.key)
+    if change.op not in ("insert", "update", "delete"):
+        raise BadInput(f"{change.op!r} is no change of a row", hint="insert, update or delete")
+    if (change.row is None) != (change.op == "delete"):
+        raise BadInput(f"{change.op} of a key {'without' if change.row is None else 'with'} a row")
+    size_bytes = len(change.row or b""), len(change.before or b"")
+    if max(size_bytes) > row_bytes_max:
+        raise TooLarge(f"a row of {max(size_bytes)} bytes, {row_bytes_max} are allowed")
+    return len(change.key) + sum(size_bytes)
+
+
+def _check_key(key: bytes) -> None:
+    if not key:
+        raise BadInput("a key cannot be empty")
+    if len(key) > key_bytes_max:
+        raise TooLarge(f"a key of {len(key)} bytes, {key_bytes_max} are allowed")

@@ -1,0 +1,22 @@
+"""The figures of transactions; simulations use smaller ones."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class TransactionConfig(msgspec.Struct, frozen=True):
+    """How leaders behave towards transactions."""
+
+    #: how often everything that is late is looked at
+    sweep_ms: int = 100
+    #: a prepare that has not been decided for so long asks its home shard, which gives it up
+    doubt_ms: int = 3_000
+    #: what was not acknowledged for so long is told again
+    tell_ms: int = 500
+    #: how long the answer to a commit waits for participants to log it
+    adjust_ms: int = 1_000
+    #: how long somebody waits for a lock, or for a clock to be closed
+    wait_ms: int = 5_000
+    #: a shard whose last entry is older than this closes when somebody asks
+    close_ms: int = 100

@@ -1,0 +1,158 @@
+"""May an errand go into the log now, must it wait, or is it answered already?
+
+A leader judges by what is applied. Whatever touches a key that an entry on its way touches waits for it, so
+what is applied is all there is to know. An entry that is logged is therefore right, and applying it cannot
+fail.
+
+W1  *Wait-die*: who finds a key locked waits if it is older than the holder, else it dies. So those who wait
+    hold nothing that an older one waits for, and nobody waits in a circle.
+W2  What a transaction has read is as it was read when its part is logged, and stays so until its outcome.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from enum import Enum
+
+from motet.core.transaction.entries import Part
+from motet.core.transaction.latest import LatestChanges
+from motet.core.transaction.messages import (
+    AbortTransaction,
+    AskOutcome,
+    CommitTransaction,
+    PrepareTransaction,
+    ResolveTransaction,
+    SeenKey,
+)
+from motet.core.transaction.state import TransactionState
+from motet.core.transaction.work import ShardTransactions
+from motet.errors import Conflict, NodeError
+from motet.errors.shards import KeyForgotten, TransactionExpired
+from motet.ids import TransactionId
+from motet.limits import decisions_max, prepared_bytes_max, prepared_max
+
+
+class Verdict(Enum):
+    """What becomes of an errand."""
+
+    GO = "go"
+    WAIT = "wait"
+    #: nothing to log: it is answered from what is applied
+    KNOWN = "known"
+
+
+def judge_prepare(
+    state: TransactionState,
+    latest: LatestChanges,
+    ahead: ShardTransactions,
+    is_touched: Callable[[list[bytes]], bool],
+    message: PrepareTransaction,
+) -> Verdict:
+    """``Conflict`` when it dies."""
+    part = message.part
+    if ahead.is_flying(part.transaction):
+        return Verdict.WAIT
+    if part.transaction in state.prepared:
+        return Verdict.KNOWN
+    if part.transaction in state.outcomes:
+        raise Conflict(f"transaction {part.transaction} was given up before it was prepared")
+    _check_expired(state, part)
+    flying = sum(flight.is_prepare for flight in ahead.flights)
+    if len(state.prepared) + flying >= prepared_max or state.prepared_bytes >= prepared_bytes_max:
+        raise NodeError("too many transactions are prepared", hint="try again in a moment")
+    return _judge_keys(state, latest, ahead, is_touched, part, message.reads)
+
+
+def judge_commit(
+    state: TransactionState,
+    latest: LatestChanges,
+    ahead: ShardTransactions,
+    is_touched: Callable[[list[bytes]], bool],
+    message: CommitTransaction,
+) -> Verdict:
+    """``Conflict`` when it dies: then it is aborted, if there are participants who must hear of it."""
+    part = message.part
+    if ahead.is_flying(part.transaction):
+        return Verdict.WAIT
+    if part.transaction in state.outcomes:
+        return Verdict.KNOWN
+    _check_expired(state, part)
+    if message.participants and len(state.decisions) >= decisions_max:
+        raise NodeError("too many decisions wait to be logged elsewhere", hint="try again later")
+    return _judge_keys(state, latest, ahead, is_touched, part, message.reads)
+
+
+def judge_abort(
+    state: TransactionState, ahead: ShardTransactions, message: AbortTransaction | AskOutcome
+) -> Verdict:
+    """What is not decided is aborted.
+
+    A participant in doubt has not logged an outcome, so no decision has been forgotten (X4): what the home
+    shard does not know was never decided, however long ago that was.
+    """
+    if ahead.is_flying(message.transaction):
+        return Verdict.WAIT
+    if message.transaction in state.outcomes or message.transaction in state.decisions:
+        return Verdict.KNOWN
+    if isinstance(message, AbortTransaction) and state.is_expired(message.asked):
+        raise _expired(message.transaction)
+    return Verdict.GO
+
+
+def judge_outcome(
+    state: TransactionState, ahead: ShardTransactions, message: ResolveTransaction
+) -> Verdict:
+    """An outcome is logged where there is a prepare."""
+    if ahead.is_flying(message.transaction):
+        return Verdict.WAIT
+    return Verdict.GO if message.transaction in state.prepared else Verdict.KNOWN
+
+
+def _check_expired(state: TransactionState, part: Part) -> None:
+    if state.is_expired(part.asked):
+        raise _expired(part.transaction)
+
+
+def _expired(transaction: TransactionId) -> TransactionExpired:
+    return TransactionExpired(f"transaction {transaction} is older than what is remembered")
+
+
+def _judge_keys(
+    state: TransactionState,
+    latest: LatestChanges,
+    ahead: ShardTransactions,
+    is_touched: Callable[[list[bytes]], bool],
+    part: Part,
+    reads: Iterable[SeenKey],
+) -> Verdict:
+    keys = [*(read.key for read in reads), *(change.key for change in part.changes)]
+    if is_touched(keys) or _is_flying(ahead, keys):
+        return Verdict.WAIT
+    for key in keys:
+        holder = state.locks.get(key)
+        if holder is None:
+            continue
+        if part.age > state.prepared[holder].prepared.part.age:  # W1
+            raise Conflict(f"{shown(key)} is locked by the older transaction {holder}")
+        return Verdict.WAIT
+    for read in reads:  # W2
+        if not latest.knows(read.key):
+            raise key_forgotten(read.key)
+        found = latest.keys.get(read.key)
+        if (None if found is None else found.clock) != read.seen:
+            raise Conflict(f"{shown(read.key)} has changed since it was read")
+    return Verdict.GO
+
+
+def _is_flying(ahead: ShardTransactions, keys: list[bytes]) -> bool:
+    return any(key in flight.keys for flight in ahead.flights for key in keys)
+
+
+def key_forgotten(key: bytes) -> KeyForgotten:
+    """The shard does not remember what the latest change of the key is."""
+    return KeyForgotten(f"the shard of {shown(key)} does not remember its latest change")
+
+
+def shown(key: bytes) -> str:
+    """A key for people."""
+    return repr(key.decode(errors="replace"))

@@ -1,0 +1,338 @@
+"""The leader of a shard with its errands: judged, put into the log, answered when they are applied.
+
+Errands that wait are looked at, the oldest transaction first, whenever something was applied. A leader that
+is one no longer answers ``NOT_LEADER`` to what it has not put into its log, else ``OUTCOME_UNKNOWN``: whoever
+asks the next leader again gets what became of it. What leaders tell each other is simply dropped then: it is
+said again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from motet.core.clock.hlc import Clock, maximum
+from motet.core.datanode.appends import ShardAppends, is_touched, lead_on
+from motet.core.datanode.refusals import not_leader, refusal, unknown_outcome
+from motet.core.datanode.stream_shard import machine_of
+from motet.core.machine import NS_PER_MS, Effect, Note, Now
+from motet.core.shardlog.entry import EntryId, EntryKind
+from motet.core.shardlog.replica import ShardReplica
+from motet.core.transaction.answering import answer_applied, answer_known
+from motet.core.transaction.config import TransactionConfig
+from motet.core.transaction.entries import (
+    Aborted,
+    Committed,
+    Forgotten,
+    Part,
+    Prepared,
+    encode_part,
+)
+from motet.core.transaction.judging import (
+    Verdict,
+    judge_abort,
+    judge_commit,
+    judge_outcome,
+    judge_prepare,
+)
+from motet.core.transaction.messages import (
+    AbortTransaction,
+    AskOutcome,
+    CloseShard,
+    CommitTransaction,
+    Forward,
+    PrepareTransaction,
+    ResolveTransaction,
+)
+from motet.core.transaction.work import Flight, ShardTransactions, Work
+from motet.errors import Conflict, MotetError, NodeError
+from motet.ids import Epoch, Offset, ShardName, TransactionId
+from motet.limits import transactions_waiting_max
+
+Tick = Callable[[Clock], Clock | None]
+"""A clock above this one; None: there is none before something is durable."""
+
+Said = list[Effect | Forward]
+
+
+def take(ours: ShardTransactions, replica: ShardReplica, work: Work) -> None:
+    """Take an errand; an error says why not."""
+    if not replica.is_serving:
+        raise not_leader(replica.shard)
+    lead(ours, replica)
+    if len(ours.waiting) + len(ours.pending) >= transactions_waiting_max:
+        raise NodeError("too many transactions wait for this shard", hint="try again in a moment")
+    ours.waiting.append(work)
+    ours.looked_at = Offset(-1)
+
+
+def lead(ours: ShardTransactions, replica: ShardReplica) -> None:
+    """A new leadership begins with what the log says."""
+    if ours.elected_epoch != replica.elected_epoch:
+        assert ours.is_idle, "what another leadership left behind was answered"
+        ours.elected_epoch = replica.elected_epoch
+        ours.acknowledged, ours.told_ns, ours.doubts_ns = {}, {}, {}
+
+
+def settle(
+    ours: ShardTransactions, replica: ShardReplica, now: Now, config: TransactionConfig
+) -> Said:
+    """Answer what is applied; and when this node leads no longer, everybody."""
+    if not replica.is_serving or ours.elected_epoch != replica.elected_epoch:
+        return abandon(ours, replica.shard)
+    applied = replica.applied_index
+    while ours.flights and ours.flights[0].entry <= applied:
+        del ours.flights[0]
+    said: Said = []
+    while ours.pending and (ours.pending[0].entry or applied) <= applied:
+        said += answer_applied(ours, replica, ours.pending.pop(0), now, config)
+    return said
+
+
+def abandon(ours: ShardTransactions, shard: ShardName) -> Said:
+    """This node does not lead the shard any more."""
+    said: Said = []
+    for work in ours.waiting:
+        if (asked := _request(work)) is not None:
+            said.append(refusal(work.client, asked.request, not_leader(shard)))
+    for work in ours.pending:
+        if (asked := _request(work)) is not None:
+            error = not_leader(shard) if isinstance(asked, CloseShard) else unknown_outcome(shard)
+            said.append(refusal(work.client, asked.request, error))
+    for work in ours.adjusting:
+        if (asked := _request(work)) is not None:
+            said.append(refusal(work.client, asked.request, unknown_outcome(shard)))
+    ours.waiting, ours.pending, ours.adjusting, ours.flights = [], [], [], []
+    ours.elected_epoch = Epoch(0)
+    return said
+
+
+Asked = PrepareTransaction | CommitTransaction | AbortTransaction | CloseShard
+
+
+def _request(work: Work) -> Asked | None:
+    return work.errand if isinstance(work.errand, Asked) else None
+
+
+# What waits
+
+
+def advance(
+    ours: ShardTransactions,
+    appends: ShardAppends,
+    replica: ShardReplica,
+    tick: Tick,
+    now: Now,
+    config: TransactionConfig,
+) -> Said:
+    """Put into the log what may go, if anything has changed since the last look."""
+    if not ours.waiting or ours.looked_at == replica.applied_index.offset:
+        return []
+    ours.looked_at = replica.applied_index.offset
+    lead_on(appends, replica)
+    said: Said = []
+    waiting, ours.waiting = sorted(ours.waiting, key=_age), []
+    for number, work in enumerate(waiting):
+        try:
+            verdict = _judge(ours, appends, replica, work, now, config)
+        except MotetError as error:
+            verdict = _died(work, error)
+            if verdict is not Verdict.GO:
+                said += _refused(work, error)
+                continue
+        if verdict is Verdict.WAIT:
+            ours.waiting.append(work)
+        elif verdict is Verdict.KNOWN:
+            said += answer_known(ours, replica, work, now, config)
+        else:
+            error_now = replica.refusal(0)
+            if error_now is not None:
+                said += _refused(work, error_now)
+                continue
+            clock = tick(_floor(replica, work))
+            if clock is None:  # goes on when a bound is durable
+                ours.waiting += waiting[number:]
+                ours.looked_at = Offset(-1)
+                break
+            said += _log(ours, appends, replica, work, clock, now)
+    return said
+
+
+def _age(work: Work) -> tuple[int, Clock, str]:
+    """Outcomes first, which end waits; then transactions, the oldest first."""
+    errand = work.errand
+    if isinstance(errand, PrepareTransaction | CommitTransaction):
+        return (1, *errand.part.age)
+    return 0, Clock(0, 0), ""
+
+
+def _judge(
+    ours: ShardTransactions,
+    appends: ShardAppends,
+    replica: ShardReplica,
+    work: Work,
+    now: Now,
+    config: TransactionConfig,
+) -> Verdict:
+    shard, errand = machine_of(replica).state, work.errand
+    state, latest = shard.transactions, shard.latest
+    is_late = now.monotonic_ns - work.since_ns >= config.wait_ms * NS_PER_MS
+    if isinstance(errand, PrepareTransaction | CommitTransaction):
+
+        def touched(keys: list[bytes]) -> bool:
+            return is_touched(appends, keys)
+
+        verdict = (
+            judge_prepare(state, latest, ours, touched, errand)
+            if isinstance(errand, PrepareTransaction)
+            else judge_commit(state, latest, ours, touched, errand)
+        )
+        if verdict is Verdict.WAIT and is_late and not ours.is_flying(errand.part.transaction):
+            raise Conflict(f"transaction {errand.part.transaction} has waited too long for a lock")
+        return verdict
+    if isinstance(errand, AbortTransaction | AskOutcome):
+        return judge_abort(state, ours, errand)
+    if isinstance(errand, ResolveTransaction):
+        return judge_outcome(state, ours, errand)
+    if isinstance(errand, CloseShard):
+        return _judge_closing(replica, work, errand, now, config, is_late=is_late)
+    return Verdict.GO
+
+
+def _judge_closing(
+    replica: ShardReplica,
+    work: Work,
+    errand: CloseShard,
+    now: Now,
+    config: TransactionConfig,
+    *,
+    is_late: bool,
+) -> Verdict:
+    """One entry closes the shard for all who ask at about the same time."""
+    head, last = replica.head, replica.last_clock
+    closed = machine_of(replica).state.transactions.closed
+    if errand.at_least is not None:
+        if closed >= errand.at_least or is_late:
+            return Verdict.KNOWN
+        return Verdict.GO if last < errand.at_least else Verdict.WAIT
+    if work.entry is None:
+        if now.wall_ms - last.logical >= config.close_ms:
+            return Verdict.GO
+        work.entry = head
+    return Verdict.KNOWN if work.entry <= replica.applied_index or is_late else Verdict.WAIT
+
+
+def _died(work: Work, error: MotetError) -> Verdict:
+    """Who dies in its home shard is aborted there, so that participants hear of it soon."""
+    errand = work.errand
+    if (
+        isinstance(error, Conflict)
+        and isinstance(errand, CommitTransaction)
+        and errand.participants
+    ):
+        part = errand.part
+        work.errand = AbortTransaction(
+            errand.request,
+            errand.clock,
+            errand.shard,
+            part.transaction,
+            part.asked,
+            errand.participants,
+        )
+        return Verdict.GO
+    return Verdict.KNOWN
+
+
+def _refused(work: Work, error: MotetError) -> Said:
+    asked = _request(work)
+    if asked is None:
+        return [Note("transaction_errand_failed", f"{type(work.errand).__name__} {error.what}")]
+    return [refusal(work.client, asked.request, error)]
+
+
+# Into the log
+
+
+def _floor(replica: ShardReplica, work: Work) -> Clock:
+    errand = work.errand
+    clocks = [replica.last_clock]
+    if isinstance(errand, Asked):
+        clocks.append(errand.clock)
+    if isinstance(errand, CommitTransaction):
+        clocks.append(errand.floor)  # X3
+    elif isinstance(errand, ResolveTransaction) and errand.clock is not None:
+        clocks.append(errand.clock)  # X3
+    elif isinstance(errand, CloseShard) and errand.at_least is not None:
+        clocks.append(errand.at_least)
+    return maximum(clocks)
+
+
+def _log(
+    ours: ShardTransactions,
+    appends: ShardAppends,
+    replica: ShardReplica,
+    work: Work,
+    clock: Clock,
+    now: Now,
+) -> Said:
+    entry = EntryId(replica.epoch, Offset(replica.head.offset + 1))
+    kind, body, flight = _entry(appends, replica, work, clock, now, entry)
+    try:
+        appended, effects = replica.append(kind, clock, body, now)
+    except MotetError as error:
+        return _refused(work, error)
+    assert appended == entry
+    if flight is not None:
+        ours.flights.append(flight)
+        if kind == EntryKind.COMMITTED:
+            appends.next_offset = Offset(appends.next_offset + flight.changes)
+    work.entry = entry
+    ours.pending.append(work)
+    return list(effects)
+
+
+def _entry(
+    appends: ShardAppends,
+    replica: ShardReplica,
+    work: Work,
+    clock: Clock,
+    now: Now,
+    entry: EntryId,
+) -> tuple[EntryKind, bytes, Flight | None]:
+    """The entry of an errand, and what is known of it until it is applied."""
+    errand = work.errand
+    match errand:
+        case PrepareTransaction():
+            reads = tuple(read.key for read in errand.reads)
+            body = Prepared(errand.part, reads, errand.home, errand.participants)
+            flight = _flight(entry, errand.part, is_prepare=True, reads=reads)
+            return EntryKind.PREPARED, encode_part(body), flight
+        case CommitTransaction():
+            committed = Committed(
+                errand.part, clock, now.wall_ms, appends.next_offset, errand.participants
+            )
+            return EntryKind.COMMITTED, encode_part(committed), _flight(entry, errand.part)
+        case ResolveTransaction() if errand.clock is not None:
+            part = machine_of(replica).state.transactions.prepared[errand.transaction].prepared.part
+            committed = Committed(part, errand.clock, errand.at_ms, appends.next_offset)
+            return EntryKind.COMMITTED, encode_part(committed), _flight(entry, part)
+        case ResolveTransaction():
+            aborted = Aborted(errand.transaction, errand.asked)
+            return EntryKind.ABORTED, encode_part(aborted), _bare(entry, errand.transaction)
+        case AbortTransaction() | AskOutcome():
+            aborted = Aborted(errand.transaction, errand.asked, errand.participants)
+            return EntryKind.ABORTED, encode_part(aborted), _bare(entry, errand.transaction)
+        case Forgotten():
+            return EntryKind.FORGOTTEN, encode_part(errand), None
+        case CloseShard():
+            return EntryKind.CLOSED, b"", None
+
+
+def _flight(
+    entry: EntryId, part: Part, *, is_prepare: bool = False, reads: tuple[bytes, ...] = ()
+) -> Flight:
+    keys = [*reads, *(change.key for change in part.changes)]
+    return Flight(entry, dict.fromkeys(keys), part.transaction, is_prepare, len(part.changes))
+
+
+def _bare(entry: EntryId, transaction: TransactionId) -> Flight:
+    return Flight(entry, {}, transaction, is_prepare=False, changes=0)

@@ -1,0 +1,232 @@
+"""What is asked of the leaders of shards about transactions, clocks and the feed, and the answers.
+
+Clients ask, and are answered or refused as :mod:`motet.core.datanode.messages` says. The last three messages
+travel between leaders; they are never answered with an error, only repeated.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from motet.core.clock.hlc import Clock
+from motet.core.datanode.conversation import DataMessage, DataRequest
+from motet.core.transaction.entries import Part
+from motet.ids import Address, Epoch, RequestId, ShardName, TransactionId
+
+Standing = Literal["committed", "aborted", "prepared", "unknown"]
+
+
+class SeenKey(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A key that a transaction has read: the clock of its latest change, None for none."""
+
+    key: bytes
+    seen: Clock | None
+
+
+class FoundEntry(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """An entry with records or changes, as it was logged."""
+
+    epoch: Epoch
+    #: of its transaction
+    clock: Clock
+    #: ``EntryKind.RECORDS`` or ``EntryKind.COMMITTED``
+    kind: int
+    body: bytes
+
+
+# Requests of clients
+
+
+class GetLatestChange(DataRequest, frozen=True):
+    """The latest committed change of a key; waits while somebody has locked it."""
+
+    shard: ShardName
+    key: bytes
+
+
+class PrepareTransaction(DataRequest, frozen=True):
+    """Promise to do this part when the home shard says so."""
+
+    shard: ShardName
+    part: Part
+    reads: tuple[SeenKey, ...]
+    home: ShardName
+    participants: tuple[ShardName, ...]
+
+
+class CommitTransaction(DataRequest, frozen=True):
+    """Commit; asked of the home shard when all participants have voted. A repeat gets the same answer."""
+
+    shard: ShardName
+    part: Part
+    reads: tuple[SeenKey, ...]
+    #: those that have prepared
+    participants: tuple[ShardName, ...]
+    #: the highest clock of their prepares; zero when there are none
+    floor: Clock
+
+
+class AbortTransaction(DataRequest, frozen=True):
+    """Do not commit; asked of the home shard. Too late is an answer too."""
+
+    shard: ShardName
+    transaction: TransactionId
+    asked: Clock
+    participants: tuple[ShardName, ...]
+
+
+class GetTransaction(DataRequest, frozen=True):
+    """What does this shard know of a transaction?"""
+
+    shard: ShardName
+    transaction: TransactionId
+
+
+class CloseShard(DataRequest, frozen=True):
+    """How far is the shard closed? One that has been idle closes now.
+
+    With a clock, the answer waits until it is closed that far, up to a bound.
+    """
+
+    shard: ShardName
+    at_least: Clock | None = None
+
+
+class ReadShardFeed(DataRequest, frozen=True):
+    """Committed changes of a shard by their clocks, as far as it is closed; any replica answers."""
+
+    shard: ShardName
+    #: None for the beginning
+    after: Clock | None
+    #: nothing above this clock; None for all that is closed
+    up_to: Clock | None
+    #: enough when so many are found
+    limit: int
+    bytes_max: int
+
+
+# Answers to clients
+
+
+class LatestChangeIs(DataMessage, frozen=True):
+    """Where the latest change is, and the entry that holds it; None if the key was never changed."""
+
+    request: RequestId
+    found: FoundEntry | None
+    #: which record or change of the entry
+    place: int
+    clock: Clock
+
+
+class TransactionPrepared(DataMessage, frozen=True):
+    """A vote: the prepare is committed."""
+
+    request: RequestId
+    #: of the prepare
+    clock: Clock
+
+
+class TransactionEnded(DataMessage, frozen=True):
+    """The decision is committed."""
+
+    request: RequestId
+    #: None: it was aborted
+    clock: Clock | None
+    #: all participants have logged it; else some keys are still locked
+    is_settled: bool = True
+
+
+class TransactionIs(DataMessage, frozen=True):
+    """What a shard knows of a transaction."""
+
+    request: RequestId
+    standing: Standing
+    clock: Clock | None
+    #: where it is decided, if it is only prepared here
+    home: ShardName | None
+
+
+class ShardClosed(DataMessage, frozen=True):
+    """No commit at or below ``closed`` will follow; no entry of the shard is above ``clock``."""
+
+    request: RequestId
+    closed: Clock
+    clock: Clock
+    #: the oldest open transaction, if one holds it back, and its home
+    held_by: tuple[TransactionId, ShardName] | None = None
+
+
+class ShardFeed(DataMessage, frozen=True):
+    """All changes above ``after`` and up to ``through``, by their clocks."""
+
+    request: RequestId
+    entries: tuple[FoundEntry, ...]
+    through: Clock
+    #: how far the shard is closed, as this replica knows
+    closed: Clock
+
+
+# Between leaders
+
+
+class AskOutcome(DataMessage, frozen=True):
+    """A participant in doubt asks the home shard, which decides now if it has not yet."""
+
+    shard: ShardName
+    transaction: TransactionId
+    asked: Clock
+    participant: ShardName
+    participants: tuple[ShardName, ...]
+
+
+class ResolveTransaction(DataMessage, frozen=True):
+    """The home shard tells a participant what was decided."""
+
+    shard: ShardName
+    transaction: TransactionId
+    asked: Clock
+    home: ShardName
+    #: None: it was aborted
+    clock: Clock | None
+    at_ms: int
+
+
+class TransactionResolved(DataMessage, frozen=True):
+    """A participant has logged the outcome, or had nothing to log."""
+
+    shard: ShardName
+    transaction: TransactionId
+    participant: ShardName
+    clock: Clock
+
+
+class Forward(msgspec.Struct, frozen=True):
+    """A message that is to reach whoever leads a shard, or whoever asked."""
+
+    shard: ShardName
+    message: AskOutcome | ResolveTransaction | TransactionResolved
+    to: Address | None = None
+
+
+TransactionRequests = (
+    GetLatestChange
+    | PrepareTransaction
+    | CommitTransaction
+    | AbortTransaction
+    | GetTransaction
+    | CloseShard
+    | ReadShardFeed
+)
+
+TransactionAnswer = (
+    LatestChangeIs
+    | TransactionPrepared
+    | TransactionEnded
+    | TransactionIs
+    | ShardClosed
+    | ShardFeed
+)
+
+BetweenLeaders = AskOutcome | ResolveTransaction | TransactionResolved

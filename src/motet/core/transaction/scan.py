@@ -1,0 +1,109 @@
+"""A stretch of a shard's log, read as the feed: changes by the clocks of their transactions.
+
+A log is in the order of its entries, and a transaction over several shards has a commit clock below that of
+the entry that holds its changes: it was decided elsewhere, before. So a scan begins at the first entry above
+the clock that it starts from, which misses nothing, since no commit clock is above its entry's; and it gives
+out only what is closed *at the place it has reached* (X6), since all that is below that is behind it.
+
+N1  A page holds every change above ``after`` and up to ``through``, each once: what has one clock is never
+    on two pages, whatever fits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from motet.core.clock.hlc import ZERO, Clock, plus
+from motet.core.datanode.records import decode_records
+from motet.core.shardlog.entry import Entry, EntryKind
+from motet.core.transaction.entries import decode_aborted, decode_committed, decode_prepared
+from motet.core.transaction.messages import FoundEntry, ReadShardFeed
+from motet.ids import TransactionId
+
+
+class Found(msgspec.Struct, frozen=True):
+    """An entry of the feed, and how much it is."""
+
+    entry: FoundEntry
+    changes: int
+
+
+class FeedScan(msgspec.Struct):
+    """A reader of the feed on its way through the log."""
+
+    after: Clock
+    #: nothing above this is wanted, or closed
+    up_to: Clock
+    limit: int
+    bytes_max: int
+    #: prepares that are open at the place that was reached
+    opens: dict[TransactionId, Clock]
+    #: closed, as of that place
+    closed: Clock = ZERO
+    found: list[Found] = msgspec.field(default_factory=list)
+
+    @staticmethod
+    def of(
+        message: ReadShardFeed, closed: Clock, opens: Iterable[tuple[TransactionId, Clock]]
+    ) -> FeedScan:
+        up_to = closed if message.up_to is None else min(closed, message.up_to)
+        return FeedScan(
+            after=message.after or ZERO,
+            up_to=up_to,
+            limit=message.limit,
+            bytes_max=message.bytes_max,
+            opens=dict(opens),
+        )
+
+    def take(self, entries: Iterable[Entry]) -> bool:
+        """Take in the next entries of the log; True when that is enough."""
+        for entry in entries:
+            self._take(entry)
+            oldest = next(iter(self.opens.values()), None)
+            self.closed = entry.clock if oldest is None else plus(oldest, -1)
+            if self.closed >= self.up_to:
+                return True
+        return self._is_full()
+
+    def _take(self, entry: Entry) -> None:
+        if entry.kind == EntryKind.RECORDS:
+            self._add(entry, entry.clock, decode_records(entry.body).count)
+        elif entry.kind == EntryKind.COMMITTED:
+            body = decode_committed(entry.body)
+            self.opens.pop(body.part.transaction, None)
+            self._add(entry, body.clock, len(body.part.changes))
+        elif entry.kind == EntryKind.PREPARED:
+            self.opens[decode_prepared(entry.body).part.transaction] = entry.clock
+        elif entry.kind == EntryKind.ABORTED:
+            self.opens.pop(decode_aborted(entry.body).transaction, None)
+
+    def _add(self, entry: Entry, clock: Clock, changes: int) -> None:
+        if changes and self.after < clock <= self.up_to:
+            found = FoundEntry(entry.id.epoch, clock, entry.kind, entry.body)
+            self.found.append(Found(found, changes))
+
+    def _is_full(self) -> bool:
+        closed = [each for each in self.found if each.entry.clock <= self.closed]
+        return (
+            sum(each.changes for each in closed) >= self.limit
+            or sum(len(each.entry.body) for each in closed) >= self.bytes_max
+        )
+
+    def page(self) -> tuple[tuple[FoundEntry, ...], Clock]:
+        """What is closed, as much as fits, by clock; and the clock that it is complete up to (N1)."""
+        through = min(self.closed, self.up_to)
+        closed = sorted(
+            (each for each in self.found if each.entry.clock <= through),
+            key=lambda each: each.entry.clock,
+        )
+        changes, size_bytes = 0, 0
+        for number, each in enumerate(closed):
+            is_tie = number > 0 and closed[number - 1].entry.clock == each.entry.clock
+            if number and not is_tie and (changes >= self.limit or size_bytes >= self.bytes_max):
+                through = closed[number - 1].entry.clock
+                return tuple(each.entry for each in closed[:number]), through
+            changes += each.changes
+            size_bytes += len(each.entry.body)
+        return tuple(each.entry for each in closed), max(through, self.after)

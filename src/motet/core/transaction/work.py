@@ -1,0 +1,84 @@
+"""What is under way at the leader of a shard, besides what its log says. A change of leader forgets it."""
+
+from __future__ import annotations
+
+import msgspec
+
+from motet.core.shardlog.entry import EntryId
+from motet.core.transaction.entries import Forgotten
+from motet.core.transaction.messages import (
+    AbortTransaction,
+    AskOutcome,
+    CloseShard,
+    CommitTransaction,
+    PrepareTransaction,
+    ResolveTransaction,
+)
+from motet.ids import Address, Epoch, Offset, ShardName, TransactionId
+
+Errand = (
+    PrepareTransaction
+    | CommitTransaction
+    | AbortTransaction
+    | CloseShard
+    | AskOutcome
+    | ResolveTransaction
+    | Forgotten
+)
+"""What may lead to an entry."""
+
+
+class Work(msgspec.Struct):
+    """An errand that is not done yet."""
+
+    client: Address
+    errand: Errand
+    since_ns: int
+    #: must be applied before it can be answered
+    entry: EntryId | None = None
+
+
+class Flight(msgspec.Struct, frozen=True):
+    """An entry about transactions that is in the log and not applied."""
+
+    entry: EntryId
+    #: the values mean nothing
+    keys: dict[bytes, None]
+    transaction: TransactionId | None
+    #: its keys will be locked
+    is_prepare: bool
+    #: how many changes it holds
+    changes: int
+
+
+class ShardTransactions(msgspec.Struct):
+    """The errands of one shard."""
+
+    #: the epoch in which this node was elected; all of this belongs to that leadership
+    elected_epoch: Epoch = Epoch(0)
+    #: not in the log: they wait for a lock, for an entry to be applied, or for a clock
+    waiting: list[Work] = msgspec.field(default_factory=list)
+    #: in the log, not applied, in the order of the log
+    pending: list[Work] = msgspec.field(default_factory=list)
+    #: decided here, and the participants have not all logged it
+    adjusting: list[Work] = msgspec.field(default_factory=list)
+    flights: list[Flight] = msgspec.field(default_factory=list)
+    #: as home: who has logged which decision, and when we told last
+    acknowledged: dict[TransactionId, dict[ShardName, None]] = msgspec.field(default_factory=dict)
+    told_ns: dict[TransactionId, int] = msgspec.field(default_factory=dict)
+    #: as a participant: since when a prepare is open, or when we asked last
+    doubts_ns: dict[TransactionId, int] = msgspec.field(default_factory=dict)
+    #: how far the log was applied when those that wait were looked at
+    looked_at: Offset = Offset(-1)
+
+    @property
+    def is_idle(self) -> bool:
+        return not (self.waiting or self.pending or self.adjusting or self.flights)
+
+    def is_flying(self, transaction: TransactionId) -> bool:
+        """Whether an entry about it is in the log and not applied."""
+        return any(flight.transaction == transaction for flight in self.flights)
+
+    def locks_ahead(self) -> dict[bytes, None]:
+        """Keys that will be locked when what is in the log is applied."""
+        return {key: None for flight in self.flights if flight.is_prepare for key in flight.keys}
