@@ -56,6 +56,14 @@ def _take(errands: Errands, replica: ShardReplica, work: Work) -> None:
     errands.busy[replica.shard] = None
 
 
+def refuse_waiting(errands: Errands, error: MotetError) -> list[Effect]:
+    """No errand of any shard can go on."""
+    said = [
+        each for ours in errands.of_shards.values() for each in leading.refuse_waiting(ours, error)
+    ]
+    return [each for each in said if not isinstance(each, Forward)]
+
+
 def _of(errands: Errands, replica: ShardReplica) -> ShardTransactions:
     return errands.of_shards.setdefault(replica.shard, ShardTransactions())
 

@@ -294,7 +294,8 @@ class DataNode:
                 error = NodeError(f"the clock cannot go on: {why}", hint="make room on the disk")
                 effects.append(refusal(waiting.client, waiting.message.request, error))
             of_shard.gathered, of_shard.held = [], []
-        return effects
+        error = NodeError(f"the clock cannot go on: {why}", hint="make room on the disk")
+        return effects + errands.refuse_waiting(self.state.errands, error)
 
     def _on_read_back(self, event: ReadBack) -> list[Effect]:
         if event.read == self.state.bound_read:

@@ -106,6 +106,12 @@ def abandon(ours: ShardTransactions, shard: ShardName) -> Said:
     return said
 
 
+def refuse_waiting(ours: ShardTransactions, error: MotetError) -> Said:
+    """Nothing can be put into the log now: those that wait are told; leaders say again what they want."""
+    waiting, ours.waiting = ours.waiting, []
+    return [each for work in waiting for each in _refused(work, error)]
+
+
 Asked = PrepareTransaction | CommitTransaction | AbortTransaction | CloseShard
 
 

@@ -1,0 +1,138 @@
+"""Transactions of a cluster in the storm: coordinators die, leaders change, and all or nothing holds.
+
+The cluster, its operators and its faults are those of ``streams``. Clients move amounts between accounts in
+several shards, append to the same keys beside that, and give up wherever they are; readers follow the feed of
+all shards with pages of any size. What must hold is in ``transactions_checks``.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from motet.core.catalog.stream_definition import StreamDefinition
+from motet.core.datanode.node import DataNode
+from motet.core.machine import Effect, Event, Note, Send
+from motet.core.shardlog.config import Retention
+from motet.core.transaction.config import TransactionConfig
+from motet.core.transaction.messages import TransactionEnded
+from motet.ids import Address, NodeId, StreamId
+from motet.sim.host import Host
+from motet.sim.world import World
+from motet.verify.parts.streams import HOST, StreamsRun
+from motet.verify.parts.streams_changes import STAYS, Changer
+from motet.verify.parts.streams_clients import Reader, Writer
+from motet.verify.parts.transactions_checks import Ledger
+from motet.verify.parts.transactions_clients import Banker, KeyWriter
+from motet.verify.parts.transactions_feed import FeedReader
+from motet.verify.parts.transactions_plants import TRANSACTION_PLANTS, transaction_node
+
+CONFIG = TransactionConfig(
+    sweep_ms=30, doubt_ms=400, tell_ms=120, adjust_ms=100, wait_ms=500, close_ms=20
+)
+
+
+class TransactionsPart:
+    """``motet simulate transactions``."""
+
+    name = "transactions"
+    marks = ("crash", "crash_writing", "transaction_committed")
+    plants = TRANSACTION_PLANTS
+    storm_ms = 9_000
+
+    def prepare(self, world: World, plant: str | None) -> TransactionsRun:
+        return TransactionsRun(world, plant)
+
+
+class TransactionsRun(StreamsRun):
+    """One cluster, its bankers and its feed readers."""
+
+    def _add_data_node(self, name: NodeId, plant: str | None) -> None:
+        self.config = msgspec.structs.replace(self.config, retention=Retention())
+        node = self._world.add_node(name)
+        make = transaction_node(plant, name, self.config, CONFIG)
+        host = self._world.host(node, HOST, make)
+        self.hosts[name] = host
+        self.watch.add_host(host)
+        self.store.enter(node)
+        host.disk.damage = self.atlas.page(name)
+
+    def _add_clients(self) -> None:
+        world, dice = self._world, self._dice
+        nodes = tuple(Address(name) for name in self.hosts)
+        operators = tuple(host.node.address for host in self.operators)
+        shards, replicas = dice.pick([2, 3, 3]), dice.pick([None, 3])
+        self.stays = StreamDefinition(StreamId("f" * 16), STAYS, shards, replicas)
+        self.ledger = Ledger(world, self.watch, self.stays)
+        self.bankers = [
+            Banker(world, f"b{number}", self.watch, nodes, self.ledger, 40)
+            for number in range(1, dice.between(3, 5))
+        ]
+        self.writers: list[Writer] = [KeyWriter(world, "w1", self.watch, nodes, self.ledger, 30)]
+        self.readers = [Reader(world, "r1", self.watch, nodes, has_gaps=False)]
+        self.feeders = [
+            FeedReader(world, f"f{number}", self.watch, nodes, self.ledger) for number in (1, 2)
+        ]
+        self.changer = Changer(
+            world,
+            "c1",
+            self.watch,
+            operators,
+            tuple(self.hosts),
+            self.stays,
+            self.atlas.may_contract,
+            between_ms_max=dice.pick([200, 800]),
+        )
+        clients = (*self.bankers, *self.writers, *self.readers, *self.feeders, self.changer)
+        for client in clients:
+            world.host(world.add_node(client.name, immune=True), HOST, client.itself)
+        world.observe(self._mark)
+
+    def _mark(self, _host: Host, _event: Event, effects: list[Effect]) -> None:
+        for effect in effects:
+            if isinstance(effect, Note) and effect.what.startswith("transaction_"):
+                self._world.mark(effect.what)
+            elif isinstance(effect, Send) and isinstance(effect.message, TransactionEnded):
+                message = effect.message
+                self._world.mark("commit_settled" if message.is_settled else "adjust_missed")
+
+    def _are_clients_done(self) -> bool:
+        if not all(banker.is_done for banker in self.bankers) or not super()._are_clients_done():
+            return False
+        if self._open_transactions() is not None:
+            return False
+        for feeder in self.feeders:
+            feeder.is_last_round = True
+        return all(feeder.is_done for feeder in self.feeders)
+
+    def _open_transactions(self) -> str | None:
+        """Nothing is left open: no prepare, no decision that somebody has not logged."""
+        for shard, metadata in self.watch.metadata.items():
+            if metadata.leader is None:
+                return f"{shard} has no leader"
+            replica = self.watch.replica(metadata.leader, shard)
+            if replica is None:
+                return f"{shard} has no leader"
+            host = self.hosts[metadata.leader]
+            assert isinstance(host.machine, DataNode)
+            why = self.ledger.open_in(replica)
+            if why is not None:
+                return why
+        return None
+
+    def _give_up(self, calm: object) -> bool:
+        gave_up = super()._give_up(calm)  # type: ignore[arg-type]
+        if not gave_up:
+            waiting = [
+                client.name for client in (*self.bankers, *self.feeders) if not client.is_done
+            ]
+            what = f"{self._open_transactions()}; waiting {' '.join(waiting)}"
+            self._world.violated("Stuck", what)
+        return gave_up
+
+    def finished(self) -> bool:
+        is_finished = super().finished()
+        if is_finished and all(feeder.is_done for feeder in self.feeders):
+            self.ledger.check_all()
+            for feeder in self.feeders:
+                self.ledger.check_feed(feeder.name, feeder.seen, feeder.after)
+        return is_finished

@@ -1,0 +1,202 @@
+"""What must hold of transactions, by what the shards' logs have committed in the end.
+
+Atomic         a transaction is committed in all its shards, with one clock, or in none; every change is there
+               once
+Decided        no log has two outcomes of a transaction; what a client was told is what became of it
+KeyOrder       the changes of a key are in its log in the order of their clocks
+ReadsValid     what a committed transaction has read was the latest change below its clock: no lost update
+CausalOrder    a transaction's clock is above everything that its client had seen
+SessionReads   a client reads its own writes, and never goes back
+FeedComplete   readers were shown every change up to their cursor, once, by (clock, transaction, index)
+Stuck          nothing is left open after the storm
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from motet.core.catalog.stream_definition import StreamDefinition, shard_names
+from motet.core.clock.hlc import Clock
+from motet.core.datanode.records import decode_records
+from motet.core.shardlog.entry import Entry, EntryKind
+from motet.core.shardlog.replica import ShardReplica
+from motet.core.transaction.answering import state_of
+from motet.core.transaction.entries import Committed, decode_aborted, decode_committed
+from motet.core.transaction.merging import changes_of
+from motet.core.transaction.messages import FoundEntry
+from motet.ids import Offset, ShardId, ShardName, TransactionId
+from motet.sim.world import World
+from motet.verify.parts.streams_changes import STAYS
+from motet.verify.parts.streams_checks import Watch
+
+ACCOUNTS = [f"account-{number}".encode() for number in range(7)]
+
+
+class SeenChange(NamedTuple):
+    """A change in the feed; sorts as the feed does."""
+
+    clock: Clock
+    transaction: TransactionId
+    index: int
+    shard: int
+    offset: Offset
+    key: bytes
+
+
+class Ledger:
+    """What clients wanted and were told, compared with the logs in the end."""
+
+    def __init__(self, world: World, watch: Watch, definition: StreamDefinition) -> None:
+        self._world = world
+        self._watch = watch
+        self.shards: list[ShardName] = list(shard_names(definition))
+        #: transaction -> what it had read
+        self._reads: dict[TransactionId, dict[bytes, Clock | None]] = {}
+        self._committed: dict[TransactionId, Clock] = {}
+        self._aborted: dict[TransactionId, None] = {}
+
+    # What clients say
+
+    def wants(self, name: TransactionId, reads: dict[bytes, Clock | None]) -> None:
+        self._reads[name] = dict(reads)
+
+    def told_committed(self, client: str, name: TransactionId, clock: Clock) -> None:
+        known = self._committed.setdefault(name, clock)
+        if name in self._aborted or known != clock:
+            self._violated("Decided", f"{client}: {name} is committed at {clock}, too")
+
+    def told_aborted(self, client: str, name: TransactionId) -> None:
+        self._aborted[name] = None
+        if name in self._committed:
+            self._violated("Decided", f"{client}: {name} is aborted, too")
+
+    def clock_of(self, found: FoundEntry | None) -> Clock | None:
+        """The commit clock of an entry that a get has shown."""
+        if found is None:
+            return None
+        is_committed = found.kind == EntryKind.COMMITTED
+        return decode_committed(found.body).clock if is_committed else found.clock
+
+    def open_in(self, replica: ShardReplica) -> str | None:
+        """What is still open in a shard."""
+        state = state_of(replica)
+        if state.prepared:
+            return f"{replica.shard}: {next(iter(state.prepared))} is prepared"
+        if state.decisions:
+            return f"{replica.shard}: {next(iter(state.decisions))} is not acknowledged"
+        return None
+
+    def _violated(self, rule: str, what: str) -> None:
+        self._world.violated(rule, what)
+
+    # In the end
+
+    def _entries(self, shard: ShardName) -> list[Entry]:
+        truth = self._watch.truth(shard)
+        return [truth.entries[entry] for entry in truth.ids[1:]]
+
+    def check_all(self) -> None:
+        """All rules about logs."""
+        outcomes: dict[TransactionId, dict[ShardName, Committed | None]] = {}
+        versions: dict[bytes, list[Clock]] = {}
+        for shard in self.shards:
+            for entry in self._entries(shard):
+                self._note(shard, entry, outcomes, versions)
+        for name, parts in outcomes.items():
+            self._check_atomic(name, parts)
+        for name, clock in self._committed.items():
+            parts = outcomes.get(name, {})
+            clocks = [part.clock for part in parts.values() if part is not None]
+            if not clocks or clocks[0] != clock:
+                self._violated("Decided", f"{name} was told committed at {clock}: {clocks}")
+        for name in self._aborted:
+            if any(part is not None for part in outcomes.get(name, {}).values()):
+                self._violated("Decided", f"{name} was told aborted, and is committed")
+        self._check_reads(outcomes, versions)
+
+    def _note(
+        self,
+        shard: ShardName,
+        entry: Entry,
+        outcomes: dict[TransactionId, dict[ShardName, Committed | None]],
+        versions: dict[bytes, list[Clock]],
+    ) -> None:
+        keys: list[bytes] = []
+        clock = entry.clock
+        if entry.kind == EntryKind.COMMITTED:
+            body = decode_committed(entry.body)
+            clock = body.clock
+            keys = [change.key for change in body.part.changes]
+            self._end(shard, body.part.transaction, body, outcomes)
+            self._world.mark("transaction_committed")
+        elif entry.kind == EntryKind.ABORTED:
+            self._end(shard, decode_aborted(entry.body).transaction, None, outcomes)
+        elif entry.kind == EntryKind.RECORDS and decode_records(entry.body).count:
+            found = FoundEntry(entry.id.epoch, entry.clock, entry.kind, entry.body)
+            keys = [c.key for c in changes_of(STAYS, ShardId(0), shard, found)]
+        for key in dict.fromkeys(keys):
+            known = versions.setdefault(key, [])
+            if known and known[-1] >= clock:
+                self._violated("KeyOrder", f"{shard} {key!r}: {clock} after {known[-1]}")
+            known.append(clock)
+
+    def _end(
+        self,
+        shard: ShardName,
+        name: TransactionId,
+        body: Committed | None,
+        outcomes: dict[TransactionId, dict[ShardName, Committed | None]],
+    ) -> None:
+        parts = outcomes.setdefault(name, {})
+        if shard in parts:
+            self._violated("Decided", f"{shard} has two outcomes of {name}")
+        parts[shard] = body
+
+    def _check_atomic(self, name: TransactionId, parts: dict[ShardName, Committed | None]) -> None:
+        committed = [part for part in parts.values() if part is not None]
+        if not committed:
+            return
+        clocks = {part.clock: None for part in committed}
+        indices = sorted(change.index for part in committed for change in part.part.changes)
+        if len(committed) != len(parts) or len(clocks) != 1:
+            self._violated("Atomic", f"{name}: {parts}")
+        if indices != list(range(committed[0].part.count)):
+            self._violated("Atomic", f"{name}: changes {indices} of {committed[0].part.count}")
+
+    def _check_reads(
+        self,
+        outcomes: dict[TransactionId, dict[ShardName, Committed | None]],
+        versions: dict[bytes, list[Clock]],
+    ) -> None:
+        for name, parts in outcomes.items():
+            clock = next((part.clock for part in parts.values() if part is not None), None)
+            if clock is None:
+                continue
+            for key, seen in self._reads.get(name, {}).items():
+                below = [each for each in versions.get(key, []) if each < clock]
+                latest = below[-1] if below else None
+                if latest != seen:
+                    what = f"{name} at {clock} had read {key!r} at {seen}, latest was {latest}"
+                    self._violated("ReadsValid", what)
+
+    def check_feed(self, name: str, seen: list[SeenChange], after: Clock) -> None:
+        """What a reader was shown is all there is up to its cursor."""
+        wanted: list[SeenChange] = []
+        for number, shard in enumerate(self.shards):
+            for entry in self._entries(shard):
+                if entry.kind not in (EntryKind.COMMITTED, EntryKind.RECORDS):
+                    continue
+                found = FoundEntry(entry.id.epoch, entry.clock, entry.kind, entry.body)
+                wanted += [
+                    SeenChange(c.clock, c.transaction, c.index, c.shard, c.offset, c.key)
+                    for c in changes_of(STAYS, ShardId(number), shard, found)
+                    if c.clock <= after
+                ]
+        wanted.sort()
+        if seen != wanted:
+            at = next(
+                (n for n, (a, b) in enumerate(zip(seen, wanted, strict=False)) if a != b),
+                min(len(seen), len(wanted)),
+            )
+            what = f"{name}: {len(seen)} of {len(wanted)}, at {at}: {seen[at : at + 1]}"
+            self._violated("FeedComplete", f"{what}, not {wanted[at : at + 1]}")

@@ -1,0 +1,128 @@
+"""A reader of the feed of all shards: any replica, pages of any size, one cursor."""
+
+from __future__ import annotations
+
+from motet.core.clock.hlc import ZERO, Clock
+from motet.core.datanode.messages import DataRefused, GetShardMap
+from motet.core.machine import Effect, Message
+from motet.core.transaction.merging import ShardPage, merge
+from motet.core.transaction.messages import CloseShard, ReadShardFeed, ShardClosed, ShardFeed
+from motet.ids import Address, ShardId, ShardName
+from motet.sim.world import World
+from motet.verify.parts.streams_changes import STAYS
+from motet.verify.parts.streams_checks import Watch
+from motet.verify.parts.streams_clients import DataClient
+from motet.verify.parts.transactions_checks import Ledger, SeenChange
+
+
+class FeedReader(DataClient):
+    """Asks how far every shard is closed, then reads all of them that far, a page at a time."""
+
+    def __init__(
+        self, world: World, name: str, watch: Watch, nodes: tuple[Address, ...], ledger: Ledger
+    ) -> None:
+        super().__init__(world, name, watch, nodes)
+        self._ledger = ledger
+        #: everything that was shown, in order
+        self.seen: list[SeenChange] = []
+        #: the cursor
+        self.after: Clock = ZERO
+        self.is_last_round = False
+        self._is_ending = False
+        self._last_floor: Clock | None = None
+        self._closed: dict[ShardName, Clock] = {}
+        self._heads: dict[ShardName, Clock] = {}
+        self._pages: dict[ShardName, ShardPage] = {}
+        self._visible: Clock = ZERO
+        self._limit = 1
+
+    def begin(self) -> list[Effect]:
+        if self._map is None or self.place(self._ledger.shards[0]) is None:
+            return self.look()
+        if self.is_last_round and not self._is_ending:
+            self._is_ending = True
+            self._closed, self._heads, self._pages = {}, {}, {}
+        for shard in self._ledger.shards:
+            if shard not in self._closed:
+                return self._close(shard)
+        self._take_visible()
+        for shard in self._ledger.shards:
+            if shard not in self._pages:
+                return self._read(shard)
+        self._turn()
+        return self.pause()
+
+    def _close(self, shard: ShardName) -> list[Effect]:
+        leader = self.leader(shard)
+        if leader is None:
+            return self.look()
+        return self.ask_at(
+            leader, CloseShard(self.next_request(), self._clock, shard, self._last_floor)
+        )
+
+    def _take_visible(self) -> None:
+        if self._is_ending and self._last_floor is None:
+            # What was handed out before must be visible in the end.
+            self._last_floor = max(self._heads.values())
+            self._closed = {}
+            return
+        visible = min(self._closed.values(), default=self._visible)
+        self._visible = max(visible, self._visible)
+
+    def _read(self, shard: ShardName) -> list[Effect]:
+        if shard not in self._closed:
+            return self.pause()
+        place = self.place(shard)
+        if place is None or not place.ensemble:
+            return self.look()
+        if not self._pages:
+            self._limit = self.dice.pick([1, 3, 50])
+        message = ReadShardFeed(
+            self.next_request(),
+            self._clock,
+            shard,
+            self.after if self.after > ZERO else None,
+            self._visible,
+            self.dice.pick([1, 3, 50]),
+            self.dice.pick([1, 500, 20_000]),
+        )
+        return self.ask_at(Address(self.dice.pick(place.ensemble)), message)
+
+    def _turn(self) -> None:
+        """A page is whole: show it."""
+        merged = merge(list(self._pages.values()), self._limit)
+        if merged.changes and merged.changes[0].clock <= self.after:
+            self.world.violated("FeedOrder", f"{self.name}: {merged.changes[0]} at {self.after}")
+        self.seen += [
+            SeenChange(c.clock, c.transaction, c.index, c.shard, c.offset, c.key)
+            for c in merged.changes
+        ]
+        if merged.through < self.after:
+            self.world.violated("FeedOrder", f"{self.name}: {merged.through} < {self.after}")
+        self.after = merged.through
+        self._pages = {}
+        if merged.changes:
+            self.world.mark("feed_page")
+        floor = self._last_floor
+        if self.is_last_round and floor is not None and self.after >= floor:
+            self.is_done = True
+        elif self.after >= self._visible:
+            self._closed = {}
+
+    def answered(self, asked: Message, answer: Message | None) -> list[Effect]:
+        if isinstance(asked, GetShardMap):
+            return self.take_map(answer)
+        if isinstance(asked, CloseShard) and isinstance(answer, ShardClosed):
+            self._closed[asked.shard] = answer.closed
+            self._heads[asked.shard] = answer.clock
+            self.see_clock(answer.clock)
+        elif isinstance(asked, ReadShardFeed) and isinstance(answer, ShardFeed):
+            if answer.through > answer.closed and answer.through > self.after:
+                self.world.violated("FeedClosed", f"{self.name}: {answer}")
+            number = self._ledger.shards.index(asked.shard)
+            self._pages[asked.shard] = ShardPage(
+                STAYS, ShardId(number), asked.shard, answer.entries, answer.through
+            )
+        elif isinstance(asked, CloseShard):
+            self.lose_leader(asked.shard, answer if isinstance(answer, DataRefused) else None)
+        return self.pause()
