@@ -107,7 +107,8 @@ class DataNode:
         self.own = own
         self.config = config or ShardlogConfig()
         self.transactions = transactions or TransactionConfig()
-        self.shards = Shards(own, self.config, lambda _shard: StreamShard())
+        remembered = self.transactions.outcomes_remembered
+        self.shards = Shards(own, self.config, lambda _shard: StreamShard(remembered))
         self.state = DataState()
 
     def step(self, event: Event) -> list[Effect]:

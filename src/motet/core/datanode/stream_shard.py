@@ -36,7 +36,7 @@ from motet.core.transaction.state import TransactionState
 from motet.errors import BadRecord, TokenExpired, TooLarge
 from motet.format.record_block import decode_keys
 from motet.ids import Epoch, Offset, TransactionId
-from motet.limits import KIB, producer_window, producers_max
+from motet.limits import KIB, outcomes_remembered, producer_window, producers_max
 
 milestone_step_bytes = 256 * KIB
 """So much of the log is between two milestones at first: what has to be read to find a record."""
@@ -87,8 +87,8 @@ _decode = msgspec.msgpack.Decoder(ShardState).decode
 class StreamShard:
     """The state machine of a shard."""
 
-    def __init__(self) -> None:
-        self.state = ShardState()
+    def __init__(self, outcomes: int = outcomes_remembered) -> None:
+        self.state = ShardState(transactions=TransactionState(remembered=outcomes))
 
     def apply(self, entry: Entry) -> None:
         transactions = self.state.transactions

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from motet.limits import outcomes_remembered
+
 
 class TransactionConfig(msgspec.Struct, frozen=True):
     """How leaders behave towards transactions."""
@@ -20,3 +22,5 @@ class TransactionConfig(msgspec.Struct, frozen=True):
     wait_ms: int = 5_000
     #: a shard whose last entry is older than this closes when somebody asks
     close_ms: int = 100
+    #: of so many transactions a shard remembers what became of them
+    outcomes_remembered: int = outcomes_remembered

@@ -11,7 +11,7 @@ X3  The commit clock is the clock of the decision's entry, which is above the cl
     one before.
 X4  A decision is forgotten only after every participant has logged the outcome; until then the home shard
     tells them, and whoever is in doubt asks.
-X5  What became of a transaction is remembered for the newest ``outcomes_remembered``. One that is not known
+X5  What became of a transaction is remembered for the newest ``remembered``. One that is not known
     and was asked for at or below the *horizon* may be one that was forgotten: it is refused.
 X6  *Closed*: no commit at or below this clock will follow in this log. With a prepare that is open it is
     the clock just below the oldest; else the clock of the last entry, since clocks rise along a log, and a
@@ -76,6 +76,8 @@ class TransactionState(msgspec.Struct):
     horizon: Clock = ZERO
     #: of the last entry that was applied
     clock: Clock = ZERO
+    #: how many outcomes are remembered: the same on all replicas
+    remembered: int = outcomes_remembered
 
     @property
     def closed(self) -> Clock:
@@ -135,7 +137,7 @@ class TransactionState(msgspec.Struct):
             for key in opened.keys:
                 self.locks.pop(key, None)
         self.outcomes[transaction] = outcome
-        if len(self.outcomes) > outcomes_remembered:
+        if len(self.outcomes) > self.remembered:
             oldest = next(iter(self.outcomes))
             self.horizon = max(self.horizon, self.outcomes.pop(oldest).asked)
 

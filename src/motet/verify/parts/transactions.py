@@ -14,6 +14,7 @@ from motet.core.datanode.node import DataNode
 from motet.core.machine import Effect, Event, Note, Send
 from motet.core.shardlog.config import Retention
 from motet.core.transaction.config import TransactionConfig
+from motet.core.transaction.merging import merge
 from motet.core.transaction.messages import TransactionEnded
 from motet.ids import Address, NodeId, StreamId
 from motet.sim.host import Host
@@ -24,10 +25,21 @@ from motet.verify.parts.streams_clients import Reader, Writer
 from motet.verify.parts.transactions_checks import Ledger
 from motet.verify.parts.transactions_clients import Banker, KeyWriter
 from motet.verify.parts.transactions_feed import FeedReader
-from motet.verify.parts.transactions_plants import TRANSACTION_PLANTS, transaction_node
+from motet.verify.parts.transactions_plants import (
+    TORN_TIE,
+    TRANSACTION_PLANTS,
+    merge_tearing,
+    transaction_node,
+)
 
 CONFIG = TransactionConfig(
-    sweep_ms=30, doubt_ms=400, tell_ms=120, adjust_ms=100, wait_ms=500, close_ms=20
+    sweep_ms=30,
+    doubt_ms=400,
+    tell_ms=120,
+    adjust_ms=100,
+    wait_ms=500,
+    close_ms=20,
+    outcomes_remembered=25,
 )
 
 
@@ -45,6 +57,10 @@ class TransactionsPart:
 
 class TransactionsRun(StreamsRun):
     """One cluster, its bankers and its feed readers."""
+
+    def __init__(self, world: World, plant: str | None) -> None:
+        self.merge = merge_tearing if plant == TORN_TIE else merge
+        super().__init__(world, plant)
 
     def _add_data_node(self, name: NodeId, plant: str | None) -> None:
         self.config = msgspec.structs.replace(self.config, retention=Retention())
@@ -70,7 +86,8 @@ class TransactionsRun(StreamsRun):
         self.writers: list[Writer] = [KeyWriter(world, "w1", self.watch, nodes, self.ledger, 30)]
         self.readers = [Reader(world, "r1", self.watch, nodes, has_gaps=False)]
         self.feeders = [
-            FeedReader(world, f"f{number}", self.watch, nodes, self.ledger) for number in (1, 2)
+            FeedReader(world, f"f{number}", self.watch, nodes, self.ledger, self.merge)
+            for number in (1, 2)
         ]
         self.changer = Changer(
             world,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 from motet.core.clock.hlc import ZERO, Clock
 from motet.core.datanode.messages import DataRefused, GetShardMap
 from motet.core.machine import Effect, Message
-from motet.core.transaction.merging import ShardPage, merge
+from motet.core.transaction.merging import MergedPage, ShardPage
 from motet.core.transaction.messages import CloseShard, ReadShardFeed, ShardClosed, ShardFeed
 from motet.ids import Address, ShardId, ShardName
 from motet.sim.world import World
@@ -19,9 +21,16 @@ class FeedReader(DataClient):
     """Asks how far every shard is closed, then reads all of them that far, a page at a time."""
 
     def __init__(
-        self, world: World, name: str, watch: Watch, nodes: tuple[Address, ...], ledger: Ledger
+        self,
+        world: World,
+        name: str,
+        watch: Watch,
+        nodes: tuple[Address, ...],
+        ledger: Ledger,
+        merge: Callable[[Sequence[ShardPage], int], MergedPage],
     ) -> None:
         super().__init__(world, name, watch, nodes)
+        self._merge = merge
         self._ledger = ledger
         #: everything that was shown, in order
         self.seen: list[SeenChange] = []
@@ -90,7 +99,7 @@ class FeedReader(DataClient):
 
     def _turn(self) -> None:
         """A page is whole: show it."""
-        merged = merge(list(self._pages.values()), self._limit)
+        merged = self._merge(list(self._pages.values()), self._limit)
         if merged.changes and merged.changes[0].clock <= self.after:
             self.world.violated("FeedOrder", f"{self.name}: {merged.changes[0]} at {self.after}")
         self.seen += [

@@ -1,16 +1,180 @@
-"""Data nodes with one rule about transactions left out."""
+"""Data nodes with one rule about transactions left out, and a reader that tears what belongs together.
+
+A planted function takes the place of a real one for as long as the machine takes a step.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
+from motet.core.clock.hlc import Clock
+from motet.core.datanode import appends, reads
+from motet.core.datanode.appends import ShardAppends
 from motet.core.datanode.node import DataNode
+from motet.core.datanode.stream_shard import machine_of
+from motet.core.machine import Effect, Event
 from motet.core.shardlog.config import ShardlogConfig
+from motet.core.shardlog.replica import ShardReplica
+from motet.core.transaction import answering, judging, leading
 from motet.core.transaction.config import TransactionConfig
-from motet.ids import NodeId
+from motet.core.transaction.judging import Verdict
+from motet.core.transaction.merging import MergedPage, ShardPage, merge
+from motet.core.transaction.messages import Forward, ResolveTransaction
+from motet.core.transaction.scan import FeedScan
+from motet.core.transaction.state import TransactionState
+from motet.core.transaction.work import ShardTransactions, Work
+from motet.ids import NodeId, ShardName, TransactionId
 
-NODES: dict[str, type[DataNode]] = {}
-TRANSACTION_PLANTS: tuple[str, ...] = tuple(NODES)
+
+@contextmanager
+def _instead(owner: object, name: str, planted: object) -> Iterator[None]:
+    real = vars(owner)[name]
+    setattr(owner, name, planted)
+    try:
+        yield
+    finally:
+        setattr(owner, name, real)
+
+
+class Planted(DataNode):
+    """A data node with something else in the place of a rule."""
+
+    #: where, under which name, what
+    planted: tuple[object, str, object]
+
+    def step(self, event: Event) -> list[Effect]:
+        with _instead(*self.planted):
+            return super().step(event)
+
+
+class ClosesOverPrepares(DataNode):
+    """A shard is closed up to its last entry, whatever is prepared."""
+
+    def step(self, event: Event) -> list[Effect]:
+        def closed(state: TransactionState) -> Clock:
+            return state.clock
+
+        def take(scan: FeedScan, entries: Sequence[object]) -> bool:
+            done = real(scan, entries)  # type: ignore[arg-type]
+            scan.closed = scan.up_to
+            return done
+
+        real = FeedScan.take
+        with (
+            _instead(TransactionState, "closed", property(closed)),
+            _instead(FeedScan, "take", take),
+        ):
+            return super().step(event)
+
+
+def _gives_up(
+    shard: ShardName, transaction: TransactionId, asked: Clock, state: TransactionState
+) -> Forward:
+    home = state.prepared[transaction].prepared.home
+    return Forward(shard, ResolveTransaction(shard, transaction, asked, home, None, 0))
+
+
+class DecidesAlone(Planted):
+    """A participant in doubt aborts by itself, whatever its home shard decides."""
+
+    planted = (answering, "_doubt", _gives_up)
+
+
+class ClockTooEarly(DataNode):
+    """The clock of a transaction is taken without a look at the other shards."""
+
+    def step(self, event: Event) -> list[Effect]:
+        def floor(replica: ShardReplica, work: Work) -> Clock:
+            is_outcome = isinstance(work.errand, ResolveTransaction)
+            return real(replica, work) if is_outcome else replica.last_clock
+
+        real = leading._floor
+        with _instead(leading, "_floor", floor):
+            return super().step(event)
+
+
+class ForgetsDecisions(DataNode):
+    """A decision is forgotten as soon as it was told, logged elsewhere or not."""
+
+    def step(self, event: Event) -> list[Effect]:
+        def to_forget(ours: ShardTransactions, replica: ShardReplica, now: object) -> Work | None:
+            for name in state_of(replica).decisions:
+                participants = state_of(replica).decisions[name].participants
+                ours.acknowledged[name] = dict.fromkeys(participants)
+            return real(ours, replica, now)  # type: ignore[arg-type]
+
+        real, state_of = answering.to_forget, answering.state_of
+        with _instead(answering, "to_forget", to_forget):
+            return super().step(event)
+
+
+class ForgetsLocks(DataNode):
+    """A new leader does not know what is locked."""
+
+    def step(self, event: Event) -> list[Effect]:
+        led = {shard: each.core.is_leader for shard, each in self.shards.replicas.items()}
+        effects = super().step(event)
+        for shard, replica in self.shards.replicas.items():
+            if replica.core.is_leader and not led.get(shard, False):
+                machine_of(replica).state.transactions.locks = {}
+        return effects
+
+
+def _never_held(
+    held: ShardAppends, replica: ShardReplica, _locks_ahead: Mapping[bytes, None]
+) -> None:
+    held.held_at = replica.applied_index.offset
+
+
+class AppendsOverLocks(Planted):
+    """Raw records go into the log whoever has locked their keys."""
+
+    planted = (appends, "hold", _never_held)
+
+
+class ReadsOverLocks(Planted):
+    """A get does not wait for whoever has locked the key."""
+
+    planted = (reads, "is_locked", lambda _reading, _replica: False)
+
+
+class TrustsReads(DataNode):
+    """What a transaction has read is not looked at again."""
+
+    def step(self, event: Event) -> list[Effect]:
+        def judge(*given: object) -> Verdict:
+            *others, _reads = given
+            return real(*others, ())  # type: ignore[arg-type]
+
+        real = judging._judge_keys
+        with _instead(judging, "_judge_keys", judge):
+            return super().step(event)
+
+
+NODES: dict[str, type[DataNode]] = {
+    "closed-over-prepare": ClosesOverPrepares,
+    "decided-twice": DecidesAlone,
+    "clock-too-early": ClockTooEarly,
+    "decision-forgotten": ForgetsDecisions,
+    "locks-forgotten": ForgetsLocks,
+    "append-over-lock": AppendsOverLocks,
+    "get-over-lock": ReadsOverLocks,
+    "reads-not-validated": TrustsReads,
+}
+TORN_TIE = "torn-tie"
+"""A page ends anywhere, also between changes of one clock."""
+
+TRANSACTION_PLANTS = (*NODES, TORN_TIE)
+
+
+def merge_tearing(pages: Sequence[ShardPage], limit: int) -> MergedPage:
+    """A page that is cut where it is full."""
+    whole = merge(pages, 1 << 30)
+    if len(whole.changes) <= limit:
+        return whole
+    shown = whole.changes[:limit]
+    return MergedPage(shown, shown[-1].clock, more=True)
 
 
 def transaction_node(
