@@ -150,9 +150,12 @@ class AsyncDatabase:
 
     def transaction(self) -> AsyncTransaction:
         """A transaction: ``async with db.transaction() as txn``. Leaving the block commits it."""
+        return AsyncTransaction(self._calls, self.next_transaction_id(), self.schemas)
+
+    def next_transaction_id(self) -> TransactionId:
+        """A name that no other transaction of any client has."""
         self._transactions += 1
-        name = TransactionId(f"{self._session:016x}-{self._transactions}")
-        return AsyncTransaction(self._calls, name, self.schemas)
+        return TransactionId(f"{self._session:016x}-{self._transactions}")
 
     async def transact(
         self,

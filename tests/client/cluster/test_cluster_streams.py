@@ -168,7 +168,7 @@ BAD: dict[str, tuple[type[MotetError], Callable[[motet.Database], object]]] = {
     "another stream": (StreamExists, lambda db: db.create_stream("bad", shards=2)),
     "no shards": (BadInput, lambda db: db.create_stream("none", shards=0)),
     "too many replicas": (NoNodeToPlaceOn, lambda db: db.create_stream("many", replicas=5)),
-    "not in a cluster": (NotInCluster, lambda db: db.changes("bad")),
+    "not in a cluster": (NotInCluster, lambda db: db.tables()),
 }
 
 

@@ -1,7 +1,6 @@
-"""The requests of a database, answered by a cluster: streams by their operator, and not yet the rest.
+"""The requests of a database, answered by a cluster: by the operator, and by the leaders of its shards.
 
-Transactions, the feed and tables live in an embedded database in this release; a cluster says so, and nothing
-has been done.
+Tables live in an embedded database in this release; a cluster says so, and nothing has been done.
 """
 
 from __future__ import annotations
@@ -9,18 +8,28 @@ from __future__ import annotations
 import asyncio
 
 from motet.client.calls import Calls, Expected, Make, closed
+from motet.client.cluster.feed import ClusterFeed
 from motet.client.cluster.router import Router
+from motet.client.cluster.transactions import Coordinator
 from motet.core.catalog.stream_definition import StreamDefinition
-from motet.core.clock.hlc import ZERO
+from motet.core.clock.hlc import ZERO, Clock
 from motet.core.operator.messages import CreateStream as CreateOnCluster
 from motet.core.operator.messages import DeleteStream, OperatorDone, StreamCreated
 from motet.core.streams.conversation import StreamsRequest
 from motet.core.streams.messages import (
+    Commit,
+    CommitDone,
     CreateStream,
     Describe,
     Described,
+    FeedPage,
+    GetLatest,
+    Latest,
+    ReadFeed,
+    ReadVisible,
     StreamInfo,
     StreamReady,
+    VisibleIs,
 )
 from motet.errors import NotInCluster
 from motet.ids import RequestId, StreamId, StreamName
@@ -38,8 +47,14 @@ class ClusterCalls(Calls):
     def __init__(self, router: Router) -> None:
         self.name = router.name
         self.router = router
+        self.coordinator = Coordinator(router)
+        self._feed = ClusterFeed(router)
         self._closing = asyncio.Event()
         self._entropy = RealEntropy()
+
+    def since(self, begin: Clock) -> ClusterCalls:
+        """The same, for a transaction that is as old as this."""
+        return TransactionCalls(self, begin)
 
     async def once(
         self, make: Make, kind: type[Expected], _seconds: float | None = None
@@ -57,7 +72,20 @@ class ClusterCalls(Calls):
         self._closing.set()
         await self.router.close()
 
-    async def _answer(self, message: StreamsRequest) -> StreamReady | Described:
+    async def _answer(
+        self, message: StreamsRequest
+    ) -> StreamReady | Described | Latest | CommitDone | FeedPage | VisibleIs:
+        if isinstance(message, GetLatest):
+            found = await self.coordinator.latest(message.stream, message.key)
+            return Latest(message.request, found)
+        if isinstance(message, Commit):
+            clock = await self.coordinator.commit(message, self._begin())
+            return CommitDone(message.request, message.transaction, clock)
+        if isinstance(message, ReadFeed):
+            return await self._feed.read(message)
+        if isinstance(message, ReadVisible):
+            visible = await self._feed.visible(message.streams, wait=message.wait)
+            return VisibleIs(message.request, visible)
         if isinstance(message, Describe):
             return await self.described()
         if isinstance(message, CreateStream):
@@ -65,6 +93,9 @@ class ClusterCalls(Calls):
         raise NotInCluster(
             f"{type(message).__name__} is not something that a cluster does in this release"
         )
+
+    def _begin(self) -> Clock:
+        return self.router.clock
 
     async def create(
         self, name: StreamName, shards: int, replicas: int | None, schema: bytes | None
@@ -97,6 +128,19 @@ class ClusterCalls(Calls):
         )
         clock = self.router.clock
         return Described(RequestId(0), cluster_number(), clock, clock, streams)
+
+
+class TransactionCalls(ClusterCalls):
+    """The requests of one transaction, which has the age it was begun with, however often it is tried."""
+
+    def __init__(self, calls: ClusterCalls, begin: Clock) -> None:
+        super().__init__(calls.router)
+        self.coordinator = calls.coordinator
+        self._closing = calls._closing
+        self._began = begin
+
+    def _begin(self) -> Clock:
+        return self._began
 
 
 def info_of(definition: StreamDefinition) -> StreamInfo:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
+from typing import TypeVar
 
 from motet.client.cluster.calls import ClusterCalls, cluster_number, operator_seconds_max
 from motet.client.cluster.router import MakeOperator, Router
 from motet.client.cluster.stream import Appenders, ClusterStream
+from motet.client.cluster.transactions import TransactionStatus
 from motet.client.database import AsyncDatabase
 from motet.client.part_store import PartStore
 from motet.client.rows import shard_count, stream_name, whole_number
 from motet.client.stream import AsyncStream
+from motet.client.transaction import AsyncTransaction, attempts_default, pauses_seconds
 from motet.core.clock.hlc import Clock
 from motet.core.operator.messages import (
     ContractShard,
@@ -22,8 +26,10 @@ from motet.core.operator.messages import (
     ShardsDescribed,
     SwapNode,
 )
-from motet.errors import NotInCluster, OutcomeUnknown
-from motet.ids import NodeId, ShardId
+from motet.errors import Conflict, NotInCluster, OutcomeUnknown
+from motet.ids import NodeId, ShardId, TransactionId
+
+T = TypeVar("T")
 
 replicas_max = 7
 reconfiguration_seconds_max = 60.0
@@ -80,6 +86,38 @@ class AsyncClusterDatabase(AsyncDatabase):
     async def clock(self) -> Clock:
         """The highest clock that this client has seen."""
         return self.router.clock
+
+    # Transactions
+
+    def transaction(self) -> AsyncTransaction:
+        return self._transaction_since(self.router.clock)
+
+    def _transaction_since(self, begin: Clock) -> AsyncTransaction:
+        calls = self._cluster.since(begin)
+        return AsyncTransaction(calls, self.next_transaction_id(), self.schemas)
+
+    async def transact(
+        self,
+        run: Callable[[AsyncTransaction], Awaitable[T]],
+        attempts: int = attempts_default,
+    ) -> T:
+        """Run a function in a transaction, again when it met a ``Conflict``: as old as the first time.
+
+        Of rivals the older one waits and the younger one gives up, so whoever tries again gets there.
+        """
+        begin = self.router.clock
+        for pause_seconds in pauses_seconds(attempts, self._entropy):
+            try:
+                async with self._transaction_since(begin) as txn:
+                    return await run(txn)
+            except Conflict:
+                await self._calls.pause(pause_seconds)
+        async with self._transaction_since(begin) as txn:
+            return await run(txn)
+
+    async def transaction_status(self, transaction: str) -> TransactionStatus:
+        """What became of a transaction; ``OutcomeUnknown`` while a shard that may know cannot be asked."""
+        return await self._cluster.coordinator.status(TransactionId(transaction))
 
     # Shards
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
-from itertools import count
+from itertools import count, islice
 from typing import Any
 
 from motet.client.calls import Calls
@@ -25,14 +25,17 @@ from motet.core.datanode.messages import (
     ShardDescribed,
     Source,
 )
-from motet.core.datanode.records import Records, decode_records
+from motet.core.datanode.records import decode_records
 from motet.core.operator.messages import ShardPlace, StreamPlace
+from motet.core.shardlog.entry import EntryKind
 from motet.core.streams.change import Change as RawChange
 from motet.core.streams.change import Token
 from motet.core.streams.checks import shard_of
+from motet.core.transaction.entries import record_range
+from motet.core.transaction.merging import changes_of
+from motet.core.transaction.messages import FoundEntry
 from motet.errors import NoSuchShard
-from motet.format.record_block import decode_block
-from motet.ids import Offset, RequestId, ShardId, ShardName, StreamName, TransactionId
+from motet.ids import Epoch, Offset, RequestId, ShardId, ShardName, StreamName
 from motet.limits import block_records_max, entry_bytes_max, page_bytes_max
 from motet.real.entropy import RealEntropy
 
@@ -130,10 +133,12 @@ class ClusterStream(AsyncStream):
     ) -> list[Entry]:
         page_limit(limit)
         check_source(source)
-        found = await self._read(shard, Offset(offset_of(after)), limit, source, None)
+        behind = Offset(offset_of(after))
+        found = await self._read(shard, behind, limit, source, None)
         schema = await self._schemas.of(self.name)
-        entries = _entries(self.name, ShardId(shard), found, Offset(offset_of(after)), schema)
-        return [entry for entry, _ in zip(entries, range(limit), strict=False)]
+        name = (await self._shard(shard)).shard
+        entries = _entries(self.name, ShardId(shard), name, found, behind)
+        return [Entry(raw, schema, epoch) for raw, epoch in islice(entries, limit)]
 
     async def _read(
         self, shard: int, after: Offset, limit: int, source: Source, resume: Offset | None
@@ -173,8 +178,12 @@ class ClusterStream(AsyncStream):
         page_limit(limit)
         behind = Offset(offset_of(after))
         found = await self._read(shard, behind, limit, "leader", None)
-        from motet.columnar.raw_records import records_table
+        from motet.columnar.raw_records import entries_table, records_table
 
+        if any(entry.kind != EntryKind.RECORDS for entry in found.entries):
+            name = (await self._shard(shard)).shard
+            entries = _entries(self.name, ShardId(shard), name, found, behind)
+            return entries_table(list(islice(entries, limit)))
         bodies = [(e.epoch, e.clock, decode_records(e.body)) for e in found.entries]
         return records_table(bodies, behind, limit)
 
@@ -188,8 +197,9 @@ class ClusterStream(AsyncStream):
             if not found.entries:
                 return
             yield list(found.entries)
-            last = decode_records(found.entries[-1].body)
-            after, resume = Offset(last.first_offset + last.count - 1), found.resume
+            last = record_range(found.entries[-1].kind, found.entries[-1].body)
+            assert last is not None
+            after, resume = Offset(last[0] + last[1] - 1), found.resume
 
     async def stats(self) -> list[dict[str, Any]]:
         """Of each shard its leader, its ensemble, and how many records it has."""
@@ -243,37 +253,10 @@ def blocks_of(
 
 
 def _entries(
-    stream: StreamName, shard: ShardId, found: RecordsRead, after: Offset, schema: bytes | None
-) -> Iterator[Entry]:
+    stream: StreamName, number: ShardId, shard: ShardName, found: RecordsRead, after: Offset
+) -> Iterator[tuple[RawChange, Epoch]]:
     for logged in found.entries:
-        records = decode_records(logged.body)
-        if records.first_offset + records.count <= after:
-            continue
-        for raw in _changes(stream, shard, logged, records):
+        entry = FoundEntry(logged.epoch, logged.clock, logged.kind, logged.body)
+        for raw in changes_of(stream, number, shard, entry):
             if raw.offset > after:
-                yield Entry(raw, schema, logged.epoch)
-
-
-def _changes(
-    stream: StreamName, shard: ShardId, logged: FoundRecords, records: Records
-) -> Iterator[RawChange]:
-    """One entry is one transaction: its records have its clock and count through it."""
-    transaction = TransactionId(f"e-{logged.clock.to_int():016x}-{shard}")
-    total, index = records.count, 0
-    for chunk in records.chunks:
-        for key, value in zip(*decode_block(chunk.block), strict=True):
-            yield RawChange(
-                clock=logged.clock,
-                transaction=transaction,
-                index=index,
-                count=total,
-                stream=stream,
-                shard=shard,
-                offset=Offset(records.first_offset + index),
-                key=key,
-                op="append",
-                row=value,
-                before=None,
-                at_ms=records.at_ms,
-            )
-            index += 1
+                yield raw, logged.epoch

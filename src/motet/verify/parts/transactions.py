@@ -17,6 +17,7 @@ from motet.core.transaction.config import TransactionConfig
 from motet.core.transaction.merging import merge
 from motet.core.transaction.messages import TransactionEnded
 from motet.ids import Address, NodeId, StreamId
+from motet.sim.dice import Dice
 from motet.sim.host import Host
 from motet.sim.world import World
 from motet.verify.parts.streams import HOST, StreamsRun
@@ -32,15 +33,18 @@ from motet.verify.parts.transactions_plants import (
     transaction_node,
 )
 
-CONFIG = TransactionConfig(
-    sweep_ms=30,
-    doubt_ms=400,
-    tell_ms=120,
-    adjust_ms=100,
-    wait_ms=500,
-    close_ms=20,
-    outcomes_remembered=25,
-)
+
+def draw_transactions(dice: Dice) -> TransactionConfig:
+    """Small figures: doubt comes soon, and little is remembered."""
+    return TransactionConfig(
+        sweep_ms=30,
+        doubt_ms=dice.pick([120, 400]),
+        tell_ms=dice.pick([60, 300]),
+        adjust_ms=100,
+        wait_ms=500,
+        close_ms=dice.pick([5, 40]),
+        outcomes_remembered=25,
+    )
 
 
 class TransactionsPart:
@@ -59,13 +63,14 @@ class TransactionsRun(StreamsRun):
     """One cluster, its bankers and its feed readers."""
 
     def __init__(self, world: World, plant: str | None) -> None:
+        self.transactions = draw_transactions(world.dice.fork("transactions"))
         self.merge = merge_tearing if plant == TORN_TIE else merge
         super().__init__(world, plant)
 
     def _add_data_node(self, name: NodeId, plant: str | None) -> None:
         self.config = msgspec.structs.replace(self.config, retention=Retention())
         node = self._world.add_node(name)
-        make = transaction_node(plant, name, self.config, CONFIG)
+        make = transaction_node(plant, name, self.config, self.transactions)
         host = self._world.host(node, HOST, make)
         self.hosts[name] = host
         self.watch.add_host(host)

@@ -37,7 +37,7 @@ class SeenChange(NamedTuple):
 
     clock: Clock
     transaction: TransactionId
-    index: int
+    place: int
     shard: int
     offset: Offset
     key: bytes

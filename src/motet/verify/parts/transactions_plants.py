@@ -145,7 +145,7 @@ class TrustsReads(DataNode):
     def step(self, event: Event) -> list[Effect]:
         def judge(*given: object) -> Verdict:
             *others, _reads = given
-            return real(*others, ())  # type: ignore[arg-type]
+            return real(*others, ())  # type: ignore[arg-type, call-arg]
 
         real = judging._judge_keys
         with _instead(judging, "_judge_keys", judge):

@@ -1,0 +1,278 @@
+"""Transactions of a cluster: this client is their coordinator, until the home shard has decided.
+
+Everything on one shard is one request to its leader. Else all shards but one, the home shard, are asked at
+once to prepare; when all have voted, the home shard is asked to commit. From then on it is the home shard
+that sees to it. Every request may be repeated: a leader that knows the transaction says what became of it. A
+transaction that this client leaves behind before the last step is given up by the home shard.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import msgspec
+
+from motet.client.cluster.router import Router
+from motet.client.link import answer_seconds_max
+from motet.core.clock.hlc import ZERO, Clock
+from motet.core.operator.messages import StreamPlace
+from motet.core.streams.change import Change
+from motet.core.streams.checks import shard_of
+from motet.core.streams.messages import Commit
+from motet.core.transaction.entries import Part, PartChange
+from motet.core.transaction.merging import changes_of
+from motet.core.transaction.messages import (
+    AbortTransaction,
+    CloseShard,
+    CommitTransaction,
+    GetLatestChange,
+    GetTransaction,
+    LatestChangeIs,
+    PrepareTransaction,
+    SeenKey,
+    ShardClosed,
+    Standing,
+    TransactionEnded,
+    TransactionIs,
+    TransactionPrepared,
+)
+from motet.errors import Conflict, MotetError, NodeError, NoSuchShard, OutcomeUnknown, TooLarge
+from motet.errors.shards import NotLeader, TransactionExpired
+from motet.ids import RequestId, ShardName, StreamName, TransactionId
+from motet.limits import transaction_participants_max
+
+commit_seconds_max = answer_seconds_max + 5.0
+"""How long a leader may take over a commit: it may have to wait for locks."""
+
+fresh_seconds_max = 1.0
+"""Who has not heard of the cluster for so long asks for its clock before a commit: shards forget old ones."""
+
+
+class PartInShard(msgspec.Struct):
+    """What a transaction does in one shard."""
+
+    reads: list[SeenKey] = msgspec.field(default_factory=list)
+    changes: list[PartChange] = msgspec.field(default_factory=list)
+
+
+class TransactionStatus(msgspec.Struct, frozen=True):
+    """What became of a transaction; ``unknown``: nothing is known of it, or nothing any more."""
+
+    id: TransactionId
+    standing: Standing
+    #: its commit clock, if it is committed
+    clock: Clock | None = None
+
+
+class Coordinator:
+    """The transactions of one client."""
+
+    def __init__(self, router: Router) -> None:
+        self._router = router
+        self._fresh_at: float | None = None
+
+    @property
+    def clock(self) -> Clock:
+        return self._router.clock
+
+    # Reading
+
+    async def latest(self, stream: StreamName, key: bytes) -> Change | None:
+        """The latest committed change of a key."""
+        place = await self._router.stream(stream)
+        number = shard_of(key, len(place.places))
+        shard = place.places[number].shard
+        answer = await self._router.ask_leader(
+            shard,
+            lambda n, clock: GetLatestChange(n, clock, shard, key),
+            LatestChangeIs,
+            may_repeat=True,
+            seconds=commit_seconds_max,
+        )
+        if answer.found is None:
+            return None
+        change = list(changes_of(stream, number, shard, answer.found))[answer.place]
+        self._router.see(change.clock)
+        return change
+
+    # Committing
+
+    async def commit(self, message: Commit, begin: Clock) -> Clock:
+        """Commit, and the clock; ``Conflict`` when it was not, ``OutcomeUnknown`` when nobody can tell."""
+        parts = await self._parts(message)
+        if len(parts) > transaction_participants_max:
+            raise TooLarge(f"a transaction has at most {transaction_participants_max} shards")
+        home, *participants = parts
+        await self._freshen(home)
+        asked = self._router.clock
+        count = len(message.changes)
+        made = {
+            shard: Part(message.transaction, begin, asked, count, tuple(part.changes))
+            for shard, part in parts.items()
+        }
+        floor = ZERO
+        if participants:
+            floor = await self._prepare(home, participants, parts, made)
+        return await self._commit(home, participants, parts[home], made[home], floor)
+
+    async def _parts(self, message: Commit) -> dict[ShardName, PartInShard]:
+        """By shard; the first one with a change, or else a read, is home."""
+        places: dict[StreamName, StreamPlace] = {}
+        for stream in dict.fromkeys([*(c.stream for c in message.changes)]):
+            places[stream] = await self._router.stream(stream)
+        for stream in dict.fromkeys([*(r.stream for r in message.reads)]):
+            places[stream] = await self._router.stream(stream)
+        parts: dict[ShardName, PartInShard] = {}
+        for index, wanted in enumerate(message.changes):
+            change = PartChange(index, wanted.key, wanted.op, wanted.row, wanted.before)
+            shard = _shard(places[wanted.stream], wanted.key)
+            parts.setdefault(shard, PartInShard()).changes.append(change)
+        for read in message.reads:
+            shard = _shard(places[read.stream], read.key)
+            parts.setdefault(shard, PartInShard()).reads.append(SeenKey(read.key, read.seen))
+        return parts
+
+    async def _freshen(self, shard: ShardName) -> None:
+        """Have a clock that is not old: what is asked at an old one may have been forgotten."""
+        now = asyncio.get_running_loop().time()
+        if self._fresh_at is not None and now - self._fresh_at < fresh_seconds_max:
+            return
+        closed = await self._router.ask_leader(
+            shard,
+            lambda n, clock: CloseShard(n, clock, shard),
+            ShardClosed,
+            may_repeat=True,
+            seconds=answer_seconds_max,
+        )
+        self._router.see(closed.clock)
+        self._fresh_at = now
+
+    async def _prepare(
+        self,
+        home: ShardName,
+        participants: Sequence[ShardName],
+        parts: dict[ShardName, PartInShard],
+        made: dict[ShardName, Part],
+    ) -> Clock:
+        """Have all vote, and the highest clock of their votes."""
+
+        async def ask(shard: ShardName) -> TransactionPrepared:
+            return await self._router.ask_leader(
+                shard,
+                lambda n, clock: PrepareTransaction(
+                    n,
+                    clock,
+                    shard,
+                    made[shard],
+                    tuple(parts[shard].reads),
+                    home,
+                    tuple(participants),
+                ),
+                TransactionPrepared,
+                may_repeat=True,
+                seconds=commit_seconds_max,
+            )
+
+        votes = await asyncio.gather(*map(ask, participants), return_exceptions=True)
+        errors = [vote for vote in votes if isinstance(vote, BaseException)]
+        if errors:
+            if len(errors) < len(votes) or not all(isinstance(e, Conflict) for e in errors):
+                await self._abort(home, participants, made[home])
+            raise _worst(errors)
+        clocks = [vote.clock for vote in votes if isinstance(vote, TransactionPrepared)]
+        self._router.see(max(clocks))
+        return max(clocks)
+
+    async def _abort(self, home: ShardName, participants: Sequence[ShardName], part: Part) -> None:
+        """Have it given up now. If nobody hears this, the home shard will do so by itself."""
+        try:
+            await self._router.ask_leader(
+                home,
+                lambda n, clock: AbortTransaction(
+                    n, clock, home, part.transaction, part.asked, tuple(participants)
+                ),
+                TransactionEnded,
+                may_repeat=True,
+                seconds=answer_seconds_max,
+            )
+        except MotetError:
+            return
+
+    async def _commit(
+        self,
+        home: ShardName,
+        participants: Sequence[ShardName],
+        part_in_home: PartInShard,
+        part: Part,
+        floor: Clock,
+    ) -> Clock:
+        reads = tuple(part_in_home.reads)
+        try:
+            ended = await self._router.ask_leader(
+                home,
+                lambda n, clock: CommitTransaction(
+                    n, clock, home, part, reads, tuple(participants), floor
+                ),
+                TransactionEnded,
+                may_repeat=True,
+                seconds=commit_seconds_max,
+            )
+        except (NotLeader, NoSuchShard, NodeError, TransactionExpired, OutcomeUnknown) as error:
+            # One of the repeats may have been heard.
+            raise OutcomeUnknown(
+                f"it is not known what became of transaction {part.transaction}: {error.what}",
+                hint="ask db.transaction_status(id) later",
+            ) from None
+        if ended.clock is None:
+            raise Conflict(
+                f"transaction {part.transaction} was given up: another one was in its way"
+            )
+        self._router.see(ended.clock)
+        self._fresh_at = asyncio.get_running_loop().time()
+        return ended.clock
+
+    # Asking later
+
+    async def status(self, transaction: TransactionId) -> TransactionStatus:
+        """What became of a transaction, as far as any shard knows."""
+        await self._router.refresh()
+        shards = [place.shard for stream in self._router.map.streams for place in stream.places]
+        answers = await asyncio.gather(*(self._ask(shard, transaction) for shard in shards))
+        standings = {answer.standing: answer for answer in answers if answer is not None}
+        for standing in ("committed", "aborted", "prepared"):
+            if standing in standings:
+                found = standings[standing]
+                return TransactionStatus(transaction, found.standing, found.clock)
+        if None in answers:
+            raise OutcomeUnknown(f"not all shards can say what became of {transaction}")
+        return TransactionStatus(transaction, "unknown")
+
+    async def _ask(self, shard: ShardName, transaction: TransactionId) -> TransactionIs | None:
+        def make(request: RequestId, clock: Clock) -> GetTransaction:
+            return GetTransaction(request, clock, shard, transaction)
+
+        try:
+            return await self._router.ask_leader(
+                shard, make, TransactionIs, may_repeat=True, seconds=answer_seconds_max
+            )
+        except MotetError:
+            return None
+
+
+def _shard(place: StreamPlace, key: bytes) -> ShardName:
+    return place.places[shard_of(key, len(place.places))].shard
+
+
+def _worst(errors: Sequence[BaseException]) -> BaseException:
+    """What to tell of several: what is not a mere conflict, else the first."""
+    for error in errors:
+        if not isinstance(error, MotetError):
+            return error
+    for error in errors:
+        if isinstance(error, OutcomeUnknown):
+            # Nobody was asked to commit: it will not be.
+            return NodeError(f"a participant did not vote, nothing was changed: {error.what}")
+        if not isinstance(error, Conflict):
+            return error
+    return errors[0]
