@@ -55,7 +55,7 @@ def judge_prepare(
     if part.transaction in state.prepared:
         return Verdict.KNOWN
     if part.transaction in state.outcomes:
-        raise Conflict(f"transaction {part.transaction} was given up before it was prepared")
+        raise Conflict(f"transaction {part.transaction} is over already")
     _check_expired(state, part)
     flying = sum(flight.is_prepare for flight in ahead.flights)
     if len(state.prepared) + flying >= prepared_max or state.prepared_bytes >= prepared_bytes_max:

@@ -17,6 +17,7 @@ PARTS: dict[str, str] = {
     "streams": "motet.testing.parts.streams:StreamsPart",
     "tables": "motet.testing.parts.tables:TablesPart",
     "toy": "motet.testing.parts.toy:ToyPart",
+    "transactions": "motet.testing.parts.transactions:TransactionsPart",
     "vsr": "motet.testing.parts.vsr:VsrPart",
 }
 

@@ -1,0 +1,402 @@
+"""Golden scripts about transactions over shards ``a``, ``b``, ``c``, each led by a node of its own, ``n1`` ….
+
+An ensemble has one node, so what is logged is committed at once; the script is the client, and the operator.
+``prepare t1 b x:1 home=a`` asks the leader of ``b`` to prepare its part; ``commit t1 a y:2 after=b`` asks
+the home shard to commit. ``reads=x@(1000,1)`` says what was read, ``reads=x@none`` that there was nothing. A
+transaction is as old as its ``age`` says. ``shards`` shows what is logged, and how far that is closed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from motet.core.catalog.stream_definition import StreamDefinition
+from motet.core.clock.hlc import ZERO, Clock
+from motet.core.datanode.messages import AppendRecords, DataRefused, RecordsAppended
+from motet.core.datanode.node import CUT_TIMER, DataNode
+from motet.core.datanode.records import Chunk, decode_records
+from motet.core.datanode.stream_shard import machine_of
+from motet.core.machine import Message
+from motet.core.operator.messages import ShardMap, ShardMapPushed, ShardPlace, StreamPlace
+from motet.core.shardlog.entry import Entry, EntryKind
+from motet.core.shardlog.messages import BecomeLeaderRequest, FenceRequest
+from motet.core.shardlog.replica import ShardReplica
+from motet.core.transaction.config import TransactionConfig
+from motet.core.transaction.entries import (
+    Part,
+    PartChange,
+    decode_aborted,
+    decode_committed,
+    decode_forgotten,
+    decode_prepared,
+)
+from motet.core.transaction.merging import changes_of
+from motet.core.transaction.messages import (
+    AbortTransaction,
+    CloseShard,
+    CommitTransaction,
+    GetLatestChange,
+    GetTransaction,
+    LatestChangeIs,
+    PrepareTransaction,
+    ReadShardFeed,
+    SeenKey,
+    ShardClosed,
+    ShardFeed,
+    TransactionEnded,
+    TransactionIs,
+    TransactionPrepared,
+)
+from motet.errors import BadScenario
+from motet.format.record_block import encode_block
+from motet.ids import (
+    Address,
+    Epoch,
+    NodeId,
+    RequestId,
+    ShardId,
+    ShardName,
+    StreamId,
+    StreamName,
+    TransactionId,
+)
+from motet.testing.bench_network import InFlight
+from motet.testing.bench_part import BenchPart
+from motet.testing.bench_trace import Line
+from motet.testing.part import Converter, verb
+from motet.testing.parts.shardlog_bench import OPERATOR, ShardBench
+from motet.testing.script import Command
+
+CLIENT = Address("client")
+START_WALL_MS = 1_000
+STREAM = StreamName("stream")
+CONFIG = TransactionConfig(sweep_ms=100, doubt_ms=300, tell_ms=200, adjust_ms=400, wait_ms=1_000)
+MUTED = ("founded", "fenced", "leads", "recovered", "state_on_disk", "refused")
+
+
+class TransactionBench(ShardBench):
+    """Data nodes; what a client hears is told, and what an operator hears is not."""
+
+    def _deliver(self, each: InFlight) -> list[Line]:
+        if each.send.to == CLIENT:
+            return [Line("note", f"client hears {told_answer(each.send.message)}")]
+        if each.send.to == OPERATOR:
+            return []
+        return super()._deliver(each)
+
+
+class TransactionsPart(BenchPart):
+    """Commands for transactions."""
+
+    name = "transactions"
+    converters: ClassVar[Mapping[type, Converter]] = {Clock: Clock.parse}
+
+    def __init__(self) -> None:
+        self.bench: TransactionBench = TransactionBench()
+        self.bench.muted = dict.fromkeys(MUTED)
+        self.requests = 0
+        self.epochs: dict[ShardName, Epoch] = {}
+        self.is_manual = False
+
+    def run(self, command: Command) -> list[str]:
+        lines = super().run(command)
+        while not self.is_manual and (self.bench.network.in_flight or self._turns()):
+            lines += self.bench.settle()
+            for name in self._turns():
+                lines += self.bench.fire(name, CUT_TIMER)
+        return lines
+
+    def _turns(self) -> list[str]:
+        nodes = self.bench.nodes.values()
+        return [
+            each.name for each in nodes if each.machine is not None and CUT_TIMER in each.timers
+        ]
+
+    # The bench
+
+    @verb
+    def cluster(self, *, shards: int = 3) -> list[str]:
+        """Put nodes n1 … on the bench, each with a shard: a, b, c."""
+        lines: list[str] = []
+        for number in range(shards):
+            name, shard = NodeId(f"n{number + 1}"), ShardName("abc"[number])
+            self.bench.add(name, _maker(name), wall_ms=START_WALL_MS)
+            self.epochs[shard] = Epoch(0)
+        lines += self.start()
+        for shard in self.epochs:
+            lines += self._elect(shard, founds=True)
+        return lines + self._push_map()
+
+    def _push_map(self) -> list[str]:
+        definition = StreamDefinition(StreamId("0" * 16), STREAM, len(self.epochs), 1)
+        places = tuple(
+            ShardPlace(shard, epoch, _node(shard), (_node(shard),))
+            for shard, epoch in self.epochs.items()
+        )
+        known = ShardMap(1, NodeId("op"), (), (StreamPlace(definition, places),))
+        lines: list[str] = []
+        for node in self.bench.nodes.values():
+            if node.machine is not None:
+                lines += self.bench.receive(node.name, OPERATOR, ShardMapPushed(known))
+        return lines
+
+    def _elect(self, shard: ShardName, *, founds: bool = False) -> list[str]:
+        self.epochs[shard] = epoch = Epoch(self.epochs[shard] + 1)
+        node, life = _node(shard), self._machine(shard).shards.incarnation
+        fence = FenceRequest(shard, epoch, life, founds)
+        lines = self.bench.receive(node, OPERATOR, fence) + self.bench.settle()
+        lead = BecomeLeaderRequest(shard, epoch, 1, ())
+        return lines + self.bench.receive(node, OPERATOR, lead) + self.bench.settle()
+
+    @verb
+    def lead(self, shard: str) -> list[str]:
+        """Elect the node of a shard in a new epoch: for instance after it was restarted."""
+        return self._elect(ShardName(shard)) + self._push_map()
+
+    @verb
+    def hold_messages(self, is_held: bool) -> list[str]:
+        """Deliver messages only when told to; or, with off, at once again."""
+        self.is_manual = is_held
+        return []
+
+    @verb
+    def trace(self, *kinds: str) -> list[str]:
+        """Tell messages of these kinds, such as ResolveTransaction."""
+        self.bench.traced = dict.fromkeys(kinds)
+        return []
+
+    @verb
+    def wait(self, ms: int) -> list[str]:
+        """Let time pass; messages arrive as they are sent."""
+        lines: list[str] = []
+        for _ in range(ms // 50):
+            lines += self.bench.advance(50)
+            lines += [] if self.is_manual else self.bench.settle()
+        return lines
+
+    def _machine(self, shard: ShardName) -> DataNode:
+        machine = self.bench.node(_node(shard)).running()
+        assert isinstance(machine, DataNode)
+        return machine
+
+    # The client
+
+    def _ask(self, shard: ShardName, message: Message) -> list[str]:
+        return self.bench.receive(_node(shard), CLIENT, message)
+
+    def _request(self) -> RequestId:
+        self.requests += 1
+        return RequestId(self.requests)
+
+    @verb
+    def get(self, shard: str, key: str) -> list[str]:
+        """The latest change of a key."""
+        name = ShardName(shard)
+        return self._ask(name, GetLatestChange(self._request(), ZERO, name, key.encode()))
+
+    @verb
+    def append(self, shard: str, *records: str) -> list[str]:
+        """Append raw records KEY:VALUE."""
+        name, pairs = ShardName(shard), [record.partition(":") for record in records]
+        block = encode_block([k.encode() for k, _, _ in pairs], [v.encode() for _, _, v in pairs])
+        chunk = Chunk(len(pairs), None, block)
+        return self._ask(name, AppendRecords(self._request(), ZERO, name, (chunk,)))
+
+    @verb
+    def prepare(
+        self,
+        transaction: str,
+        shard: str,
+        *changes: str,
+        home: str = "a",
+        others: str | None = None,
+        reads: str | None = None,
+        age: int = 1,
+        first: int = 0,
+        count: int | None = None,
+    ) -> list[str]:
+        """Ask a participant to prepare changes KEY:VALUE; ``others`` prepare, too."""
+        name = ShardName(shard)
+        participants = (name, *map(ShardName, _words(others)))
+        part = _part(transaction, changes, age, first, count)
+        return self._ask(
+            name,
+            PrepareTransaction(
+                self._request(), ZERO, name, part, _reads(reads), ShardName(home), participants
+            ),
+        )
+
+    @verb
+    def commit(
+        self,
+        transaction: str,
+        shard: str,
+        *changes: str,
+        after: str | None = None,
+        floor: Clock = ZERO,
+        reads: str | None = None,
+        age: int = 1,
+        first: int = 0,
+        count: int | None = None,
+    ) -> list[str]:
+        """Ask the home shard to commit, after these have prepared."""
+        name = ShardName(shard)
+        participants = tuple(map(ShardName, _words(after)))
+        part = _part(transaction, changes, age, first, count)
+        message = CommitTransaction(
+            self._request(), ZERO, name, part, _reads(reads), participants, floor
+        )
+        return self._ask(name, message)
+
+    @verb
+    def abort(self, transaction: str, shard: str, *, after: str | None = None) -> list[str]:
+        """Ask the home shard to give up."""
+        name = ShardName(shard)
+        participants = tuple(map(ShardName, _words(after)))
+        return self._ask(
+            name,
+            AbortTransaction(
+                self._request(), ZERO, name, TransactionId(transaction), Clock(1, 0), participants
+            ),
+        )
+
+    @verb
+    def status(self, transaction: str, shard: str) -> list[str]:
+        """Ask a shard what it knows of a transaction."""
+        name = ShardName(shard)
+        return self._ask(
+            name, GetTransaction(self._request(), ZERO, name, TransactionId(transaction))
+        )
+
+    @verb
+    def close(self, shard: str, *, at_least: Clock | None = None) -> list[str]:
+        """Ask how far a shard is closed."""
+        name = ShardName(shard)
+        return self._ask(name, CloseShard(self._request(), ZERO, name, at_least))
+
+    @verb
+    def feed(self, shard: str, *, after: Clock | None = None, limit: int = 100) -> list[str]:
+        """Read the feed of a shard."""
+        name = ShardName(shard)
+        return self._ask(
+            name, ReadShardFeed(self._request(), ZERO, name, after, None, limit, 1 << 20)
+        )
+
+    @verb
+    def shards(self) -> list[str]:
+        """Show what is in the logs, what is open, and how far they are closed."""
+        return [line for shard in self.epochs for line in self._told_shard(shard)]
+
+    def _told_shard(self, shard: ShardName) -> list[str]:
+        replica = self._machine(shard).shards.replica(shard)
+        if replica is None:
+            return [f"{shard} is not there"]
+        state = machine_of(replica).state.transactions
+        words = [f"{shard}:", *map(told_entry, _entries(replica))]
+        if state.locks:
+            words.append("locked " + ",".join(key.decode() for key in state.locks))
+        if state.decisions:
+            words.append("to tell " + ",".join(state.decisions))
+        return [" ".join([*words, f"closed {state.closed}"])]
+
+
+def _maker(name: NodeId) -> type[DataNode]:
+    return lambda: DataNode(name, None, CONFIG)  # type: ignore[return-value]
+
+
+def _node(shard: ShardName) -> NodeId:
+    if shard not in ("a", "b", "c"):
+        raise BadScenario(f"there is no shard {shard!r}; there are a, b, c")
+    return NodeId(f"n{'abc'.index(shard) + 1}")
+
+
+def _words(text: str | None) -> list[str]:
+    return text.split(",") if text else []
+
+
+def _part(
+    transaction: str, changes: tuple[str, ...], age: int, first: int, count: int | None
+) -> Part:
+    pairs = [change.partition(":") for change in changes]
+    made = tuple(
+        PartChange(number, key.encode(), "update", value.encode(), None)
+        for number, (key, _, value) in enumerate(pairs, first)
+    )
+    total = first + len(made) if count is None else count
+    return Part(TransactionId(transaction), Clock(age, 0), Clock(1, 0), total, made)
+
+
+def _reads(text: str | None) -> tuple[SeenKey, ...]:
+    found = []
+    for word in (text or "").split(";"):
+        key, at, seen = word.partition("@")
+        if at:
+            found.append(SeenKey(key.encode(), None if seen == "none" else Clock.parse(seen)))
+    return tuple(found)
+
+
+def _entries(replica: ShardReplica) -> list[Entry]:
+    return [entry for entry in replica.core.state.log.tail if entry.kind != EntryKind.BARRIER]
+
+
+def told_entry(entry: Entry) -> str:
+    """An entry in few words."""
+    match entry.kind:
+        case EntryKind.RECORDS:
+            return f"records({decode_records(entry.body).count})@{entry.clock}"
+        case EntryKind.PREPARED:
+            return f"prepared({decode_prepared(entry.body).part.transaction})@{entry.clock}"
+        case EntryKind.COMMITTED:
+            body = decode_committed(entry.body)
+            told = f" for {','.join(body.participants)}" if body.participants else ""
+            return f"committed({body.part.transaction} {body.clock}{told})@{entry.clock}"
+        case EntryKind.ABORTED:
+            aborted = decode_aborted(entry.body)
+            told = f" for {','.join(aborted.participants)}" if aborted.participants else ""
+            return f"aborted({aborted.transaction}{told})@{entry.clock}"
+        case EntryKind.FORGOTTEN:
+            return f"forgotten({','.join(decode_forgotten(entry.body).transactions)})@{entry.clock}"
+    return f"closed@{entry.clock}"
+
+
+def told_answer(message: Message) -> str:
+    """An answer in few words."""
+    match message:
+        case TransactionPrepared():
+            return f"#{message.request} prepared at {message.clock}"
+        case TransactionEnded(clock=None):
+            return f"#{message.request} aborted"
+        case TransactionEnded():
+            late = "" if message.is_settled else ", not logged everywhere"
+            return f"#{message.request} committed at {message.clock}{late}"
+        case TransactionIs():
+            home = "" if message.home is None else f", home {message.home}"
+            at = "" if message.clock is None else f" at {message.clock}"
+            return f"#{message.request} {message.standing}{at}{home}"
+        case ShardClosed():
+            held = "" if message.held_by is None else f", held by {message.held_by[0]}"
+            return f"#{message.request} closed {message.closed}{held}"
+        case LatestChangeIs(found=None):
+            return f"#{message.request} never changed"
+        case LatestChangeIs():
+            assert message.found is not None
+            found = list(changes_of(STREAM, ShardId(0), ShardName("-"), message.found))
+            change = found[message.place]
+            return f"#{message.request} {_told(change.key, change.row)} at {change.clock}"
+        case ShardFeed():
+            told = [
+                f"{change.clock} {change.transaction[:2]}.{change.index} {_told(change.key, change.row)}"
+                for entry in message.entries
+                for change in changes_of(STREAM, ShardId(0), ShardName("-"), entry)
+            ]
+            return f"#{message.request} {'; '.join(told) or 'nothing'}, through {message.through}"
+        case RecordsAppended():
+            return f"#{message.request} appended at {message.places[0].clock}"
+        case DataRefused():
+            return f"#{message.request} {message.code} {message.what}"
+    raise AssertionError(f"{type(message).__name__} is no answer to a client")
+
+
+def _told(key: bytes, row: bytes | None) -> str:
+    return f"{key.decode()}={(row or b'').decode()}"
