@@ -1,0 +1,52 @@
+"""Transactions of a cluster in the storm: seeds that are always run, and bugs that are found."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from motet.sim.simulate import simulate
+from motet.sim.trace import Trace
+from motet.verify.parts.transactions import TransactionsPart
+from motet.verify.seed_range import run_seeds
+
+FOUND_AT = {
+    "reads-not-validated": (1, "ReadsValid"),
+    "torn-tie": (1, "FeedComplete"),
+    "locks-forgotten": (1, "OneState"),
+}
+"""Planted bug -> a seed that finds it, and the rule that it breaks there."""
+
+SUBTLE = [plant for plant in TransactionsPart.plants if plant not in FOUND_AT]
+
+
+def test_a_world_without_faults_is_ok() -> None:
+    outcome = simulate(TransactionsPart(), 1, profile="none")
+    assert (outcome.verdict, outcome.violations) == ("ok", [])
+    assert outcome.marks["transaction_committed"] > 50
+    assert outcome.marks["transaction_decisions_forgotten"] > 0
+    assert outcome.marks["feed_page"] > 0
+
+
+def test_a_seed_is_one_run() -> None:
+    traces = [Trace(lines_max=1), Trace(lines_max=1)]
+    first, second = (simulate(TransactionsPart(), 2, trace=trace) for trace in traces)
+    assert first.trace_digest == second.trace_digest
+    assert first.verdict == "ok"
+
+
+@pytest.mark.parametrize("plant", FOUND_AT)
+def test_a_planted_bug_is_found_by_its_seed(plant: str) -> None:
+    seed, rule = FOUND_AT[plant]
+    outcome = simulate(TransactionsPart(), seed, plant=plant)
+    assert [each.invariant for each in outcome.violations][:1] == [rule]
+    assert simulate(TransactionsPart(), seed).verdict == "ok"
+
+
+@pytest.mark.long
+@pytest.mark.timeout(7_200)
+@pytest.mark.parametrize("plant", SUBTLE)
+def test_a_subtle_bug_is_found_within_three_hundred_seeds(plant: str) -> None:
+    result = run_seeds("transactions", 1, 300, plant=plant, jobs=os.cpu_count() or 1)
+    assert result.verdict == "violated"
