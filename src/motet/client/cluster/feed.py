@@ -16,7 +16,7 @@ from motet.core.operator.messages import ShardPlace
 from motet.core.streams.messages import FeedPage, ReadFeed
 from motet.core.transaction.merging import ShardPage, merge
 from motet.core.transaction.messages import CloseShard, ReadShardFeed, ShardClosed, ShardFeed
-from motet.errors import NodeError
+from motet.errors import NodeError, NoSuchShard, OutcomeUnknown
 from motet.ids import RequestId, ShardId, ShardName, StreamName
 from motet.limits import page_bytes_max
 from motet.real.entropy import RealEntropy
@@ -114,8 +114,12 @@ class ClusterFeed:
                 request, clock, shard, message.after, target, message.limit, page_bytes_max
             )
 
-        found = await self._router.ask_replicas(shard, make, ShardFeed, first=self._favourite)
-        if not found.entries and found.through < target:
+        found: ShardFeed | None = None
+        try:
+            found = await self._router.ask_replicas(shard, make, ShardFeed, first=self._favourite)
+        except (NodeError, NoSuchShard, OutcomeUnknown):
+            pass  # the map may be old; the leader is looked for
+        if found is None or (not found.entries and found.through < target):
             found = await self._router.ask_leader(
                 shard, make, ShardFeed, may_repeat=True, seconds=answer_seconds_max
             )

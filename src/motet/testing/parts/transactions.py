@@ -13,9 +13,9 @@ from typing import ClassVar
 
 from motet.core.catalog.stream_definition import StreamDefinition
 from motet.core.clock.hlc import ZERO, Clock
-from motet.core.datanode.messages import AppendRecords, DataRefused, RecordsAppended
+from motet.core.datanode.messages import AppendRecords
 from motet.core.datanode.node import CUT_TIMER, DataNode
-from motet.core.datanode.records import Chunk, decode_records
+from motet.core.datanode.records import Chunk
 from motet.core.datanode.stream_shard import machine_of
 from motet.core.machine import Message
 from motet.core.operator.messages import ShardMap, ShardMapPushed, ShardPlace, StreamPlace
@@ -26,27 +26,16 @@ from motet.core.transaction.config import TransactionConfig
 from motet.core.transaction.entries import (
     Part,
     PartChange,
-    decode_aborted,
-    decode_committed,
-    decode_forgotten,
-    decode_prepared,
 )
-from motet.core.transaction.merging import changes_of
 from motet.core.transaction.messages import (
     AbortTransaction,
     CloseShard,
     CommitTransaction,
     GetLatestChange,
     GetTransaction,
-    LatestChangeIs,
     PrepareTransaction,
     ReadShardFeed,
     SeenKey,
-    ShardClosed,
-    ShardFeed,
-    TransactionEnded,
-    TransactionIs,
-    TransactionPrepared,
 )
 from motet.errors import BadScenario
 from motet.format.record_block import encode_block
@@ -55,10 +44,8 @@ from motet.ids import (
     Epoch,
     NodeId,
     RequestId,
-    ShardId,
     ShardName,
     StreamId,
-    StreamName,
     TransactionId,
 )
 from motet.testing.bench_network import InFlight
@@ -66,11 +53,11 @@ from motet.testing.bench_part import BenchPart
 from motet.testing.bench_trace import Line
 from motet.testing.part import Converter, verb
 from motet.testing.parts.shardlog_bench import OPERATOR, ShardBench
+from motet.testing.parts.transactions_told import STREAM, told_answer, told_entry
 from motet.testing.script import Command
 
 CLIENT = Address("client")
 START_WALL_MS = 1_000
-STREAM = StreamName("stream")
 CONFIG = TransactionConfig(sweep_ms=100, doubt_ms=300, tell_ms=200, adjust_ms=400, wait_ms=1_000)
 MUTED = ("founded", "fenced", "leads", "recovered", "state_on_disk", "refused")
 
@@ -338,65 +325,3 @@ def _reads(text: str | None) -> tuple[SeenKey, ...]:
 
 def _entries(replica: ShardReplica) -> list[Entry]:
     return [entry for entry in replica.core.state.log.tail if entry.kind != EntryKind.BARRIER]
-
-
-def told_entry(entry: Entry) -> str:
-    """An entry in few words."""
-    match entry.kind:
-        case EntryKind.RECORDS:
-            return f"records({decode_records(entry.body).count})@{entry.clock}"
-        case EntryKind.PREPARED:
-            return f"prepared({decode_prepared(entry.body).part.transaction})@{entry.clock}"
-        case EntryKind.COMMITTED:
-            body = decode_committed(entry.body)
-            told = f" for {','.join(body.participants)}" if body.participants else ""
-            return f"committed({body.part.transaction} {body.clock}{told})@{entry.clock}"
-        case EntryKind.ABORTED:
-            aborted = decode_aborted(entry.body)
-            told = f" for {','.join(aborted.participants)}" if aborted.participants else ""
-            return f"aborted({aborted.transaction}{told})@{entry.clock}"
-        case EntryKind.FORGOTTEN:
-            return f"forgotten({','.join(decode_forgotten(entry.body).transactions)})@{entry.clock}"
-    return f"closed@{entry.clock}"
-
-
-def told_answer(message: Message) -> str:
-    """An answer in few words."""
-    match message:
-        case TransactionPrepared():
-            return f"#{message.request} prepared at {message.clock}"
-        case TransactionEnded(clock=None):
-            return f"#{message.request} aborted"
-        case TransactionEnded():
-            late = "" if message.is_settled else ", not logged everywhere"
-            return f"#{message.request} committed at {message.clock}{late}"
-        case TransactionIs():
-            home = "" if message.home is None else f", home {message.home}"
-            at = "" if message.clock is None else f" at {message.clock}"
-            return f"#{message.request} {message.standing}{at}{home}"
-        case ShardClosed():
-            held = "" if message.held_by is None else f", held by {message.held_by[0]}"
-            return f"#{message.request} closed {message.closed}{held}"
-        case LatestChangeIs(found=None):
-            return f"#{message.request} never changed"
-        case LatestChangeIs():
-            assert message.found is not None
-            found = list(changes_of(STREAM, ShardId(0), ShardName("-"), message.found))
-            change = found[message.place]
-            return f"#{message.request} {_told(change.key, change.row)} at {change.clock}"
-        case ShardFeed():
-            told = [
-                f"{change.clock} {change.transaction[:2]}.{change.index} {_told(change.key, change.row)}"
-                for entry in message.entries
-                for change in changes_of(STREAM, ShardId(0), ShardName("-"), entry)
-            ]
-            return f"#{message.request} {'; '.join(told) or 'nothing'}, through {message.through}"
-        case RecordsAppended():
-            return f"#{message.request} appended at {message.places[0].clock}"
-        case DataRefused():
-            return f"#{message.request} {message.code} {message.what}"
-    raise AssertionError(f"{type(message).__name__} is no answer to a client")
-
-
-def _told(key: bytes, row: bytes | None) -> str:
-    return f"{key.decode()}={(row or b'').decode()}"

@@ -132,6 +132,9 @@ class FeedReader(DataClient):
             self._pages[asked.shard] = ShardPage(
                 STAYS, ShardId(number), asked.shard, answer.entries, answer.through
             )
-        elif isinstance(asked, CloseShard):
+        elif isinstance(answer, DataRefused):
+            self.world.mark(f"feed_{answer.code.lower()}")
+            self._map = None
+        if isinstance(asked, CloseShard) and not isinstance(answer, ShardClosed):
             self.lose_leader(asked.shard, answer if isinstance(answer, DataRefused) else None)
         return self.pause()

@@ -1,0 +1,88 @@
+"""Entries and answers about transactions, in the few words of golden scripts."""
+
+from __future__ import annotations
+
+from motet.core.datanode.messages import DataRefused, RecordsAppended
+from motet.core.datanode.records import decode_records
+from motet.core.machine import Message
+from motet.core.shardlog.entry import Entry, EntryKind
+from motet.core.transaction.entries import (
+    decode_aborted,
+    decode_committed,
+    decode_forgotten,
+    decode_prepared,
+)
+from motet.core.transaction.merging import changes_of
+from motet.core.transaction.messages import (
+    LatestChangeIs,
+    ShardClosed,
+    ShardFeed,
+    TransactionEnded,
+    TransactionIs,
+    TransactionPrepared,
+)
+from motet.ids import ShardId, ShardName, StreamName
+
+STREAM = StreamName("stream")
+
+
+def told_entry(entry: Entry) -> str:
+    """An entry in few words."""
+    match entry.kind:
+        case EntryKind.RECORDS:
+            return f"records({decode_records(entry.body).count})@{entry.clock}"
+        case EntryKind.PREPARED:
+            return f"prepared({decode_prepared(entry.body).part.transaction})@{entry.clock}"
+        case EntryKind.COMMITTED:
+            body = decode_committed(entry.body)
+            told = f" for {','.join(body.participants)}" if body.participants else ""
+            return f"committed({body.part.transaction} {body.clock}{told})@{entry.clock}"
+        case EntryKind.ABORTED:
+            aborted = decode_aborted(entry.body)
+            told = f" for {','.join(aborted.participants)}" if aborted.participants else ""
+            return f"aborted({aborted.transaction}{told})@{entry.clock}"
+        case EntryKind.FORGOTTEN:
+            return f"forgotten({','.join(decode_forgotten(entry.body).transactions)})@{entry.clock}"
+    return f"closed@{entry.clock}"
+
+
+def told_answer(message: Message) -> str:
+    """An answer in few words."""
+    match message:
+        case TransactionPrepared():
+            return f"#{message.request} prepared at {message.clock}"
+        case TransactionEnded(clock=None):
+            return f"#{message.request} aborted"
+        case TransactionEnded():
+            late = "" if message.is_settled else ", not logged everywhere"
+            return f"#{message.request} committed at {message.clock}{late}"
+        case TransactionIs():
+            home = "" if message.home is None else f", home {message.home}"
+            at = "" if message.clock is None else f" at {message.clock}"
+            return f"#{message.request} {message.standing}{at}{home}"
+        case ShardClosed():
+            held = "" if message.held_by is None else f", held by {message.held_by[0]}"
+            return f"#{message.request} closed {message.closed}{held}"
+        case LatestChangeIs(found=None):
+            return f"#{message.request} never changed"
+        case LatestChangeIs():
+            assert message.found is not None
+            found = list(changes_of(STREAM, ShardId(0), ShardName("-"), message.found))
+            change = found[message.place]
+            return f"#{message.request} {_told(change.key, change.row)} at {change.clock}"
+        case ShardFeed():
+            told = [
+                f"{change.clock} {change.transaction[:2]}.{change.index} {_told(change.key, change.row)}"
+                for entry in message.entries
+                for change in changes_of(STREAM, ShardId(0), ShardName("-"), entry)
+            ]
+            return f"#{message.request} {'; '.join(told) or 'nothing'}, through {message.through}"
+        case RecordsAppended():
+            return f"#{message.request} appended at {message.places[0].clock}"
+        case DataRefused():
+            return f"#{message.request} {message.code} {message.what}"
+    raise AssertionError(f"{type(message).__name__} is no answer to a client")
+
+
+def _told(key: bytes, row: bytes | None) -> str:
+    return f"{key.decode()}={(row or b'').decode()}"
