@@ -18,7 +18,7 @@ FOUND_AT = {
 }
 """Planted bug -> a seed that finds it, and the rule that it breaks there."""
 
-SUBTLE = [plant for plant in TransactionsPart.plants if plant not in FOUND_AT]
+SUBTLE = ("append-over-lock", "get-over-lock")
 
 
 def test_a_world_without_faults_is_ok() -> None:

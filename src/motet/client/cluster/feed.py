@@ -8,6 +8,7 @@ replica that has closed far enough, else from the leader.
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 
 from motet.client.cluster.router import Router
 from motet.client.link import answer_seconds_max
@@ -115,10 +116,8 @@ class ClusterFeed:
             )
 
         found: ShardFeed | None = None
-        try:
+        with suppress(NodeError, NoSuchShard, OutcomeUnknown):  # the map may be old
             found = await self._router.ask_replicas(shard, make, ShardFeed, first=self._favourite)
-        except (NodeError, NoSuchShard, OutcomeUnknown):
-            pass  # the map may be old; the leader is looked for
         if found is None or (not found.entries and found.through < target):
             found = await self._router.ask_leader(
                 shard, make, ShardFeed, may_repeat=True, seconds=answer_seconds_max

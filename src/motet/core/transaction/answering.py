@@ -72,6 +72,8 @@ def answer_known(
             return [Send(work.client, TransactionPrepared(errand.request, opened.clock))]
         case CommitTransaction():
             return _answer_ended(ours, state, work, errand.part.transaction, now, config)
+        case AbortTransaction() if work.died is not None:
+            return [refusal(work.client, errand.request, Conflict(work.died))]
         case AbortTransaction():
             return _answer_ended(ours, state, work, errand.transaction, now, config)
         case CloseShard():

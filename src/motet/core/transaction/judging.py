@@ -70,7 +70,7 @@ def judge_commit(
     is_touched: Callable[[list[bytes]], bool],
     message: CommitTransaction,
 ) -> Verdict:
-    """``Conflict`` when it dies: then it is aborted, if there are participants who must hear of it."""
+    """``Conflict`` when it dies: then it is aborted."""
     part = message.part
     if ahead.is_flying(part.transaction):
         return Verdict.WAIT

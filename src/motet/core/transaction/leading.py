@@ -228,13 +228,14 @@ def _judge_closing(
 
 
 def _died(work: Work, error: MotetError) -> Verdict:
-    """Who dies in its home shard is aborted there, so that participants hear of it soon."""
+    """Who dies in its home shard is aborted there, for ever.
+
+    Participants hear of it soon; and the network may deliver the same request once more, when nothing is
+    in its way any longer.
+    """
     errand = work.errand
-    if (
-        isinstance(error, Conflict)
-        and isinstance(errand, CommitTransaction)
-        and errand.participants
-    ):
+    if isinstance(error, Conflict) and isinstance(errand, CommitTransaction):
+        work.died = error.what
         part = errand.part
         work.errand = AbortTransaction(
             errand.request,

@@ -36,6 +36,8 @@ class Work(msgspec.Struct):
     since_ns: int
     #: must be applied before it can be answered
     entry: EntryId | None = None
+    #: why it is aborted, if it wanted to commit
+    died: str | None = None
 
 
 class Flight(msgspec.Struct, frozen=True):

@@ -381,5 +381,5 @@ class Watch:
 
 def last_of(page: RecordsRead, after: Offset) -> Offset:
     """The last record of a page, if there is one."""
-    found = [decode_records(each.body) for each in page.entries]
-    return Offset(max([after, *(each.first_offset + each.count - 1 for each in found)]))
+    found = [record_range(each.kind, each.body) for each in page.entries]
+    return Offset(max([after, *(each[0] + each[1] - 1 for each in found if each is not None)]))

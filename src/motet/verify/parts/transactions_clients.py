@@ -207,8 +207,7 @@ class Banker(DataClient):
             self.world.mark("transaction_conflict")
             self._begin = deal.begin
             if isinstance(asked, CommitTransaction) or not (deal.prepared or deal.is_unsure):
-                if not deal.is_unsure:
-                    self._ledger.told_aborted(self.name, deal.name)
+                self._ledger.told_aborted(self.name, deal.name)
                 self._drop()
             else:
                 deal.is_aborting = True
