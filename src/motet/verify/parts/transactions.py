@@ -51,7 +51,17 @@ class TransactionsPart:
     """``motet simulate transactions``."""
 
     name = "transactions"
-    marks = ("crash", "crash_writing", "transaction_committed")
+    marks = (
+        "crash",
+        "transaction_committed",
+        "transaction_aborted",
+        "transaction_conflict",
+        "transaction_doubt_aborted",
+        "transaction_decisions_forgotten",
+        "coordinator_died",
+        "adjust_missed",
+        "feed_page",
+    )
     plants = TRANSACTION_PLANTS
     storm_ms = 9_000
 
