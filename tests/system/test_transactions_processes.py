@@ -40,7 +40,7 @@ class Bank:
     async def found(self) -> None:
         async with asyncio.timeout(patience_seconds):
             while not await self._is_created():
-                await asyncio.sleep(0.05)
+                await self.db.pause(0.05)
         async with self.db.transaction() as txn:
             for name in ACCOUNTS:
                 txn.change("bank", name, "insert", row={"balance": OPENING})

@@ -56,7 +56,7 @@ class Log:
         body = Committed(part, at, 0, Offset(self.next_offset))
         self.next_offset += 1
         self.opened.pop(name, None)
-        self.add(EntryKind.COMMITTED, encode_part(body), clock)
+        self.add(EntryKind.PART_COMMITTED, encode_part(body), clock)
 
     def closed(self) -> Clock:
         oldest = min(self.opened.values(), default=None)
@@ -122,7 +122,7 @@ def naive(logs: list[Log]) -> list[Change]:
         change
         for log in logs
         for entry in log.entries
-        if entry.kind == EntryKind.COMMITTED
+        if entry.kind == EntryKind.PART_COMMITTED
         for change in changes_of(
             STREAM,
             ShardId(log.shard),

@@ -94,7 +94,7 @@ class StreamShard:
         transactions = self.state.transactions
         if entry.kind == EntryKind.RECORDS:
             self._apply_records(entry, decode_records(entry.body))
-        elif entry.kind == EntryKind.COMMITTED:
+        elif entry.kind == EntryKind.PART_COMMITTED:
             self._apply_committed(entry)
         elif entry.kind == EntryKind.PREPARED:
             self.state.bytes_since_milestone += len(entry.body)

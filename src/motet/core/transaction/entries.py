@@ -93,7 +93,7 @@ def record_range(kind: int, body: bytes) -> tuple[Offset, int] | None:
     if kind == EntryKind.RECORDS:
         records = decode_records(body)
         return records.first_offset, records.count
-    if kind == EntryKind.COMMITTED:
+    if kind == EntryKind.PART_COMMITTED:
         committed = decode_committed(body)
         changes = committed.part.changes
         return (committed.first_offset, len(changes)) if changes else None

@@ -290,7 +290,7 @@ def _log(
     assert appended == entry
     if flight is not None:
         ours.flights.append(flight)
-        if kind == EntryKind.COMMITTED:
+        if kind == EntryKind.PART_COMMITTED:
             appends.next_offset = Offset(appends.next_offset + flight.changes)
     work.entry = entry
     ours.pending.append(work)
@@ -317,11 +317,11 @@ def _entry(
             committed = Committed(
                 errand.part, clock, now.wall_ms, appends.next_offset, errand.participants
             )
-            return EntryKind.COMMITTED, encode_part(committed), _flight(entry, errand.part)
+            return EntryKind.PART_COMMITTED, encode_part(committed), _flight(entry, errand.part)
         case ResolveTransaction() if errand.clock is not None:
             part = machine_of(replica).state.transactions.prepared[errand.transaction].prepared.part
             committed = Committed(part, errand.clock, errand.at_ms, appends.next_offset)
-            return EntryKind.COMMITTED, encode_part(committed), _flight(entry, part)
+            return EntryKind.PART_COMMITTED, encode_part(committed), _flight(entry, part)
         case ResolveTransaction():
             aborted = Aborted(errand.transaction, errand.asked)
             return EntryKind.ABORTED, encode_part(aborted), _bare(entry, errand.transaction)

@@ -68,7 +68,7 @@ def changes_of(
     stream: StreamName, number: ShardId, shard: ShardName, found: FoundEntry
 ) -> Iterator[Change]:
     """The records or changes of an entry, as readers see them."""
-    if found.kind == EntryKind.COMMITTED:
+    if found.kind == EntryKind.PART_COMMITTED:
         return _committed(stream, number, decode_committed(found.body))
     return _records(stream, number, shard, found)
 

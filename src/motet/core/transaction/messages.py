@@ -31,7 +31,7 @@ class FoundEntry(msgspec.Struct, frozen=True, array_like=True, gc=False):
     epoch: Epoch
     #: of its transaction
     clock: Clock
-    #: ``EntryKind.RECORDS`` or ``EntryKind.COMMITTED``
+    #: ``EntryKind.RECORDS`` or ``EntryKind.PART_COMMITTED``
     kind: int
     body: bytes
 

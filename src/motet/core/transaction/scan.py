@@ -70,7 +70,7 @@ class FeedScan(msgspec.Struct):
     def _take(self, entry: Entry) -> None:
         if entry.kind == EntryKind.RECORDS:
             self._add(entry, entry.clock, decode_records(entry.body).count)
-        elif entry.kind == EntryKind.COMMITTED:
+        elif entry.kind == EntryKind.PART_COMMITTED:
             body = decode_committed(entry.body)
             self.opens.pop(body.part.transaction, None)
             self._add(entry, body.clock, len(body.part.changes))

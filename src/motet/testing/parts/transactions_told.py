@@ -33,7 +33,7 @@ def told_entry(entry: Entry) -> str:
             return f"records({decode_records(entry.body).count})@{entry.clock}"
         case EntryKind.PREPARED:
             return f"prepared({decode_prepared(entry.body).part.transaction})@{entry.clock}"
-        case EntryKind.COMMITTED:
+        case EntryKind.PART_COMMITTED:
             body = decode_committed(entry.body)
             told = f" for {','.join(body.participants)}" if body.participants else ""
             return f"committed({body.part.transaction} {body.clock}{told})@{entry.clock}"

@@ -74,7 +74,7 @@ class Ledger:
         """The commit clock of an entry that a get has shown."""
         if found is None:
             return None
-        is_committed = found.kind == EntryKind.COMMITTED
+        is_committed = found.kind == EntryKind.PART_COMMITTED
         return decode_committed(found.body).clock if is_committed else found.clock
 
     def open_in(self, replica: ShardReplica) -> str | None:
@@ -123,7 +123,7 @@ class Ledger:
     ) -> None:
         keys: list[bytes] = []
         clock = entry.clock
-        if entry.kind == EntryKind.COMMITTED:
+        if entry.kind == EntryKind.PART_COMMITTED:
             body = decode_committed(entry.body)
             clock = body.clock
             keys = [change.key for change in body.part.changes]
@@ -184,7 +184,7 @@ class Ledger:
         wanted: list[SeenChange] = []
         for number, shard in enumerate(self.shards):
             for entry in self._entries(shard):
-                if entry.kind not in (EntryKind.COMMITTED, EntryKind.RECORDS):
+                if entry.kind not in (EntryKind.PART_COMMITTED, EntryKind.RECORDS):
                     continue
                 found = FoundEntry(entry.id.epoch, entry.clock, entry.kind, entry.body)
                 wanted += [
