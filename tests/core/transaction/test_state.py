@@ -65,8 +65,12 @@ def test_a_decision_stays_until_it_is_said_to_be_logged_everywhere() -> None:
     state.commit(Clock(2, 0), committed("t2", Clock(2, 0)))
     assert "t1" not in state.outcomes
     assert state.decisions[TransactionId("t1")].clock == Clock(1, 0)
+    known = state.outcome_of(TransactionId("t1"))
+    assert known is not None
+    assert known.clock == Clock(1, 0)
     state.forget(Forgotten((TransactionId("t1"),)))
     assert state.decisions == {}
+    assert state.outcome_of(TransactionId("t1")) is None
 
 
 def test_what_is_older_than_what_was_forgotten_is_refused() -> None:

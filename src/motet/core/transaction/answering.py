@@ -15,6 +15,7 @@ from motet.core.machine import NS_PER_MS, Effect, Note, Now, Send
 from motet.core.shardlog.replica import ShardReplica
 from motet.core.transaction.config import TransactionConfig
 from motet.core.transaction.entries import Forgotten
+from motet.core.transaction.judging import expired
 from motet.core.transaction.messages import (
     AbortTransaction,
     AskOutcome,
@@ -103,7 +104,9 @@ def _answer_ended(
 ) -> list[Effect | Forward]:
     """The decision is applied; participants have a moment to log it."""
     assert isinstance(work.errand, CommitTransaction | AbortTransaction)
-    outcome = state.outcomes[transaction]
+    outcome = state.outcome_of(transaction)
+    if outcome is None:
+        return [refusal(work.client, work.errand.request, expired(transaction))]
     is_settled = transaction not in state.decisions or not missing(ours, state, transaction)
     is_late = now.monotonic_ns - work.since_ns >= config.adjust_ms * NS_PER_MS
     if not is_settled and not is_late and outcome.clock is not None:

@@ -74,7 +74,7 @@ def judge_commit(
     part = message.part
     if ahead.is_flying(part.transaction):
         return Verdict.WAIT
-    if part.transaction in state.outcomes:
+    if state.outcome_of(part.transaction) is not None:
         return Verdict.KNOWN
     _check_expired(state, part)
     if message.participants and len(state.decisions) >= decisions_max:
@@ -92,10 +92,10 @@ def judge_abort(
     """
     if ahead.is_flying(message.transaction):
         return Verdict.WAIT
-    if message.transaction in state.outcomes or message.transaction in state.decisions:
+    if state.outcome_of(message.transaction) is not None:
         return Verdict.KNOWN
     if isinstance(message, AbortTransaction) and state.is_expired(message.asked):
-        raise _expired(message.transaction)
+        raise expired(message.transaction)
     return Verdict.GO
 
 
@@ -110,10 +110,11 @@ def judge_outcome(
 
 def _check_expired(state: TransactionState, part: Part) -> None:
     if state.is_expired(part.asked):
-        raise _expired(part.transaction)
+        raise expired(part.transaction)
 
 
-def _expired(transaction: TransactionId) -> TransactionExpired:
+def expired(transaction: TransactionId) -> TransactionExpired:
+    """What became of it is not remembered any more."""
     return TransactionExpired(f"transaction {transaction} is older than what is remembered")
 
 

@@ -94,6 +94,13 @@ class TransactionState(msgspec.Struct):
         """Whether a transaction that is not known may have been forgotten (X5)."""
         return self.horizon > ZERO and asked <= self.horizon
 
+    def outcome_of(self, transaction: TransactionId) -> Outcome | None:
+        """What became of it, as long as that is remembered, or has not been logged everywhere (X4)."""
+        decision = self.decisions.get(transaction)
+        if decision is not None:
+            return Outcome(decision.asked, decision.clock)
+        return self.outcomes.get(transaction)
+
     # Entries
 
     def prepare(self, clock: Clock, body: Prepared) -> None:
