@@ -39,6 +39,7 @@ from motet.ids import (
     StreamId,
     StreamName,
 )
+from motet.testing.parts.operator_puppets import PuppetNode
 
 NOW = Now(0, 1_700_000_000_000 * 1_000_000)
 GOOD = StreamDefinition(StreamId("0123456789abcdef"), StreamName("orders"), 1, None)
@@ -216,3 +217,16 @@ def test_everything_that_changed_is_read_again_also_from_above() -> None:
     assert part.bench.receive("o1", "store", Changed("/elsewhere")) == []
     read = AllRead(RequestId(0), (StoredNode("/motet/nodes/n1", b"", 0),))
     assert part.bench.receive("o1", "store", read) == []
+
+
+def test_an_operator_that_outlives_a_later_one_is_listened_to_again() -> None:
+    part = after("cluster", "create orders", "run 1000")
+    store, node = part._store().state.nodes, part.bench.node("n1").machine
+    assert isinstance(node, PuppetNode)
+    data, version = store["/motet/maps/term"]
+    later = int(data) + 1
+    store["/motet/maps/term"] = (b"%d" % later, version + 1)
+    node.state.map_version = foreign = (later << 32) + 7
+    part.do("run 5000")
+    assert node.state.map_version > foreign
+    assert part.operator().core.state.term == later + 1

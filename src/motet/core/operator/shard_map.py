@@ -3,13 +3,15 @@
 M1  Of two maps the one with the higher version is newer, also when another operator made it. A version is the
     operator's *term* and a count; the term is a counter in the store that every operator raises, by
     compare-and-set, when it becomes active. No map is pushed before that.
+    One that outlives an operator with a later term, because two were active for a while, raises its own
+    again: else no node would ever take a map of it.
 M2  A map is pushed to all nodes when something in it has changed; again to a node that says in a heartbeat
     answer that it has an older one; and now and then to those that answer no heartbeats.
 """
 
 from __future__ import annotations
 
-from motet.core.catalog.paths import MAP_TERM
+from motet.core.catalog.paths import MAP_TERM, MAPS
 from motet.core.catalog.stream_definition import shard_names
 from motet.core.operator.context import Core
 from motet.core.operator.messages import (
@@ -72,8 +74,17 @@ def on_map_timer(core: Core) -> None:
 def push_if_older(core: Core, node: NodeState) -> None:
     """After a heartbeat answer (M2)."""
     state = core.state
-    if state.map is not None and node.map_version < state.map.version and node.round != 0:
+    if state.map is None or node.round == 0:
+        return
+    if node.map_version < state.map.version:
         core.send(node.id, ShardMapPushed(state.map))
+    elif node.map_version // _versions_per_term > state.term:
+        core.note(
+            "later_term", f"{node.id} has a map of term {node.map_version // _versions_per_term}"
+        )
+        state.term, state.map = 0, None
+        state.dirty[MAPS] = None
+        state.read_again_ns = core.in_ms(core.config.foreign_ms)  # it may still be at work
 
 
 def push_again(core: Core) -> None:
