@@ -60,9 +60,9 @@
     │   └── ReconfigurationAborted  it was called off; the ensemble is what it was
     └── ShardError                 a replica of a shard said no (``errors.shards``)
         ├── NotLeader              it does not lead the shard, or does not serve it yet
+        ├── EntriesGone            entries that are no longer kept
         ├── TransactionExpired     a transaction so old that it may have been forgotten
-        ├── KeyForgotten           the latest change of a key is not remembered
-        └── EntriesGone            entries that are no longer kept
+        └── KeyForgotten           the latest change of a key is not remembered
 
 An operating error is raised or answered and handled; a broken rule of our own is an ``assert``. The
 text form is ``CODE what happened; what to do``.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +15,8 @@ from motet.verify.models.quorum import Quorum
 from motet.verify.models.quorum import State as QuorumState
 
 from . import toys
+
+ROOT = Path(__file__).parents[3]
 
 
 def test_every_state_is_found_and_the_trace_is_the_shortest() -> None:
@@ -103,6 +106,7 @@ def small_levels(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that toys are worth the work of several."""
     monkeypatch.setattr(workers, "WORTH_IT", 20)
     monkeypatch.setattr(workers, "CHUNK", 8)
+    monkeypatch.syspath_prepend(ROOT)  # the toys are found by workers as well
 
 
 def test_workers_find_what_one_process_finds() -> None:

@@ -20,7 +20,7 @@ FOUND_AT = {
     "expiry-by-local-clock": (14, "Z3"),
     "multi-in-part": (1, "Z1"),
     "stale-generation": (2, "Z1"),
-    "local-reads": (1, "Z7"),
+    "local-reads": (2, "Z7"),
 }
 """Planted bug -> a seed that finds it, and the rule that it breaks."""
 
