@@ -131,7 +131,7 @@ def restore_uncommitted(shop: Shop, old: Path) -> None:
     [
         pytest.param(restore_deleted, 4, id="deleted"),
         pytest.param(restore_old, 4, id="old", marks=pytest.mark.long),
-        pytest.param(restore_old, 1000, id="old and cut otherwise"),
+        pytest.param(restore_old, 1000, id="old and cut otherwise", marks=pytest.mark.long),
         pytest.param(restore_uncommitted, 4, id="uncommitted", marks=pytest.mark.long),
     ],
 )
@@ -280,6 +280,7 @@ def test_a_pipeline_that_follows_sees_what_is_written_meanwhile(shop: Shop) -> N
     assert published(shop.db) == folded(shop.db)
 
 
+@pytest.mark.long
 def test_changes_of_other_streams_alone_are_a_step_without_rows(shop: Shop) -> None:
     sell(shop.db, 0, 3)
     shop.run()

@@ -26,6 +26,8 @@ from motet.testing.consensus_damage import rot_prepares
 
 patience_s = 120.0
 
+FIVE = pytest.param(5, marks=pytest.mark.long)
+
 
 def say(what: str, value: object) -> None:
     """Into the report of the test: ``pytest -rP`` shows it."""
@@ -122,7 +124,7 @@ async def _storm(cluster: ConsensusCluster, tale: Callable[[Storm], Awaitable[No
     assert tally.acknowledged >= 50
 
 
-@pytest.mark.parametrize("replicas", [3, 5])
+@pytest.mark.parametrize("replicas", [3, FIVE])
 def test_replicas_are_killed_again_and_again(tmp_path: Path, replicas: int) -> None:
     async def tale(storm: Storm) -> None:
         await storm.kill_and_restart([await storm.primary()])
@@ -141,7 +143,7 @@ def test_all_are_killed_at_once(tmp_path: Path) -> None:
     storm(tmp_path, 3, tale)
 
 
-@pytest.mark.parametrize("replicas", [3, 5])
+@pytest.mark.parametrize("replicas", [3, FIVE])
 def test_a_primary_stops_and_goes_on(tmp_path: Path, replicas: int) -> None:
     async def tale(storm: Storm) -> None:
         await storm.stop_and_cont(await storm.primary())
@@ -158,7 +160,7 @@ def test_replicas_are_cut_off_each_way(tmp_path: Path) -> None:
     storm(tmp_path, 3, tale, proxied=range(3))
 
 
-@pytest.mark.parametrize("replicas", [3, 5])
+@pytest.mark.parametrize("replicas", [FIVE, 3])
 def test_a_rotten_log_is_repaired(tmp_path: Path, replicas: int) -> None:
     async def tale(storm: Storm) -> None:
         victim = await storm.backup()

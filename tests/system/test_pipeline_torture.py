@@ -367,6 +367,7 @@ def torture(folder: Path, seed: int, kills: list[Kill]) -> None:
         assert not lost, "what was acknowledged is there"
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_a_driver_and_its_database_killed_under_load_publish_each_change_once(
     tmp_path: Path,

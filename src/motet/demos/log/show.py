@@ -90,13 +90,22 @@ async def _connect(cluster: DevCluster) -> AsyncClusterDatabase:
     return db
 
 
+async def _leader_alone(cluster: DevCluster, moves: Moves) -> int | None:
+    leaders = [meta.leader for meta in await moves.shards()]
+    operator = f"n{await _operator(cluster)}"
+    found = [int(node.removeprefix("n")) for node in leaders if node not in (None, operator)]
+    return found[0] if found else None
+
+
 async def _kill_a_leader(
     cluster: DevCluster, load: Load, moves: Moves, story: Story, tell: Tell
 ) -> None:
-    """The leader of shard 1, unless that is the operator, whose turn comes later."""
-    leaders = [meta.leader for meta in await moves.shards()]
-    operator = await _operator(cluster)
-    victim = next(int(n.removeprefix("n")) for n in leaders if n not in (None, f"n{operator}"))
+    """A leader that is not the operator, whose turn comes later."""
+    deadline = time.monotonic() + patience_s
+    while (victim := await _leader_alone(cluster, moves)) is None:
+        if time.monotonic() > deadline:
+            raise NodeError("only the operator's node leads", hint="read the logs of the nodes")
+        await asyncio.sleep(look_every_s)
     led = await _kill(cluster, moves, story, victim)
     tell(f"kill -9 of n{victim}, which leads {_shards(led)}")
     await load.until_acknowledged(10, patience_s)
