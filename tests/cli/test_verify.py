@@ -138,3 +138,56 @@ def test_a_page_is_written(capsys: pytest.CaptureFixture[str], tmp_path: Path) -
     assert "OneCopy" in (tmp_path / "page.html").read_text()
     code, _, err = run(capsys, *line, str(tmp_path / "none" / "page.html"))
     assert "cannot be written" in err
+
+
+HISTORY = """{"checker": "bank", "initial": {"a": 5, "b": 5}}
+{"event":"invoke","op":0,"process":"c1","function":"transfer","key":null,"value":["a","b",2],"at":0}
+{"event":"ok","op":0,"value":true,"at":1}
+{"event":"invoke","op":1,"process":"c2","function":"read","key":null,"value":null,"at":2}
+{"event":"ok","op":1,"value":[["a",%d],["b",7]],"at":3}
+"""
+
+
+def test_a_history_is_judged_and_drawn(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file, page, drawing = tmp_path / "run.ndjson", tmp_path / "run.html", tmp_path / "run.svg"
+    file.write_text(HISTORY % 3)
+    code, out, err = run(capsys, "history", str(file))
+    assert (code, out, err) == (0, "ok (2 operations, 5 steps)\n", "")
+    file.write_text(HISTORY % 4)
+    code, out, _ = run(
+        capsys, "history", str(file), "--html", str(page), "--svg", str(drawing), "--output", "json"
+    )
+    result = json.loads(out)
+    assert (code, result["checker"], result["status"]) == (1, "bank", "violated")
+    assert result["witness"]["fault"] == "total"
+    assert result["witness"]["operations"][0]["process"] == "c2"
+    assert "11 in all, but there is 10" in page.read_text()
+    assert drawing.read_text().startswith("<svg")
+    code, out, _ = run(
+        capsys, "history", str(file), "--checker", "bank-snapshots", "--initial", '{"a": 6, "b": 5}'
+    )
+    assert code == 0
+
+
+def test_a_history_that_cannot_be_judged_is_an_error(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    code, out, _ = run(capsys, "history")
+    assert code == 0
+    assert "bank-snapshots" in out
+    file = tmp_path / "run.ndjson"
+    for text, options, complaint in (
+        ("{}\n{", [], "line 2 of the history"),
+        ("", [], "nobody says"),
+        (HISTORY % 3, ["--checker", "banq"], "no checker 'banq'"),
+        (HISTORY % 3, ["--checker", "queue", "--initial", "null"], "function 'transfer'"),
+        (HISTORY % 3, ["--initial", "{"], "--initial is no JSON"),
+        (HISTORY % 3, ["--html", str(tmp_path / "none" / "x")], "cannot be written"),
+    ):
+        file.write_text(text)
+        code, _, err = run(capsys, "history", str(file), *options)
+        assert code == 1
+        assert complaint in err
+        assert len(err.splitlines()) == 1
+    code, _, err = run(capsys, "history", str(tmp_path / "none"))
+    assert "cannot be read" in err

@@ -10,6 +10,7 @@ import typer
 
 from motet.cli import command_app
 from motet.cli.output import OUTPUT_OPTION, Output, print_rows
+from motet.cli.verify_history import history
 from motet.errors import BadInput
 
 if TYPE_CHECKING:
@@ -231,6 +232,9 @@ def mutants(
         counts = ", ".join(f"{fates.count(fate)} {fate}" for fate in dict.fromkeys(fates))
         typer.echo(f"{len(found)} mutants: {counts or 'it has none'}")
     raise typer.Exit(0 if all(fate in ("caught", "equivalent") for fate in fates) else 1)
+
+
+app.command()(history)
 
 
 def _print_checked(checked: Checked, model: str) -> None:

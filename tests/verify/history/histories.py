@@ -208,7 +208,7 @@ def mutated(random: Random, history: History) -> History:
     return history if swapped is None else swapped
 
 
-_OBSERVERS = ("read", "get", "cas")
+_OBSERVERS = ("read", "get", "cas", "dequeue", "transfer", "exists", "create", "set")
 
 
 def _changed(random: Random, result: Value, others: Sequence[Value]) -> Value:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import doctest
 import re
 from pathlib import Path
+from types import ModuleType
 
-from motet.verify.history import set_witness
+import pytest
+
+from motet.verify.history import banks, causal, feeds, queues, sessions, set_witness
 
 ESSAY = Path(__file__).parents[3] / "docs" / "internals" / "histories.md"
 
@@ -17,8 +20,9 @@ def test_the_examples_run() -> None:
     assert failed == 0
 
 
-def test_the_essay_lists_every_fault_of_a_set() -> None:
-    faults = re.findall(r"^``([a-z-]+)``", set_witness.__doc__ or "", flags=re.MULTILINE)
+@pytest.mark.parametrize("module", [set_witness, queues, banks, causal, sessions, feeds])
+def test_the_essay_lists_every_fault(module: ModuleType) -> None:
+    faults = re.findall(r"^``([a-z-]+)``", module.__doc__ or "", flags=re.MULTILINE)
     listed = re.findall(r"^\| ([a-z-]+) \|", ESSAY.read_text(), flags=re.MULTILINE)
     assert faults
     assert set(faults) <= set(listed)

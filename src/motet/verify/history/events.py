@@ -65,12 +65,12 @@ def to_lines(events: Iterable[Event]) -> bytes:
     return _encoder.encode_lines(events)
 
 
-def from_lines(data: bytes | str) -> Iterator[Event]:
-    """The events of an NDJSON text; blank lines are passed over."""
+def from_lines(data: bytes | str) -> Iterator[tuple[int, Event]]:
+    """The events of an NDJSON text with the numbers of their lines; blank lines are passed over."""
     lines = (data.encode() if isinstance(data, str) else data).split(b"\n")
     for number, line in enumerate(lines, start=1):
         if line.strip():
             try:
-                yield _decoder.decode(line)
+                yield number, _decoder.decode(line)
             except msgspec.MsgspecError as error:
                 raise BadHistory(f"line {number} of the history is no event: {error}") from error

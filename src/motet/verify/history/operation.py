@@ -18,7 +18,13 @@ Outcome: TypeAlias = Literal["ok", "failed", "unknown"]
 FOREVER = 1 << 62
 """Where an operation of unknown outcome ends: it may take effect at any time after it began."""
 
-_SILENT = ("write", "put", "delete", "add")  # their answer says no more than that they happened
+_SILENT = (
+    "write",
+    "put",
+    "delete",
+    "add",
+    "enqueue",
+)  # their answer says no more than that they happened
 
 
 class Operation(NamedTuple):

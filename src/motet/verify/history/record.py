@@ -50,8 +50,13 @@ class History:
     def from_ndjson(cls, data: bytes | str) -> History:
         """Read a history from lines of JSON; raises ``BadHistory`` for what no recorder writes."""
         recorder = Recorder()
-        for event in from_lines(data):
-            recorder.replay(event)
+        for number, event in from_lines(data):
+            try:
+                recorder.replay(event)
+            except BadHistory as error:
+                raise BadHistory(
+                    f"line {number} of the history: {error.what}", hint=error.advice
+                ) from None
         return recorder.history()
 
     def to_ndjson(self) -> bytes:
