@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from motet.cli import app as root
+from motet.core.clock.hlc import Clock
 from motet.node.roles import ROLES
 from motet.testing.dev_cluster import DevCluster
 
@@ -83,6 +84,26 @@ def test_a_stream_from_its_creation_to_its_end(shell: Shell) -> None:
     assert shell.refused("stream", "read", "orders") == "NO_SUCH_STREAM"
 
 
+def test_the_feed_of_a_cluster(shell: Shell) -> None:
+    shell.told("stream", "create", "fed", "--shards", "2")
+    also = '{"stream": "fed", "key": "f-2", "op": "insert", "row": {"n": 2}}'
+    (done,) = shell.told("stream", "change", "fed", "f-1", "insert", '{"n": 1}', "--also", also)
+    status, output, _ = shell.run("feed", "tail", "fed", "--count", "2")
+    assert status == 0
+    assert [json.loads(line)["row"] for line in output.splitlines()] == [{"n": 1}, {"n": 2}]
+    page = shell.told("feed", "page", "fed", "--last", "1h", "--key", "f-2")
+    assert [(c["transaction"], c["key"]) for c in page["changes"]] == [(done["transaction"], "f-2")]
+    rest = shell.told("feed", "page", "fed", "--after", page["cursor"])
+    assert (rest["changes"], rest["more"]) == ([], False)
+    shown = shell.told("feed", "status", "fed")
+    assert [each["shard"] for each in shown["shards"]] == [0, 1]
+    assert all(each["leader"] and not each["error"] for each in shown["shards"])
+    (clock,) = shell.told("clock")
+    assert Clock.parse(clock["visible"]) >= Clock.parse(done["clock"])
+    query = "select stream, op from system.changes where stream = 'fed' order by clock, index"
+    assert shell.told("sql", query) == [{"stream": "fed", "op": "insert"}] * 2
+
+
 def test_an_ensemble_is_changed_and_a_node_emptied(shell: Shell) -> None:
     shell.told("stream", "create", "moved", "--shards", "1", "--replicas", "3")
     shell.told("stream", "append", "moved", "k", "stays")
@@ -122,7 +143,11 @@ def _follower(row: dict[str, Any]) -> str:
         (("shard", "elect", "nope", "--shard", "0"), "NO_SUCH_STREAM"),
         (("node", "drain", "n9"), "NO_SUCH_NODE"),
         (("stream", "list", "--endpoint", "127.0.0.1:1"), "NODE"),
-        (("sql", "select 1"), "NOT_IN_CLUSTER"),
+        (("table", "list"), "NOT_IN_CLUSTER"),
+        (("feed", "page", "nope"), "NO_SUCH_STREAM"),
+        (("feed", "status", "nope"), "NO_SUCH_STREAM"),
+        (("feed", "page", "nope", "--after", "garbled"), "BAD_CURSOR"),
+        (("sql", "select * from nope"), "NO_SUCH_TABLE"),
     ],
 )
 def test_what_is_wrong_is_told_with_its_code(

@@ -1,15 +1,18 @@
-"""``motet clock``: how the cluster clock of a node stands, or its next value."""
+"""``motet clock``: how the cluster clock stands, of a node or of a database, or its next value."""
 
 from __future__ import annotations
 
 import asyncio
 import os
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from motet.cli import command_app
+from motet.cli.database import DataOption, open_database
 from motet.cli.output import OUTPUT_OPTION, Output, print_rows
+from motet.errors import BadInput, MotetError
 
 app = command_app()
 
@@ -19,32 +22,68 @@ def clock(
     endpoint: Annotated[
         str | None, typer.Option(help="host:port of a node; the default is $MOTET_ENDPOINT.")
     ] = None,
-    tick: Annotated[bool, typer.Option("--tick", help="Take the next value.")] = False,
+    data: DataOption = None,
+    tick: Annotated[bool, typer.Option("--tick", help="Take the next value of a node.")] = False,
     cluster: Annotated[str, typer.Option(help="Name of the cluster.")] = "motet",
     output: Output = OUTPUT_OPTION,
 ) -> None:
     """Show a node's cluster clock, how far it is ahead of the node's wall, and its durable bound.
 
+    Of a database, embedded or a cluster, also the visible clock: everything up to it can be read.
     Clocks can be read and ticked, never set.
 
     Example: motet clock --endpoint 127.0.0.1:7400 --tick
     """
+    if data is not None:
+        if tick:
+            raise BadInput("an embedded database ticks when something is committed")
+        print_rows([_of_database(data, endpoint)], output)
+        return
     where = endpoint or os.environ.get("MOTET_ENDPOINT") or "127.0.0.1:7400"
     print_rows([asyncio.run(_ask(where, cluster, tick=tick))], output)
 
 
+def _of_database(data: Path | None, endpoint: str | None) -> dict[str, object]:
+    with open_database(data, endpoint) as db:
+        found = db.feed_status()
+        return {
+            "clock": str(found.clock),
+            "visible": None if found.visible is None else str(found.visible),
+            "behind_ms": found.behind_ms(found.visible),
+        }
+
+
 async def _ask(endpoint: str, cluster: str, *, tick: bool) -> dict[str, object]:
+    """Of the first node that answers its clock; of an embedded database that is served what it has."""
     from motet.client.clock import ClockClient
+    from motet.client.link import greeting_of, parse_endpoint
+    from motet.format.frame import FrameKind
     from motet.ids import NodeId
 
-    node = NodeId("node")
-    async with ClockClient({node: endpoint}, cluster) as client:
+    node, first = NodeId("node"), endpoint.split(",", maxsplit=1)[0].strip()
+    async with ClockClient({node: first}, cluster) as client:
         await client.reach(node)
+        takes = await greeting_of(*parse_endpoint(first), answer_seconds_max)
+        if FrameKind.CLOCK not in takes and FrameKind.STREAMS in takes and not tick:
+            return await asyncio.to_thread(_of_database, None, endpoint)
         if tick:
             return {"clock": str(await client.tick(node))}
         found = await client.read(node)
-        return {
+        shown: dict[str, object] = {
             "clock": str(found.clock),
             "drift_ms": found.drift_ms,
             "bound": str(found.bound),
         }
+    if FrameKind.DATA in takes:
+        try:
+            of_all = await asyncio.to_thread(_of_database, None, endpoint)
+        except MotetError:
+            return {
+                **shown,
+                "visible": None,
+            }  # the node has its clock, also when the cluster has no map
+        shown["visible"] = of_all["visible"]
+    return shown
+
+
+answer_seconds_max = 3.0

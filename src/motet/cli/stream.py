@@ -23,7 +23,7 @@ NameArgument = Annotated[str, typer.Argument(help="Name of the stream.")]
 
 @app.callback()
 def stream() -> None:
-    """Create, list, describe and delete streams, append raw entries, read or follow a shard."""
+    """Create, list, describe and delete streams, change rows, append raw entries, read or follow a shard."""
 
 
 @app.command()
@@ -71,6 +71,38 @@ def list_streams(
             for info in db.streams()
         ]
         print_rows(rows, output)
+
+
+@app.command()
+def change(
+    name: NameArgument,
+    key: Annotated[str, typer.Argument(help="Key of the row.")],
+    op: Annotated[str, typer.Argument(help="insert, update or delete.")],
+    row: Annotated[str | None, typer.Argument(help="The row as JSON; none for a delete.")] = None,
+    before: Annotated[str | None, typer.Option(help="The row before, as JSON.")] = None,
+    also: Annotated[
+        list[str] | None,
+        typer.Option(
+            help='A further change of the same transaction, as JSON: {"stream": …, "key": …, '
+            '"op": …, "row": …, "before": …}; may be given again.'
+        ),
+    ] = None,
+    data: DataOption = None,
+    endpoint: EndpointOption = None,
+    output: Output = OUTPUT_OPTION,
+) -> None:
+    """Insert, update or delete keys in one transaction, whole or not at all.
+
+    Example: motet stream change stock s-9 update '{"left": 7}' --data data/
+    """
+    from motet.cli.changes import change_of, further_change
+
+    wanted = [change_of(name, key, op, row, before), *map(further_change, also or [])]
+    with open_database(data, endpoint) as db:
+        with db.transaction() as txn:
+            for each in wanted:
+                txn.change(*each)
+        print_rows([{"transaction": txn.id, "clock": str(txn.clock)}], output)
 
 
 @app.command()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
+from datetime import timedelta
 from types import TracebackType
 from typing import Any, Protocol, Self, TypeVar
 
@@ -15,14 +16,21 @@ from motet.client.calls import Calls
 from motet.client.change import Change
 from motet.client.feed import Feed, Page, Tail
 from motet.client.feed_split import split_feed
+from motet.client.feed_status import (
+    FeedStatus,
+    IncompleteTransaction,
+    NodeStanding,
+    status_of_one_node,
+)
 from motet.client.link import Link
 from motet.client.part_store import PartStore
 from motet.client.publication import Publication
 from motet.client.query import Queries
-from motet.client.rows import shard_count, stream_name, whole_number
+from motet.client.rows import Key, shard_count, stream_name, whole_number
 from motet.client.schemas import Schemas
 from motet.client.snapshot import Snapshot
 from motet.client.stream import AsyncStream
+from motet.client.system_tables import SystemTables
 from motet.client.table import AsyncTable
 from motet.client.tables import Consistency, Tables
 from motet.client.transaction import AsyncTransaction, attempts_default, pauses_seconds
@@ -76,7 +84,7 @@ class AsyncDatabase:
         self._entropy = RealEntropy()
         self._tables = Tables(calls, home.parts, self._entropy)
         self._writers = Writers(calls)
-        self._queries = Queries(calls, self._tables, self._writers)
+        self._queries = Queries(self._tables, SystemTables(self, calls, self._tables))
         #: makes the ids of our transactions different from those of all other clients
         self._session = self._entropy.nonce()
         self._transactions = 0
@@ -193,12 +201,15 @@ class AsyncDatabase:
         after: str | Clock | None = None,
         limit: int = page_limit_default,
         up_to: Clock | None = None,
+        key: Key | None = None,
+        last: timedelta | None = None,
     ) -> Page:
         """The next page of the feed of these streams: whole transactions, in the order of their clocks.
 
-        A page may be longer than ``limit`` when its only transaction is.
+        A page may be longer than ``limit`` when its only transaction is. It begins behind a cursor or a
+        clock, or so long ago (``last``). With a key it has the changes of this key alone.
         """
-        return await self._feed.changes(streams, after, limit, up_to)
+        return await self._feed.changes(streams, after, limit, up_to, key, last)
 
     async def tail(
         self,
@@ -206,9 +217,11 @@ class AsyncDatabase:
         after: str | Clock | None = None,
         limit: int = page_limit_default,
         stop_after: int | None = None,
+        key: Key | None = None,
+        last: timedelta | None = None,
     ) -> AsyncIterator[Change]:
         """All changes of these streams, for ever: until the database is closed, or so many have come."""
-        tail = self.follow(streams, after, limit, stop_after)
+        tail = self.follow(streams, after, limit, stop_after, key, last)
         while changes := await tail.next_changes():
             for change in changes:
                 yield change
@@ -219,9 +232,27 @@ class AsyncDatabase:
         after: str | Clock | None,
         limit: int,
         stop_after: int | None,
+        key: Key | None = None,
+        last: timedelta | None = None,
     ) -> Tail:
         """What a tail is made of."""
-        return Tail(self._feed, self._calls, streams, after, limit, stop_after)
+        return Tail(self._feed, self._calls, streams, after, limit, stop_after, key, last)
+
+    async def feed_status(self, *streams: str) -> FeedStatus:
+        """How far each shard of these streams is closed, and what holds the visible clock back."""
+        names = tuple(map(stream_name, streams))
+        described = await self._calls.repeated(Describe, Described)
+        return status_of_one_node(described, names)
+
+    async def nodes(self) -> list[NodeStanding]:
+        """All nodes; an embedded database is one."""
+        streams = await self.streams()
+        shards = sum(info.shards for info in streams)
+        return [NodeStanding(self._calls.name, None, ("data",), shards, shards)]
+
+    async def incomplete_transactions(self) -> list[IncompleteTransaction]:
+        """Transactions that are prepared in a shard and not ended there; embedded there are none."""
+        return []
 
     async def split_feed(
         self,

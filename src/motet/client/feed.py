@@ -7,18 +7,27 @@ cursor misses nothing and repeats nothing, however large the pages are.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any
 
 from motet.client.calls import Calls
 from motet.client.change import Change
 from motet.client.cursor import Cursor, clock_behind, cursor_text
-from motet.client.rows import page_limit, stream_name, stream_names, whole_number
+from motet.client.rows import (
+    Key,
+    key_bytes,
+    page_limit,
+    stream_name,
+    stream_names,
+    whole_number,
+)
 from motet.client.schemas import Schemas, StreamSchema, need_pyarrow
 from motet.client.tail_pause import tail_pause_seconds_max, tail_pause_seconds_min
 from motet.core.clock.hlc import Clock
 from motet.core.streams.messages import FeedPage, ReadFeed, ReadVisible, VisibleIs
 from motet.errors import BadInput, MotetError
 from motet.ids import StreamName
+from motet.real.time import RealTime
 
 stop_after_max = (1 << 63) - 1
 
@@ -85,15 +94,20 @@ class Feed:
         after: str | Clock | None,
         limit: int,
         up_to: Clock | None = None,
+        key: Key | None = None,
+        last: timedelta | None = None,
     ) -> Page:
-        """The page behind a cursor, or behind a clock."""
+        """The page behind a cursor, behind a clock, or of the time that has just passed."""
         names = stream_names(streams)
         page_limit(limit)
-        behind = self._behind(names, after)
-        found = await self._read(names, behind, limit, up_to)
+        only = None if key is None else key_bytes(key)
+        if not isinstance(up_to, Clock | None):
+            raise BadInput(f"up_to is a clock, not {type(up_to).__name__}")
+        behind = self._behind(names, after) if last is None else _since(last, after)
+        found = await self._read(names, behind, limit, up_to, only)
         while found.more and not found.changes:
-            # A long stretch of other streams: the node looks only so far for one request.
-            found = await self._read(names, found.through, limit, up_to)
+            # A long stretch of other streams or keys: the node looks only so far for one request.
+            found = await self._read(names, found.through, limit, up_to, only)
         cursor = cursor_text(Cursor(self._database, found.through, names))
         schemas = {name: await self._schemas.of(name) for name in names}
         changes = [Change(raw, schemas[raw.stream]) for raw in found.changes]
@@ -110,10 +124,15 @@ class Feed:
         return after
 
     async def _read(
-        self, names: tuple[StreamName, ...], after: Clock | None, limit: int, up_to: Clock | None
+        self,
+        names: tuple[StreamName, ...],
+        after: Clock | None,
+        limit: int,
+        up_to: Clock | None,
+        key: bytes | None,
     ) -> FeedPage:
         return await self._calls.repeated(
-            lambda n: ReadFeed(n, names, after, limit, up_to), FeedPage
+            lambda n: ReadFeed(n, names, after, limit, up_to, key), FeedPage
         )
 
     async def visible(self, streams: tuple[str, ...], wait: bool) -> Clock:
@@ -121,6 +140,17 @@ class Feed:
         names = tuple(map(stream_name, streams))
         answer = await self._calls.repeated(lambda n: ReadVisible(n, names, wait), VisibleIs)
         return answer.clock
+
+
+def _since(last: timedelta, after: object) -> Clock:
+    """The clock so long ago: the logical part of a clock is the time of day, or a little ahead of it."""
+    if after is not None:
+        raise BadInput("both after and last are given", hint="give one of them")
+    if not isinstance(last, timedelta):
+        raise BadInput(f"last is a timedelta, not {type(last).__name__}")
+    if last <= timedelta(0):
+        raise BadInput(f"last is a length of time above zero, not {last}")
+    return Clock(max(RealTime().now().wall_ms - last // timedelta(milliseconds=1), 0), 0)
 
 
 class Tail:
@@ -134,12 +164,17 @@ class Tail:
         after: str | Clock | None,
         limit: int,
         stop_after: int | None,
+        key: Key | None = None,
+        last: timedelta | None = None,
     ) -> None:
         self._feed = feed
         self._calls = calls
         self._streams = stream_names(streams)
         self._after = after
         self._limit = page_limit(limit)
+        self._key = None if key is None else key_bytes(key)
+        if last is not None:
+            self._after = _since(last, after)
         self._left = stop_after
         if stop_after is not None:
             whole_number("stop_after", stop_after, 0, stop_after_max)
@@ -149,7 +184,9 @@ class Tail:
         pause_seconds = tail_pause_seconds_min
         while self._left != 0 and not self._calls.is_closing():
             try:
-                page = await self._feed.changes(self._streams, self._after, self._limit)
+                page = await self._feed.changes(
+                    self._streams, self._after, self._limit, key=self._key
+                )
             except MotetError:
                 if self._calls.is_closing():
                     break

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import tempfile
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
-from motet.client.calls import Calls
+from motet.client.system_tables import SystemTables
 from motet.client.tables import Consistency, Tables, check_consistency, need_arrow
-from motet.client.writers import Writers
 from motet.core.clock.hlc import Clock
-from motet.core.streams.messages import Describe, Described
-from motet.core.tables.checks import SYSTEM_PREFIX
-from motet.errors import BadInput, MissingLibrary
+from motet.errors import BadInput, MissingLibrary, NotInCluster
 
 
 class Queries:
     """Asks questions in SQL."""
 
-    def __init__(self, calls: Calls, tables: Tables, writers: Writers) -> None:
-        self._calls = calls
+    def __init__(self, tables: Tables, system: SystemTables) -> None:
         self._tables = tables
-        self._writers = writers
+        self._system = system
 
     async def run(
         self,
@@ -36,10 +34,24 @@ class Queries:
         check_consistency(consistency)
         if not isinstance(query, str):
             raise BadInput(f"a query is text, not {type(query).__name__}")
-        from motet.sql.session import SqlTable, run_sql, tables_of
+        from motet.sql.session import functions_of, run_sql, tables_of
 
         wanted = await asyncio.to_thread(tables_of, query)
-        known = {info.spec.name.lower(): info.spec.name for info in await self._tables.all()}
+        called = await asyncio.to_thread(functions_of, query)
+        tables = await self._named(wanted, at)
+        clocks = await self._system.clocks(called)
+        with tempfile.TemporaryDirectory(prefix="motet-feed-") as folder:
+            extra = await self._system.named(wanted, at, Path(folder))
+            return await asyncio.to_thread(run_sql, query, tables, parameters, extra, clocks)
+
+    async def _named(self, wanted: set[str], at: Clock | None) -> dict[str, Any]:
+        """The tables that a query names, at one clock."""
+        from motet.sql.session import SqlTable
+
+        try:
+            known = {info.spec.name.lower(): info.spec.name for info in await self._tables.all()}
+        except NotInCluster:
+            known = {}  # its system tables can be asked all the same
         names = [known[name.lower()] for name in sorted(wanted) if name.lower() in known]
         tables: dict[str, SqlTable] = {}
         if names:
@@ -47,45 +59,7 @@ class Queries:
             for name, table in snapshot.tables.items():
                 paths = await self._tables.paths(table)
                 tables[name] = SqlTable(table.spec, table.schema, paths)
-        extra = await self._system(wanted, at)
-        return await asyncio.to_thread(run_sql, query, tables, parameters, extra)
-
-    async def _system(self, wanted: set[str], at: Clock | None) -> dict[str, Any]:
-        """The system's own tables, as far as they are asked for."""
-        makers = {
-            "tables": self._system_tables,
-            "parts": self._system_parts,
-            "streams": self._system_streams,
-            "writers": self._system_writers,
-        }
-        extra = {}
-        for name, make in makers.items():
-            if SYSTEM_PREFIX + name in {each.lower() for each in wanted}:
-                extra[SYSTEM_PREFIX + name] = await make(at)
-        return extra
-
-    async def _system_tables(self, _at: Clock | None) -> Any:
-        from motet.sql.system import tables_table
-
-        return tables_table(await self._tables.all())
-
-    async def _system_parts(self, at: Clock | None) -> Any:
-        from motet.sql.system import parts_table
-
-        names = [info.spec.name for info in await self._tables.all()]
-        snapshots = [await self._tables.snapshot_of(name, at) for name in names]
-        return parts_table([(each.spec, each.parts) for each in snapshots])
-
-    async def _system_streams(self, _at: Clock | None) -> Any:
-        from motet.sql.system import streams_table
-
-        described = await self._calls.repeated(Describe, Described)
-        return streams_table(described.streams)
-
-    async def _system_writers(self, _at: Clock | None) -> Any:
-        from motet.sql.system import writers_table
-
-        return writers_table(await self._writers.all())
+        return tables
 
 
 def need_duckdb() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterator, Sequence
+from datetime import timedelta
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -15,6 +16,7 @@ from motet.client import connect as connecting
 from motet.client.change import Change, OwnChange
 from motet.client.database import AsyncDatabase, page_limit_default
 from motet.client.feed import Page, Tail
+from motet.client.feed_status import FeedStatus
 from motet.client.part_store import PartsLocator
 from motet.client.portal import Portal
 from motet.client.publication import Publication
@@ -129,14 +131,27 @@ class Database:
         after: str | Clock | None = None,
         limit: int = page_limit_default,
         up_to: Clock | None = None,
+        key: Key | None = None,
+        last: timedelta | None = None,
     ) -> Page:
         """The next page of the feed of these streams: whole transactions, in the order of their clocks.
 
-        A page may be longer than ``limit`` when its only transaction is.
+        A page may be longer than ``limit`` when its only transaction is. It begins behind a cursor or a
+        clock, or so long ago (``last``). With a key it has the changes of this key alone.
         """
         return self._portal.call(
-            self._inner.changes, *streams, after=after, limit=limit, up_to=up_to
+            self._inner.changes,
+            *streams,
+            after=after,
+            limit=limit,
+            up_to=up_to,
+            key=key,
+            last=last,
         )
+
+    def feed_status(self, *streams: str) -> FeedStatus:
+        """How far each shard of these streams is closed, and what holds the visible clock back."""
+        return self._portal.call(self._inner.feed_status, *streams)
 
     def split_feed(
         self,
@@ -162,10 +177,12 @@ class Database:
         after: str | Clock | None = None,
         limit: int = page_limit_default,
         stop_after: int | None = None,
+        key: Key | None = None,
+        last: timedelta | None = None,
     ) -> Iterator[Change]:
         """All changes of these streams, for ever: until the database is closed, or so many have come."""
         # Not the generator itself: bad input is to be told now, not when the first change is wanted.
-        return self._follow(self._inner.follow(streams, after, limit, stop_after))
+        return self._follow(self._inner.follow(streams, after, limit, stop_after, key, last))
 
     def _follow(self, tail: Tail) -> Iterator[Change]:
         while True:
@@ -302,6 +319,10 @@ class Transaction:
         if self._inner.is_new(stream):
             self._portal.call(self._inner.look_for, stream)
         self._inner.change(stream, key, op, row, before)
+
+    def carry(self, change: Change) -> None:
+        """Repeat a change of another database as it is, a raw entry too."""
+        self._inner.carry(change)
 
     def __enter__(self) -> Self:
         self._inner.begin()

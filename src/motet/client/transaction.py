@@ -126,6 +126,17 @@ class AsyncTransaction:
         self._wanted.append(wanted)
         self._own[wanted.stream, wanted.key] = self._own_change(wanted)
 
+    def carry(self, change: Change) -> None:
+        """Repeat a change of another database as it is, a raw entry too.
+
+        Its stream here has the same schema: that is for the caller to know.
+        """
+        self._check_open()
+        self._check_count()
+        raw = change.raw
+        wanted = self._counted(Wanted(raw.stream, raw.key, raw.op, raw.row, raw.before))
+        self._wanted.append(wanted)
+
     def is_new(self, stream: str) -> bool:
         """Whether a stream has to be looked for before its rows can be checked at once."""
         self._check_open()
@@ -142,7 +153,9 @@ class AsyncTransaction:
             rows = [None if data is None else row_bytes(data, schema) for data in asked[3:]]
         except BadSchema as error:
             raise BadSchema(f"stream {asked.stream!r}: {error.what}") from None
-        wanted = Wanted(*asked[:3], *rows)
+        return self._counted(Wanted(*asked[:3], *rows))
+
+    def _counted(self, wanted: Wanted) -> Wanted:
         size_bytes = len(wanted.key) + len(wanted.row or b"") + len(wanted.before or b"")
         if self._bytes + size_bytes > transaction_bytes_max:
             raise TooLarge(f"a transaction has at most {transaction_bytes_max} bytes")

@@ -18,11 +18,18 @@ import msgspec
 import pyarrow as pa
 
 from motet.columnar.table_read import read_table
+from motet.core.clock.hlc import Clock
 from motet.core.tables.records import TableSpec
 from motet.errors import DiskReadFailed, MotetError, NoSuchTable
-from motet.sql.statement import checked_statement, refusal, tables_of, with_system_tables
+from motet.sql.statement import (
+    checked_statement,
+    functions_of,
+    refusal,
+    tables_of,
+    with_system_tables,
+)
 
-__all__ = ["Parameters", "SqlTable", "run_sql", "tables_of"]
+__all__ = ["Parameters", "SqlTable", "functions_of", "run_sql", "tables_of"]
 
 Parameters = Sequence[object] | Mapping[str, object] | None
 
@@ -43,9 +50,13 @@ def run_sql(
     query: str,
     tables: Mapping[str, SqlTable],
     parameters: Parameters = None,
-    extra: Mapping[str, pa.Table] | None = None,
+    extra: Mapping[str, Any] | None = None,
+    clocks: Mapping[str, Clock] | None = None,
 ) -> pa.Table:
-    """The answer. ``extra`` has ready-made tables, the system's own under names like ``system.parts``."""
+    """The answer. ``extra`` has ready-made tables, the system's own under names like ``system.parts``.
+
+    Such a table is a ``pyarrow.Table`` or a dataset. ``clocks`` are functions without arguments.
+    """
     extra = {} if extra is None else extra
     with tempfile.TemporaryDirectory(prefix="motet-sql-") as overflow, _connected() as connection:
         checked_statement(query, connection)
@@ -56,6 +67,7 @@ def run_sql(
                 _show(connection, name, table)
             for name, rows in extra.items():
                 connection.register(name, rows)
+            _define(connection, clocks or {})
             _lock(connection, [path for table in tables.values() for path in table.paths])
             ready = with_system_tables(query, extra)
             answer = connection.sql(ready, params=_plain(parameters))
@@ -105,6 +117,14 @@ def _show(connection: duckdb.DuckDBPyConnection, name: str, table: SqlTable) -> 
         f"create view {_name(name)} as select {columns} "  # noqa: S608
         f"from read_parquet([{paths}], hive_partitioning = false)"
     )
+
+
+def _define(connection: duckdb.DuckDBPyConnection, clocks: Mapping[str, Clock]) -> None:
+    """Functions that give a clock; and the id of the transaction, of which a query has none."""
+    connection.execute("create macro transaction_id() as null::varchar")
+    for name, clock in clocks.items():
+        fields = f"'logical': {clock.logical}::bigint, 'counter': {clock.counter}::integer"
+        connection.execute(f"create macro {_name(name)}() as {{{fields}}}")
 
 
 def _lock(connection: duckdb.DuckDBPyConnection, paths: Sequence[Path]) -> None:

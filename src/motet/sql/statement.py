@@ -22,6 +22,16 @@ _READ_ONLY = "SQL reads tables: use SELECT, WITH, SHOW, DESCRIBE or EXPLAIN"
 
 def tables_of(query: str) -> set[str]:
     """The tables it reads, as it writes them; the system's own as ``system.<name>``."""
+    return set(_tables_in(_parsed(query), frozenset()))
+
+
+def functions_of(query: str) -> set[str]:
+    """The functions it calls, in small letters."""
+    return set(_functions_in(_parsed(query)))
+
+
+def _parsed(query: str) -> Any:
+    """The syntax tree."""
     with duckdb.connect(":memory:") as connection:
         inner = checked_statement(query, connection)
         try:
@@ -29,7 +39,7 @@ def tables_of(query: str) -> set[str]:
         except duckdb.Error as error:
             raise refusal(error) from None
     assert found is not None
-    return set(_tables_in(json.loads(found[0]), frozenset()))
+    return json.loads(found[0])
 
 
 def refusal(error: duckdb.Error) -> BadInput:
@@ -83,6 +93,17 @@ def _tables_in(node: Any, named: frozenset[str]) -> Iterator[str]:
     for name, each in node.items():
         if name != "cte_map":
             yield from _tables_in(each, named)
+
+
+def _functions_in(node: Any) -> Iterator[str]:
+    if isinstance(node, list):
+        for each in node:
+            yield from _functions_in(each)
+    elif isinstance(node, dict):
+        if isinstance(name := node.get("function_name"), str):
+            yield name.lower()
+        for each in node.values():
+            yield from _functions_in(each)
 
 
 def _table_in(node: dict[str, Any], named: frozenset[str]) -> Iterable[str]:

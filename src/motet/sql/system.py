@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
+import msgspec
 import pyarrow as pa
 
+from motet.columnar.feed import AT, CLOCK, feed_schema
 from motet.columnar.schema import decode_schema
 from motet.core.clock.hlc import Clock
+from motet.core.streams.change import Change
 from motet.core.streams.messages import StreamInfo
 from motet.core.tables.messages import TableInfo, VisiblePart, WriterInfo
 from motet.core.tables.records import TableSpec
+from motet.ids import StreamName
 
-CLOCK = pa.struct([("logical", pa.int64()), ("counter", pa.int32())])
 STRINGS = pa.list_(pa.string())
 
 
@@ -139,3 +142,87 @@ def writers_table(writers: Iterable[WriterInfo]) -> pa.Table:
 
 def _clock(clock: Clock) -> dict[str, int]:
     return {"logical": clock.logical, "counter": clock.counter}
+
+
+def changes_schema() -> pa.Schema:
+    """``system.changes``: the columns of the feed; rows are JSON, whatever their stream."""
+    return feed_schema([JsonStream()])
+
+
+class JsonStream(msgspec.Struct, frozen=True):
+    """Stands for any stream, its rows taken as JSON."""
+
+    name: StreamName = StreamName("")
+    schema: bytes | None = None
+
+
+def commit_clock_schema() -> pa.Schema:
+    """``system.transaction_commit_clock``"""
+    return pa.schema([("transaction", pa.string()), ("commit_clock", CLOCK), ("timestamp", AT)])
+
+
+def commit_clock_table(changes: Sequence[Change]) -> pa.Table:
+    """The transactions of a page of the feed, each once: a page never splits one."""
+    firsts = [
+        change
+        for place, change in enumerate(changes)
+        if not place or changes[place - 1].transaction != change.transaction
+    ]
+    clock = pa.StructArray.from_arrays(
+        [
+            pa.array([change.clock.logical for change in firsts], pa.int64()),
+            pa.array([change.clock.counter for change in firsts], pa.int32()),
+        ],
+        fields=CLOCK.fields,
+    )
+    columns = [
+        pa.array([change.transaction for change in firsts], pa.string()),
+        clock,
+        pa.array([change.at_ms * 1000 for change in firsts], pa.int64()).cast(AT),
+    ]
+    return pa.Table.from_arrays(columns, schema=commit_clock_schema())
+
+
+STANDINGS: dict[str, pa.Schema] = {
+    "shards": pa.schema(
+        [
+            ("stream", pa.string()),
+            ("shard", pa.int32()),
+            ("leader", pa.string()),
+            ("ensemble", STRINGS),
+            ("closed", CLOCK),
+            ("behind_ms", pa.int64()),
+            ("held_by", pa.string()),
+            ("error", pa.string()),
+        ]
+    ),
+    "nodes": pa.schema(
+        [
+            ("node", pa.string()),
+            ("endpoint", pa.string()),
+            ("roles", STRINGS),
+            ("shards", pa.int32()),
+            ("leads", pa.int32()),
+        ]
+    ),
+    "clock": pa.schema([("clock", CLOCK), ("visible", CLOCK), ("behind_ms", pa.int64())]),
+    "incomplete_transactions": pa.schema(
+        [
+            ("transaction", pa.string()),
+            ("stream", pa.string()),
+            ("shard", pa.int32()),
+            ("home", pa.string()),
+            ("prepared", CLOCK),
+        ]
+    ),
+}
+"""Tables about how the system stands."""
+
+
+def standing_table(name: str, rows: Sequence[Mapping[str, object]]) -> pa.Table:
+    """One of ``STANDINGS``; a clock in it is a ``Clock``."""
+    plain = [
+        {key: _clock(value) if isinstance(value, Clock) else value for key, value in row.items()}
+        for row in rows
+    ]
+    return pa.Table.from_pylist(plain, schema=STANDINGS[name])

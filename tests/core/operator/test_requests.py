@@ -224,8 +224,9 @@ def test_an_operator_that_outlives_a_later_one_is_listened_to_again() -> None:
     store, node = part._store().state.nodes, part.bench.node("n1").machine
     assert isinstance(node, PuppetNode)
     data, version = store["/motet/maps/term"]
-    later = int(data) + 1
-    store["/motet/maps/term"] = (b"%d" % later, version + 1)
+    term, cluster = data.split()
+    later = int(term) + 1
+    store["/motet/maps/term"] = (b"%d %s" % (later, cluster), version + 1)
     node.state.map_version = foreign = (later << 32) + 7
     part.do("run 5000")
     assert node.state.map_version > foreign

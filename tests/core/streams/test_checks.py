@@ -77,7 +77,7 @@ BAD: list[tuple[StreamsRequest, type[BadInput]]] = [
     (Commit(R, T, (), MANY), TooLarge),
     (Commit(R, T, READS, (wanted(),)), TooLarge),
     (Commit(R, T, (), HEAVY), TooLarge),
-    (Commit(R, T, (), (wanted("append"),)), BadInput),
+    (Commit(R, T, (), (wanted("append", row=None),)), BadInput),
     (Commit(R, T, (), (wanted("upsert"),)), BadInput),
     (Commit(R, T, (), (wanted("insert", None),)), BadInput),
     (Commit(R, T, (), (wanted("update", None),)), BadInput),

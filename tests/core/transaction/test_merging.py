@@ -105,7 +105,7 @@ def scanned(log: Log, after: Clock, up_to: Clock, limit: int, step: int) -> Shar
     while not is_done and place < len(log.entries):
         is_done = scan.take(log.entries[place : place + step])
         place += step
-    if place >= len(log.entries):
+    if not log.entries or scan.reached == log.entries[-1].id.offset:
         scan.closed = max(scan.closed, scan.up_to)
     entries, through = scan.page()
     return ShardPage(STREAM, ShardId(log.shard), log.name, entries, through)

@@ -48,7 +48,7 @@ class ClusterCalls(Calls):
         self.name = router.name
         self.router = router
         self.coordinator = Coordinator(router)
-        self._feed = ClusterFeed(router)
+        self.feed = ClusterFeed(router)
         self._closing = asyncio.Event()
         self._entropy = RealEntropy()
 
@@ -82,9 +82,9 @@ class ClusterCalls(Calls):
             clock = await self.coordinator.commit(message, self._begin())
             return CommitDone(message.request, message.transaction, clock)
         if isinstance(message, ReadFeed):
-            return await self._feed.read(message)
+            return await self.feed.read(message)
         if isinstance(message, ReadVisible):
-            visible = await self._feed.visible(message.streams, wait=message.wait)
+            visible = await self.feed.visible(message.streams, wait=message.wait)
             return VisibleIs(message.request, visible)
         if isinstance(message, Describe):
             return await self.described()
@@ -127,7 +127,7 @@ class ClusterCalls(Calls):
             if not place.definition.is_deleted
         )
         clock = self.router.clock
-        return Described(RequestId(0), cluster_number(), clock, clock, streams)
+        return Described(RequestId(0), self.router.map.cluster, clock, clock, streams)
 
 
 class TransactionCalls(ClusterCalls):
@@ -146,8 +146,3 @@ class TransactionCalls(ClusterCalls):
 def info_of(definition: StreamDefinition) -> StreamInfo:
     """A definition as the face of a database shows it; how many entries there are is not known here."""
     return StreamInfo(definition.name, definition.shards, definition.schema, ZERO, ())
-
-
-def cluster_number() -> int:
-    """What stands for the database's own number where a cluster has none yet."""
-    return 0

@@ -6,11 +6,12 @@ from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from typing import TypeVar
 
-from motet.client.cluster.calls import ClusterCalls, cluster_number, operator_seconds_max
+from motet.client.cluster.calls import ClusterCalls, operator_seconds_max
 from motet.client.cluster.router import MakeOperator, Router
 from motet.client.cluster.stream import Appenders, ClusterStream
 from motet.client.cluster.transactions import TransactionStatus
 from motet.client.database import AsyncDatabase
+from motet.client.feed_status import FeedStatus, IncompleteTransaction, NodeStanding
 from motet.client.part_store import PartStore
 from motet.client.rows import shard_count, stream_name, whole_number
 from motet.client.stream import AsyncStream
@@ -56,7 +57,7 @@ class AsyncClusterDatabase(AsyncDatabase):
 
     def __init__(self, router: Router, endpoint: str) -> None:
         calls = ClusterCalls(router)
-        super().__init__(calls, cluster_number(), ClusterHome(endpoint), AsyncExitStack())
+        super().__init__(calls, router.map.cluster, ClusterHome(endpoint), AsyncExitStack())
         self._cluster = calls
         #: the ways to its nodes
         self.router = router
@@ -84,8 +85,28 @@ class AsyncClusterDatabase(AsyncDatabase):
         return ClusterStream(self._cluster, name, self.schemas, self.router, self._appenders)
 
     async def clock(self) -> Clock:
-        """The highest clock that this client has seen."""
-        return self.router.clock
+        """The highest clock of all shards, and of all that this client has seen."""
+        return (await self.feed_status()).clock
+
+    async def feed_status(self, *streams: str) -> FeedStatus:
+        return await self._cluster.feed.status(tuple(map(stream_name, streams)))
+
+    async def nodes(self) -> list[NodeStanding]:
+        await self.router.refresh()
+        places = [place for stream in self.router.map.streams for place in stream.places]
+        return [
+            NodeStanding(
+                node.id,
+                node.native,
+                node.roles,
+                shards=sum(node.id in place.ensemble for place in places),
+                leads=sum(node.id == place.leader for place in places),
+            )
+            for node in self.router.map.nodes
+        ]
+
+    async def incomplete_transactions(self) -> list[IncompleteTransaction]:
+        return await self._cluster.feed.incomplete()
 
     # Transactions
 

@@ -3,6 +3,9 @@
 The lowest of the closed clocks is the visible clock: nothing at or below it will appear any more in any of
 these shards. Leaders say how far they are closed, and close when they have been idle; pages come from any
 replica that has closed far enough, else from the leader.
+
+What is closed stays as it is. So nobody is asked how far it is closed for a page that can be filled with what
+is known to be; and what a shard has given beyond the end of a page is kept for the next one.
 """
 
 from __future__ import annotations
@@ -10,16 +13,26 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 
+from motet.client.cluster.read_ahead import ReadAhead, Stretch
 from motet.client.cluster.router import Router
+from motet.client.feed_status import FeedStatus, IncompleteTransaction, ShardStanding
 from motet.client.link import answer_seconds_max
 from motet.core.clock.hlc import ZERO, Clock
 from motet.core.operator.messages import ShardPlace
+from motet.core.streams.checks import shard_of
 from motet.core.streams.messages import FeedPage, ReadFeed
-from motet.core.transaction.merging import ShardPage, merge
-from motet.core.transaction.messages import CloseShard, ReadShardFeed, ShardClosed, ShardFeed
-from motet.errors import NodeError, NoSuchShard, OutcomeUnknown
+from motet.core.transaction.merging import MergedPage, ShardPage, merge
+from motet.core.transaction.messages import (
+    CloseShard,
+    ListPrepared,
+    PreparedAre,
+    ReadShardFeed,
+    ShardClosed,
+    ShardFeed,
+)
+from motet.errors import MotetError, NodeError, NoSuchShard, OutcomeUnknown
 from motet.ids import RequestId, ShardId, ShardName, StreamName
-from motet.limits import page_bytes_max
+from motet.limits import page_bytes_max, page_changes_max
 from motet.real.entropy import RealEntropy
 
 Places = list[tuple[StreamName, ShardId, ShardPlace]]
@@ -27,6 +40,9 @@ Places = list[tuple[StreamName, ShardId, ShardPlace]]
 close_seconds_max = answer_seconds_max + 5.0
 visible_seconds_max = 30.0
 """How long ``visible_clock(wait=True)`` waits for a transaction that is in its way."""
+
+standing_seconds_max = 2.0
+"""How long a leader may take to say how far its shard is closed, when somebody asks what is wrong."""
 
 
 class ClusterFeed:
@@ -38,13 +54,16 @@ class ClusterFeed:
         self._closed: dict[ShardName, Clock] = {}
         #: which replica of an ensemble is asked first
         self._favourite = RealEntropy().nonce() & 0xFFFF
+        self._ahead = ReadAhead()
+
+    # The visible clock
 
     async def visible(self, streams: tuple[StreamName, ...], *, wait: bool) -> Clock:
         """The visible clock of these streams, of all if none is named."""
-        places = await self._places(streams)
+        places = await self.places(streams)
         if not places:
             return self._router.clock
-        heads = await asyncio.gather(*(self._close(place.shard, None) for *_, place in places))
+        heads = await self._close_all(places)
         if not wait:
             return self._lowest(places)
         target = max(self._router.clock, *(head.clock for head in heads))
@@ -54,27 +73,83 @@ class ClusterFeed:
             answers = await asyncio.gather(*(self._close(shard, target) for shard in late))
             if asyncio.get_running_loop().time() > deadline and self._lowest(places) < target:
                 held = next((each.held_by for each in answers if each.held_by is not None), None)
-                what = "a shard" if held is None else f"transaction {held[0]}"
-                raise NodeError(f"{what} holds the visible clock back", hint="try again later")
+                what = f"shard {late[0]}" if held is None else f"transaction {held[0]}"
+                raise NodeError(
+                    f"{what} holds the visible clock back", hint="`motet feed status` says more"
+                )
         return visible
 
-    async def read(self, message: ReadFeed) -> FeedPage:
-        """One page: whole transactions, up to the visible clock."""
-        places = await self._places(message.streams)
-        await asyncio.gather(*(self._close(place.shard, None) for *_, place in places))
-        visible = self._lowest(places)
-        target = visible if message.up_to is None else min(visible, message.up_to)
-        after = message.after or ZERO
-        if after >= target:
-            return FeedPage(message.request, (), after, visible, more=False)
-        pages = await asyncio.gather(
-            *(self._page(*place, message, target) for place in places),
-        )
-        merged = merge(pages, message.limit)
-        more = merged.more or merged.through < target
-        return FeedPage(message.request, merged.changes, merged.through, visible, more)
+    async def status(self, streams: tuple[StreamName, ...]) -> FeedStatus:
+        """How far each shard is closed, and what holds it back; also when some do not answer."""
+        places = await self.places(streams)
+        answers = await asyncio.gather(*(self._standing(*place) for place in places))
+        closed = [each.closed for each in answers]
+        known = [clock for clock in closed if clock is not None]
+        visible = min(known) if known and None not in closed else None
+        return FeedStatus(visible, self._router.clock, tuple(answers))
 
-    async def _places(self, streams: tuple[StreamName, ...]) -> Places:
+    async def _standing(
+        self, stream: StreamName, number: ShardId, place: ShardPlace
+    ) -> ShardStanding:
+        shard, error = place.shard, ""
+        answer: ShardClosed | None = None
+        try:
+            if place.leader is None:
+                raise NodeError("it has no leader")
+            answer = await self._router.ask_node(
+                place.leader,
+                lambda n, clock: CloseShard(n, clock, shard),
+                ShardClosed,
+                standing_seconds_max,
+            )
+            self._take(shard, answer)
+        except MotetError as failure:
+            error = failure.what
+        held = None if answer is None else answer.held_by
+        return ShardStanding(
+            stream=stream,
+            shard=number,
+            leader=place.leader,
+            closed=self._closed.get(shard),
+            ensemble=place.ensemble,
+            transaction=None if held is None else held[0],
+            home=None if held is None else self._shown(held[1]),
+            error=error,
+        )
+
+    def _shown(self, shard: ShardName) -> str:
+        """A shard as people call it."""
+        for stream in self._router.map.streams:
+            for number, place in enumerate(stream.places):
+                if place.shard == shard:
+                    return f"{stream.definition.name}/{number}"
+        return shard
+
+    async def incomplete(self) -> list[IncompleteTransaction]:
+        """All transactions that are prepared and not ended, shard by shard."""
+
+        async def ask(
+            stream: StreamName, number: ShardId, place: ShardPlace
+        ) -> list[IncompleteTransaction]:
+            answer = await self._router.ask_leader(
+                place.shard,
+                lambda n, clock: ListPrepared(n, clock, place.shard),
+                PreparedAre,
+                may_repeat=True,
+                seconds=answer_seconds_max,
+            )
+            return [
+                IncompleteTransaction(
+                    each.transaction, stream, number, self._shown(each.home), each.clock
+                )
+                for each in answer.prepared
+            ]
+
+        found = await asyncio.gather(*(ask(*place) for place in await self.places(())))
+        return [each for some in found for each in some]
+
+    async def places(self, streams: tuple[StreamName, ...]) -> Places:
+        """All shards of these streams, of all if none is named."""
         if streams:
             found = [await self._router.stream(name) for name in streams]
         else:
@@ -87,7 +162,10 @@ class ClusterFeed:
         ]
 
     def _lowest(self, places: Places) -> Clock:
-        return min(self._closed[place.shard] for *_, place in places)
+        return min(self._closed.get(place.shard, ZERO) for *_, place in places)
+
+    async def _close_all(self, places: Places) -> list[ShardClosed]:
+        return await asyncio.gather(*(self._close(place.shard, None) for *_, place in places))
 
     async def _close(self, shard: ShardName, at_least: Clock | None) -> ShardClosed:
         def make(request: RequestId, clock: Clock) -> CloseShard:
@@ -96,24 +174,86 @@ class ClusterFeed:
         answer = await self._router.ask_leader(
             shard, make, ShardClosed, may_repeat=True, seconds=close_seconds_max
         )
-        self._router.see(answer.clock)
-        self._closed[shard] = max(answer.closed, self._closed.get(shard, ZERO))
+        self._take(shard, answer)
         return answer
 
-    async def _page(
-        self,
-        stream: StreamName,
-        number: ShardId,
-        place: ShardPlace,
-        message: ReadFeed,
-        target: Clock,
-    ) -> ShardPage:
-        shard = place.shard
+    def _take(self, shard: ShardName, answer: ShardClosed) -> None:
+        self._router.see(answer.clock)
+        self._closed[shard] = max(answer.closed, self._closed.get(shard, ZERO))
 
+    # Pages
+
+    async def read(self, message: ReadFeed) -> FeedPage:
+        """One page: whole transactions, up to the visible clock."""
+        places = await self.places(message.streams)
+        after = message.after or ZERO
+        page: FeedPage | None = None
+        for is_fresh in (False, True):
+            if is_fresh:
+                await self._close_all(places)
+            visible = self._lowest(places)
+            target = visible if message.up_to is None else min(visible, message.up_to)
+            if after < target:
+                merged = await self._merged(_wanted(places, message.key), message, after, target)
+                more = merged.more or merged.through < target
+                page = FeedPage(message.request, merged.changes, merged.through, visible, more)
+                if more or target == message.up_to:
+                    return page  # what may have been closed since is behind it
+        return page or FeedPage(message.request, (), after, self._lowest(places), more=False)
+
+    async def _merged(
+        self, places: Places, message: ReadFeed, after: Clock, target: Clock
+    ) -> MergedPage:
+        pages = await self.stretches(places, after, target, message.limit)
+        merged = merge(pages, message.limit, message.key)
+        while merged.through < target and not merged.more:
+            if len(merged.changes) >= message.limit or _size_bytes(pages) >= page_bytes_max:
+                break
+            pages = await self.longer(places, pages, after, target, message.limit)
+            merged = merge(pages, message.limit, message.key)
+        return merged
+
+    async def stretches(
+        self, places: Places, after: Clock, target: Clock, limit: int
+    ) -> list[ShardPage]:
+        """What each shard has behind one clock, up to another at most: what is at hand, or else some."""
+        share = max(-(-limit // len(places)), 1)
+        return await asyncio.gather(
+            *(self._stretch(place, after, target, share) for place in places)
+        )
+
+    async def longer(
+        self, places: Places, pages: list[ShardPage], after: Clock, target: Clock, limit: int
+    ) -> list[ShardPage]:
+        """The same with more of those shards that end first."""
+        through = min(page.through for page in pages)
+
+        async def one(number: int) -> ShardPage:
+            page, (stream, shard_number, place) = pages[number], places[number]
+            if page.through > through:
+                return page
+            found = await self._fetch(place.shard, page.through, target, limit)
+            whole = Stretch(after, found.through, [*page.entries, *found.entries])
+            self._ahead.keep(place.shard, whole)
+            return whole.page(stream, shard_number, place.shard, after, target)
+
+        return await asyncio.gather(*map(one, range(len(pages))))
+
+    async def _stretch(
+        self, where: tuple[StreamName, ShardId, ShardPlace], after: Clock, target: Clock, share: int
+    ) -> ShardPage:
+        stream, number, place = where
+        kept = self._ahead.of(place.shard, after)
+        if kept is None:
+            # Whoever reads on where the last page ended will want the next one too.
+            wanted = page_changes_max if self._ahead.has_ended_at(place.shard, after) else share
+            kept = await self._fetch(place.shard, after, target, wanted)
+            self._ahead.keep(place.shard, kept)
+        return kept.page(stream, number, place.shard, after, target)
+
+    async def _fetch(self, shard: ShardName, after: Clock, target: Clock, limit: int) -> Stretch:
         def make(request: RequestId, clock: Clock) -> ReadShardFeed:
-            return ReadShardFeed(
-                request, clock, shard, message.after, target, message.limit, page_bytes_max
-            )
+            return ReadShardFeed(request, clock, shard, after, target, limit, page_bytes_max)
 
         found: ShardFeed | None = None
         with suppress(NodeError, NoSuchShard, OutcomeUnknown):  # the map may be old
@@ -122,4 +262,18 @@ class ClusterFeed:
             found = await self._router.ask_leader(
                 shard, make, ShardFeed, may_repeat=True, seconds=answer_seconds_max
             )
-        return ShardPage(stream, number, shard, found.entries, found.through)
+        return Stretch(after, found.through, list(found.entries))
+
+
+def _wanted(places: Places, key: bytes | None) -> Places:
+    """A key lives in one shard of each stream: the others need not be read."""
+    if key is None:
+        return places
+    counts: dict[StreamName, int] = {}
+    for stream, *_ in places:
+        counts[stream] = counts.get(stream, 0) + 1
+    return [where for where in places if where[1] == shard_of(key, counts[where[0]])]
+
+
+def _size_bytes(pages: list[ShardPage]) -> int:
+    return sum(len(entry.body) for page in pages for entry in page.entries)

@@ -10,7 +10,7 @@
       nodes/<id>          a node that lives (ephemeral)
       drains/<id>         is there while a node is to be emptied
       operators/<id>-<n>  who stands for the office of the operator (ephemeral)
-      maps/term           counts the operators that have been active
+      maps/term           counts the operators that have been active, and says which cluster this is
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ DRAINS = f"{ROOT}/drains"
 OPERATORS = f"{ROOT}/operators"
 MAPS = f"{ROOT}/maps"
 MAP_TERM = f"{MAPS}/term"
-"""What makes the versions of shard maps rise from one operator to the next."""
+"""What makes the versions of shard maps rise from one operator to the next, and the number of the cluster."""
 
 
 def stream_path(name: StreamName) -> str:

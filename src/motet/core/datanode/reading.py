@@ -20,6 +20,9 @@ from motet.core.transaction.messages import (
     GetLatestChange,
     GetTransaction,
     LatestChangeIs,
+    ListPrepared,
+    PreparedAre,
+    PreparedTransaction,
     ReadShardFeed,
     ShardFeed,
     Standing,
@@ -28,7 +31,10 @@ from motet.core.transaction.messages import (
 from motet.errors import DiskReadFailed, MotetError, NodeError, NoSuchShard, error_of
 from motet.errors.shards import EntriesGone
 from motet.ids import Address, ShardName
-from motet.limits import page_bytes_max, readings_max
+from motet.limits import KIB, page_bytes_max, readings_max
+
+stretch_bytes = 256 * KIB
+"""What is read of a log at once for a page of the feed, which may be full before the end of it."""
 
 
 class Readings(msgspec.Struct):
@@ -111,7 +117,7 @@ def _read_on(
         if reads.has_missed(reading, replica):
             return _begin(readings, number, reading, replica)
         return [_finish(readings, number, reading, replica)]
-    wanted = page_bytes_max
+    wanted = stretch_bytes
     if isinstance(reading.message, GetLatestChange):
         wanted = 1
     elif isinstance(reading.message, ReadRecords):
@@ -168,6 +174,8 @@ def _finish(readings: Readings, number: int, reading: ClientReading, replica: Sh
         return Send(reading.client, LatestChangeIs(message.request, reading.latest, place, clock))
     if isinstance(message, GetTransaction):
         return Send(reading.client, _standing(message, replica))
+    if isinstance(message, ListPrepared):
+        return Send(reading.client, _prepared(message, replica))
     if isinstance(message, ReadShardFeed):
         return Send(reading.client, _feed(message, reading, replica))
     if isinstance(message, DescribeShard):
@@ -200,3 +208,12 @@ def _standing(message: GetTransaction, replica: ShardReplica) -> TransactionIs:
     if opened is not None:
         return TransactionIs(message.request, "prepared", None, opened.prepared.home)
     return TransactionIs(message.request, "unknown", None, None)
+
+
+def _prepared(message: ListPrepared, replica: ShardReplica) -> PreparedAre:
+    prepared = machine_of(replica).state.transactions.prepared
+    found = [
+        PreparedTransaction(name, opened.prepared.home, opened.clock)
+        for name, opened in prepared.items()
+    ]
+    return PreparedAre(message.request, tuple(found))

@@ -23,6 +23,7 @@ from motet.core.transaction.messages import (
     FoundEntry,
     GetLatestChange,
     GetTransaction,
+    ListPrepared,
     ReadShardFeed,
 )
 from motet.core.transaction.scan import FeedScan
@@ -32,7 +33,9 @@ from motet.ids import Address, Epoch, Offset
 
 page_limit_max = 1 << 20
 
-Question = ReadRecords | DescribeShard | GetLatestChange | GetTransaction | ReadShardFeed
+Question = (
+    ReadRecords | DescribeShard | GetLatestChange | GetTransaction | ListPrepared | ReadShardFeed
+)
 
 
 class ClientReading(msgspec.Struct):
@@ -70,7 +73,7 @@ def is_locked(reading: ClientReading, replica: ShardReplica) -> bool:
 def begin_at(reading: ClientReading, replica: ShardReplica) -> bool:
     """Find where to begin; False when there is nothing to read."""
     message = reading.message
-    if isinstance(message, GetTransaction):
+    if isinstance(message, GetTransaction | ListPrepared):
         return False
     if isinstance(message, GetLatestChange):
         return _begin_at_latest(reading, replica, message)
@@ -98,13 +101,16 @@ def _begin_scan(reading: ClientReading, replica: ShardReplica, message: ReadShar
     machine = machine_of(replica)
     closed = machine.state.transactions.closed
     entry, opens = machine.entry_above(message.after)
-    if entry < replica.first_offset:
+    changed, after = machine.state.changed, message.after or ZERO
+    is_quiet = changed is not None and changed <= after
+    if entry < replica.first_offset and not is_quiet:
         raise CursorExpired(
             f"the feed of {replica.shard} is no longer kept from {message.after} on"
         )
     reading.scan = FeedScan.of(message, closed, opens)
-    reading.after_entry = Offset(entry - 1)
-    is_over = reading.scan.up_to <= (message.after or ZERO)
+    # Whoever follows a shard in which nothing happens reads nothing.
+    reading.after_entry = replica.applied_index.offset if is_quiet else Offset(entry - 1)
+    is_over = reading.scan.up_to <= after
     return not is_over and reading.after_entry < replica.applied_index.offset
 
 
@@ -135,8 +141,9 @@ def _begin_records(reading: ClientReading, replica: ShardReplica) -> bool:
 def take(reading: ClientReading, replica: ShardReplica, entries: tuple[Entry, ...]) -> bool:
     """Take in what was read; True when that is enough. ``OffsetExpired`` when the beginning is gone."""
     if reading.scan is not None and entries:
-        reading.after_entry = entries[-1].id.offset
-        return reading.scan.take(entries)
+        is_enough = reading.scan.take(entries)
+        reading.after_entry = reading.scan.reached
+        return is_enough
     if isinstance(reading.message, GetLatestChange) and entries:
         entry = entries[0]
         reading.latest = FoundEntry(entry.id.epoch, entry.clock, entry.kind, entry.body)

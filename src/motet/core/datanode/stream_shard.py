@@ -76,6 +76,8 @@ class ShardState(msgspec.Struct):
     milestone_opens: list[Opens] = msgspec.field(default_factory=list)
     milestone_step_bytes: int = milestone_step_bytes
     bytes_since_milestone: int = 0
+    #: of the last entry that holds records or changes; None: not known
+    changed: Clock | None = None
     transactions: TransactionState = msgspec.field(default_factory=TransactionState)
     latest: LatestChanges = msgspec.field(default_factory=LatestChanges)
 
@@ -142,6 +144,7 @@ class StreamShard:
                 del state.milestone_clocks[1::2], state.milestone_opens[1::2]
                 state.milestone_step_bytes *= 2
         state.bytes_since_milestone += len(entry.body)
+        state.changed = entry.clock
 
     def _remember(self, token: Token, place: Place) -> None:
         producer = self.state.producers.setdefault(token.producer, Producer({}))

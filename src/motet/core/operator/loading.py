@@ -23,6 +23,7 @@ from motet.core.catalog.stream_definition import (
 from motet.core.operator.context import Core
 from motet.core.operator.elections import start_election
 from motet.core.operator.metadata import ShardMetadata, ShardStatus, decode_metadata
+from motet.core.operator.shard_map import decode_term
 from motet.core.operator.state import (
     CallKind,
     Definition,
@@ -135,7 +136,7 @@ def _take_term(core: Core, found: list[StoredNode]) -> None:
     for each in found:
         if each.path == MAP_TERM:
             state.term_version = each.version
-            state.term_seen = int(each.data) if each.data.isdigit() else 0
+            state.term_seen, state.cluster = decode_term(each.data)
 
 
 def _take_shards(core: Core, call: StoreCall, found: list[StoredNode]) -> None:

@@ -91,6 +91,8 @@ class ShardMap(msgspec.Struct, frozen=True):
     operator: NodeId
     nodes: tuple[NodePlace, ...]
     streams: tuple[StreamPlace, ...]
+    #: which cluster this is, for ever: a cursor of another one is refused
+    cluster: int = 0
 
 
 class ShardMapPushed(OperatorMessage, frozen=True):

@@ -210,7 +210,7 @@ class Operator:
         state.nodes, state.shards = {}, {}
         state.definitions, state.drains = {}, {}
         state.leftovers = {}
-        state.term, state.map = 0, None
+        state.term, state.map, state.cluster = 0, None, 0
 
     def _on_heartbeat_answer(self, sender: NodeId, message: HeartbeatAnswer) -> None:
         core = self.core

@@ -7,6 +7,8 @@ M1  Of two maps the one with the higher version is newer, also when another oper
     again: else no node would ever take a map of it.
 M2  A map is pushed to all nodes when something in it has changed; again to a node that says in a heartbeat
     answer that it has an older one; and now and then to those that answer no heartbeats.
+M3  A map says which cluster it is of: a number that the first operator ever draws, and that stands beside the
+    term from then on.
 """
 
 from __future__ import annotations
@@ -34,8 +36,24 @@ def raise_term(core: Core) -> None:
     """Become a later operator than all before us (M1)."""
     state = core.state
     term = state.term_seen + 1
-    put = Put(core.next_request(), MAP_TERM, str(term).encode(), state.term_version)
+    state.cluster = state.cluster or state.nonce or 1
+    data = encode_term(term, state.cluster)
+    put = Put(core.next_request(), MAP_TERM, data, state.term_version)
     core.ask_store(put, StoreCall(CallKind.PUT_TERM, core.now_ns, about=str(term)))
+
+
+def encode_term(term: int, cluster: int) -> bytes:
+    """What the store has of the operators so far, and of the cluster (M1, M3)."""
+    return f"{term} {cluster:016x}".encode()
+
+
+def decode_term(data: bytes) -> tuple[int, int]:
+    """The term and the number of the cluster; 0 for what cannot be read."""
+    term, _, cluster = data.partition(b" ")
+    try:
+        return int(term), int(cluster, 16) if len(cluster) == 16 else 0
+    except ValueError:
+        return 0, 0
 
 
 def on_term_raised(core: Core, call: StoreCall, version: int) -> None:
@@ -110,7 +128,7 @@ def _build(core: Core, version: int) -> ShardMap:
         for name in sorted(state.definitions)
         if not state.definitions[name].value.is_deleted
     )
-    return ShardMap(version, state.own, nodes, streams)
+    return ShardMap(version, state.own, nodes, streams, state.cluster)
 
 
 def place_of(core: Core, definition: Definition) -> StreamPlace:

@@ -257,6 +257,8 @@ class State(msgspec.Struct):
     #: the highest that was found in the store
     term_seen: int = 0
     term_version: int | None = None
+    #: which cluster this is, as the store says; 0: not known
+    cluster: int = 0
     map: ShardMap | None = None
     map_changed: bool = False
     map_again_ns: int = 0

@@ -6,7 +6,7 @@ of one change whose operation is ``append``.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args
 
 import msgspec
 
@@ -14,6 +14,8 @@ from motet.core.clock.hlc import Clock
 from motet.ids import Offset, ShardId, StreamName, TransactionId
 
 Op = Literal["append", "insert", "update", "delete"]
+OPS: tuple[str, ...] = get_args(Op)
+"""Of a transaction: a mirror repeats raw entries in one too."""
 
 
 class Token(msgspec.Struct, frozen=True, array_like=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from motet.core.streams.change import Token
+from motet.core.streams.change import OPS, Token
 from motet.core.streams.conversation import StreamsRequest
 from motet.core.streams.messages import (
     Append,
@@ -103,7 +103,7 @@ def _check_commit(message: Commit) -> None:
 
 def _check_change(wanted: Wanted) -> int:
     _check_key(wanted.key)
-    if wanted.op not in ("insert", "update", "delete"):
+    if wanted.op not in OPS:
         raise BadInput(f"{wanted.op!r} is no change of a row", hint="insert, update or delete")
     if (wanted.row is None) != (wanted.op == "delete"):
         raise BadInput(f"{wanted.op} of a key {'without' if wanted.row is None else 'with'} a row")

@@ -91,6 +91,8 @@ class ReadFeed(StreamsRequest, frozen=True):
     limit: int
     #: nothing above this clock; None for all that is visible
     up_to: Clock | None = None
+    #: changes of this key alone, and not whole transactions; None for all
+    key: bytes | None = None
 
 
 class ReadVisible(StreamsRequest, frozen=True):

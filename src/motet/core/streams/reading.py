@@ -105,7 +105,7 @@ def _pick(reading: Reading, committed: Committed, epoch: Epoch) -> bool:
         feed_change(committed, number)
         for number, change in enumerate(committed.changes)
         if (
-            change.stream in message.streams
+            change.stream in message.streams and message.key in (None, change.key)
             if isinstance(message, ReadFeed)
             else change.stream == message.stream
             and (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from motet.core.streams.change import OPS
 from motet.core.transaction.entries import Part, PartChange
 from motet.core.transaction.messages import (
     AbortTransaction,
@@ -72,7 +73,7 @@ def _check_changes(part: Part) -> None:
 
 def _check_change(change: PartChange) -> int:
     _check_key(change.key)
-    if change.op not in ("insert", "update", "delete"):
+    if change.op not in OPS:
         raise BadInput(f"{change.op!r} is no change of a row", hint="insert, update or delete")
     if (change.row is None) != (change.op == "delete"):
         raise BadInput(f"{change.op} of a key {'without' if change.row is None else 'with'} a row")

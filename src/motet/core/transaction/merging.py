@@ -8,6 +8,7 @@ never ends within a clock: two transactions of different shards may share one, a
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 
 import msgspec
 
@@ -40,28 +41,42 @@ class MergedPage(msgspec.Struct, frozen=True):
     more: bool
 
 
-def merge(pages: Sequence[ShardPage], limit: int) -> MergedPage:
-    """One page out of those of all shards: at most ``limit`` changes, but what has one clock is whole."""
+def merge(pages: Sequence[ShardPage], limit: int, key: bytes | None = None) -> MergedPage:
+    """One page out of those of all shards: at most ``limit`` changes, but what has one clock is whole.
+
+    With a key, its changes alone. An entry is looked into when its turn comes: what does not fit costs
+    nothing.
+    """
     through = min(page.through for page in pages)
-    found = [
-        change
-        for page in pages
-        for entry in page.entries
-        if entry.clock <= through
-        for change in changes_of(page.stream, page.number, page.shard, entry)
-    ]
-    found.sort(key=lambda change: (change.clock, change.transaction, change.index))
-    if len(found) <= limit:
-        return MergedPage(tuple(found), through, more=False)
-    end = limit
-    while end > 0 and found[end - 1].clock == found[end].clock:
-        end -= 1
-    if end == 0:
-        first = found[0].clock
-        end = next((n for n, c in enumerate(found) if c.clock != first), len(found))
-    if end == len(found):
-        return MergedPage(tuple(found), through, more=False)
-    return MergedPage(tuple(found[:end]), found[end - 1].clock, more=True)
+    found: list[Change] = []
+    last = through
+    for clock, entries in groupby(entries_in_order(pages, through), key=_clock_of):
+        some = [
+            change
+            for page, entry in entries
+            for change in changes_of(page.stream, page.number, page.shard, entry)
+            if key is None or change.key == key
+        ]
+        if found and len(found) + len(some) > limit:
+            return MergedPage(tuple(found), last, more=True)
+        # An entry has its changes in order; only several have to be put together.
+        some.sort(key=lambda change: (change.transaction, change.index))
+        found += some
+        last = clock
+    return MergedPage(tuple(found), through, more=False)
+
+
+def entries_in_order(
+    pages: Sequence[ShardPage], through: Clock
+) -> list[tuple[ShardPage, FoundEntry]]:
+    """The entries of all pages up to a clock, by their clocks."""
+    found = [(page, entry) for page in pages for entry in page.entries if entry.clock <= through]
+    found.sort(key=_clock_of)
+    return found
+
+
+def _clock_of(found: tuple[ShardPage, FoundEntry]) -> Clock:
+    return found[1].clock
 
 
 def changes_of(

@@ -84,6 +84,12 @@ class GetTransaction(DataRequest, frozen=True):
     transaction: TransactionId
 
 
+class ListPrepared(DataRequest, frozen=True):
+    """Which transactions are prepared in this shard, and not ended?"""
+
+    shard: ShardName
+
+
 class CloseShard(DataRequest, frozen=True):
     """How far is the shard closed? One that has been idle closes now.
 
@@ -146,6 +152,22 @@ class TransactionIs(DataMessage, frozen=True):
     clock: Clock | None
     #: where it is decided, if it is only prepared here
     home: ShardName | None
+
+
+class PreparedTransaction(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A prepare whose outcome is not logged."""
+
+    transaction: TransactionId
+    home: ShardName
+    #: of the prepare
+    clock: Clock
+
+
+class PreparedAre(DataMessage, frozen=True):
+    """The open prepares of a shard, the oldest first."""
+
+    request: RequestId
+    prepared: tuple[PreparedTransaction, ...]
 
 
 class ShardClosed(DataMessage, frozen=True):
@@ -216,6 +238,7 @@ TransactionRequests = (
     | CommitTransaction
     | AbortTransaction
     | GetTransaction
+    | ListPrepared
     | CloseShard
     | ReadShardFeed
 )
@@ -225,6 +248,7 @@ TransactionAnswer = (
     | TransactionPrepared
     | TransactionEnded
     | TransactionIs
+    | PreparedAre
     | ShardClosed
     | ShardFeed
 )

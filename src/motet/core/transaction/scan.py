@@ -20,7 +20,7 @@ from motet.core.datanode.records import decode_records
 from motet.core.shardlog.entry import Entry, EntryKind
 from motet.core.transaction.entries import decode_aborted, decode_committed, decode_prepared
 from motet.core.transaction.messages import FoundEntry, ReadShardFeed
-from motet.ids import TransactionId
+from motet.ids import Offset, TransactionId
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -43,6 +43,13 @@ class FeedScan(msgspec.Struct):
     #: closed, as of that place
     closed: Clock = ZERO
     found: list[Found] = msgspec.field(default_factory=list)
+    #: of all that is found
+    changes: int = 0
+    size_bytes: int = 0
+    #: the last entry that was taken in
+    reached: Offset = Offset(0)
+    #: how far it was closed when it was last asked whether that is enough
+    judged: Clock = ZERO
 
     @staticmethod
     def of(
@@ -61,11 +68,12 @@ class FeedScan(msgspec.Struct):
         """Take in the next entries of the log; True when that is enough."""
         for entry in entries:
             self._take(entry)
+            self.reached = entry.id.offset
             oldest = next(iter(self.opens.values()), None)
             self.closed = entry.clock if oldest is None else plus(oldest, -1)
-            if self.closed >= self.up_to:
+            if self.closed >= self.up_to or self._is_full():
                 return True
-        return self._is_full()
+        return False
 
     def _take(self, entry: Entry) -> None:
         if entry.kind == EntryKind.RECORDS:
@@ -83,8 +91,17 @@ class FeedScan(msgspec.Struct):
         if changes and self.after < clock <= self.up_to:
             found = FoundEntry(entry.id.epoch, clock, entry.kind, entry.body)
             self.found.append(Found(found, changes))
+            self.changes += changes
+            self.size_bytes += len(entry.body)
 
     def _is_full(self) -> bool:
+        if self.changes < self.limit and self.size_bytes < self.bytes_max:
+            return False
+        if not self.opens:
+            return True  # all of it is closed
+        if self.closed == self.judged:
+            return False
+        self.judged = self.closed
         closed = [each for each in self.found if each.entry.clock <= self.closed]
         return (
             sum(each.changes for each in closed) >= self.limit

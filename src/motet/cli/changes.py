@@ -1,0 +1,88 @@
+"""Changes as they are typed, and as they are shown."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+import msgspec
+
+from motet.errors import BadInput
+
+if TYPE_CHECKING:
+    from motet.client.change import Change
+    from motet.client.rows import Row
+    from motet.client.transaction import RowOp
+
+
+class TypedChange(NamedTuple):
+    """What ``txn.change`` takes."""
+
+    stream: str
+    key: bytes
+    op: RowOp
+    row: Row | None
+    before: Row | None
+
+
+class Further(msgspec.Struct, forbid_unknown_fields=True):
+    """A change as one JSON object."""
+
+    stream: str
+    key: str
+    op: str
+    row: dict[str, object] | None = None
+    before: dict[str, object] | None = None
+
+
+def change_of(stream: str, key: str, op: str, row: str | None, before: str | None) -> TypedChange:
+    """A change whose rows were typed as JSON; what it may be is for the transaction to say."""
+    # The bytes that were typed, whatever the locale takes them for.
+    name = os.fsencode(key)
+    return TypedChange(stream, name, cast("RowOp", op), _row(row), _row(before))
+
+
+def further_change(text: str) -> TypedChange:
+    """A change as JSON."""
+    try:
+        found = msgspec.json.decode(text, type=Further)
+    except msgspec.MsgspecError as error:
+        raise BadInput(
+            f"{text[:60]!r} is not a change: {error}",
+            hint='{"stream": "stock", "key": "s-9", "op": "update", "row": {"left": 7}}',
+        ) from None
+    op = cast("RowOp", found.op)
+    return TypedChange(found.stream, found.key.encode(), op, found.row, found.before)
+
+
+def _row(text: str | None) -> Row | None:
+    if text is None:
+        return None
+    try:
+        row: Row = msgspec.json.decode(text, type=dict)
+    except msgspec.MsgspecError as error:
+        raise BadInput(
+            f"{text[:60]!r} is not a row: {error}", hint="""a JSON object, like '{"left": 7}'"""
+        ) from None
+    return row
+
+
+def shown(change: Change) -> dict[str, object]:
+    """A change of the feed, for a table or as JSON."""
+    return {
+        "clock": str(change.clock),
+        "transaction": change.transaction,
+        "index": change.index,
+        "count": change.count,
+        "stream": change.stream,
+        "shard": change.shard,
+        "key": change.key.decode(errors="backslashreplace"),
+        "op": change.op,
+        "row": _readable(change.row),
+        "before": _readable(change.before),
+        "at": change.at.isoformat(),
+    }
+
+
+def _readable(row: object) -> object:
+    return row.decode(errors="backslashreplace") if isinstance(row, bytes) else row

@@ -1,0 +1,71 @@
+"""What shards have given beyond the end of a page: kept for the page that follows.
+
+A shard is asked for some changes, and a page ends where the first of its shards does. What the others have
+given is not asked for once more. Only what is closed is kept here, so it stays true as long as it is kept.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+
+import msgspec
+
+from motet.core.clock.hlc import Clock
+from motet.core.transaction.merging import ShardPage
+from motet.core.transaction.messages import FoundEntry
+from motet.ids import ShardId, ShardName, StreamName
+from motet.limits import MIB
+
+ahead_bytes_max = 64 * MIB
+"""What one client keeps of all shards; what was used longest ago goes first."""
+
+
+class Stretch(msgspec.Struct):
+    """All entries of a shard behind one clock and through another, by their clocks."""
+
+    after: Clock
+    through: Clock
+    entries: list[FoundEntry]
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(len(entry.body) for entry in self.entries)
+
+    def page(
+        self, stream: StreamName, number: ShardId, shard: ShardName, after: Clock, target: Clock
+    ) -> ShardPage:
+        """What of it is behind one clock, and not above another."""
+        first, last = self._behind(after), self._behind(target)
+        return ShardPage(
+            stream, number, shard, tuple(self.entries[first:last]), min(self.through, target)
+        )
+
+    def _behind(self, clock: Clock) -> int:
+        return bisect_right(self.entries, clock, key=lambda entry: entry.clock)
+
+
+class ReadAhead:
+    """The last stretch of each shard."""
+
+    def __init__(self) -> None:
+        self._stretches: dict[ShardName, Stretch] = {}
+        self._bytes: dict[ShardName, int] = {}
+
+    def of(self, shard: ShardName, after: Clock) -> Stretch | None:
+        """What is kept of a shard behind a clock; None for nothing."""
+        kept = self._stretches.get(shard)
+        return kept if kept is not None and kept.after <= after < kept.through else None
+
+    def has_ended_at(self, shard: ShardName, after: Clock) -> bool:
+        """Whether what was kept ended there, and had something in it: somebody reads on and on."""
+        kept = self._stretches.get(shard)
+        return kept is not None and kept.through == after and bool(kept.entries)
+
+    def keep(self, shard: ShardName, found: Stretch) -> None:
+        """Keep this one instead of what was kept."""
+        self._stretches.pop(shard, None)
+        self._stretches[shard] = found
+        self._bytes[shard] = found.size_bytes
+        while sum(self._bytes.values()) > ahead_bytes_max and len(self._stretches) > 1:
+            oldest = next(iter(self._stretches))
+            del self._stretches[oldest], self._bytes[oldest]
