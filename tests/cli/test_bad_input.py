@@ -72,7 +72,7 @@ def refusal(*words: str, **settings: str) -> str:
         (("stream", "append", "nowhere", "k", "v"), "NO_SUCH_STREAM there is no stream 'nowhere'"),
         (("stream", "read", "nowhere"), "NO_SUCH_STREAM there is no stream 'nowhere'"),
         (("feed", "tail", "orders", "nowhere"), "NO_SUCH_STREAM there is no stream 'nowhere'"),
-        (("feed", "read", "orders", "--after", "x" * 5000), "BAD_CURSOR "),
+        (("feed", "page", "orders", "--after", "x" * 5000), "BAD_CURSOR "),
         (("table", "show", "nowhere"), "NO_SUCH_TABLE there is no table 'nowhere'"),
         (("table", "parts", "nowhere"), "NO_SUCH_TABLE there is no table 'nowhere'"),
         (("sql", "select * from nowhere"), "NO_SUCH_TABLE there is no table 'nowhere'"),

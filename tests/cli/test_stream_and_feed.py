@@ -34,9 +34,9 @@ def test_what_is_appended_is_listed_read_and_in_the_feed(tmp_path: Path) -> None
     assert (listed["stream"], listed["entries"]) == ("orders", 1)
     (entry,) = json.loads(run("stream", "read", "orders", *where).stdout)
     assert (entry["key"], entry["value"]) == ("o-1", "la")
-    page = json.loads(run("feed", "read", "orders", *where).stdout)
+    page = json.loads(run("feed", "page", "orders", *where).stdout)
     assert [change["clock"] for change in page["changes"]] == [first[0]["clock"]]
-    rest = json.loads(run("feed", "read", "orders", "--after", page["cursor"], *where).stdout)
+    rest = json.loads(run("feed", "page", "orders", "--after", page["cursor"], *where).stdout)
     assert rest["changes"] == []
 
 
@@ -62,8 +62,8 @@ def test_bad_input_is_one_clear_line(tmp_path: Path) -> None:
     where = ("--data", str(tmp_path / "db"))
     assert run("stream", "create", "orders", *where).returncode == 0
     for words, code in (
-        (("feed", "read", "nothing", *where), "NO_SUCH_STREAM"),
-        (("feed", "read", "nothing", "--after", "garbled", *where), "BAD_CURSOR"),
+        (("feed", "page", "nothing", *where), "NO_SUCH_STREAM"),
+        (("feed", "page", "nothing", "--after", "garbled", *where), "BAD_CURSOR"),
         (("stream", "create", "", *where), "BAD_INPUT"),
         (("stream", "append", "orders", "k", "v", "--token", "x", *where), "BAD_INPUT"),
         (("stream", "list", *where, "--endpoint", "127.0.0.1:1"), "BAD_INPUT"),
@@ -81,7 +81,7 @@ def test_only_creating_makes_a_folder(tmp_path: Path) -> None:
     for words in (
         ("stream", "list"),
         ("stream", "append", "orders", "k", "v"),
-        ("feed", "read", "o"),
+        ("feed", "page", "o"),
     ):
         done = run(*words, "--data", str(mistyped))
         assert (done.returncode, done.stdout) == (1, "")
@@ -99,7 +99,7 @@ def test_a_locale_without_the_letters_neither_changes_what_is_written_nor_ends_a
     with motet.open(tmp_path / "db") as db:
         (entry,) = db.stream("orders").read(shard=0)
     assert (entry.key, entry.value) == ("клю".encode(), "→".encode())
-    for words in (("feed", "read", "orders"), ("feed", "tail", "orders", "--count", "1")):
+    for words in (("feed", "page", "orders"), ("feed", "tail", "orders", "--count", "1")):
         done = run(*words, *where, PYTHONIOENCODING="latin-1")
         assert done.returncode == 0, done.stderr
         assert r"\u2192" in done.stdout
@@ -112,7 +112,7 @@ def test_the_row_before_an_update_is_shown(tmp_path: Path) -> None:
             txn.change("stock", key="s", op="update", row={"left": 1}, before={"left": 2})
     told = run("feed", "tail", "stock", "--count", "1", "--data", str(tmp_path / "db"))
     assert json.loads(told.stdout)["before"] == {"left": 2}
-    table = run("feed", "read", "stock", "--data", str(tmp_path / "db")).stdout
+    table = run("feed", "page", "stock", "--data", str(tmp_path / "db")).stdout
     header, row = table.splitlines()
     assert header.split() == ["clock", "transaction", "stream", "key", "op", "row", "before"]
     assert row.split()[-5:] == ["stock", "s", "update", "left=1", "left=2"]

@@ -39,7 +39,6 @@ def feed() -> None:
     """Read, follow and mirror the change feed, and see how it stands."""
 
 
-@app.command("read", hidden=True)
 @app.command()
 def page(
     streams: StreamsArgument,

@@ -24,8 +24,8 @@ def sql(
 ) -> None:
     """Ask the tables in SQL, and the system's own.
 
-    These are system.tables, parts, streams, writers, shards, nodes, clock, changes, transaction_commit_clock and
-    incomplete_transactions; cluster_clock() and visible_clock() are functions.
+    These are system.tables, parts, streams, writers, shards, nodes, clock, changes,
+    transaction_commit_clock and incomplete_transactions; cluster_clock() and visible_clock() are functions.
 
     Example: motet sql "select sku, sum(qty) from sales group by sku" --data data/
     """

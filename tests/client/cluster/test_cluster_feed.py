@@ -6,7 +6,6 @@ import asyncio
 import threading
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
-from itertools import count
 from pathlib import Path
 
 import pytest
@@ -143,14 +142,16 @@ def test_the_status_names_the_shard_and_the_transaction_that_hold_the_feed_back(
             txn.change("held", left, "insert", row={})
         number = shard_of(right.encode(), 2)
         where = {"stream": "held", "shard": number, "home": f"held/{1 - number}"}
+        attempt = 0
         async with asyncio.timeout(patience_seconds):
-            for attempt in count():  # the home shard does not wait for ever
+            while True:  # the home shard does not wait for ever
                 name = TransactionId(f"left-behind-{attempt}")
                 behind = await leave_behind(db, name, left, right)
                 last = (await db.feed_status("held")).last
                 found = (await db.sql(INCOMPLETE, [name])).to_pylist()
                 if last is not None and last.transaction == name and found:
                     break
+                attempt += 1
         assert (last.stream, last.shard, last.home) == tuple(where.values())
         assert found == [where]
         await db._cluster.coordinator._abort(*behind)
