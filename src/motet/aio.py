@@ -59,6 +59,9 @@ def open(path: str | os.PathLike[str]) -> Opening:  # noqa: A001
     return Opening(lambda: open_async(path))
 
 
-def connect(endpoint: str | None = None) -> Opening:
-    """The database at an endpoint: the first of a comma separated list that answers."""
-    return Opening(lambda: connecting.connect(endpoint))
+def connect(endpoint: str | None = None, after: str | None = None) -> Opening:
+    """The database at an endpoint: the first of a comma separated list that answers.
+
+    With a bookmark, whatever its client has seen or done is seen here too.
+    """
+    return Opening(lambda: connecting.connect(endpoint, after))

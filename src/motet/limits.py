@@ -156,6 +156,9 @@ decisions_max = 65_536
 outcomes_remembered = 131_072
 """Transactions of which a shard remembers what became of them: a retry is recognised for as long."""
 
+clock_held_ms_max = 1_000
+"""How long an embedded database holds a transaction whose clock is fixed: everybody who writes waits."""
+
 raw_keys_max = 65_536
 """Keys of raw records that a shard remembers the latest change of before its first transaction."""
 
@@ -217,6 +220,9 @@ commits_waiting_max = 4096
 """Requests that wait for the log or the clock: as many as a node steps in one turn."""
 
 # Operators
+
+missing_shards_max = 64
+"""Shards that a node asks about in one answer because transactions wait for them."""
 
 operator_requests_max = 1024
 """Requests of clients that wait for an operator to finish something."""

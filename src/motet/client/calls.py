@@ -14,6 +14,8 @@ from motet.client.link import Link, answer_seconds_max
 from motet.core.streams.conversation import StreamsRequest
 from motet.core.streams.messages import (
     Appended,
+    ClockFixed,
+    ClockReleased,
     CommitDone,
     Described,
     Entries,
@@ -23,6 +25,7 @@ from motet.core.streams.messages import (
     StreamReady,
     StreamsAnswer,
     StreamsRefused,
+    TransactionIs,
     VisibleIs,
 )
 from motet.core.tables.messages import (
@@ -45,6 +48,9 @@ Expected = TypeVar(
     Entries,
     Latest,
     CommitDone,
+    ClockFixed,
+    ClockReleased,
+    TransactionIs,
     FeedPage,
     FeedSplit,
     VisibleIs,

@@ -6,6 +6,7 @@ import asyncio
 import os
 from contextlib import AsyncExitStack
 
+from motet.client.bookmark import parse_bookmark
 from motet.client.cluster.calls import info_of
 from motet.client.cluster.database import AsyncClusterDatabase
 from motet.client.cluster.router import Router
@@ -47,8 +48,22 @@ class _Remote:
         return self._parts
 
 
-async def connect(endpoint: str | None = None) -> AsyncDatabase:
-    """The database or the cluster at an endpoint: the first of a comma separated list that answers."""
+async def connect(endpoint: str | None = None, after: str | None = None) -> AsyncDatabase:
+    """The database or the cluster at an endpoint: the first of a comma separated list that answers.
+
+    With a bookmark, whatever its client has seen or done is seen here too.
+    """
+    if after is None:
+        return await _connect(endpoint)
+    parse_bookmark(after)
+    async with AsyncExitStack() as opening:
+        database = await opening.enter_async_context(await _connect(endpoint))
+        await database.go_on_after(after)
+        opening.pop_all()
+        return database
+
+
+async def _connect(endpoint: str | None) -> AsyncDatabase:
     failures = []
     endpoints = _endpoints(endpoint)
     for one in endpoints:

@@ -12,6 +12,7 @@ from datetime import timedelta
 from types import TracebackType
 from typing import Any, Protocol, Self, TypeVar
 
+from motet.client.bookmark import Bookmark, bookmark_text, clock_of
 from motet.client.calls import Calls
 from motet.client.change import Change
 from motet.client.feed import Feed, Page, Tail
@@ -26,14 +27,19 @@ from motet.client.link import Link
 from motet.client.part_store import PartStore
 from motet.client.publication import Publication
 from motet.client.query import Queries
-from motet.client.rows import Key, shard_count, stream_name, whole_number
+from motet.client.rows import Key, shard_count, stream_name, transaction_id, whole_number
 from motet.client.schemas import Schemas
 from motet.client.snapshot import Snapshot
 from motet.client.stream import AsyncStream
 from motet.client.system_tables import SystemTables
 from motet.client.table import AsyncTable
 from motet.client.tables import Consistency, Tables
-from motet.client.transaction import AsyncTransaction, attempts_default, pauses_seconds
+from motet.client.transaction import (
+    AsyncTransaction,
+    TransactionStatus,
+    attempts_default,
+    pauses_seconds,
+)
 from motet.client.writers import Writers
 from motet.core.clock.hlc import Clock
 from motet.core.streams.messages import (
@@ -41,13 +47,15 @@ from motet.core.streams.messages import (
     Describe,
     Described,
     FeedSplit,
+    GetTransaction,
     StreamInfo,
     StreamReady,
     StreamsAnswer,
+    TransactionIs,
 )
 from motet.core.tables.messages import TableInfo, WriterInfo
 from motet.core.tables.records import Engine, StagedPart, WriterStep
-from motet.errors import Conflict, NodeError
+from motet.errors import BadBookmark, Conflict, NodeError
 from motet.ids import Address, TransactionId
 from motet.real.entropy import RealEntropy
 
@@ -182,11 +190,33 @@ class AsyncDatabase:
         async with self.transaction() as txn:
             return await run(txn)
 
+    async def transaction_status(self, transaction: str) -> TransactionStatus:
+        """What became of a transaction; ``OutcomeUnknown`` while a shard that may know cannot be asked."""
+        name = transaction_id(transaction)
+        found = await self._calls.repeated(lambda n: GetTransaction(n, name), TransactionIs)
+        return TransactionStatus(name, found.standing, found.clock)
+
     # Clocks and the feed
 
     async def clock(self) -> Clock:
         """The highest clock handed out."""
         return (await self._calls.repeated(Describe, Described)).clock
+
+    async def bookmark(self) -> str:
+        """What this client has seen and done, as a text: ``connect(..., after=bookmark)`` goes on behind it.
+
+        Whoever does reads what was written here and nothing older than what was read here, and writes at
+        higher clocks.
+        """
+        return bookmark_text(Bookmark(self.database_id, await self.clock()))
+
+    async def go_on_after(self, bookmark: str) -> None:
+        """Have the guarantees of a bookmark from here on."""
+        clock = clock_of(bookmark, database=self.database_id, name=self._calls.name)
+        if await self.visible_clock(wait=True) < clock:
+            raise BadBookmark(
+                f"the bookmark is ahead of {self._calls.name}", hint="is this an older copy of it?"
+            )
 
     async def visible_clock(self, *streams: str, wait: bool = False) -> Clock:
         """No change of these streams at or below this clock appears any more.

@@ -16,7 +16,7 @@ from motet.client.schemas import need_pyarrow
 from motet.core.streams.change import Token
 from motet.core.streams.checks import STREAM_NAME
 from motet.errors import BadInput, TooLarge
-from motet.ids import StreamName
+from motet.ids import StreamName, TransactionId
 from motet.limits import (
     key_bytes_max,
     name_length_max,
@@ -24,6 +24,7 @@ from motet.limits import (
     row_bytes_max,
     stream_shards_max,
     token_number_max,
+    transaction_id_length_max,
 )
 
 if TYPE_CHECKING:
@@ -132,6 +133,13 @@ def whole_number(what: str, value: object, low: int, high: int) -> int:
 def shard_count(shards: int) -> int:
     """How many shards a new stream is to have."""
     return whole_number("shards", shards, 1, stream_shards_max)
+
+
+def transaction_id(name: object) -> TransactionId:
+    """The id of a transaction; ``BadInput`` when it cannot be one."""
+    if not isinstance(name, str) or not 0 < len(name) <= transaction_id_length_max:
+        raise BadInput(f"a transaction id is a text of 1 to {transaction_id_length_max} characters")
+    return TransactionId(name)
 
 
 def page_limit(limit: int) -> int:

@@ -28,6 +28,7 @@ from motet.client.tables import Consistency
 from motet.client.transaction import (
     AsyncTransaction,
     RowOp,
+    TransactionStatus,
     attempts_default,
     pauses_seconds,
 )
@@ -114,9 +115,21 @@ class Database:
         with self.transaction() as txn:
             return run(txn)
 
+    def transaction_status(self, transaction: str) -> TransactionStatus:
+        """What became of a transaction; ``OutcomeUnknown`` while a shard that may know cannot be asked."""
+        return self._portal.call(self._inner.transaction_status, transaction)
+
     def clock(self) -> Clock:
         """The highest clock handed out."""
         return self._portal.call(self._inner.clock)
+
+    def bookmark(self) -> str:
+        """What this client has seen and done, as a text: ``connect(..., after=bookmark)`` goes on behind it.
+
+        Whoever does reads what was written here and nothing older than what was read here, and writes at
+        higher clocks.
+        """
+        return self._portal.call(self._inner.bookmark)
 
     def visible_clock(self, *streams: str, wait: bool = False) -> Clock:
         """No change of these streams at or below this clock appears any more.
@@ -304,6 +317,14 @@ class Transaction:
         """
         return self._portal.call(self._inner.get, stream, key)
 
+    def commit_clock(self) -> Clock:
+        """Fix the clock that the transaction will have if it is committed, and take no more changes.
+
+        Everything that it has read and changed is locked from here on until the block is left, so leave it
+        soon: a transaction that is not committed within a second or so is given up (``Conflict``).
+        """
+        return self._portal.call(self._inner.commit_clock)
+
     def change(
         self,
         stream: str,
@@ -337,20 +358,21 @@ class Transaction:
         if kind is None:
             self._portal.call(self._inner.commit)
         else:
-            self._inner.abort()
+            self._portal.call(self._inner.abort)
 
     def __repr__(self) -> str:
         return repr(self._inner)
 
 
-def connect(endpoint: str | None = None) -> Database:
+def connect(endpoint: str | None = None, after: str | None = None) -> Database:
     """The database at an endpoint: the first of a comma separated list that answers.
 
-    Without one, at ``$MOTET_ENDPOINT``.
+    Without one, at ``$MOTET_ENDPOINT``. With a bookmark, whatever its client has seen or done is seen here
+    too.
     """
     portal = Portal(endpoint or "a connection")
     try:
-        return Database(portal, portal.call(connecting.connect, endpoint))
+        return Database(portal, portal.call(connecting.connect, endpoint, after))
     except BaseException:
         portal.close()
         raise

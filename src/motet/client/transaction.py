@@ -2,7 +2,7 @@
 
 Nothing is sent before the block is left but the reads. What they saw goes along with the changes, and
 the node makes the changes only if it is still so; else ``Conflict``. Leaving the block by an exception sends
-nothing.
+nothing, unless the clock was fixed within it: then all has been sent, and it is taken back.
 
 A row is checked and encoded when it is handed in. If its stream is not known yet, which happens only when it
 was created elsewhere since, that is done at the next read or at the end, still before anything is sent.
@@ -11,8 +11,11 @@ was created elsewhere since, that is done at the next read or at the end, still 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from types import TracebackType
 from typing import Literal, NamedTuple, Self, get_args
+
+import msgspec
 
 from motet.client.calls import Calls
 from motet.client.change import Change, OwnChange
@@ -28,14 +31,20 @@ from motet.client.rows import (
 from motet.client.schemas import Schemas
 from motet.core.clock.hlc import Clock
 from motet.core.streams.messages import (
+    ClockFixed,
+    ClockReleased,
     Commit,
     CommitDone,
+    CommitFixed,
+    FixClock,
     GetLatest,
     KeyRead,
     Latest,
+    ReleaseClock,
+    Standing,
     Wanted,
 )
-from motet.errors import BadInput, BadSchema, OutcomeUnknown, TooLarge
+from motet.errors import BadInput, BadSchema, MotetError, OutcomeUnknown, TooLarge
 from motet.ids import StreamName, TransactionId
 from motet.limits import transaction_bytes_max, transaction_changes_max
 from motet.ports.entropy import Entropy
@@ -58,6 +67,15 @@ class Later(NamedTuple):
     before: Row | None
 
 
+class TransactionStatus(msgspec.Struct, frozen=True):
+    """What became of a transaction; ``unknown``: nothing is known of it, or nothing any more."""
+
+    id: TransactionId
+    standing: Standing
+    #: its commit clock, if it is committed
+    clock: Clock | None = None
+
+
 class AsyncTransaction:
     """One transaction, for the length of an ``async with`` block."""
 
@@ -67,7 +85,9 @@ class AsyncTransaction:
         self.clock: Clock | None = None
         self._calls = calls
         self._schemas = schemas
-        self._phase: Literal["new", "open", "over"] = "new"
+        self._phase: Literal["new", "open", "fixed", "over"] = "new"
+        #: the clock that it will have, if that is fixed
+        self._fixed: Clock | None = None
         #: what was read, in the order of reading
         self._reads: dict[tuple[StreamName, bytes], Change | None] = {}
         self._wanted: list[Wanted | Later] = []
@@ -82,12 +102,13 @@ class AsyncTransaction:
         None if it never had one. The answer stays the same within the transaction, and the commit is
         refused if it is no longer true by then.
         """
-        self._check_open()
+        self._check_begun()
         place = (stream_name(stream), key_bytes(key))
         await self._settle()
         if place in self._own:
             return self._own[place]
         if place not in self._reads:
+            self._check_open()
             self._check_count()
             found = await self._calls.repeated(lambda n: GetLatest(n, *place), Latest)
             schema = await self._schemas.of(place[0])
@@ -180,22 +201,58 @@ class AsyncTransaction:
             if isinstance(wanted, Wanted):
                 self._own[wanted.stream, wanted.key] = self._own_change(wanted)
 
+    async def commit_clock(self) -> Clock:
+        """Fix the clock that the transaction will have if it is committed, and take no more changes.
+
+        Everything that it has read and changed is locked from here on until the block is left, so leave it
+        soon: a transaction that is not committed within a second or so is given up (``Conflict``).
+        """
+        self._check_begun()
+        if self._fixed is not None:
+            return self._fixed
+        self._check_open()
+        if not self._wanted and not self._reads:
+            raise BadInput("a transaction that has read and changed nothing has no clock")
+        reads, changes = await self._gathered()
+        self._phase = "fixed"
+        done = await self._calls.once(lambda n: FixClock(n, self.id, reads, changes), ClockFixed)
+        self._fixed = done.clock
+        return done.clock
+
     def begin(self) -> None:
         """The block is entered."""
         if self._phase != "new":
             raise BadInput("a transaction is used once", hint="begin another one")
         self._phase = "open"
 
-    def abort(self) -> None:
-        """The block is left by an exception: nothing is sent."""
-        self._phase = "over"
+    async def abort(self) -> None:
+        """The block is left by an exception: nothing is changed."""
+        was_fixed, self._phase = self._phase == "fixed", "over"
+        if was_fixed:
+            with suppress(MotetError):  # then it is given up a little later
+                await self._calls.once(lambda n: ReleaseClock(n, self.id), ClockReleased)
 
     async def commit(self) -> None:
         """The block is left. A transaction that has neither read nor changed anything has no clock."""
-        self._check_open()
-        self._phase = "over"
+        self._check_begun()
+        was_fixed, self._phase = self._phase == "fixed", "over"
         if not self._wanted and not self._reads:
             return
+        reads, changes = await self._gathered()
+        try:
+            done = await self._calls.once(
+                lambda n: (
+                    CommitFixed(n, self.id) if was_fixed else Commit(n, self.id, reads, changes)
+                ),
+                CommitDone,
+            )
+        except OutcomeUnknown as error:
+            hint = f"look for transaction {self.id} in the feed before you do it again"
+            raise OutcomeUnknown(error.what, hint=hint) from None
+        self.clock = done.clock
+
+    async def _gathered(self) -> tuple[tuple[KeyRead, ...], tuple[Wanted, ...]]:
+        """What was read and what is to be changed, as it is sent."""
         await self._settle()
         reads = tuple(
             KeyRead(*place, None if seen is None else seen.clock)
@@ -203,12 +260,7 @@ class AsyncTransaction:
         )
         changes = tuple([wanted for wanted in self._wanted if isinstance(wanted, Wanted)])
         assert len(changes) == len(self._wanted), "all are encoded"
-        try:
-            done = await self._calls.once(lambda n: Commit(n, self.id, reads, changes), CommitDone)
-        except OutcomeUnknown as error:
-            hint = f"look for transaction {self.id} in the feed before you do it again"
-            raise OutcomeUnknown(error.what, hint=hint) from None
-        self.clock = done.clock
+        return reads, changes
 
     async def __aenter__(self) -> Self:
         self.begin()
@@ -223,7 +275,7 @@ class AsyncTransaction:
         if kind is None:
             await self.commit()
         else:
-            self.abort()
+            await self.abort()
 
     def __repr__(self) -> str:
         state = f"at {self.clock}" if self.clock is not None else self._phase
@@ -232,6 +284,14 @@ class AsyncTransaction:
         )
 
     def _check_open(self) -> None:
+        self._check_begun()
+        if self._phase == "fixed":
+            raise BadInput(
+                "the clock of the transaction is fixed",
+                hint="read and change before commit_clock()",
+            )
+
+    def _check_begun(self) -> None:
         if self._phase == "new":
             raise BadInput(
                 "the transaction has not begun", hint="use it as `with db.transaction() as txn:`"

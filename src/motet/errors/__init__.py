@@ -7,6 +7,7 @@
     │   ├── BadClock               a clock text or number outside 42 and 22 bits
     │   ├── BadConfig              a setting that does not exist or does not fit
     │   ├── BadCursor              a cursor that is garbled, or of another database or other streams
+    │   ├── BadBookmark            a bookmark that is garbled, or of another database
     │   ├── NoSuchStream           there is no stream of that name
     │   ├── NoSuchShard            the stream has no such shard, or the node does not hold it
     │   ├── StreamExists           there is one already, and it is a different one
@@ -120,6 +121,13 @@ class BadCursor(BadInput):
 
     code = "BAD_CURSOR"
     hint = "use the cursor of a page of these streams of this database, or start without one"
+
+
+class BadBookmark(BadInput):
+    """A bookmark that is garbled, or belongs to another database."""
+
+    code = "BAD_BOOKMARK"
+    hint = "use what db.bookmark() said of this database, or connect without one"
 
 
 class NoSuchStream(BadInput):

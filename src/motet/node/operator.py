@@ -6,7 +6,13 @@ from collections.abc import Mapping
 
 from motet.core.machine import Message
 from motet.core.operator.config import OperatorConfig
-from motet.core.operator.messages import Heartbeat, OperatorAnswer, OperatorCall, ShardMapPushed
+from motet.core.operator.messages import (
+    Heartbeat,
+    OperatorAnswer,
+    OperatorCall,
+    ShardMapPushed,
+    ShardsGone,
+)
 from motet.core.operator.operator import Operator
 from motet.core.shardlog import messages as shardlog
 from motet.format.frame import FrameKind
@@ -35,7 +41,7 @@ OperatorInbox = (
 
 def machines_for(message: Message) -> tuple[int, ...]:
     """Orders and heartbeats are for data nodes, answers for clients."""
-    if isinstance(message, shardlog.ShardMessage | Heartbeat | ShardMapPushed):
+    if isinstance(message, shardlog.ShardMessage | Heartbeat | ShardMapPushed | ShardsGone):
         return _TO_DATA
     assert isinstance(message, OperatorAnswer)
     return _TO_CLIENT

@@ -174,7 +174,7 @@ async def leave_behind(
     made = {
         shard: Part(name, clock, clock, 2, tuple(part.changes)) for shard, part in parts.items()
     }
-    await coordinator._prepare(home, [participant], parts, made)
+    await coordinator._prepare(home, [participant], [participant], parts, made)
     return home, [participant], made[home]
 
 

@@ -40,6 +40,16 @@ def keys_of_shards(shards: int) -> list[str]:
     return [found[shard] for shard in range(shards)]
 
 
+def all_changes(db: motet.Database, stream: str) -> list[Change]:
+    """The feed as far as it is visible when the first page is read, or further."""
+    page = db.changes(stream)
+    found = page.changes
+    while page.more:
+        page = db.changes(stream, after=page.cursor)
+        found = found + page.changes
+    return found
+
+
 def test_a_transaction_over_shards_and_streams_is_read_back_whole(db: motet.Database) -> None:
     db.create_stream("orders", shards=3)
     db.create_stream("stock", shards=2)
@@ -178,18 +188,43 @@ def test_the_visible_clock_is_at_or_above_what_was_handed_out(db: motet.Database
     assert db.changes("idle", up_to=first).changes == []
 
 
-def test_what_became_of_a_transaction_can_be_asked_later(cluster: DevCluster) -> None:
-    async def tale(db: AsyncClusterDatabase) -> None:
-        await db.create_stream("asked", shards=2)
-        left, right = keys_of_shards(2)
-        async with db.transaction() as done:
-            done.change("asked", left, "insert", row={})
-            done.change("asked", right, "insert", row={})
-        status = await db.transaction_status(done.id)
-        assert (status.standing, status.clock) == ("committed", done.clock)
-        assert (await db.transaction_status("never")).standing == "unknown"
+def test_what_became_of_a_transaction_can_be_asked_later(db: motet.Database) -> None:
+    db.create_stream("asked", shards=2)
+    left, right = keys_of_shards(2)
+    with db.transaction() as done:
+        done.change("asked", left, "insert", row={})
+        done.change("asked", right, "insert", row={})
+    status = db.transaction_status(done.id)
+    assert (status.standing, status.clock) == ("committed", done.clock)
+    assert db.transaction_status("never").standing == "unknown"
 
-    run(cluster, tale)
+
+@pytest.mark.parametrize("shards", [1, 3])
+def test_a_clock_is_fixed_before_the_block_is_left(shards: int, db: motet.Database) -> None:
+    stream = f"fixed-{shards}"
+    db.create_stream(stream, shards=shards)
+    keys = keys_of_shards(shards)
+    with db.transaction() as txn:
+        for key in keys:
+            txn.change(stream, key, "insert", row={"n": 1})
+        told = txn.commit_clock()
+        assert db.transaction_status(txn.id).standing == "prepared"
+        assert db.visible_clock(stream) < told
+        with pytest.raises(BadInput, match="fixed"):
+            txn.change(stream, keys[0], "update", row={"n": 2})
+    assert txn.clock == told
+    assert db.visible_clock(stream, wait=True) >= told
+    assert [(c.clock, c.count) for c in db.changes(stream)] == [(told, shards)] * shards
+    with pytest.raises(ZeroDivisionError), db.transaction() as lost:  # noqa: PT012
+        for key in keys:
+            lost.change(stream, key, "update", row={"n": 3})
+        lost.commit_clock()
+        raise ZeroDivisionError
+    assert db.transaction_status(lost.id).standing == "aborted"
+    with db.transaction() as txn:
+        found = txn.get(stream, keys[0])
+        assert isinstance(found, Change)
+        assert (found.row, found.clock) == ({"n": 1}, told)
 
 
 BAD: dict[str, tuple[type[MotetError], Callable[[motet.Database], object]]] = {
@@ -218,3 +253,24 @@ def test_bad_input_is_told(what: str, db: motet.Database) -> None:
     with pytest.raises(error):
         call(db)
     assert db.changes("bad").changes == []
+
+
+def test_who_connects_behind_a_bookmark_sees_all_of_it_at_once(
+    cluster: DevCluster, db: motet.Database
+) -> None:
+    stream = db.create_stream("marked", shards=3)
+    for number in range(3):
+        with db.transaction() as txn:
+            for key in keys_of_shards(3):
+                txn.change("marked", key, "update", row={"n": number})
+        place = stream.append("raw", b"x")
+        mark = db.bookmark()
+        with motet.connect(cluster.endpoints, after=mark) as other:
+            # Nothing is waited for but what the bookmark says.
+            shown = [c.clock for c in all_changes(other, "marked")]
+            assert shown[-1] == place.clock
+            assert shown.count(txn.clock or place.clock) == 3
+            counts = [len(other.stream("marked").read(s, source="replica")) for s in range(3)]
+            assert sum(counts) == 5 * number + 4
+            assert other.visible_clock("marked") >= place.clock
+            assert other.stream("marked").append("raw", b"y").clock > place.clock

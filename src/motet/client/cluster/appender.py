@@ -64,6 +64,7 @@ class ShardAppender:
         chunk = Chunk(len(keys), None, encode_block(keys, values))
         done = await self._request((chunk,), may_repeat=False)
         self._router.see(done.places[0].clock)
+        self._router.session.reached(self._shard, _behind(done, len(keys)))
         return done.places[0]
 
     def _flush(self) -> None:
@@ -120,6 +121,8 @@ class ShardAppender:
 
     def _settle(self, items: list[Item], done: RecordsAppended) -> None:
         self._router.see(max(place.clock for place in done.places))
+        size = len(items) if items[0].token is None else 1
+        self._router.session.reached(self._shard, _behind(done, size))
         if items[0].token is None:
             self._settle_block(items, done.places[0])
             return
@@ -134,6 +137,11 @@ class ShardAppender:
                     Position(number, epoch, offset, clock, duplicate=place.duplicate)
                 )
             offset = Offset(offset + 1)
+
+
+def _behind(done: RecordsAppended, last_size: int) -> Offset:
+    """The offset behind all records of a request."""
+    return Offset(max(place.first_offset for place in done.places) + last_size)
 
 
 def _chunks(items: list[Item]) -> tuple[Chunk, ...]:

@@ -17,18 +17,25 @@ from motet.core.operator.messages import CreateStream as CreateOnCluster
 from motet.core.operator.messages import DeleteStream, OperatorDone, StreamCreated
 from motet.core.streams.conversation import StreamsRequest
 from motet.core.streams.messages import (
+    ClockFixed,
+    ClockReleased,
     Commit,
     CommitDone,
+    CommitFixed,
     CreateStream,
     Describe,
     Described,
     FeedPage,
+    FixClock,
     GetLatest,
+    GetTransaction,
     Latest,
     ReadFeed,
     ReadVisible,
+    ReleaseClock,
     StreamInfo,
     StreamReady,
+    TransactionIs,
     VisibleIs,
 )
 from motet.errors import NotInCluster
@@ -39,6 +46,18 @@ operator_seconds_max = 15.0
 """How long an operator may take: a new stream is ready when all its shards have leaders."""
 
 map_seconds_max = 5.0
+
+Answer = (
+    StreamReady
+    | Described
+    | Latest
+    | CommitDone
+    | ClockFixed
+    | ClockReleased
+    | TransactionIs
+    | FeedPage
+    | VisibleIs
+)
 
 
 class ClusterCalls(Calls):
@@ -72,15 +91,26 @@ class ClusterCalls(Calls):
         self._closing.set()
         await self.router.close()
 
-    async def _answer(
-        self, message: StreamsRequest
-    ) -> StreamReady | Described | Latest | CommitDone | FeedPage | VisibleIs:
+    async def _answer(self, message: StreamsRequest) -> Answer:
         if isinstance(message, GetLatest):
             found = await self.coordinator.latest(message.stream, message.key)
             return Latest(message.request, found)
         if isinstance(message, Commit):
             clock = await self.coordinator.commit(message, self._begin())
             return CommitDone(message.request, message.transaction, clock)
+        if isinstance(message, FixClock):
+            clock = await self.coordinator.fix(message, self._begin())
+            return ClockFixed(message.request, message.transaction, clock)
+        if isinstance(message, CommitFixed):
+            clock = await self.coordinator.commit_fixed(message.transaction)
+            return CommitDone(message.request, message.transaction, clock)
+        if isinstance(message, ReleaseClock):
+            await self.coordinator.release(message.transaction)
+            return ClockReleased(message.request)
+        if isinstance(message, GetTransaction):
+            return TransactionIs(
+                message.request, *await self.coordinator.status(message.transaction)
+            )
         if isinstance(message, ReadFeed):
             return await self.feed.read(message)
         if isinstance(message, ReadVisible):

@@ -6,10 +6,10 @@ from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from typing import TypeVar
 
+from motet.client.bookmark import Bookmark, bookmark_text, clock_of
 from motet.client.cluster.calls import ClusterCalls, operator_seconds_max
 from motet.client.cluster.router import MakeOperator, Router
 from motet.client.cluster.stream import Appenders, ClusterStream
-from motet.client.cluster.transactions import TransactionStatus
 from motet.client.database import AsyncDatabase
 from motet.client.feed_status import FeedStatus, IncompleteTransaction, NodeStanding
 from motet.client.part_store import PartStore
@@ -28,7 +28,7 @@ from motet.core.operator.messages import (
     SwapNode,
 )
 from motet.errors import Conflict, NotInCluster, OutcomeUnknown
-from motet.ids import NodeId, ShardId, TransactionId
+from motet.ids import NodeId, ShardId
 
 T = TypeVar("T")
 
@@ -108,6 +108,14 @@ class AsyncClusterDatabase(AsyncDatabase):
     async def incomplete_transactions(self) -> list[IncompleteTransaction]:
         return await self._cluster.feed.incomplete()
 
+    async def bookmark(self) -> str:
+        return bookmark_text(Bookmark(self.database_id, self.router.clock))
+
+    async def go_on_after(self, bookmark: str) -> None:
+        self.router.go_on_after(
+            clock_of(bookmark, database=self.database_id, name=self.router.name)
+        )
+
     # Transactions
 
     def transaction(self) -> AsyncTransaction:
@@ -135,10 +143,6 @@ class AsyncClusterDatabase(AsyncDatabase):
                 await self._calls.pause(pause_seconds)
         async with self._transaction_since(begin) as txn:
             return await run(txn)
-
-    async def transaction_status(self, transaction: str) -> TransactionStatus:
-        """What became of a transaction; ``OutcomeUnknown`` while a shard that may know cannot be asked."""
-        return await self._cluster.coordinator.status(TransactionId(transaction))
 
     # Shards
 

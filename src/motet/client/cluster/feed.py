@@ -65,8 +65,11 @@ class ClusterFeed:
             return self._router.clock
         heads = await self._close_all(places)
         if not wait:
-            return self._lowest(places)
-        target = max(self._router.clock, *(head.clock for head in heads))
+            return await self._reach(places, self._router.session.bookmark)
+        return await self._reach(places, max(self._router.clock, *(head.clock for head in heads)))
+
+    async def _reach(self, places: Places, target: Clock) -> Clock:
+        """The visible clock, once it is not below the target."""
         deadline = asyncio.get_running_loop().time() + visible_seconds_max
         while (visible := self._lowest(places)) < target:
             late = [p.shard for *_, p in places if self._closed[p.shard] < target]
@@ -191,6 +194,7 @@ class ClusterFeed:
         for is_fresh in (False, True):
             if is_fresh:
                 await self._close_all(places)
+                await self._reach(places, self._router.session.bookmark)
             visible = self._lowest(places)
             target = visible if message.up_to is None else min(visible, message.up_to)
             if after < target:

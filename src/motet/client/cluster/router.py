@@ -14,6 +14,7 @@ from typing import TypeVar
 
 import motet.errors.operator
 import motet.errors.shards  # noqa: F401 - so that these errors are known by their codes
+from motet.client.cluster.session import Session
 from motet.client.link import Link, answer_seconds_max
 from motet.core.clock.hlc import ZERO, Clock
 from motet.core.datanode.conversation import DataRequest
@@ -76,6 +77,7 @@ class Router:
         self._refreshing: asyncio.Task[None] | None = None
         #: the highest clock seen
         self.clock = ZERO
+        self.session = Session()
 
     async def start(self) -> None:
         await self._opened.enter_async_context(self._data)
@@ -89,6 +91,11 @@ class Router:
     def see(self, clock: Clock) -> None:
         """Remember a clock that an answer has shown."""
         self.clock = max(self.clock, clock)
+
+    def go_on_after(self, clock: Clock) -> None:
+        """Somebody else has seen everything up to here: so have we."""
+        self.see(clock)
+        self.session.go_on_after(clock)
 
     # The map
 

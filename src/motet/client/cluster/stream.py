@@ -11,7 +11,8 @@ from motet.client.calls import Calls
 from motet.client.change import Entry, Position
 from motet.client.cluster.appender import ShardAppender
 from motet.client.cluster.calls import info_of
-from motet.client.cluster.router import Router
+from motet.client.cluster.feed import close_seconds_max
+from motet.client.cluster.router import MakeData, Router
 from motet.client.link import answer_seconds_max
 from motet.client.rows import Key, key_bytes, page_limit, token_of, value_bytes, whole_number
 from motet.client.schemas import Schemas, need_pyarrow
@@ -33,9 +34,9 @@ from motet.core.streams.change import Token
 from motet.core.streams.checks import shard_of
 from motet.core.transaction.entries import record_range
 from motet.core.transaction.merging import changes_of
-from motet.core.transaction.messages import FoundEntry
-from motet.errors import NoSuchShard
-from motet.ids import Epoch, Offset, RequestId, ShardId, ShardName, StreamName
+from motet.core.transaction.messages import CloseShard, FoundEntry, ShardClosed
+from motet.errors import NodeError, NoSuchShard
+from motet.ids import Epoch, Offset, ShardId, ShardName, StreamName
 from motet.limits import block_records_max, entry_bytes_max, page_bytes_max
 from motet.real.entropy import RealEntropy
 
@@ -144,26 +145,52 @@ class ClusterStream(AsyncStream):
         self, shard: int, after: Offset, limit: int, source: Source, resume: Offset | None
     ) -> RecordsRead:
         place = await self._shard(shard)
+        session = self._router.session
 
-        def make(request: RequestId, clock: Clock) -> ReadRecords:
-            return ReadRecords(
-                request, clock, place.shard, after, limit, page_bytes_max, source, resume
+        def make(asked: Source) -> MakeData:
+            return lambda request, clock: ReadRecords(
+                request, clock, place.shard, after, limit, page_bytes_max, asked, resume
             )
 
+        found: RecordsRead | None = None
         try:
             if source == "replica":
-                first = self._favourite
-                found = await self._router.ask_replicas(place.shard, make, RecordsRead, first=first)
-            else:
-                found = await self._router.ask_leader(
-                    place.shard, make, RecordsRead, may_repeat=True, seconds=answer_seconds_max
+                found = await self._router.ask_replicas(
+                    place.shard, make("replica"), RecordsRead, first=self._favourite
                 )
+            if found is None or not session.is_enough(place.shard, found):
+                found = await self._ask_leader(place.shard, make("leader"))
         except NoSuchShard:
             self._place = None  # whoever asks again gets the stream that has its name now
             await self._find()
             raise
         self._router.see(found.clock)
+        session.reached(place.shard, found.next_offset)
         return found
+
+    async def _ask_leader(self, shard: ShardName, make: MakeData) -> RecordsRead:
+        """What the leader has; and all that we have been told of is in it."""
+        while True:
+            found = await self._router.ask_leader(
+                shard, make, RecordsRead, may_repeat=True, seconds=answer_seconds_max
+            )
+            floor = self._router.session.closed_floor(shard)
+            if found.closed >= floor:
+                return found
+            await self._close(shard, floor)
+
+    async def _close(self, shard: ShardName, clock: Clock) -> None:
+        """Wait until a shard is closed up to a clock: then all that was committed up to it is there."""
+        closed = await self._router.ask_leader(
+            shard,
+            lambda request, seen: CloseShard(request, seen, shard, clock),
+            ShardClosed,
+            may_repeat=True,
+            seconds=close_seconds_max,
+        )
+        if closed.closed < clock:
+            held = "" if closed.held_by is None else f": transaction {closed.held_by[0]} is open"
+            raise NodeError(f"{shard} is not closed up to {clock}{held}", hint="try again later")
 
     async def _shard(self, shard: int) -> ShardPlace:
         places = (self._place or await self._find()).places

@@ -19,7 +19,7 @@ from motet.core.clock.hlc import ZERO, Clock
 from motet.core.operator.messages import StreamPlace
 from motet.core.streams.change import Change
 from motet.core.streams.checks import shard_of
-from motet.core.streams.messages import Commit
+from motet.core.streams.messages import Commit, FixClock, Standing
 from motet.core.transaction.entries import Part, PartChange
 from motet.core.transaction.merging import changes_of
 from motet.core.transaction.messages import (
@@ -32,7 +32,6 @@ from motet.core.transaction.messages import (
     PrepareTransaction,
     SeenKey,
     ShardClosed,
-    Standing,
     TransactionEnded,
     TransactionIs,
     TransactionPrepared,
@@ -56,13 +55,14 @@ class PartInShard(msgspec.Struct):
     changes: list[PartChange] = msgspec.field(default_factory=list)
 
 
-class TransactionStatus(msgspec.Struct, frozen=True):
-    """What became of a transaction; ``unknown``: nothing is known of it, or nothing any more."""
+class FixedTransaction(msgspec.Struct, frozen=True):
+    """A transaction that is prepared in all its shards, the home shard too: it has its clock."""
 
-    id: TransactionId
-    standing: Standing
-    #: its commit clock, if it is committed
-    clock: Clock | None = None
+    home: ShardName
+    participants: list[ShardName]
+    part_in_home: PartInShard
+    part: Part
+    clock: Clock
 
 
 class Coordinator:
@@ -71,6 +71,7 @@ class Coordinator:
     def __init__(self, router: Router) -> None:
         self._router = router
         self._fresh_at: float | None = None
+        self._fixed: dict[TransactionId, FixedTransaction] = {}
 
     @property
     def clock(self) -> Clock:
@@ -100,23 +101,53 @@ class Coordinator:
 
     async def commit(self, message: Commit, begin: Clock) -> Clock:
         """Commit, and the clock; ``Conflict`` when it was not, ``OutcomeUnknown`` when nobody can tell."""
+        parts, made = await self._made(message, begin)
+        home, *participants = parts
+        floor = ZERO
+        if participants:
+            floor = await self._prepare(home, participants, participants, parts, made)
+        return await self._commit(home, participants, parts[home], made[home], floor)
+
+    async def fix(self, message: FixClock, begin: Clock) -> Clock:
+        """Have all shards prepare, the home shard too: what it will be committed at, if it is."""
+        parts, made = await self._made(message, begin)
+        home, *participants = parts
+        clock = await self._prepare(home, participants, list(parts), parts, made)
+        self._fixed[message.transaction] = FixedTransaction(
+            home, participants, parts[home], made[home], clock
+        )
+        return clock
+
+    async def commit_fixed(self, transaction: TransactionId) -> Clock:
+        """Commit what is prepared, at the clock that was told."""
+        it = self._fixed.pop(transaction, None)
+        if it is None:
+            raise Conflict(f"transaction {transaction} has no clock, so it is not committed")
+        return await self._commit(
+            it.home, it.participants, it.part_in_home, it.part, it.clock, it.clock
+        )
+
+    async def release(self, transaction: TransactionId) -> None:
+        """Have it given up."""
+        it = self._fixed.pop(transaction, None)
+        if it is not None:
+            await self._abort(it.home, it.participants, it.part)
+
+    async def _made(
+        self, message: Commit | FixClock, begin: Clock
+    ) -> tuple[dict[ShardName, PartInShard], dict[ShardName, Part]]:
         parts = await self._parts(message)
         if len(parts) > transaction_participants_max:
             raise TooLarge(f"a transaction has at most {transaction_participants_max} shards")
-        home, *participants = parts
-        await self._freshen(home)
-        asked = self._router.clock
-        count = len(message.changes)
+        await self._freshen(next(iter(parts)))
+        asked, count = self._router.clock, len(message.changes)
         made = {
             shard: Part(message.transaction, begin, asked, count, tuple(part.changes))
             for shard, part in parts.items()
         }
-        floor = ZERO
-        if participants:
-            floor = await self._prepare(home, participants, parts, made)
-        return await self._commit(home, participants, parts[home], made[home], floor)
+        return parts, made
 
-    async def _parts(self, message: Commit) -> dict[ShardName, PartInShard]:
+    async def _parts(self, message: Commit | FixClock) -> dict[ShardName, PartInShard]:
         """By shard; the first one with a change, or else a read, is home."""
         places: dict[StreamName, StreamPlace] = {}
         for stream in dict.fromkeys([*(c.stream for c in message.changes)]):
@@ -152,10 +183,11 @@ class Coordinator:
         self,
         home: ShardName,
         participants: Sequence[ShardName],
+        voters: Sequence[ShardName],
         parts: dict[ShardName, PartInShard],
         made: dict[ShardName, Part],
     ) -> Clock:
-        """Have all vote, and the highest clock of their votes."""
+        """Have these vote, and the highest clock of their votes."""
 
         async def ask(shard: ShardName) -> TransactionPrepared:
             return await self._router.ask_leader(
@@ -174,7 +206,7 @@ class Coordinator:
                 seconds=commit_seconds_max,
             )
 
-        votes = await asyncio.gather(*map(ask, participants), return_exceptions=True)
+        votes = await asyncio.gather(*map(ask, voters), return_exceptions=True)
         errors = [vote for vote in votes if isinstance(vote, BaseException)]
         if errors:
             if len(errors) < len(votes) or not all(isinstance(e, Conflict) for e in errors):
@@ -206,13 +238,14 @@ class Coordinator:
         part_in_home: PartInShard,
         part: Part,
         floor: Clock,
+        fixed: Clock | None = None,
     ) -> Clock:
         reads = tuple(part_in_home.reads)
         try:
             ended = await self._router.ask_leader(
                 home,
                 lambda n, clock: CommitTransaction(
-                    n, clock, home, part, reads, tuple(participants), floor
+                    n, clock, home, part, reads, tuple(participants), floor, fixed
                 ),
                 TransactionEnded,
                 may_repeat=True,
@@ -229,12 +262,15 @@ class Coordinator:
                 f"transaction {part.transaction} was given up: another one was in its way"
             )
         self._router.see(ended.clock)
+        self._router.session.committed(
+            (home, *participants), ended.clock, is_settled=ended.is_settled
+        )
         self._fresh_at = asyncio.get_running_loop().time()
         return ended.clock
 
     # Asking later
 
-    async def status(self, transaction: TransactionId) -> TransactionStatus:
+    async def status(self, transaction: TransactionId) -> tuple[Standing, Clock | None]:
         """What became of a transaction, as far as any shard knows."""
         await self._router.refresh()
         shards = [place.shard for stream in self._router.map.streams for place in stream.places]
@@ -243,10 +279,10 @@ class Coordinator:
         for standing in ("committed", "aborted", "prepared"):
             if standing in standings:
                 found = standings[standing]
-                return TransactionStatus(transaction, found.standing, found.clock)
+                return found.standing, found.clock
         if None in answers:
             raise OutcomeUnknown(f"not all shards can say what became of {transaction}")
-        return TransactionStatus(transaction, "unknown")
+        return "unknown", None
 
     async def _ask(self, shard: ShardName, transaction: TransactionId) -> TransactionIs | None:
         def make(request: RequestId, clock: Clock) -> GetTransaction:

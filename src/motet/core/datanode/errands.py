@@ -6,13 +6,13 @@ lead, is said again by whoever is concerned.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import msgspec
 
 from motet.core.datanode.appends import ShardAppends
 from motet.core.machine import Effect, Note, Now, Send
-from motet.core.operator.messages import ShardMap
+from motet.core.operator.messages import SealedShard, ShardMap
 from motet.core.shardlog.replica import ShardReplica
 from motet.core.shardlog.shards import Shards
 from motet.core.transaction import answering, leading
@@ -31,6 +31,7 @@ from motet.core.transaction.messages import (
 from motet.core.transaction.work import ShardTransactions, Work
 from motet.errors import MotetError
 from motet.ids import Address, NodeId, Offset, ShardName
+from motet.limits import missing_shards_max
 
 Asked = PrepareTransaction | CommitTransaction | AbortTransaction | CloseShard
 
@@ -112,6 +113,7 @@ class Dispatcher:
             ours = self._errands.of_shards.get(shard)
             if not replica.is_serving:
                 continue
+            answering.hold_retention(replica)
             state = answering.state_of(replica)
             if not state.prepared and not state.decisions and (ours is None or ours.is_idle):
                 continue
@@ -126,6 +128,48 @@ class Dispatcher:
             if ours.waiting:
                 ours.looked_at = Offset(-1)
                 self._errands.busy[shard] = None
+        return effects
+
+    # Streams that are deleted
+
+    def seal(self, shards: Iterable[ShardName]) -> tuple[SealedShard, ...]:
+        """Take no more transactions in these shards; and how many are open in each that is led here."""
+        found = []
+        for shard in shards:
+            replica = self._shards.replica(shard)
+            if replica is None or not replica.is_serving:
+                continue
+            ours = _of(self._errands, replica)
+            if ours.elected_epoch != replica.elected_epoch and not ours.is_idle:
+                continue
+            leading.lead(ours, replica)
+            ours.is_sealed = True
+            found.append(SealedShard(shard, replica.epoch, leading.unsettled(ours, replica)))
+        return tuple(found)
+
+    def missing(self) -> tuple[ShardName, ...]:
+        """Shards that transactions wait for, and that nobody has told this node of."""
+        if self._map is None:
+            return ()
+        known = {place.shard: None for stream in self._map.streams for place in stream.places}
+        found: dict[ShardName, None] = {}
+        for replica in self._shards.replicas.values():
+            if replica.is_serving:
+                for shard in answering.awaited(replica):
+                    if shard not in known:
+                        found[shard] = None
+        return tuple(found)[:missing_shards_max]
+
+    def lose(self, shards: tuple[ShardName, ...]) -> list[Effect]:
+        """These shards have been deleted: nobody decides there any more, or has to hear of anything."""
+        effects: list[Effect] = []
+        for replica in list(self._shards.replicas.values()):
+            if replica.is_serving:
+                ours = _of(self._errands, replica)
+                if ours.elected_epoch != replica.elected_epoch and not ours.is_idle:
+                    continue
+                leading.lead(ours, replica)
+                effects += self._carry_out(answering.lose(ours, replica, shards))
         return effects
 
     def go_on(

@@ -10,10 +10,10 @@ from typing import Literal
 
 import msgspec
 
-from motet.core.clock.hlc import Clock
+from motet.core.clock.hlc import ZERO, Clock
 from motet.core.datanode.conversation import DataMessage, DataRequest
 from motet.core.datanode.records import Chunk
-from motet.core.operator.messages import Heartbeat, ShardMap, ShardMapPushed
+from motet.core.operator.messages import Heartbeat, ShardMap, ShardMapPushed, ShardsGone
 from motet.core.shardlog import messages as shardlog
 from motet.core.shardlog.entry import EntryKind
 from motet.core.transaction.messages import (
@@ -96,6 +96,8 @@ class RecordsRead(DataMessage, frozen=True):
     #: the shard has this many records; up to here is committed, as far as the node knows
     next_offset: Offset
     clock: Clock
+    #: no commit at or below it will follow
+    closed: Clock = ZERO
 
 
 class ShardDescribed(DataMessage, frozen=True):
@@ -136,6 +138,7 @@ DataCall = (
     | BetweenLeaders
     | Heartbeat
     | ShardMapPushed
+    | ShardsGone
     | shardlog.FenceRequest
     | shardlog.BecomeLeaderRequest
     | shardlog.AddFollowerRequest

@@ -18,7 +18,7 @@ from typing import Self
 
 import msgspec
 
-from motet.core.clock.hlc import Clock, maximum
+from motet.core.clock.hlc import ZERO, Clock, maximum
 from motet.core.datanode import appends, errands, reading
 from motet.core.datanode.appends import ShardAppends
 from motet.core.datanode.clock import BOUND_FILE, DataClock
@@ -51,7 +51,13 @@ from motet.core.machine import (
     WriteFailed,
     Written,
 )
-from motet.core.operator.messages import Heartbeat, HeartbeatAnswer, ShardMap, ShardMapPushed
+from motet.core.operator.messages import (
+    Heartbeat,
+    HeartbeatAnswer,
+    ShardMap,
+    ShardMapPushed,
+    ShardsGone,
+)
 from motet.core.shardlog.config import ShardlogConfig
 from motet.core.shardlog.messages import ShardMessage
 from motet.core.shardlog.replica import ShardReplica
@@ -159,7 +165,9 @@ class DataNode:
         if isinstance(message, BetweenLeaders):
             return self._dispatcher(event.now).on_message(event.sender, message)
         if isinstance(message, Heartbeat):
-            return [Send(event.sender, self._answer_heartbeat(message))]
+            return [Send(event.sender, self._answer_heartbeat(message, event.now))]
+        if isinstance(message, ShardsGone):
+            return self._dispatcher(event.now).lose(message.shards)
         if isinstance(message, ShardMapPushed):
             known = self.state.map
             if known is None or message.map.version >= known.version:
@@ -167,10 +175,18 @@ class DataNode:
             return []
         return [Note("data_foreign_message", type(message).__name__)]
 
-    def _answer_heartbeat(self, message: Heartbeat) -> HeartbeatAnswer:
-        version = 0 if self.state.map is None else self.state.map.version
-        clock, nonce = self.state.clock.current, self.state.nonce
-        return HeartbeatAnswer(message.round, clock, nonce, self.shards.reports(), version)
+    def _answer_heartbeat(self, message: Heartbeat, now: Now) -> HeartbeatAnswer:
+        dispatcher = self._dispatcher(now)
+        return HeartbeatAnswer(
+            message.round,
+            self.state.clock.current,
+            self.state.nonce,
+            self.shards.reports(),
+            0 if self.state.map is None else self.state.map.version,
+            self.shards.clock,
+            dispatcher.seal(message.seal),
+            dispatcher.missing(),
+        )
 
     def _on_request(self, client: Address, message: DataRequest, now: Now) -> list[Effect]:
         try:
@@ -254,7 +270,7 @@ class DataNode:
 
     def _take_errand(self, client: Address, message: errands.Asked, now: Now) -> list[Effect]:
         if isinstance(message, CommitTransaction):
-            self.state.clock.check(message.floor, now.wall_ms)
+            self.state.clock.check(max(message.floor, message.fixed or ZERO), now.wall_ms)
         elif isinstance(message, CloseShard) and message.at_least is not None:
             self.state.clock.check(message.at_least, now.wall_ms)
         errands.take(self.state.errands, self._replica(message.shard), client, message, now)

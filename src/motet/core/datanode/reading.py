@@ -16,6 +16,7 @@ from motet.core.machine import Effect, Now, Send
 from motet.core.shardlog.replica import ShardReplica
 from motet.core.shardlog.shards import Shards
 from motet.core.shardlog.state import FinishedRead
+from motet.core.streams.messages import Standing
 from motet.core.transaction.messages import (
     GetLatestChange,
     GetTransaction,
@@ -25,7 +26,6 @@ from motet.core.transaction.messages import (
     PreparedTransaction,
     ReadShardFeed,
     ShardFeed,
-    Standing,
     TransactionIs,
 )
 from motet.errors import DiskReadFailed, MotetError, NodeError, NoSuchShard, error_of
@@ -185,7 +185,8 @@ def _finish(readings: Readings, number: int, reading: ClientReading, replica: Sh
         )
         return Send(reading.client, shown)
     found = tuple(reading.found)
-    answer = RecordsRead(message.request, found, reading.after_entry, next_offset, clock)
+    closed = machine_of(replica).state.transactions.closed
+    answer = RecordsRead(message.request, found, reading.after_entry, next_offset, clock, closed)
     return Send(reading.client, answer)
 
 

@@ -40,6 +40,8 @@ class OperatorConfig(msgspec.Struct, frozen=True):
     store_ms: int = 10_000
     #: replicas of a dead node are replaced after so long
     replace_after_ms: int = 30_000
+    #: so long is waited for nodes of other shards to say which clocks were handed out, before a shard is born
+    birth_ms: int = 10_000
     #: leaderships are balanced by one after so long in which every shard was steady
     balance_after_ms: int = 10_000
     #: changes of ensembles that the operator begins by itself and that are under way at once

@@ -7,6 +7,11 @@ D2  The definition goes last: as long as it is there, marked, an operator goes o
 D3  A fence that comes after all that makes an empty replica again. Who says so is told to delete it, when the
     store has been read after it was said, and has no stream with that shard: names of shards are never used
     again. What is not empty stays: garbage before loss.
+D4  It stops at a shard with transactions: its leader is told to take no more of them, and it is deleted when
+    that leader, in the present epoch, has none that is prepared and not decided, and none that it has
+    decided and that is not logged everywhere. So a transaction that is still open elsewhere when its home is
+    gone was not committed, and never will be: who misses a shard is told that it has been deleted, when
+    that is certain as in D3.
 """
 
 from __future__ import annotations
@@ -17,7 +22,7 @@ from motet.core.catalog.paths import STREAMS, stream_path
 from motet.core.catalog.stream_definition import encode_stream_definition, shard_names
 from motet.core.operator.answers import answer
 from motet.core.operator.context import Core
-from motet.core.operator.messages import DeleteStream, OperatorDone
+from motet.core.operator.messages import DeleteStream, OperatorDone, SealedShard, ShardsGone
 from motet.core.operator.metadata import ShardStatus
 from motet.core.operator.state import (
     CallKind,
@@ -34,7 +39,8 @@ from motet.core.operator.writing import forget, save
 from motet.core.shardlog.entry import NO_ENTRY
 from motet.core.shardlog.messages import DeleteShardRequest, DeleteShardResponse
 from motet.errors import NoSuchStream
-from motet.ids import Epoch, NodeId, StreamName
+from motet.ids import Epoch, NodeId, ShardName, StreamName
+from motet.limits import missing_shards_max
 
 _BUSY = (Phase.LOADING, Phase.WRITING, Phase.DELETING, Phase.FORGETTING)
 
@@ -79,12 +85,31 @@ def _delete_shards(core: Core, name: StreamName, definition: Definition) -> None
     controls = [core.state.shards.get(shard) for shard in shard_names(definition.value)]
     there = [control for control in controls if control is not None]
     for control in there:
-        if control.phase not in _BUSY:
+        if control.phase not in _BUSY and control.known.is_new:  # nobody has led it
             _begin(core, control)
     if not there and not core.is_asked(CallKind.FORGET_STREAM, name):
         call = StoreCall(CallKind.FORGET_STREAM, core.now_ns, about=name)
         delete = Delete(core.next_request(), stream_path(name), definition.version)
         core.ask_store(delete, call)  # D2
+
+
+def take_sealed(core: Core, sender: NodeId, sealed: tuple[SealedShard, ...]) -> None:
+    """A leader takes no more transactions: delete the shard if none is open (D4)."""
+    for each in sealed:
+        control = core.state.shards.get(each.shard)
+        if control is None or control.phase is not Phase.STEADY:
+            continue
+        definition = core.state.definitions.get(control.stream)
+        if definition is None or not definition.value.is_deleted:
+            continue
+        known = control.known
+        if known.leader != sender or known.epoch != each.epoch:
+            continue
+        if not each.unsettled:
+            _begin(core, control)
+        elif each.unsettled != control.unsettled:
+            core.note_shard("deletion_waits", control, f"{each.unsettled} transactions")
+        control.unsettled = each.unsettled
 
 
 def _begin(core: Core, control: ShardControl) -> None:
@@ -143,6 +168,17 @@ def on_stream_forgotten(core: Core, name: StreamName) -> None:
 # What is left of it
 
 
+def find_missing(core: Core, node: NodeState, missing: tuple[ShardName, ...]) -> None:
+    """Transactions of a node wait for shards that it does not know (D4)."""
+    state = core.state
+    for gone in [key for key in state.missing if key[0] == node.id and key[1] not in missing]:
+        del state.missing[gone]
+    if missing and state.is_loaded:
+        for shard in missing[:missing_shards_max]:
+            state.missing.setdefault((node.id, shard), core.now_ns)
+        state.dirty[STREAMS] = None
+
+
 def find_leftovers(core: Core, node: NodeState) -> None:
     """A node has answered a heartbeat. Does it hold something that is nobody's (D3)?"""
     state = core.state
@@ -167,6 +203,12 @@ def delete_leftovers(core: Core, call: StoreCall) -> None:
     defined = {
         shard: None for each in state.definitions.values() for shard in shard_names(each.value)
     }
+    for (node, shard), said_ns in list(state.missing.items()):
+        if said_ns < call.asked_ns:
+            del state.missing[node, shard]
+            if shard not in defined:
+                core.note("shard_is_gone", f"{shard}, {node} misses it")
+                core.send(node, ShardsGone((shard,)))
     for (node, shard), said_ns in list(state.leftovers.items()):
         if said_ns >= call.asked_ns:
             continue  # what was read may be older

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import msgspec
 
+from motet.core.operator import births
 from motet.core.operator.context import Core
 from motet.core.operator.ensembles import (
     Choice,
@@ -40,6 +41,7 @@ from motet.core.operator.metadata import (
 from motet.core.operator.state import Phase, ShardControl
 from motet.core.operator.writing import confirm, save
 from motet.core.placement.choosing import ranked_leaders
+from motet.core.shardlog.entry import NO_ENTRY
 from motet.core.shardlog.messages import (
     BecomeLeaderRequest,
     BecomeLeaderResponse,
@@ -198,10 +200,20 @@ def keep_notifying(core: Core, control: ShardControl) -> None:
     assert choice is not None
     if core.is_dead(choice.leader) or core.now_ns >= control.until_ns:
         fail_election(core, control, f"{choice.leader} does not answer")
+    elif _is_newborn(control) and not births.may_begin(core, control):
+        control.until_ns = core.in_ms(core.config.step_ms)
     elif core.due(control.retry, doubles=False):
-        factor = final_factor(known)  # L3
-        request = BecomeLeaderRequest(control.shard, known.epoch, factor, choice.follower_map)
+        factor, clock = final_factor(known), core.state.logged  # L3
+        request = BecomeLeaderRequest(
+            control.shard, known.epoch, factor, choice.follower_map, clock
+        )
         core.send(choice.leader, request)
+
+
+def _is_newborn(control: ShardControl) -> bool:
+    """Whether whoever is to lead has never had an entry."""
+    assert control.choice is not None
+    return control.answers[control.choice.leader].head_index == NO_ENTRY
 
 
 def on_become_leader_response(

@@ -8,12 +8,13 @@ H2  Being taken for dead decides nothing about data. A dead leader is replaced b
 from __future__ import annotations
 
 from motet.core.machine import NS_PER_MS
+from motet.core.operator import births
 from motet.core.operator.context import Core
-from motet.core.operator.deletion import find_leftovers
+from motet.core.operator.deletion import find_leftovers, find_missing, take_sealed
 from motet.core.operator.elections import start_election
 from motet.core.operator.followers import look_at_reports, look_at_stranger
 from motet.core.operator.loading import HEARTBEAT
-from motet.core.operator.messages import Heartbeat, HeartbeatAnswer
+from motet.core.operator.messages import HeartbeatAnswer
 from motet.core.operator.state import NodeState, Phase
 from motet.ids import NodeId
 from motet.limits import clock_drift_ms_max
@@ -30,13 +31,11 @@ def on_heartbeat_timer(core: Core) -> None:
     """Ask everybody, and see who has been silent for too long."""
     state = core.state
     core.timer(HEARTBEAT, core.config.heartbeat_ms)
-    state.round += 1
-    message = Heartbeat(state.round, state.clock)
+    births.ask(core)
     silent_ns = core.config.dead_after_ms * NS_PER_MS
     for node in state.nodes.values():
         if not node.has_data:
             continue
-        core.send(node.id, message)
         if not node.is_dead and core.now_ns - node.heard_ns >= silent_ns:
             node.is_dead = True
             core.note("node_dead", node.id)
@@ -64,6 +63,7 @@ def on_heartbeat_answer(core: Core, sender: NodeId, message: HeartbeatAnswer) ->
     node.reports = {report.shard: report for report in message.shards}
     if message.clock.logical <= core.now.wall_ms + clock_drift_ms_max:
         state.clock = max(state.clock, message.clock)
+    state.logged = max(state.logged, message.logged)
     for control in state.shards.values():
         if control.metadata is None:
             continue
@@ -72,6 +72,9 @@ def on_heartbeat_answer(core: Core, sender: NodeId, message: HeartbeatAnswer) ->
         else:
             look_at_stranger(core, control, node)
     find_leftovers(core, node)
+    find_missing(core, node, message.missing)
+    if message.sealed:
+        take_sealed(core, sender, message.sealed)
     if is_back:
         _welcome(core, node)
 

@@ -20,6 +20,7 @@ from motet.core.catalog.stream_definition import (
     decode_stream_definition,
     shard_names,
 )
+from motet.core.operator import births
 from motet.core.operator.context import Core
 from motet.core.operator.elections import start_election
 from motet.core.operator.metadata import ShardMetadata, ShardStatus, decode_metadata
@@ -150,7 +151,7 @@ def _take_shards(core: Core, call: StoreCall, found: list[StoredNode]) -> None:
         metadata = _decoded(core, each)
         if metadata is None or metadata.shard not in streams:
             continue  # garbage before loss: somebody has to look at it
-        control = ShardControl(metadata.shard, streams[metadata.shard])
+        control = births.control(core, metadata.shard, streams[metadata.shard])
         state.shards[metadata.shard] = control
         control.incarnations = dict(call.incarnations)
         adopt(core, control, metadata, each.version)

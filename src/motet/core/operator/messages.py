@@ -11,7 +11,7 @@ from __future__ import annotations
 import msgspec
 
 from motet.core.catalog.stream_definition import StreamDefinition
-from motet.core.clock.hlc import Clock
+from motet.core.clock.hlc import ZERO, Clock
 from motet.core.machine import Message
 from motet.core.operator.metadata import ShardMetadata
 from motet.core.shardlog.entry import EntryId
@@ -45,6 +45,17 @@ class Heartbeat(OperatorMessage, frozen=True):
 
     round: int
     clock: Clock
+    #: shards that are about to be deleted: their leaders take no more transactions
+    seal: tuple[ShardName, ...] = ()
+
+
+class SealedShard(msgspec.Struct, frozen=True, array_like=True):
+    """What the leader of a shard says that takes no more transactions."""
+
+    shard: ShardName
+    epoch: Epoch
+    #: transactions that are prepared here and not decided, or decided here and not logged everywhere
+    unsettled: int
 
 
 class HeartbeatAnswer(OperatorMessage, frozen=True):
@@ -56,6 +67,17 @@ class HeartbeatAnswer(OperatorMessage, frozen=True):
     shards: tuple[ShardReport, ...]
     #: of the newest shard map that it has; 0: none
     map_version: int = 0
+    #: the highest clock of any entry that it knows of
+    logged: Clock = ZERO
+    sealed: tuple[SealedShard, ...] = ()
+    #: shards that transactions wait for, and that are not in its map
+    missing: tuple[ShardName, ...] = ()
+
+
+class ShardsGone(OperatorMessage, frozen=True):
+    """Operator to data node: these shards, which it misses, have been deleted, and never come back."""
+
+    shards: tuple[ShardName, ...]
 
 
 class ShardPlace(msgspec.Struct, frozen=True, array_like=True):
@@ -210,6 +232,7 @@ class OperatorRefused(OperatorMessage, frozen=True):
 REFERENCE: tuple[tuple[type[OperatorMessage], str, str], ...] = (
     (Heartbeat, "operator", "data node"),
     (HeartbeatAnswer, "data node", "operator"),
+    (ShardsGone, "operator", "data node"),
     (ShardMapPushed, "operator", "node"),
     (CreateStream, "client", "operator"),
     (StreamCreated, "operator", "client"),

@@ -209,7 +209,7 @@ class Operator:
         state.calls, state.dirty = {}, {}
         state.nodes, state.shards = {}, {}
         state.definitions, state.drains = {}, {}
-        state.leftovers = {}
+        state.leftovers, state.missing = {}, {}
         state.term, state.map, state.cluster = 0, None, 0
 
     def _on_heartbeat_answer(self, sender: NodeId, message: HeartbeatAnswer) -> None:

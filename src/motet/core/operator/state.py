@@ -84,6 +84,11 @@ class ShardControl(msgspec.Struct):
     #: lives of nodes that were known before the metadata was last seen; fences name no others
     incarnations: dict[NodeId, int] = {}
 
+    #: a shard without an entry begins above all clocks that nodes knew of in this heartbeat or a later one
+    birth_round: int = 0
+    #: when it came to be known here
+    since_ns: int = 0
+
     # An election
     answers: dict[NodeId, FenceResponse] = {}
     choice: Choice | None = None
@@ -115,6 +120,8 @@ class ShardControl(msgspec.Struct):
     # Steady state
     joins: dict[NodeId, Join] = {}
     deletions: dict[NodeId, Retry] = {}
+    #: transactions that its deletion waits for
+    unsettled: int = 0
     steady_epoch: Epoch = Epoch(0)
     #: reports of this heartbeat or earlier ones say nothing about the present epoch
     steady_round: int = 0
@@ -251,6 +258,10 @@ class State(msgspec.Struct):
     round: int = 0
     #: the highest clock heard of
     clock: Clock = Clock(0, 0)
+    #: the highest clock of any entry, as nodes have said
+    logged: Clock = Clock(0, 0)
+    #: shards that a node misses, and when it has said so
+    missing: dict[tuple[NodeId, ShardName], int] = {}
 
     #: the how manieth active operator this is; 0: not known yet
     term: int = 0

@@ -13,13 +13,14 @@ from motet.core.catalog.stream_definition import (
     encode_stream_definition,
     shard_names,
 )
+from motet.core.operator import births
 from motet.core.operator.answers import answer, check_definition, refuse
 from motet.core.operator.context import Core
 from motet.core.operator.loading import is_equal
 from motet.core.operator.messages import CreateStream, StreamCreated
 from motet.core.operator.metadata import ShardMetadata, ShardStatus
 from motet.core.operator.shard_map import place_of
-from motet.core.operator.state import CallKind, Definition, Phase, ShardControl, StoreCall, Waiting
+from motet.core.operator.state import CallKind, Definition, Phase, StoreCall, Waiting
 from motet.core.operator.store import Put
 from motet.core.operator.writing import save
 from motet.core.placement.choosing import new_ensemble
@@ -72,6 +73,8 @@ def on_stream_put(core: Core, call: StoreCall, version: int) -> None:
         message = waiting.message
         if isinstance(message, CreateStream) and message.definition.id == definition.id:
             waiting.is_defined = waiting.created = True
+    if definition.is_deleted:
+        births.ask(core)  # so that leaders hear of it
     found_shards(core)
 
 
@@ -114,13 +117,15 @@ def found_shards(core: Core) -> None:
             if ensemble is None:
                 return
             load.place(ensemble)
-            control = state.shards[shard] = ShardControl(shard, name)
+            control = state.shards[shard] = births.control(core, shard, name)
             control.preferred = ensemble[0]
             metadata = ShardMetadata(
                 shard, Epoch(1), ShardStatus.ELECTION, None, ensemble, len(ensemble), is_new=True
             )
             core.note_shard("founds", control, " ".join(ensemble))
             save(core, control, metadata, Phase.FENCING)
+    if load is not None:
+        births.ask(core)
 
 
 def settle_creation(core: Core, waiting: Waiting, message: CreateStream) -> None:

@@ -103,6 +103,7 @@ def _lead(core: Core, message: BecomeLeaderRequest) -> None:
     state.round += 1
     state.asked_round = state.confirmed_round = state.round - 1
     state.leader = core.own
+    core.desk.hear_clock(message.clock)
     core.note("leads", f"epoch {message.epoch}, head {state.log.head}")
     for follower, head in message.follower_map:
         leader.add_cursor(core, follower, head)

@@ -100,6 +100,8 @@ class BecomeLeaderRequest(ShardMessage, frozen=True):
 
     replication_factor: int
     follower_map: tuple[tuple[NodeId, EntryId], ...]
+    #: what it writes is above this
+    clock: Clock = ZERO
 
 
 class BecomeLeaderResponse(ShardMessage, frozen=True):

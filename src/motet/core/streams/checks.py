@@ -7,10 +7,14 @@ from motet.core.streams.conversation import StreamsRequest
 from motet.core.streams.messages import (
     Append,
     Commit,
+    CommitFixed,
     CreateStream,
+    FixClock,
     GetLatest,
+    GetTransaction,
     ReadEntries,
     ReadFeed,
+    ReleaseClock,
     SplitFeed,
     Wanted,
 )
@@ -52,8 +56,10 @@ def check(message: StreamsRequest) -> None:
             _check_token(message.token)
     elif isinstance(message, GetLatest):
         _check_key(message.key)
-    elif isinstance(message, Commit):
+    elif isinstance(message, Commit | FixClock):
         _check_commit(message)
+    elif isinstance(message, CommitFixed | ReleaseClock | GetTransaction):
+        _check_transaction(message.transaction)
     elif isinstance(message, ReadEntries | ReadFeed | SplitFeed):
         _check_reading(message)
     elif isinstance(message, TablesCall):
@@ -86,9 +92,13 @@ def _check_token(token: Token) -> None:
         raise BadInput(f"the number of a token is not between 0 and {token_number_max}")
 
 
-def _check_commit(message: Commit) -> None:
-    if not 0 < len(message.transaction) <= transaction_id_length_max:
+def _check_transaction(name: str) -> None:
+    if not 0 < len(name) <= transaction_id_length_max:
         raise BadInput(f"a transaction id has 1 to {transaction_id_length_max} characters")
+
+
+def _check_commit(message: Commit | FixClock) -> None:
+    _check_transaction(message.transaction)
     count = len(message.changes) + len(message.reads)
     if count > transaction_changes_max:
         raise TooLarge(f"{count} reads and changes, {transaction_changes_max} are allowed")

@@ -6,7 +6,7 @@ process.
 
 from __future__ import annotations
 
-from motet.core.clock.hlc import Clock
+from motet.core.clock.hlc import Clock, plus
 from motet.core.machine import Effect, Note, Read, Send, SetTimer
 from motet.core.shardlog.config import ShardlogConfig
 from motet.core.shardlog.replica import ShardReplica
@@ -95,9 +95,9 @@ class Core:
     def visible(self) -> Clock:
         """No change at or below this clock will appear any more."""
         state = self.state
-        if not state.pending:
-            return state.clock.last
-        return Clock.from_int(state.pending[0].record.clock.to_int() - 1)
+        if state.pending:
+            return plus(state.pending[0].record.clock, -1)
+        return state.clock.last if state.held is None else plus(state.held.clock, -1)
 
     def tell_visible(self) -> Clock:
         """The visible clock, about to be told to somebody."""

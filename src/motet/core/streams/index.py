@@ -23,7 +23,8 @@ from motet.core.streams.messages import StreamInfo
 from motet.core.streams.record import LogRecord, decode_record
 from motet.core.tables.catalog import Catalog
 from motet.errors import BadRecord
-from motet.ids import Epoch, Offset, ShardId, StreamName
+from motet.ids import Epoch, Offset, ShardId, StreamName, TransactionId
+from motet.limits import outcomes_remembered
 
 
 class LatestChange(msgspec.Struct, frozen=True):
@@ -71,6 +72,8 @@ class Index(msgspec.Struct):
     clocks: list[Clock] = msgspec.field(default_factory=list)
     #: change_totals[s] is how many changes there are up to record s and in it
     change_totals: list[int] = msgspec.field(default_factory=list)
+    #: the newest transactions and their clocks, in the order of the log
+    transactions: dict[TransactionId, Clock] = msgspec.field(default_factory=dict)
     catalog: Catalog = msgspec.field(default_factory=Catalog)
     #: those that say something, and the clock of the last of them
     records: int = 0
@@ -189,10 +192,18 @@ class Index(msgspec.Struct):
             assert len(entries) == change.offset, "S3: a shard has no gap"
             entries.append(sequence)
             stream.latest[change.key] = LatestChange(record.clock, sequence, index)
+        if record.changes[0].op != "append":
+            self._remember(record)
         if record.token is not None:
             change = record.changes[0]
             use = token_use(record, record.token, epoch)
             self.streams[change.stream].tokens[record.token.producer] = use
+
+    def _remember(self, record: Committed) -> None:
+        known = self.transactions
+        known[record.transaction] = record.clock
+        if len(known) > outcomes_remembered:
+            del known[next(iter(known))]
 
 
 def token_use(record: Committed, token: Token, epoch: Epoch) -> TokenUse:

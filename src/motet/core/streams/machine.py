@@ -19,7 +19,8 @@ The rules of tables, T1 to T5, are in :mod:`motet.core.tables.plan`.
 
 The log is a shard of :mod:`motet.core.shardlog`, an ensemble of one whose operator this machine is; the index
 is its state machine. How to read it: ``starting`` is the way to serving, ``writing`` from a request to a
-record, ``reading`` from a request to a page; ``plan`` and ``overlay`` judge a request.
+record, ``fixing`` what is held before its commit, ``reading`` from a request to a page; ``plan`` and
+``overlay`` judge a request.
 
 A write that fails (a full disk) takes everything behind it with it: all of it is refused, and the log goes on
 from there when there is room.
@@ -48,24 +49,27 @@ from motet.core.machine import (
 )
 from motet.core.shardlog.shards import BEAT
 from motet.core.shardlog.state import FinishedRead
-from motet.core.streams import reading, starting, writing
+from motet.core.streams import fixing, reading, starting, writing
 from motet.core.streams.checks import check
 from motet.core.streams.context import Core, log_config, refusal
 from motet.core.streams.conversation import StreamsRequest
 from motet.core.streams.identity import IDENTITY_FILE
 from motet.core.streams.index import Index
 from motet.core.streams.messages import (
+    CommitFixed,
     Describe,
     Described,
     GetLatest,
+    GetTransaction,
     ReadEntries,
     ReadFeed,
     ReadVisible,
+    ReleaseClock,
     SplitFeed,
 )
 from motet.core.streams.plan import LogWrite
 from motet.core.streams.splitting import split
-from motet.core.streams.state import RETRY_TIMER, Phase, State, VisibleWaiter
+from motet.core.streams.state import HOLD_TIMER, RETRY_TIMER, Phase, State, VisibleWaiter
 from motet.core.tables.reading import TableReading, answer_table
 from motet.errors import (
     BadInput,
@@ -114,6 +118,8 @@ class StreamsMachine:
             effects = [self.core.read_to_start(IDENTITY_FILE)]
         elif isinstance(event, Fired) and event.timer == RETRY_TIMER:
             effects = self._on_retry(event)
+        elif isinstance(event, Fired) and event.timer == HOLD_TIMER:
+            effects = fixing.expire(self.core, event.now)
         else:
             return []
         return effects + self._follow_up(event.now)
@@ -139,6 +145,10 @@ class StreamsMachine:
             check(message)
             if isinstance(message, LogWrite):
                 return writing.take(self.core, client, message, event.now)
+            if isinstance(message, CommitFixed):
+                return fixing.commit(self.core, client, message, event.now)
+            if isinstance(message, ReleaseClock):
+                return fixing.release(self.core, client, message)
             return self._take_reading(client, message)
         except MotetError as error:
             return [refusal(client, message.request, error)]
@@ -157,6 +167,8 @@ class StreamsMachine:
             visible, last = core.tell_visible(), state.clock.last
             described = Described(message.request, state.database, last, visible, streams)
             return [Send(client, described)]
+        if isinstance(message, GetTransaction):
+            return [Send(client, fixing.standing(core, message))]
         if isinstance(message, TableReading):
             return [Send(client, answer_table(index.catalog, message, core.tell_visible()))]
         if isinstance(message, SplitFeed):

@@ -6,6 +6,8 @@ a ``StreamsRefused`` that says why and what to do; a refused request has changed
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 
 from motet.core.clock.hlc import Clock
@@ -13,6 +15,9 @@ from motet.core.streams.change import Change, Op, Token
 from motet.core.streams.conversation import StreamsMessage, StreamsRequest
 from motet.core.tables.messages import TablesAnswer, TablesCall
 from motet.ids import Epoch, Offset, RequestId, ShardId, StreamName, TransactionId
+
+Standing = Literal["committed", "aborted", "prepared", "unknown"]
+"""What became of a transaction; ``prepared``: that is not decided yet."""
 
 # Requests
 
@@ -79,6 +84,35 @@ class Commit(StreamsRequest, frozen=True):
     transaction: TransactionId
     reads: tuple[KeyRead, ...]
     changes: tuple[Wanted, ...]
+
+
+class FixClock(StreamsRequest, frozen=True):
+    """Judge a transaction as if it were committed, and say which clock it will have.
+
+    It is decided by ``CommitFixed`` or ``ReleaseClock``; until then nobody else writes, up to a bound.
+    """
+
+    transaction: TransactionId
+    reads: tuple[KeyRead, ...]
+    changes: tuple[Wanted, ...]
+
+
+class CommitFixed(StreamsRequest, frozen=True):
+    """Commit a transaction at the clock that was fixed for it."""
+
+    transaction: TransactionId
+
+
+class ReleaseClock(StreamsRequest, frozen=True):
+    """Give a transaction up whose clock was fixed."""
+
+    transaction: TransactionId
+
+
+class GetTransaction(StreamsRequest, frozen=True):
+    """What became of a transaction?"""
+
+    transaction: TransactionId
 
 
 class ReadFeed(StreamsRequest, frozen=True):
@@ -190,6 +224,28 @@ class CommitDone(StreamsMessage, frozen=True):
     clock: Clock
 
 
+class ClockFixed(StreamsMessage, frozen=True):
+    """If the transaction is committed, it has this clock."""
+
+    request: RequestId
+    transaction: TransactionId
+    clock: Clock
+
+
+class ClockReleased(StreamsMessage, frozen=True):
+    """The transaction is given up, if it was not over already."""
+
+    request: RequestId
+
+
+class TransactionIs(StreamsMessage, frozen=True):
+    """What is known of a transaction."""
+
+    request: RequestId
+    standing: Standing
+    clock: Clock | None
+
+
 class FeedPage(StreamsMessage, frozen=True):
     """Whole transactions, in order."""
 
@@ -244,6 +300,10 @@ StreamsCall = (
     | ReadEntries
     | GetLatest
     | Commit
+    | FixClock
+    | CommitFixed
+    | ReleaseClock
+    | GetTransaction
     | ReadFeed
     | ReadVisible
     | SplitFeed
@@ -258,6 +318,9 @@ StreamsAnswer = (
     | Entries
     | Latest
     | CommitDone
+    | ClockFixed
+    | ClockReleased
+    | TransactionIs
     | FeedPage
     | VisibleIs
     | FeedSplit

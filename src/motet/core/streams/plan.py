@@ -13,9 +13,11 @@ from motet.core.streams.index import Index
 from motet.core.streams.messages import (
     Append,
     Appended,
+    ClockFixed,
     Commit,
     CommitDone,
     CreateStream,
+    FixClock,
     StreamInfo,
     StreamReady,
 )
@@ -26,7 +28,7 @@ from motet.errors import BadInput, Conflict, NoSuchStream, StreamExists, TokenEx
 from motet.ids import Epoch, Offset, ShardId, StreamName, TransactionId
 from motet.limits import streams_max
 
-LogWrite = CreateStream | Append | Commit | TableWrite
+LogWrite = CreateStream | Append | Commit | FixClock | TableWrite
 """The requests that want to write to the log."""
 
 
@@ -43,7 +45,7 @@ def plan(
         return _create(index, overlay, message, clock)
     if isinstance(message, Append):
         return _append(index, overlay, message, clock, epoch, wall_ms)
-    if isinstance(message, Commit):
+    if isinstance(message, Commit | FixClock):
         return _commit(index, overlay, message, clock, wall_ms)
     return plan_table(Ahead(index.catalog, overlay.tables), message, clock, wall_ms)
 
@@ -96,14 +98,15 @@ def _append(
 
 
 def _commit(
-    index: Index, overlay: Overlay, message: Commit, clock: Clock, wall_ms: int
+    index: Index, overlay: Overlay, message: Commit | FixClock, clock: Clock, wall_ms: int
 ) -> Planned | Answered:
     for read in message.reads:
         _shard(index, overlay, read.stream, read.key)
         seen = overlay.seen(index, read.stream, read.key)
         if seen != read.seen:
             raise Conflict(f"{_key(read.key)} of {read.stream} has changed since it was read")
-    done = CommitDone(message.request, message.transaction, clock)
+    told = CommitDone if isinstance(message, Commit) else ClockFixed
+    done = told(message.request, message.transaction, clock)
     if not message.changes:
         return Answered(done, clock)
     ahead: dict[tuple[StreamName, ShardId], int] = {}

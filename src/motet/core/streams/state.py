@@ -14,11 +14,23 @@ from motet.core.streams.overlay import Overlay
 from motet.core.streams.plan import LogWrite
 from motet.core.streams.reading import Reading
 from motet.core.streams.record import LogRecord
-from motet.ids import Address, FileName, Offset, ReadId, RequestId, TimerName, WriteId
+from motet.ids import (
+    Address,
+    FileName,
+    Offset,
+    ReadId,
+    RequestId,
+    TimerName,
+    TransactionId,
+    WriteId,
+)
 
 RETRY_TIMER = TimerName("streams-retry")
 retry_ms = 200
 """How long a node waits before it asks a disk again that could not do what it needs to start."""
+
+HOLD_TIMER = TimerName("streams-hold")
+"""A transaction whose clock is fixed has had its time."""
 
 
 class Phase(StrEnum):
@@ -63,6 +75,17 @@ class Pending(msgspec.Struct):
     answers: list[Answer]
 
 
+class Held(msgspec.Struct, frozen=True):
+    """A transaction whose clock is fixed; see :mod:`motet.core.streams.fixing`."""
+
+    transaction: TransactionId
+    clock: Clock
+    #: None: it changes nothing
+    record: LogRecord | None
+    #: then it is given up
+    until_ns: int
+
+
 class State(msgspec.Struct):
     """All there is to the streams of a node but their log."""
 
@@ -79,6 +102,8 @@ class State(msgspec.Struct):
     waiting: list[Waiting] = msgspec.field(default_factory=list)
     #: oldest first: in the log, not durable
     pending: list[Pending] = msgspec.field(default_factory=list)
+    #: nobody else writes before this one is decided
+    held: Held | None = None
     #: the log takes nothing, and it is being found out whether there is room again
     is_room_sought: bool = False
     #: the files of the log when one was last begun

@@ -12,18 +12,19 @@ from __future__ import annotations
 
 from motet.core.clock.bound_file import encode_bound
 from motet.core.clock.hlc import Clock
-from motet.core.machine import Effect, Note, Now, Replace, Send
+from motet.core.machine import NS_PER_MS, Effect, Note, Now, Replace, Send, SetTimer
 from motet.core.streams import starting
 from motet.core.streams.change import encode_body
 from motet.core.streams.context import Core, refusal
 from motet.core.streams.identity import BOUND_FILE
+from motet.core.streams.messages import FixClock
 from motet.core.streams.plan import LogWrite, plan
 from motet.core.streams.planned import Answered, Planned
-from motet.core.streams.record import KINDS
-from motet.core.streams.state import Answer, Pending, Waiting
+from motet.core.streams.record import KINDS, LogRecord
+from motet.core.streams.state import HOLD_TIMER, Answer, Held, Pending, Waiting
 from motet.errors import DiskFull, MotetError, NodeError
 from motet.ids import Address, WriteId
-from motet.limits import commits_waiting_max
+from motet.limits import clock_held_ms_max, commits_waiting_max
 
 
 def take(core: Core, client: Address, message: LogWrite, now: Now) -> list[Effect]:
@@ -39,7 +40,7 @@ def drain(core: Core, now: Now) -> list[Effect]:
     """Judge what waits, in order, and put it into the log, as far as the clock and the log allow."""
     state, log = core.state, core.log
     effects: list[Effect] = []
-    while state.waiting:
+    while state.waiting and state.held is None:
         waiting = state.waiting[0]
         try:
             clock = state.clock.tick(waiting.wall_ms)
@@ -56,7 +57,10 @@ def drain(core: Core, now: Now) -> list[Effect]:
             if isinstance(planned, Planned) and not _has_room(core, effects, now):
                 break
             del state.waiting[0]
-            effects += _take_on(core, waiting, planned, clock, now)
+            if isinstance(waiting.message, FixClock):
+                effects += _hold(core, waiting, planned, clock, now)
+            else:
+                effects += _take_on(core, waiting, planned, now)
         except MotetError as error:
             state.waiting = [each for each in state.waiting if each is not waiting]
             effects.append(refusal(waiting.client, waiting.message.request, error))
@@ -67,21 +71,35 @@ def drain(core: Core, now: Now) -> list[Effect]:
     return effects
 
 
-def _take_on(
-    core: Core, waiting: Waiting, planned: Planned | Answered, clock: Clock, now: Now
-) -> list[Effect]:
-    state, log = core.state, core.log
+def _take_on(core: Core, waiting: Waiting, planned: Planned | Answered, now: Now) -> list[Effect]:
     answer = Answer(waiting.message.request, Send(waiting.client, planned.answer))
     if isinstance(planned, Answered):
         return _when_durable(core, planned, answer)
-    record = planned.record
-    entry, effects = log.append(KINDS[type(record)], clock, encode_body(record), now)
+    return put(core, planned.record, answer, now)
+
+
+def put(core: Core, record: LogRecord, answer: Answer, now: Now) -> list[Effect]:
+    """Put a record into the log, and answer when it is durable."""
+    state, log = core.state, core.log
+    entry, effects = log.append(KINDS[type(record)], record.clock, encode_body(record), now)
     state.pending.append(Pending(entry.offset, record, [answer]))
     state.overlay.add(record, entry.epoch)
     if log.segments != state.segments:
         state.segments = log.segments
         effects.append(Note("streams_segment", f"{log.segments} files"))
     return effects
+
+
+def _hold(
+    core: Core, waiting: Waiting, planned: Planned | Answered, clock: Clock, now: Now
+) -> list[Effect]:
+    """The transaction could be committed now, and has this clock: hold it (``fixing``)."""
+    message = waiting.message
+    assert isinstance(message, FixClock)
+    record = planned.record if isinstance(planned, Planned) else None
+    until_ns = now.monotonic_ns + clock_held_ms_max * NS_PER_MS
+    core.state.held = Held(message.transaction, clock, record, until_ns)
+    return [SetTimer(HOLD_TIMER, clock_held_ms_max), Send(waiting.client, planned.answer)]
 
 
 def _when_durable(core: Core, planned: Answered, answer: Answer) -> list[Effect]:
@@ -158,6 +176,7 @@ def _taken_back(core: Core) -> list[Effect]:
     state = core.state
     failed, state.pending = state.pending, []
     state.overlay.clear()
+    state.held = None  # it was judged with them
     full = DiskFull("there was no room for it")
     effects: list[Effect] = [Note("streams_write_failed", f"{len(failed)} records")]
     for each in failed:

@@ -8,7 +8,7 @@ nobody sees half of a transaction, only later.
 
 from __future__ import annotations
 
-from motet.core.clock.hlc import Clock
+from motet.core.clock.hlc import Clock, plus
 from motet.core.datanode.refusals import refusal
 from motet.core.datanode.stream_shard import machine_of
 from motet.core.machine import NS_PER_MS, Effect, Note, Now, Send
@@ -207,6 +207,45 @@ def answer_adjusted(
     for work in adjusting:
         said += answer_known(ours, replica, work, now, config)
     return said
+
+
+def awaited(replica: ShardReplica) -> list[ShardName]:
+    """The shards that transactions of this one wait for: their homes, and those that must hear of them."""
+    state = state_of(replica)
+    homes = [opened.prepared.home for opened in state.prepared.values()]
+    participants = [each for d in state.decisions.values() for each in d.participants]
+    return [*dict.fromkeys([*homes, *participants])]
+
+
+def lose(
+    ours: ShardTransactions, replica: ShardReplica, shards: tuple[ShardName, ...]
+) -> list[Effect | Forward]:
+    """Shards have been deleted, with no decision of theirs untold, and no prepare of theirs undecided.
+
+    So what waits for such a home was not committed; and such a participant had logged what it had to.
+    """
+    state = state_of(replica)
+    for name, decision in state.decisions.items():
+        for shard in decision.participants:
+            if shard in shards:
+                ours.acknowledged.setdefault(name, {})[shard] = None
+    said: list[Effect | Forward] = []
+    for name, opened in state.prepared.items():
+        home = opened.prepared.home
+        if home in shards:
+            asked = opened.prepared.part.asked
+            message = ResolveTransaction(replica.shard, name, asked, home, None, 0)
+            said += [Note("transaction_home_gone", name), Forward(replica.shard, message)]
+    return said
+
+
+def hold_retention(replica: ShardReplica) -> None:
+    """Nothing is trimmed from the oldest transaction on that is not decided, or not logged everywhere."""
+    state = state_of(replica)
+    clocks = [decision.asked for decision in state.decisions.values()]
+    clocks += [plus(opened.clock, -1) for opened in state.prepared.values()]
+    keep = None if not clocks else machine_of(replica).entry_above(min(clocks))[0]
+    replica.keep_from(keep)
 
 
 # Time

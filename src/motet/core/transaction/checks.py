@@ -41,8 +41,11 @@ def check_request(
     for read in message.reads:
         _check_key(read.key)
     if isinstance(message, PrepareTransaction):
-        if message.shard not in message.participants or message.home in message.participants:
-            raise BadInput("a prepare is for a participant, and the home shard is none")
+        is_home = message.shard == message.home
+        if is_home == (message.shard in message.participants) or (
+            message.home in message.participants
+        ):
+            raise BadInput("a prepare is for a participant or the home shard, which is none")
         if not count:
             raise BadInput("a shard without reads and changes has no part in a transaction")
 

@@ -55,7 +55,7 @@ class Prepared(msgspec.Struct, frozen=True, array_like=True, gc=False):
     read_keys: tuple[bytes, ...]
     #: who decides
     home: ShardName
-    #: all that log a prepare, the home shard not among them
+    #: all that must hear of the decision: those that log a prepare, without the home shard
     participants: tuple[ShardName, ...]
 
 

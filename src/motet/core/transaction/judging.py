@@ -26,7 +26,7 @@ from motet.core.transaction.messages import (
 )
 from motet.core.transaction.state import TransactionState
 from motet.core.transaction.work import ShardTransactions
-from motet.errors import Conflict, NodeError
+from motet.errors import BadInput, Conflict, NodeError
 from motet.errors.shards import KeyForgotten, TransactionExpired
 from motet.ids import TransactionId
 from motet.limits import decisions_max, prepared_bytes_max, prepared_max
@@ -76,9 +76,18 @@ def judge_commit(
         return Verdict.WAIT
     if state.outcome_of(part.transaction) is not None:
         return Verdict.KNOWN
-    _check_expired(state, part)
+    opened = state.prepared.get(part.transaction)
+    if opened is None:
+        _check_expired(state, part)
+    if message.fixed is not None:
+        if opened is None:
+            raise Conflict(f"transaction {part.transaction} was not prepared, or given up")
+        if message.fixed < max(opened.clock, message.floor):
+            raise BadInput(f"{message.fixed} is below a prepare of {part.transaction}")
     if message.participants and len(state.decisions) >= decisions_max:
         raise NodeError("too many decisions wait to be logged elsewhere", hint="try again later")
+    if opened is not None:  # its keys are locked, and what it has read is as it was
+        return Verdict.GO
     return _judge_keys(state, latest, ahead, is_touched, part, message.reads)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from motet.core.clock.hlc import Clock, maximum
+from motet.core.clock.hlc import ZERO, Clock, maximum
 from motet.core.datanode.appends import ShardAppends, is_touched, lead_on
 from motet.core.datanode.refusals import not_leader, refusal, unknown_outcome
 from motet.core.datanode.stream_shard import machine_of
@@ -44,7 +44,7 @@ from motet.core.transaction.messages import (
     ResolveTransaction,
 )
 from motet.core.transaction.work import Flight, ShardTransactions, Work
-from motet.errors import Conflict, MotetError, NodeError
+from motet.errors import Conflict, MotetError, NodeError, NoSuchShard
 from motet.ids import Epoch, Offset, ShardName, TransactionId
 from motet.limits import transactions_waiting_max
 
@@ -71,6 +71,13 @@ def lead(ours: ShardTransactions, replica: ShardReplica) -> None:
         assert ours.is_idle, "what another leadership left behind was answered"
         ours.elected_epoch = replica.elected_epoch
         ours.acknowledged, ours.told_ns, ours.doubts_ns = {}, {}, {}
+        ours.is_sealed = False
+
+
+def unsettled(ours: ShardTransactions, replica: ShardReplica) -> int:
+    """Transactions that are prepared here and not decided, or decided and not logged everywhere."""
+    state = machine_of(replica).state.transactions
+    return len(state.prepared) + len(state.decisions) + len(ours.flights)
 
 
 def settle(
@@ -183,6 +190,8 @@ def _judge(
     state, latest = shard.transactions, shard.latest
     is_late = now.monotonic_ns - work.since_ns >= config.wait_ms * NS_PER_MS
     if isinstance(errand, PrepareTransaction | CommitTransaction):
+        if ours.is_sealed and not state.knows(errand.part.transaction):
+            raise NoSuchShard(f"the stream of shard {replica.shard} is being deleted")
 
         def touched(keys: list[bytes]) -> bool:
             return is_touched(appends, keys)
@@ -265,7 +274,7 @@ def _floor(replica: ShardReplica, work: Work) -> Clock:
     if isinstance(errand, Asked):
         clocks.append(errand.clock)
     if isinstance(errand, CommitTransaction):
-        clocks.append(errand.floor)  # X3
+        clocks += (errand.floor, errand.fixed or ZERO)  # X3
     elif isinstance(errand, ResolveTransaction) and errand.clock is not None:
         clocks.append(errand.clock)  # X3
     elif isinstance(errand, CloseShard) and errand.at_least is not None:
@@ -314,10 +323,11 @@ def _entry(
             flight = _flight(entry, errand.part, is_prepare=True, reads=reads)
             return EntryKind.PREPARED, encode_part(body), flight
         case CommitTransaction():
-            committed = Committed(
-                errand.part, clock, now.wall_ms, appends.next_offset, errand.participants
-            )
-            return EntryKind.PART_COMMITTED, encode_part(committed), _flight(entry, errand.part)
+            opened = machine_of(replica).state.transactions.prepared.get(errand.part.transaction)
+            part = errand.part if opened is None else opened.prepared.part
+            at = clock if errand.fixed is None else errand.fixed
+            committed = Committed(part, at, now.wall_ms, appends.next_offset, errand.participants)
+            return EntryKind.PART_COMMITTED, encode_part(committed), _flight(entry, part)
         case ResolveTransaction() if errand.clock is not None:
             part = machine_of(replica).state.transactions.prepared[errand.transaction].prepared.part
             committed = Committed(part, errand.clock, errand.at_ms, appends.next_offset)

@@ -6,16 +6,13 @@ travel between leaders; they are never answered with an error, only repeated.
 
 from __future__ import annotations
 
-from typing import Literal
-
 import msgspec
 
 from motet.core.clock.hlc import Clock
 from motet.core.datanode.conversation import DataMessage, DataRequest
+from motet.core.streams.messages import Standing
 from motet.core.transaction.entries import Part
 from motet.ids import Address, Epoch, RequestId, ShardName, TransactionId
-
-Standing = Literal["committed", "aborted", "prepared", "unknown"]
 
 
 class SeenKey(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -47,7 +44,10 @@ class GetLatestChange(DataRequest, frozen=True):
 
 
 class PrepareTransaction(DataRequest, frozen=True):
-    """Promise to do this part when the home shard says so."""
+    """Promise to do this part when the home shard says so.
+
+    The home shard itself prepares when the clock is to be fixed before it is asked to commit.
+    """
 
     shard: ShardName
     part: Part
@@ -66,6 +66,8 @@ class CommitTransaction(DataRequest, frozen=True):
     participants: tuple[ShardName, ...]
     #: the highest clock of their prepares; zero when there are none
     floor: Clock
+    #: the clock is to be this one: all shards have prepared, the home shard too, and none above it
+    fixed: Clock | None = None
 
 
 class AbortTransaction(DataRequest, frozen=True):

@@ -8,7 +8,8 @@ X1  A key is locked by at most one transaction: from its prepare on, until the o
 X2  A decision is logged once. Whoever asks again, or asks for something else, gets what was decided.
 X3  The commit clock is the clock of the decision's entry, which is above the clocks of all prepares. An
     outcome's entry is above the commit clock. So the next transaction on a key has a higher clock than the
-    one before.
+    one before. If it was fixed before the decision, it is the highest clock of the prepares, and the home
+    shard has one too: it is above what was there before on all keys, and nobody has closed over it.
 X4  A decision is forgotten only after every participant has logged the outcome; until then the home shard
     tells them, and whoever is in doubt asks.
 X5  What became of a transaction is remembered for the newest ``remembered``. One that is not known
@@ -100,6 +101,10 @@ class TransactionState(msgspec.Struct):
         if decision is not None:
             return Outcome(decision.asked, decision.clock)
         return self.outcomes.get(transaction)
+
+    def knows(self, transaction: TransactionId) -> bool:
+        """Whether it is prepared, or what became of it is remembered."""
+        return transaction in self.prepared or self.outcome_of(transaction) is not None
 
     # Entries
 

@@ -70,6 +70,8 @@ class ShardTransactions(msgspec.Struct):
     told_ns: dict[TransactionId, int] = msgspec.field(default_factory=dict)
     #: as a participant: since when a prepare is open, or when we asked last
     doubts_ns: dict[TransactionId, int] = msgspec.field(default_factory=dict)
+    #: the shard is about to be deleted: no more transactions
+    is_sealed: bool = False
     #: how far the log was applied when those that wait were looked at
     looked_at: Offset = Offset(-1)
 

@@ -15,6 +15,7 @@ import msgspec
 
 from motet.core.catalog.paths import NODES, SHARDS, shard_path
 from motet.core.catalog.stream_definition import StreamDefinition, shard_name
+from motet.core.clock.hlc import Clock
 from motet.core.machine import Message
 from motet.core.operator.config import OperatorConfig
 from motet.core.operator.messages import (
@@ -191,6 +192,18 @@ class OperatorPart(BenchPart):
     def unsafe(self, node: str, is_unsafe: bool) -> list[str]:
         """Let a leader refuse to commit contractions."""
         self._replica(node, None).is_unsafe = is_unsafe
+        return []
+
+    @verb
+    def says(self, node: str, *, opened: int = 0, misses: str = "", logged: str = "") -> list[str]:
+        """What a node says of transactions: how many are open, what they wait for, its highest clock."""
+        machine = self.bench.node(node).machine
+        assert isinstance(machine, PuppetNode)
+        state = machine.state
+        for replica in state.replicas.values():
+            replica.unsettled = opened
+        state.missing = (self._shard(misses),) if misses else ()
+        state.logged = Clock.parse(logged) if logged else state.logged
         return []
 
     @verb

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from motet.core.clock.hlc import ZERO, Clock
 from motet.core.machine import NS_PER_MS, Event, Message, Note, Received, Send, Written
 from motet.core.operator.messages import (
     OperatorDone,
@@ -162,6 +163,7 @@ def told_message(message: Message) -> str:
         return f"ShardMapPushed {told_version(message.map.version)}"
     if isinstance(message, ShardMessage):
         fields = [name for name in message.__struct_fields__ if name not in ("shard", "epoch")]
+        fields = [name for name in fields if getattr(message, name) != ZERO]
         told = [f"{name}={_told(getattr(message, name))}" for name in fields]
         return " ".join([kind_of(message), f"epoch={message.epoch}", *told])
     if isinstance(message, StoreMessage):
@@ -174,7 +176,7 @@ def _told(value: object) -> str:
         return "[" + " ".join(_told_pair(each) for each in value) + "]"
     if isinstance(value, Snapshot):
         return f"{value.source}/{value.number}{value.head_index}"
-    return str(value) if isinstance(value, EntryId) else render(value)
+    return str(value) if isinstance(value, EntryId | Clock) else render(value)
 
 
 def _told_pair(value: object) -> str:

@@ -11,10 +11,16 @@ from typing import Self
 
 import msgspec
 
-from motet.core.clock.hlc import Clock
+from motet.core.clock.hlc import ZERO, Clock
 from motet.core.fingerprint import clone_plain, fingerprint
 from motet.core.machine import Effect, Event, Message, Received, Send, Started, Violation
-from motet.core.operator.messages import Heartbeat, HeartbeatAnswer, ShardMapPushed, ShardReport
+from motet.core.operator.messages import (
+    Heartbeat,
+    HeartbeatAnswer,
+    SealedShard,
+    ShardMapPushed,
+    ShardReport,
+)
 from motet.core.operator.store import (
     AllRead,
     Delete,
@@ -73,6 +79,8 @@ class PuppetReplica(msgspec.Struct):
     is_unsafe: bool = False
     #: how much it says to have of its snapshot
     fetched: int = 0
+    #: of a leader: transactions that are open
+    unsettled: int = 0
 
 
 class PuppetState(msgspec.Struct):
@@ -82,6 +90,10 @@ class PuppetState(msgspec.Struct):
     incarnation: int = 0
     map_version: int = 0
     replicas: dict[ShardName, PuppetReplica] = {}
+    #: the highest clock of an entry
+    logged: Clock = ZERO
+    #: shards that transactions wait for
+    missing: tuple[ShardName, ...] = ()
 
 
 class PuppetNode:
@@ -100,7 +112,7 @@ class PuppetNode:
 
     def _answer(self, sender: Address, message: Message) -> list[tuple[str, Message]]:
         if isinstance(message, Heartbeat):
-            return [(sender, self._report(message.round))]
+            return [(sender, self._report(message))]
         if isinstance(message, ShardMapPushed):
             self.state.map_version = max(self.state.map_version, message.map.version)
             return []
@@ -122,7 +134,7 @@ class PuppetNode:
             return self._lead(sender, replica, message)
         return self._obey(sender, replica, message)
 
-    def _report(self, number: int) -> HeartbeatAnswer:
+    def _report(self, message: Heartbeat) -> HeartbeatAnswer:
         reports = tuple(
             ShardReport(
                 shard,
@@ -135,8 +147,20 @@ class PuppetNode:
             )
             for shard, each in self.state.replicas.items()
         )
+        sealed = tuple(
+            SealedShard(shard, each.epoch, each.unsettled)
+            for shard, each in self.state.replicas.items()
+            if shard in message.seal and each.status == "leader"
+        )
         return HeartbeatAnswer(
-            number, _NO_TIME, self.state.incarnation, reports, self.state.map_version
+            message.round,
+            _NO_TIME,
+            self.state.incarnation,
+            reports,
+            self.state.map_version,
+            self.state.logged,
+            sealed,
+            self.state.missing,
         )
 
     def _fence(self, replica: PuppetReplica, m: FenceRequest) -> Message:

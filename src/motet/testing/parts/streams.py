@@ -31,21 +31,28 @@ from motet.core.streams.machine import StreamsMachine
 from motet.core.streams.messages import (
     Append,
     Appended,
+    ClockFixed,
+    ClockReleased,
     Commit,
     CommitDone,
+    CommitFixed,
     CreateStream,
     Describe,
     Described,
     Entries,
     FeedPage,
+    FixClock,
     GetLatest,
+    GetTransaction,
     KeyRead,
     Latest,
     ReadEntries,
     ReadFeed,
     ReadVisible,
+    ReleaseClock,
     StreamReady,
     StreamsRefused,
+    TransactionIs,
     VisibleIs,
     Wanted,
 )
@@ -73,6 +80,13 @@ class Draft(msgspec.Struct):
 
     reads: dict[tuple[StreamName, bytes], Change | None] = msgspec.field(default_factory=dict)
     changes: list[Wanted] = msgspec.field(default_factory=list)
+
+    def seen(self) -> tuple[KeyRead, ...]:
+        """What it has read, as it is sent."""
+        return tuple(
+            KeyRead(stream, key, None if seen is None else seen.clock)
+            for (stream, key), seen in self.reads.items()
+        )
 
 
 class StreamsPart(BenchPart):
@@ -152,13 +166,29 @@ class StreamsPart(BenchPart):
     @verb
     def commit(self, transaction: str) -> list[str]:
         """Commit a transaction."""
-        draft = self._draft(transaction)
-        reads = tuple(
-            KeyRead(stream, key, None if seen is None else seen.clock)
-            for (stream, key), seen in draft.reads.items()
-        )
-        name = TransactionId(transaction)
-        return self._ask(Commit(self._request(), name, reads, tuple(draft.changes)))
+        name, draft = TransactionId(transaction), self._draft(transaction)
+        return self._ask(Commit(self._request(), name, draft.seen(), tuple(draft.changes)))
+
+    @verb
+    def fix(self, transaction: str) -> list[str]:
+        """Fix the clock of a transaction."""
+        name, draft = TransactionId(transaction), self._draft(transaction)
+        return self._ask(FixClock(self._request(), name, draft.seen(), tuple(draft.changes)))
+
+    @verb
+    def commit_fixed(self, transaction: str) -> list[str]:
+        """Commit a transaction at the clock that was fixed."""
+        return self._ask(CommitFixed(self._request(), TransactionId(transaction)))
+
+    @verb
+    def release(self, transaction: str) -> list[str]:
+        """Give a transaction up whose clock was fixed."""
+        return self._ask(ReleaseClock(self._request(), TransactionId(transaction)))
+
+    @verb
+    def status(self, transaction: str) -> list[str]:
+        """What became of a transaction."""
+        return self._ask(GetTransaction(self._request(), TransactionId(transaction)))
 
     # Reading
 
@@ -269,6 +299,13 @@ class StreamsPart(BenchPart):
             case VisibleIs(request=request, clock=clock):
                 self._check_visible(clock)
                 return [f"#{request} visible {clock}"]
+            case ClockFixed(request=request, transaction=transaction, clock=clock):
+                return [f"#{request} {transaction} would be at {clock}"]
+            case ClockReleased(request=request):
+                return [f"#{request} released"]
+            case TransactionIs(request=request, standing=standing):
+                at = "" if answer.clock is None else f" at {answer.clock}"
+                return [f"#{request} {standing}{at}"]
             case _:
                 return self._told_reading(answer)
 

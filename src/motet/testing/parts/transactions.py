@@ -18,7 +18,15 @@ from motet.core.datanode.node import CUT_TIMER, DataNode
 from motet.core.datanode.records import Chunk
 from motet.core.datanode.stream_shard import machine_of
 from motet.core.machine import Message
-from motet.core.operator.messages import ShardMap, ShardMapPushed, ShardPlace, StreamPlace
+from motet.core.operator.messages import (
+    Heartbeat,
+    HeartbeatAnswer,
+    ShardMap,
+    ShardMapPushed,
+    ShardPlace,
+    ShardsGone,
+    StreamPlace,
+)
 from motet.core.shardlog.entry import Entry, EntryKind
 from motet.core.shardlog.messages import BecomeLeaderRequest, FenceRequest
 from motet.core.shardlog.replica import ShardReplica
@@ -69,7 +77,12 @@ class TransactionBench(ShardBench):
         if each.send.to == CLIENT:
             return [Line("note", f"client hears {told_answer(each.send.message)}")]
         if each.send.to == OPERATOR:
-            return []
+            answer = each.send.message
+            if not isinstance(answer, HeartbeatAnswer) or not (answer.sealed or answer.missing):
+                return []
+            told = [f"{s.shard} is sealed, {s.unsettled} open" for s in answer.sealed]
+            told += [f"{shard} is missing" for shard in answer.missing]
+            return [Line("note", f"{each.sender} says {', '.join(told)}")]
         return super()._deliver(each)
 
 
@@ -83,6 +96,7 @@ class TransactionsPart(BenchPart):
         self.bench: TransactionBench = TransactionBench()
         self.bench.muted = dict.fromkeys(MUTED)
         self.requests = 0
+        self.rounds = 0
         self.epochs: dict[ShardName, Epoch] = {}
         self.is_manual = False
 
@@ -205,7 +219,8 @@ class TransactionsPart(BenchPart):
     ) -> list[str]:
         """Ask a participant to prepare changes KEY:VALUE; ``others`` prepare, too."""
         name = ShardName(shard)
-        participants = (name, *map(ShardName, _words(others)))
+        itself = () if shard == home else (name,)
+        participants = (*itself, *map(ShardName, _words(others)))
         part = _part(transaction, changes, age, first, count)
         return self._ask(
             name,
@@ -222,6 +237,7 @@ class TransactionsPart(BenchPart):
         *changes: str,
         after: str | None = None,
         floor: Clock = ZERO,
+        fixed: Clock | None = None,
         reads: str | None = None,
         age: int = 1,
         first: int = 0,
@@ -232,7 +248,7 @@ class TransactionsPart(BenchPart):
         participants = tuple(map(ShardName, _words(after)))
         part = _part(transaction, changes, age, first, count)
         message = CommitTransaction(
-            self._request(), ZERO, name, part, _reads(reads), participants, floor
+            self._request(), ZERO, name, part, _reads(reads), participants, floor, fixed
         )
         return self._ask(name, message)
 
@@ -269,6 +285,31 @@ class TransactionsPart(BenchPart):
         return self._ask(
             name, ReadShardFeed(self._request(), ZERO, name, after, None, limit, 1 << 20)
         )
+
+    @verb
+    def seal(self, *shards: str) -> list[str]:
+        """An operator asks all nodes how they are, and is about to delete these shards."""
+        self.rounds += 1
+        beat = Heartbeat(self.rounds, ZERO, tuple(map(ShardName, shards)))
+        return [
+            line
+            for name, node in self.bench.nodes.items()
+            if node.machine is not None
+            for line in self.bench.receive(name, OPERATOR, beat)
+        ]
+
+    @verb
+    def gone(self, *shards: str) -> list[str]:
+        """Shards have been deleted: their nodes are down, the map has them no more, and all are told."""
+        lines: list[str] = []
+        for shard in map(ShardName, shards):
+            del self.epochs[shard]
+            lines += self.bench.crash(_node(shard))
+        lines += self._push_map()
+        names = tuple(map(ShardName, shards))
+        for shard in self.epochs:
+            lines += self.bench.receive(_node(shard), OPERATOR, ShardsGone(names))
+        return lines
 
     @verb
     def shards(self) -> list[str]:

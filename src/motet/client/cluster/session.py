@@ -1,0 +1,55 @@
+"""What a client has seen of shards, so that no answer shows it less: the guarantees of its session.
+
+Leaders answer with all that is committed. Two things remain. A replica may be behind: it is far enough when
+it has every record that was seen or written before, and every transaction that was committed before, which it
+has when it is closed up to its clock. And a transaction may be decided and not logged in all its shards yet:
+then the leader of such a shard is far enough when it is closed up to that clock, too. A bookmark is a clock
+that all shards must be closed up to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from motet.core.clock.hlc import ZERO, Clock
+from motet.core.datanode.messages import RecordsRead
+from motet.ids import Offset, ShardName
+
+
+class Session:
+    """The floors of one client."""
+
+    def __init__(self) -> None:
+        #: everything up to here is to be seen: the bookmark that we came with
+        self.bookmark = ZERO
+        #: shard -> its records are to be seen up to this one
+        self._records: dict[ShardName, Offset] = {}
+        #: shard -> the newest transaction of ours in it
+        self._committed: dict[ShardName, Clock] = {}
+        #: the same, of those that were not logged everywhere when we heard of them
+        self._unsettled: dict[ShardName, Clock] = {}
+
+    def go_on_after(self, clock: Clock) -> None:
+        """Somebody else has seen everything up to here: so have we."""
+        self.bookmark = max(self.bookmark, clock)
+
+    def reached(self, shard: ShardName, next_offset: Offset) -> None:
+        """Records before this one were read, or written."""
+        if next_offset > self._records.get(shard, -1):
+            self._records[shard] = next_offset
+
+    def committed(self, shards: Iterable[ShardName], clock: Clock, *, is_settled: bool) -> None:
+        """A transaction of ours is committed."""
+        for shard in shards:
+            self._committed[shard] = max(clock, self._committed.get(shard, ZERO))
+            if not is_settled:
+                self._unsettled[shard] = max(clock, self._unsettled.get(shard, ZERO))
+
+    def is_enough(self, shard: ShardName, found: RecordsRead) -> bool:
+        """Whether a replica has all that we have seen."""
+        clock = max(self.bookmark, self._committed.get(shard, ZERO))
+        return found.closed >= clock and found.next_offset >= self._records.get(shard, 0)
+
+    def closed_floor(self, shard: ShardName) -> Clock:
+        """The leader must have closed this far before it can answer us."""
+        return max(self.bookmark, self._unsettled.get(shard, ZERO))

@@ -1,0 +1,69 @@
+"""The birth of a shard: its first entry is above every clock that was handed out before.
+
+Somebody may have read the feed of all streams up to a clock. A new stream with changes below it would be
+overlooked. So before a leader without a log is told to lead, all data nodes are asked for the highest clock
+that they know of from a log, and it is told the highest of all.
+
+V1  Every clock that was handed out is in an entry that a majority of an ensemble has. So it is known when a
+    majority of each ensemble has answered, to a heartbeat that was sent after the shard came to be known.
+V2  A shard that has lost its majority does not keep streams from being created for ever: after a while those
+    are believed that live.
+"""
+
+from __future__ import annotations
+
+from motet.core.machine import NS_PER_MS
+from motet.core.operator.context import Core
+from motet.core.operator.messages import Heartbeat
+from motet.core.operator.metadata import ShardStatus
+from motet.core.operator.state import NodeState, ShardControl
+from motet.ids import ShardName, StreamName
+
+
+def control(core: Core, shard: ShardName, stream: StreamName) -> ShardControl:
+    """A shard that has come to be known."""
+    return ShardControl(shard, stream, birth_round=core.state.round + 1, since_ns=core.now_ns)
+
+
+def ask(core: Core) -> None:
+    """Ask all data nodes how they are."""
+    state = core.state
+    state.round += 1
+    seal = tuple(
+        shard
+        for shard, each in state.shards.items()
+        if (definition := state.definitions.get(each.stream)) is not None
+        and definition.value.is_deleted
+    )
+    message = Heartbeat(state.round, state.clock, seal)
+    for node in state.nodes.values():
+        if node.has_data:
+            core.send(node.id, message)
+
+
+def may_begin(core: Core, control: ShardControl) -> bool:
+    """Whether all clocks are known that were handed out before the shard came to be known."""
+    state = core.state
+    for node in state.nodes.values():
+        if node.has_data and not node.is_dead and node.round < control.birth_round:
+            return False
+    if core.now_ns - control.since_ns >= core.config.birth_ms * NS_PER_MS:
+        return True  # V2
+    return all(
+        _is_known(core, other, control.birth_round)
+        for other in state.shards.values()
+        if other is not control
+    )
+
+
+def _is_known(core: Core, other: ShardControl, since_round: int) -> bool:
+    """V1, for one shard. One that is new has handed out nothing, and one that is deleted has no readers."""
+    known = other.metadata
+    if known is None or known.is_new or known.status is ShardStatus.DELETING:
+        return True
+    fresh = [node for node in known.ensemble if _is_fresh(core.node(node), since_round)]
+    return 2 * len(fresh) > len(known.ensemble)
+
+
+def _is_fresh(node: NodeState | None, since_round: int) -> bool:
+    return node is not None and node.is_alive and node.round >= since_round
