@@ -7,6 +7,7 @@ one    the sum of one column of the five; ours is told so by the option ``column
 
 own    Spark's reader of Parquet
 motet  the data source
+direct ``read_table``, which has Spark read the files of the snapshot: no source in between
 bare   a source in Python that decodes the files and hands them on, and does nothing else: no source in
        Python is much quicker than this one, so its ratio is the bound of ours
 
@@ -39,6 +40,7 @@ import pyarrow as pa
 
 import motet
 from motet.client.part_store import open_parts
+from motet.pipeline.read_table import read_table
 from motet.pipeline.session import local_session
 from peers.bare_source import bare_source
 
@@ -46,7 +48,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 REQUIRED = {"all": 0.9, "one": 0.4}
-READERS = ("own", "motet", "bare")
+READERS = ("own", "motet", "direct", "bare")
 PARTS = 8
 ROWS_NEXT_TO_NONE = PARTS
 ARTICLES = 10_000
@@ -116,6 +118,9 @@ class Readers:
         reader = reader.option("table", self._table)
         return (reader.option("columns", ONE_COLUMN) if question == "one" else reader).load()
 
+    def _direct(self, question: str) -> DataFrame:  # noqa: ARG002 - it sees by itself what is needed
+        return read_table(self._spark, self._table, endpoint=self._endpoint)
+
     def _bare(self, question: str) -> DataFrame:
         tasks = self._spark.sparkContext.defaultParallelism
         reader = self._spark.read.format("bare").option("files", json.dumps(self._files))
@@ -146,6 +151,7 @@ def measure(readers: Readers, question: str, warm_up: int, rounds: int) -> dict[
         **{f"{reader}_seconds": round(statistics.median(seconds[reader]), 3) for reader in READERS},
         "ratio": round(statistics.median(ratios), 3),
         "ratios": [round(ratio, 3) for ratio in ratios],
+        "direct": round(statistics.median(_ratios(seconds["own"], seconds["direct"])), 3),
         "bound": round(statistics.median(_ratios(seconds["own"], seconds["bare"])), 3),
     }
 
@@ -198,9 +204,12 @@ def show(figures: list[dict[str, Any]]) -> None:
     print(
         f"scan of five columns in {PARTS} parts or more, Spark's own reader and sources in Python"
     )
-    print(f"{'rows':>11}{'columns':>9}{'own s':>9}{'motet s':>9}{'bare s':>9}", end="")
-    print(f"{'ratio':>8}{'bound':>8}{'required':>10}")
-    row = "{rows:>11,}{columns:>9}{own_seconds:>9}{motet_seconds:>9}{bare_seconds:>9}{ratio:>8}{bound:>8}"
+    print(
+        f"{'rows':>11}{'columns':>9}{'own s':>9}{'motet s':>9}{'direct s':>9}{'bare s':>9}", end=""
+    )
+    print(f"{'ratio':>8}{'direct':>8}{'bound':>8}{'required':>10}")
+    row = "{rows:>11,}{columns:>9}{own_seconds:>9}{motet_seconds:>9}{direct_seconds:>9}{bare_seconds:>9}"
+    row += "{ratio:>8}{direct:>8}{bound:>8}"
     for figure in figures:
         print(row.format(**figure) + f"{figure['required'] or '':>10}")
     for question in REQUIRED:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import pyarrow as pa
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from motet.columnar.raw_records import SCHEMA, block_columns, key_value_rows, records_table
+from motet.columnar.raw_records import SCHEMA, block_columns, records_table
 from motet.core.clock.hlc import Clock
 from motet.core.datanode.records import Chunk, Records
-from motet.errors import BadInput, BadSchema
 from motet.format.record_block import encode_block
 from motet.ids import Epoch, Offset
 
@@ -55,22 +52,3 @@ def test_a_page_is_what_was_logged_behind_an_offset(
 
 def test_no_entries_are_an_empty_table() -> None:
     assert records_table([], Offset(-1), 10).num_rows == 0
-
-
-def test_text_and_bytes_become_records() -> None:
-    table = pa.table({"value": [b"1", b"2"], "key": ["a", "ä"], "more": [0, 0]})
-    assert key_value_rows(table) == [(b"a", b"1"), ("ä".encode(), b"2")]
-
-
-@pytest.mark.parametrize(
-    ("data", "error"),
-    [
-        ([(b"k", b"v")], BadInput),
-        (pa.table({"key": ["k"]}), BadSchema),
-        (pa.table({"key": ["k"], "value": pa.array([None], pa.binary())}), BadSchema),
-        (pa.table({"key": ["k"], "value": [[1]]}), BadSchema),
-    ],
-)
-def test_what_has_no_keys_and_values_is_refused(data: object, error: type[BadInput]) -> None:
-    with pytest.raises(error):
-        key_value_rows(data)

@@ -287,8 +287,20 @@ def test_a_timer_that_is_set_to_nothing_lets_the_turn_end() -> None:
         bench.driver.start(bench.network)
         for fired in range(5):
             await bench.one_turn()
-            assert bench.machine.kinds() == ["Started"] + ["Fired"] * fired
+            assert bench.machine.kinds() == ["Started"] + ["Fired"] * (fired + 1)
             bench.time.move_ms(1)
+
+    run(main())
+
+
+def test_a_timer_that_a_message_sets_for_now_fires_behind_all_messages_of_the_turn() -> None:
+    async def main() -> None:
+        bench = Bench(on(Received, SetTimer(TIMER, 0)))
+        await bench.start()
+        for number in range(3):
+            bench.network.deliver(Ping(number))
+        await bench.one_turn()
+        assert bench.machine.kinds() == ["Started", "Received", "Received", "Received", "Fired"]
 
     run(main())
 

@@ -26,7 +26,7 @@ def test_like_a_dict_of_due_times(script: list[tuple[str, TimerName, int]]) -> N
     for action, name, ms in script:
         if action == "set":
             timers.set(name, now_ns, ms)
-            due_ns[name] = now_ns + max(1, ms * NS_PER_MS)
+            due_ns[name] = now_ns + ms * NS_PER_MS
         elif action == "cancel":
             timers.cancel(name)
             due_ns.pop(name, None)
@@ -45,7 +45,7 @@ def test_a_timer_that_is_moved_for_ever_takes_no_more_room() -> None:
     timers = Timers()
     for now_ns in range(10_000):
         timers.set(NAMES[0], now_ns, 1_000)
-    assert len(timers._heap) < 200
+    assert len(timers.heap) < 200
 
 
 def test_too_many_timers_are_a_fault_of_the_machine() -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
+
+import msgspec
 
 from motet.client.rows import Row, row_of
 from motet.core.clock.hlc import Clock
@@ -17,8 +18,7 @@ SHOWN_LENGTH_MAX = 60
 _1970 = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-@dataclass(frozen=True, slots=True)
-class Position:
+class Position(msgspec.Struct, frozen=True, eq=False):
     """Where an appended entry is."""
 
     shard: ShardId
@@ -26,7 +26,20 @@ class Position:
     offset: Offset
     clock: Clock
     #: it had been there before: this token was used already
-    duplicate: bool = field(default=False, compare=False)
+    duplicate: bool = False
+
+    def __eq__(self, other: object) -> bool:
+        """Whether it is the same place, however often it was asked for."""
+        if not isinstance(other, Position):
+            return NotImplemented
+        return self._place == other._place
+
+    def __hash__(self) -> int:
+        return hash(self._place)
+
+    @property
+    def _place(self) -> tuple[ShardId, int, Offset, Clock]:
+        return self.shard, self.epoch, self.offset, self.clock
 
 
 class Change:

@@ -96,9 +96,9 @@ class AsyncStream:
         appended.
         """
         need_pyarrow("append_batch")
-        from motet.columnar.raw_records import key_value_rows
+        from motet.columnar.key_values import KeyValues
 
-        rows = key_value_rows(data)
+        rows = KeyValues.of(data).rows()
         return list(await asyncio.gather(*(self.append(key, value) for key, value in rows)))
 
     async def read_arrow(

@@ -11,7 +11,6 @@ from motet.columnar.feed import AT, CLOCK
 from motet.core.clock.hlc import Clock
 from motet.core.datanode.records import Records
 from motet.core.streams.change import Change
-from motet.errors import BadInput, BadSchema
 from motet.format.record_block import block_count
 from motet.ids import Epoch, Offset
 
@@ -64,28 +63,6 @@ def entries_table(entries: Sequence[tuple[Change, int]]) -> pa.Table:
         pa.array([change.row for change in changes], pa.binary()),
     ]
     return pa.Table.from_arrays(columns, schema=SCHEMA)
-
-
-def key_value_rows(data: object) -> list[tuple[bytes, bytes]]:
-    """The rows of anything Arrow with the columns ``key`` and ``value``; ``BadSchema`` for what has not."""
-    if not hasattr(data, "__arrow_c_stream__"):
-        raise BadInput(
-            f"{type(data).__name__} is not something Arrow",
-            hint="hand in a pyarrow.Table or a DataFrame",
-        )
-    table = pa.table(data)
-    columns = []
-    for name in ("key", "value"):
-        if name not in table.column_names:
-            raise BadSchema(f"there is no column {name!r}", hint="append_batch takes key and value")
-        try:
-            column = table.column(name).cast(pa.binary())
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-            raise BadSchema(f"column {name!r} is not bytes or text: {error}") from None
-        if column.null_count:
-            raise BadSchema(f"column {name!r} has a null", hint="every entry has a key and a value")
-        columns.append(column.to_pylist())
-    return list(zip(*columns, strict=True))
 
 
 def _batch(epoch: Epoch, clock: Clock, at_ms: int, first: Offset, block: bytes) -> pa.RecordBatch:

@@ -18,7 +18,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
-from operator import le
+from operator import sub
 
 from motet.errors import BadInput, TooLarge
 from motet.limits import block_bytes_max, block_records_max, key_bytes_max, row_bytes_max
@@ -80,16 +80,15 @@ def _ends(block: bytes, count: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 
 def _check_column(ends: tuple[int, ...], shortest: int, longest: int, what: str) -> None:
-    if not all(map(le, ends, ends[1:])):
-        raise BadInput(f"the ends of a block's records do not rise ({what})")
-    lengths = [ends[0], *(b - a for a, b in pairwise(ends))]
-    if min(lengths) < shortest:
+    lengths = [ends[0], *map(sub, ends[1:], ends)]
+    if (least := min(lengths)) < shortest:
+        if least < 0:
+            raise BadInput(f"the ends of a block's records do not rise ({what})")
         raise BadInput(f"{what} has at least {shortest} byte")
-    if max(lengths) > longest:
-        raise TooLarge(f"{what} of {max(lengths)} bytes is longer than {longest}")
+    if (most := max(lengths)) > longest:
+        raise TooLarge(f"{what} of {most} bytes is longer than {longest}")
 
 
 def _cut(block: bytes, start: int, ends: tuple[int, ...]) -> list[bytes]:
-    found = [block[start : start + ends[0]]]
-    found += [block[start + a : start + b] for a, b in pairwise(ends)]
-    return found
+    places = [start, *(start + end for end in ends)]
+    return [block[a:b] for a, b in pairwise(places)]

@@ -35,15 +35,17 @@ BETWEEN_NODES = ("AddEntryRequest", "TruncateRequest", "PieceRequest")
 """What a data node asks of another; a snapshot is offered by leaders and by operators."""
 
 
+_ROUTES: dict[type[Message], tuple[int, ...]] = {
+    **dict.fromkeys(FOR_OPERATORS, _TO_OPERATOR),
+    shardlog.SnapshotResponse: _TO_DATA + _TO_OPERATOR,  # whoever did not ask drops it
+}
+
+
 def machines_for(message: Message) -> tuple[int, ...]:
     """For which machine of the node that it goes to a message is."""
-    if isinstance(message, FOR_OPERATORS):
-        return _TO_OPERATOR
-    if isinstance(message, shardlog.SnapshotResponse):
-        return _TO_DATA + _TO_OPERATOR  # whoever did not ask drops it
-    if isinstance(message, shardlog.Refused):
+    if type(message) is shardlog.Refused:
         return _TO_DATA if message.request in BETWEEN_NODES else _TO_DATA + _TO_OPERATOR
-    return _TO_DATA
+    return _ROUTES.get(type(message), _TO_DATA)
 
 
 def host_data(own: NodeId, disk: Disk) -> Hosting[DataNode]:

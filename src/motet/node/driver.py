@@ -6,7 +6,8 @@ over what came of it in one go:
 T1  The time is read once, and once more behind the sync; all events of a turn carry one of the two.
 T2  Events: first what the last turn left (``ReadBack`` …), then what the network brought, then timers
     that are due. Messages go before timers, so that a node that was held up hears its peers before it
-    decides that they are silent.
+    decides that they are silent. A timer that a message sets for now fires in the same turn, behind all
+    messages; one that a timer sets for now fires in the next.
 T3  Effects are carried out in order. Sends are queued, or held while the write they name is not
     durable. Plain writes are gathered until T5, or until anything else is done with the disk.
 T4  One write per peer. It goes out before the sync, so that peers work while our disk does.
@@ -38,7 +39,7 @@ from motet.errors import NodeError
 from motet.limits import turn_events_max
 from motet.node.counters import Counters
 from motet.node.hosted import UNDECODABLE, Hosted, Recorder
-from motet.node.hosting import Hosting
+from motet.node.hosting import Hosting, LocalPort
 from motet.node.logs import complain, logger
 from motet.ports.entropy import Entropy
 from motet.ports.network import Network
@@ -77,6 +78,7 @@ class Driver:
         self._recorder = recorder
         self._check_invariants = check_invariants
         self._by_kind: dict[int, Hosted] = {}
+        self._local_ports: list[LocalPort] = []
         #: of a turn's events a quarter each is for completions and for timers, in equal shares for
         #: the machines; the rest, at least half, is for the network
         self._share = turn_events_max // (4 * len(hostings))
@@ -106,6 +108,8 @@ class Driver:
             )
             hosted.tell(Started, self._entropy.nonce())
             self.hosted.append(hosted)
+            if hosting.local is not None:
+                self._local_ports.append(hosting.local)
             self._by_kind[hosting.kind] = hosted
         self._running = True
         self.wake()
@@ -174,27 +178,34 @@ class Driver:
             self._step_machines(self._time.now())
             self._flush()
             for hosted in self.hosted:
-                hosted.sync()
+                if hosted.disk.pending or hosted.held:
+                    hosted.sync()
             self._tell_durable()
             self._rest()
         except Exception as error:
             self._die(error)
 
+    # Most turns concern one machine of several: the others are looked at without a call.
+
     def _step_machines(self, now: Now) -> None:
-        share = self._share
+        share, now_ns = self._share, now.monotonic_ns
         count = 0
         for hosted in self.hosted:
-            count += hosted.take_local(now, share)
+            hosted.now_ns = now_ns
+            if hosted.local or hosted.disk.durable:
+                count += hosted.take_local(now, share)
         count += self._receive(now, turn_events_max - count - share * len(self.hosted))
         for hosted in self.hosted:
-            count += hosted.take_timers(now, share)
+            heap = hosted.timers.heap
+            if heap and heap[0][0] <= now_ns:
+                count += hosted.take_timers(now, share)
         self.counters.turns += 1
         self.counters.events += count
 
     def _tell_durable(self) -> None:
         now = None
         for hosted in self.hosted:
-            if hosted.has_durable_writes:
+            if hosted.disk.durable:
                 now = now or self._time.now()
                 self.counters.events += hosted.take_durable(now, self._share)
         if now is not None:
@@ -202,8 +213,8 @@ class Driver:
 
     def _flush(self) -> None:
         self._network.flush()
-        for hosted in self.hosted:
-            hosted.flush_local()
+        for port in self._local_ports:
+            port.flush()
 
     def _receive(self, now: Now, limit: int) -> int:
         deliveries = self._network.take(limit)
@@ -228,13 +239,14 @@ class Driver:
     def _rest(self) -> None:
         """Go on at once if there is something to do, else wake up for the next timer."""
         due_ns: int | None = None
+        is_busy = self._network_has_more
         for hosted in self.hosted:
-            if self._network_has_more or hosted.has_local_events:
+            disk, heap = hosted.disk, hosted.timers.heap
+            if is_busy or hosted.local or disk.durable or disk.pending:
                 self.wake()
                 return
-            next_ns = hosted.next_timer_ns()
-            if next_ns is not None and (due_ns is None or next_ns < due_ns):
-                due_ns = next_ns
+            if heap and (due_ns is None or heap[0][0] < due_ns):
+                due_ns = heap[0][0]
         if self._alarm_ns is not None and due_ns is not None and self._alarm_ns <= due_ns:
             return  # the alarm is set already; one that rings early finds nothing due, and is set anew
         if self._alarm is not None:
@@ -242,7 +254,10 @@ class Driver:
         self._alarm, self._alarm_ns = None, due_ns
         if due_ns is not None:
             delay_ns = due_ns - self._time.now().monotonic_ns
-            self._alarm = self._loop.call_later(max(delay_ns, 0) / 1e9, self._ring)
+            if delay_ns <= 0:
+                self._ring()
+            else:
+                self._alarm = self._loop.call_later(delay_ns / 1e9, self._ring)
 
     def _ring(self) -> None:
         self._alarm, self._alarm_ns = None, None

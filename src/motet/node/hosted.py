@@ -65,7 +65,8 @@ class Hosted:
         self._neighbours = neighbours or {}
         self._network_send = network.send
         self._address = network.address
-        self._local_port = hosting.local
+        #: takes what it says to those in this process
+        self.local_port = hosting.local
         self._counters = counters
         self._recorder = recorder
         self._check_invariants = check_invariants
@@ -73,13 +74,14 @@ class Hosted:
         #: a message from a body, or one of ``UNDECODABLE``
         self.decode: Callable[[bytes], Message] = msgspec.msgpack.Decoder(hosting.messages).decode
         #: what the machine is to be told in the next turn
-        self._local: deque[Pending] = deque()
-        self._disk = DiskWork(hosting.name, hosting.disk, counters, self._local.append)
-        self._write = self._disk.write
-        self._timers = Timers()
-        self._now_ns = 0
+        self.local: deque[Pending] = deque()
+        self.disk = DiskWork(hosting.name, hosting.disk, counters, self.local.append)
+        self._write = self.disk.write
+        self.timers = Timers()
+        #: timers are set from here on
+        self.now_ns = 0
         #: sends that wait for a change that is not durable yet
-        self._held: list[Send] = []
+        self.held: list[Send] = []
         #: the last message sent and its frame: a message to all peers is encoded once
         self._last_message: Message | None = None
         self._last_frame = Frame(hosting.kind, 0, b"")
@@ -88,35 +90,19 @@ class Hosted:
             SetTimer: self._set_timer,
             CancelTimer: self._cancel_timer,
             Note: self._note,
-            **self._disk.effects,
+            **self.disk.effects,
         }
 
     # What the driver calls in a turn
 
-    @property
-    def has_local_events(self) -> bool:
-        """Whether the next turn has something for this machine, whatever the network brings."""
-        return bool(self._local or self._disk.durable or self._disk.pending)
-
-    @property
-    def has_durable_writes(self) -> bool:
-        return bool(self._disk.durable)
-
-    def next_timer_ns(self) -> int | None:
-        """When the next timer is due, None when none runs."""
-        return self._timers.next_due_ns()
-
     def tell(self, event: Callable[..., Event], *fields: object) -> None:
         """Put an event into the machine's own queue; it gets its time when it is its turn."""
-        self._local.append((event, fields))
+        self.local.append((event, fields))
 
     def take_local(self, now: Now, limit: int) -> int:
         """Begin a turn: step through what the last one left; how many events that were."""
-        self._now_ns = now.monotonic_ns
-        step, local = self.step, self._local
-        durable_count = self.take_durable(now, limit) if self._disk.durable else 0
-        if not local:
-            return durable_count
+        step, local = self.step, self.local
+        durable_count = self.take_durable(now, limit) if self.disk.durable else 0
         count = min(len(local), limit - durable_count)
         for _ in range(count):
             make, fields = local.popleft()
@@ -125,8 +111,8 @@ class Hosted:
 
     def take_durable(self, now: Now, limit: int) -> int:
         """Step through what is durable now; how many writes that were."""
-        self._now_ns = now.monotonic_ns
-        durable = self._disk.take_durable(limit)
+        self.now_ns = now.monotonic_ns
+        durable = self.disk.take_durable(limit)
         for write in durable:
             self.step(Written(now, write))
         return len(durable)
@@ -139,25 +125,23 @@ class Hosted:
     def take_timers(self, now: Now, limit: int) -> int:
         """Fire what is due. Popped one by one: a step may cancel or move the timers behind it."""
         now_ns = now.monotonic_ns
+        self.now_ns = (
+            now_ns + 1
+        )  # what is set for now while timers fire is for the next turn: this one ends
         for count in range(limit):
-            timer = self._timers.pop_due(now_ns)
+            timer = self.timers.pop_due(now_ns)
             if timer is None:
                 return count
             self.step(Fired(now, timer))
         return limit
 
-    def flush_local(self) -> None:
-        """Hand over what it said to those in this process."""
-        if self._local_port is not None:
-            self._local_port.flush()
-
     def sync(self) -> None:
         """Make the turn's changes durable, and release the sends that waited for it."""
-        if self._disk.pending:
-            self._disk.sync()
-        if self._held:
-            held, self._held = self._held, []
-            failed, post = self._disk.failed, self._post
+        if self.disk.pending:
+            self.disk.sync()
+        if self.held:
+            held, self.held = self.held, []
+            failed, post = self.disk.failed, self._post
             for send in held:
                 if failed and send.after in failed:
                     self._counters.drop_send("write_failed")
@@ -206,9 +190,9 @@ class Hosted:
     def _send(self, effect: Send) -> None:
         after = effect.after
         if after is not None:
-            disk = self._disk
+            disk = self.disk
             if after in disk.pending:
-                self._held.append(effect)
+                self.held.append(effect)
                 return
             assert after <= disk.asked_max, f"a send waits for write {after}, never asked for"
             if after in disk.failed:
@@ -217,10 +201,10 @@ class Hosted:
         self._post(effect.to, effect.message)
 
     def _post(self, to: Address, message: Message) -> None:
-        if self._routes is None and self._local_port is None:
+        if self._routes is None and self.local_port is None:
             self._post_as(self._kind, to, message)
-        elif self._local_port is not None and self._local_port.takes(to):
-            self._local_port.send(to, message)
+        elif self.local_port is not None and self.local_port.takes(to):
+            self.local_port.send(to, message)
         elif self._routes is not None:
             for kind in self._routes(message):
                 self._post_as(kind, to, message)
@@ -244,13 +228,13 @@ class Hosted:
             self._drop("no_peer_or_full", to)
 
     def _send_to_self(self, kind: int, message: Message) -> None:
-        local = self._local
+        local = self.local
         if kind != self._kind:
             neighbour = self._neighbours.get(kind)
             if neighbour is None:
                 self._drop("no_such_machine", self._address)
                 return
-            local = neighbour._local
+            local = neighbour.local
         if len(local) < inbox_messages_max:
             local.append((Received, (self._address, message)))
         else:
@@ -263,10 +247,10 @@ class Hosted:
     # Timers and notes
 
     def _set_timer(self, effect: SetTimer) -> None:
-        self._timers.set(effect.timer, self._now_ns, effect.after_ms)
+        self.timers.set(effect.timer, self.now_ns, effect.after_ms)
 
     def _cancel_timer(self, effect: CancelTimer) -> None:
-        self._timers.cancel(effect.timer)
+        self.timers.cancel(effect.timer)
 
     def _note(self, effect: Note) -> None:
         self._counters.note(self.name, effect.what)

@@ -20,11 +20,12 @@ _SWEEP_AT = 64
 class Timers:
     """What runs and when it is due, on the node's monotonic clock."""
 
-    __slots__ = ("_due_ns", "_heap", "_listed_ns")
+    __slots__ = ("_due_ns", "_listed_ns", "heap")
 
     def __init__(self) -> None:
         self._due_ns: dict[TimerName, int] = {}
-        self._heap: list[tuple[int, TimerName]] = []
+        #: no timer is due before the first of these; drivers look at it each turn, so without a call
+        self.heap: list[tuple[int, TimerName]] = []
         #: the earliest entry of each timer in the heap
         self._listed_ns: dict[TimerName, int] = {}
 
@@ -33,8 +34,7 @@ class Timers:
 
     def set(self, timer: TimerName, now_ns: int, after_ms: int) -> None:
         """Start the timer, or move it if it runs."""
-        # At least a nanosecond away: a timer of 0 ms fires in the next turn, and a turn always ends.
-        due_ns = now_ns + max(after_ms * NS_PER_MS, 1)
+        due_ns = now_ns + after_ms * NS_PER_MS
         self._due_ns[timer] = due_ns
         assert len(self._due_ns) <= timers_max, f"more than {timers_max} timers run at once"
         listed_ns = self._listed_ns.get(timer)
@@ -47,23 +47,23 @@ class Timers:
 
     def pop_due(self, now_ns: int) -> TimerName | None:
         """The timer that is due longest, which then no longer runs; None when none is due."""
-        if not self._heap or self._heap[0][0] > now_ns:
-            return None  # no timer is due before its entry
+        if not self.heap or self.heap[0][0] > now_ns:
+            return None
         due_ns = self.next_due_ns()
         if due_ns is None or due_ns > now_ns:
             return None
-        _, timer = heapq.heappop(self._heap)
+        _, timer = heapq.heappop(self.heap)
         del self._listed_ns[timer], self._due_ns[timer]
         return timer
 
     def next_due_ns(self) -> int | None:
         """When the next timer is due, None when none runs."""
-        while self._heap:
-            listed_ns, timer = self._heap[0]
+        while self.heap:
+            listed_ns, timer = self.heap[0]
             due_ns = self._due_ns.get(timer)
             if listed_ns == due_ns:
                 return due_ns
-            heapq.heappop(self._heap)
+            heapq.heappop(self.heap)
             if self._listed_ns.get(timer) == listed_ns:
                 del self._listed_ns[timer]
                 if due_ns is not None:
@@ -72,11 +72,11 @@ class Timers:
 
     def _list(self, timer: TimerName, due_ns: int) -> None:
         self._listed_ns[timer] = due_ns
-        heapq.heappush(self._heap, (due_ns, timer))
-        if len(self._heap) > 2 * len(self._due_ns) + _SWEEP_AT:
+        heapq.heappush(self.heap, (due_ns, timer))
+        if len(self.heap) > 2 * len(self._due_ns) + _SWEEP_AT:
             self._sweep()
 
     def _sweep(self) -> None:
         self._listed_ns = dict(self._due_ns)
-        self._heap = [(due_ns, timer) for timer, due_ns in self._due_ns.items()]
-        heapq.heapify(self._heap)
+        self.heap = [(due_ns, timer) for timer, due_ns in self._due_ns.items()]
+        heapq.heapify(self.heap)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from motet.pipeline.check import TableCheck, check_pipeline
     from motet.pipeline.definition import table
     from motet.pipeline.load import Pipeline, load_pipeline
+    from motet.pipeline.read_table import read_table
     from motet.pipeline.register import register
     from motet.pipeline.run import RunReport, run_pipeline
     from motet.pipeline.session import local_session
@@ -31,6 +32,7 @@ __all__ = [
     "load_pipeline",
     "local_session",
     "pipeline_status",
+    "read_table",
     "register",
     "run_pipeline",
     "table",
@@ -47,6 +49,7 @@ _HOMES = {
     "load_pipeline": "motet.pipeline.load",
     "local_session": "motet.pipeline.session",
     "pipeline_status": "motet.pipeline.status",
+    "read_table": "motet.pipeline.read_table",
     "register": "motet.pipeline.register",
     "run_pipeline": "motet.pipeline.run",
     "table": "motet.pipeline.definition",

@@ -12,7 +12,6 @@ import pytest
 import motet
 import motet.aio
 from motet.client.cluster.database import AsyncClusterDatabase
-from motet.client.cluster.stream import blocks_of
 from motet.core.clock.hlc import Clock
 from motet.core.datanode.messages import AppendRecords, ReadRecords, RecordsAppended, RecordsRead
 from motet.core.datanode.records import Chunk
@@ -34,8 +33,6 @@ from motet.errors.shards import NotLeader
 from motet.format.record_block import encode_block
 from motet.ids import NodeId, Offset, RequestId, ShardName
 from motet.limits import (
-    block_records_max,
-    entry_bytes_max,
     key_bytes_max,
     producer_window,
     row_bytes_max,
@@ -110,19 +107,6 @@ def test_a_batch_is_spread_over_shards_and_stays_in_order(db: motet.Database) ->
         assert [entry.value for entry in stream.read(shard)] == wanted
         offsets = [place.offset for place in places if place.shard == shard]
         assert offsets == list(range(len(wanted)))
-
-
-@pytest.mark.parametrize("value_bytes", [0, 1000, entry_bytes_max // 2, row_bytes_max])
-def test_blocks_hold_what_fits_and_no_row_is_left_out(value_bytes: int) -> None:
-    rows = [(b"k", bytes(value_bytes))] * (2 * block_records_max + 5 if value_bytes == 0 else 9)
-    numbers = list(range(len(rows)))
-    blocks = list(blocks_of(rows, numbers))
-    assert [number for block in blocks for number in block] == numbers
-    for block in blocks:
-        size_bytes = sum(1 + value_bytes for _ in block)
-        assert len(block) == 1 or size_bytes <= entry_bytes_max
-        assert len(block) <= block_records_max
-    assert list(blocks_of(rows, [])) == []
 
 
 def test_stats_say_who_leads_and_how_much_there_is(db: motet.Database) -> None:

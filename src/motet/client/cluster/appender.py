@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from motet.client.change import Position
@@ -59,10 +58,9 @@ class ShardAppender:
             loop.call_soon(self._flush)
         return future
 
-    async def append_block(self, keys: Sequence[bytes], values: Sequence[bytes]) -> ChunkPlace:
+    async def append_block(self, count: int, block: bytes) -> ChunkPlace:
         """Append records as one chunk, all of them or none; it goes beside what others want."""
-        chunk = Chunk(len(keys), None, encode_block(keys, values))
-        done = await self._request((chunk,), may_repeat=False)
+        done = await self._request((Chunk(count, None, block),), may_repeat=False)
         self._router.see(done.places[0].clock)
         self._router.session.reached(self._shard, _behind(done, len(keys)))
         return done.places[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
 from itertools import count, islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from motet.client.calls import Calls
 from motet.client.change import Entry, Position
@@ -37,8 +37,11 @@ from motet.core.transaction.merging import changes_of
 from motet.core.transaction.messages import CloseShard, FoundEntry, ShardClosed
 from motet.errors import NodeError, NoSuchShard
 from motet.ids import Epoch, Offset, ShardId, ShardName, StreamName
-from motet.limits import block_records_max, entry_bytes_max, page_bytes_max
+from motet.limits import page_bytes_max
 from motet.real.entropy import RealEntropy
+
+if TYPE_CHECKING:
+    from motet.columnar.key_values import KeyValues
 
 
 class Appenders:
@@ -88,18 +91,16 @@ class ClusterStream(AsyncStream):
 
     async def append_batch(self, data: object) -> list[Position]:
         need_pyarrow("append_batch")
-        from motet.columnar.raw_records import key_value_rows
+        from motet.columnar.key_values import KeyValues
 
-        rows = [(key_bytes(key), value_bytes(value)) for key, value in key_value_rows(data)]
+        rows = KeyValues.of(data)
         places = (self._place or await self._find()).places
-        of_shards: dict[int, list[int]] = {}
-        for row, (key, _) in enumerate(rows):
-            of_shards.setdefault(shard_of(key, len(places)), []).append(row)
+        parts = rows.by_shard(lambda key: shard_of(key, len(places)), len(places))
         found: dict[int, Position] = {}
         await asyncio.gather(
             *(
-                self._append_rows(ShardId(shard), places[shard].shard, rows, numbers, found)
-                for shard, numbers in of_shards.items()
+                self._append_rows(ShardId(shard), places[shard].shard, numbers, part, found)
+                for shard, numbers, part in parts
             )
         )
         return [found[row] for row in range(len(rows))]
@@ -108,17 +109,22 @@ class ClusterStream(AsyncStream):
         self,
         shard: ShardId,
         name: ShardName,
-        rows: Sequence[tuple[bytes, bytes]],
         numbers: Sequence[int],
+        rows: KeyValues,
         found: dict[int, Position],
     ) -> None:
         """The rows of one shard, a block after the other, so that they stay in order."""
         appender = self._appenders.of(name, shard)
-        for some in blocks_of(rows, numbers):
-            keys, values = [rows[n][0] for n in some], [rows[n][1] for n in some]
-            place = await appender.append_block(keys, values)
-            for offset, row in enumerate(some, place.first_offset):
-                found[row] = Position(shard, place.epoch, Offset(offset), place.clock)
+        done = 0
+        for many, block in rows.blocks():
+            place = await appender.append_block(many, block)
+            epoch, first, clock = place.epoch, place.first_offset, place.clock
+            some = numbers[done : done + many]
+            found.update(
+                (row, Position(shard, epoch, Offset(first + n), clock))
+                for n, row in enumerate(some)
+            )
+            done += many
 
     async def _find(self) -> StreamPlace:
         self._place = await self._router.stream(self.name)
@@ -260,23 +266,6 @@ class ClusterStream(AsyncStream):
 
 
 page_limit_max = 1 << 20
-
-
-def blocks_of(
-    rows: Sequence[tuple[bytes, bytes]], numbers: Sequence[int]
-) -> Iterator[Sequence[int]]:
-    """The numbers of rows, cut where a block is full."""
-    start, size_bytes = 0, 0
-    for at, number in enumerate(numbers):
-        row_bytes = len(rows[number][0]) + len(rows[number][1])
-        if at > start and (
-            size_bytes + row_bytes > entry_bytes_max or at - start == block_records_max
-        ):
-            yield numbers[start:at]
-            start, size_bytes = at, 0
-        size_bytes += row_bytes
-    if start < len(numbers):
-        yield numbers[start:]
 
 
 def _entries(
