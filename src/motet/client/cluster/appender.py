@@ -62,7 +62,7 @@ class ShardAppender:
         """Append records as one chunk, all of them or none; it goes beside what others want."""
         done = await self._request((Chunk(count, None, block),), may_repeat=False)
         self._router.see(done.places[0].clock)
-        self._router.session.reached(self._shard, _behind(done, len(keys)))
+        self._router.session.reached(self._shard, _behind(done, count))
         return done.places[0]
 
     def _flush(self) -> None:
