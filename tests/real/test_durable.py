@@ -46,9 +46,10 @@ def test_a_short_read_is_continued(fd: int, monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_reserving_keeps_what_is_there(fd: int) -> None:
     write_all(fd, b"0123456789", 0)
-    reserve(fd, 10, 5000)
-    reserve(fd, 10, 10)
+    is_reserved = reserve(fd, 10, 5000)
     assert read_up_to(fd, 0, 10) == b"0123456789"
+    assert read_up_to(fd, 10, 5000) == (bytes(4990) if is_reserved else b"")
+    assert os.fstat(fd).st_size == (5000 if is_reserved else 10)
     os.close(fd)
 
 

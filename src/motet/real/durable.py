@@ -71,20 +71,22 @@ def write_all(fd: int, data: bytes, offset: int) -> None:
 
 
 def write_zeros(fd: int, start: int, end: int) -> None:
-    """Fill from start to end with zeros that really take up room: no holes, no unwritten extents."""
+    """Fill from start to end with zeros that really take up room: no holes."""
     while start < end:
         start += os.pwrite(fd, memoryview(ZEROS)[: end - start], start)
 
 
-def reserve(fd: int, start: int, end: int) -> None:
-    """Ask for room in one piece, or hear at once that there is none; without the call, do nothing."""
+def reserve(fd: int, start: int, end: int) -> bool:
+    """Take room that reads as zeros, or hear at once that there is none; False where the system cannot."""
     if not hasattr(os, "posix_fallocate"):  # macOS
-        return
+        return False
     try:
         os.posix_fallocate(fd, start, end - start)
     except OSError as error:
         if error.errno in FULL:
             raise
+        return False
+    return True
 
 
 def read_up_to(fd: int, offset: int, size_bytes: int) -> bytes:

@@ -25,6 +25,10 @@ from motet.limits import block_records_max, entry_bytes_max
 requests_max = 4
 """Requests of one client to one shard that are under way at once."""
 
+request_records_min = 32
+"""What waits is spread over all requests that may be under way, so that client and cluster work at the same
+time; but a request of fewer records than this would cost more than it gains."""
+
 
 class Item(NamedTuple):
     """A record, and who waits for it."""
@@ -68,19 +72,23 @@ class ShardAppender:
     def _flush(self) -> None:
         self._is_due = False
         while self._queue and self._under_way < requests_max:
-            items = self._take()
+            free = requests_max - self._under_way
+            items = self._take(max(request_records_min, -(-len(self._queue) // free)))
             self._under_way += 1
             task = asyncio.get_running_loop().create_task(self._send(items))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    def _take(self) -> list[Item]:
-        """The next request: with tokens or without, so that all of it may be repeated, or nothing."""
+    def _take(self, records: int) -> list[Item]:
+        """The next request, of at most so many records.
+
+        With tokens or without, so that all of it may be repeated, or nothing.
+        """
         queue = self._queue
         has_tokens = queue[0].token is not None
         items: list[Item] = []
         size_bytes = 0
-        while queue and len(items) < block_records_max:
+        while queue and len(items) < min(records, block_records_max):
             item = queue[0]
             size_bytes += len(item.key) + len(item.value)
             if items and size_bytes > entry_bytes_max:
