@@ -10,7 +10,8 @@ front end does, so that both measure the cluster more than the client.
           ("coroutines": each put awaited by a coroutine of its own, for what that costs the client)
 dead      the same with one backup killed: at least 70 % of the healthy rate
 stall     a million keys, a thousand of them changed, and a checkpoint: the longest gap between two
-          acknowledgements, in milliseconds, which must be below 50
+          acknowledgements while it is taken, in milliseconds, which must be below 50; and for comparison
+          the longest one while none is, which is what the disk does by itself
 
 At the end a sample of what was acknowledged is read back. Without etcd and h2load (Debian: etcd-server,
 etcd-client, nghttp2-client) only ours is measured, and said so.
@@ -173,6 +174,7 @@ async def fill_and_stall(cluster: ConsensusCluster, keys: int, changed: int) -> 
                 *(fill(f) for f in range(start, min(start + 16 * batch, keys), batch))
             )
         acknowledged: list[float] = []
+        first_op = await client.read_barrier()
         # The first two checkpoints still have to do with the filling, and do not count.
         interval = cluster.config.checkpoint_ops
         ops = 5 * interval
@@ -181,11 +183,19 @@ async def fill_and_stall(cluster: ConsensusCluster, keys: int, changed: int) -> 
         for _ in range(ops):
             await client.call([Put(b"k%07d" % dice.randrange(keys), VALUE) for _ in range(per_op)])
             acknowledged.append(time.perf_counter())
-    gaps = [1e3 * (b - a) for a, b in pairwise(acknowledged[2 * interval :])]
+    at_checkpoints: list[float] = []
+    elsewhere: list[float] = []
+    for number, (a, b) in enumerate(pairwise(acknowledged)):
+        if number >= 2 * interval:
+            behind = (
+                first_op + number
+            ) % interval  # how many ops ago the last checkpoint was begun
+            (at_checkpoints if behind < interval // 2 else elsewhere).append(1e3 * (b - a))
     return {
         "keys": keys,
-        "stall_ms": round(max(gaps), 1),
-        "p50_ms": round(statistics.median(gaps), 2),
+        "stall_ms": round(max(at_checkpoints), 1),
+        "elsewhere_ms": round(max(elsewhere), 1),
+        "p50_ms": round(statistics.median(at_checkpoints + elsewhere), 2),
     }
 
 
