@@ -11,20 +11,16 @@ import typer
 from motet.cli import command_app
 from motet.cli.output import OUTPUT_OPTION, Output, print_rows
 from motet.cli.verify_history import history
+from motet.cli.verify_trace import SetOption, settings_of, trace
 from motet.errors import BadInput
 
 if TYPE_CHECKING:
     from motet.verify.explore import Exploration, Progress
     from motet.verify.model import Model
-    from motet.verify.trace import Checked
 
 app = command_app()
 
 NameArgument = Annotated[str, typer.Argument(help="A model; `motet verify list` names them.")]
-SetOption = Annotated[
-    list[str] | None, typer.Option("--set", help="A parameter, as in --set replicas=3.")
-]
-
 HtmlOption = Annotated[
     Path | None, typer.Option(help="Write a page with the result and its trace here.")
 ]
@@ -117,7 +113,7 @@ def run(
     from motet.verify.explore import Budget, explore
     from motet.verify.models import model_named
 
-    model = model_named(name, _settings(settings or []), variant=variant)
+    model = model_named(name, settings_of(settings), variant=variant)
     chosen = {} if states is None else {"states": states}
     result = explore(
         model,
@@ -157,51 +153,6 @@ def _print_json(result: Exploration, variant: str | None) -> None:
 
 
 @app.command()
-def trace(
-    file: Annotated[Path, typer.Argument(help="A trace, one JSON object per line.")],
-    name: Annotated[
-        str | None, typer.Option("--model", help="The model; else the trace's first line names it.")
-    ] = None,
-    settings: SetOption = None,
-    silent: Annotated[
-        list[str] | None,
-        typer.Option("--silent", help="An action the system does not log; may be repeated."),
-    ] = None,
-    silent_steps: Annotated[
-        int, typer.Option(min=0, max=8, help="So many of those may come before each line.")
-    ] = 1,
-    output: Output = OUTPUT_OPTION,
-) -> None:
-    """Compare what a system logged with a model: names the first line that no behaviour explains.
-
-    Exits with 0 if every line is explained, else with 1.
-
-    Example: motet verify trace protocol.ndjson --model vsr-view-change
-    """
-    import msgspec
-
-    from motet.verify.models import model_named
-    from motet.verify.trace import check_trace, read_trace
-
-    try:
-        lines = file.open("rb")
-    except OSError as error:
-        raise BadInput(f"{file} cannot be read: {error.strerror}", hint="name a file") from None
-    with lines:
-        header, steps = read_trace(lines)
-        chosen = name or header.model
-        if chosen is None:
-            raise BadInput("nobody says which model this is a trace of", hint="add --model NAME")
-        model = model_named(chosen, header.settings | _settings(settings or []))
-        checked = check_trace(model, steps, silent=silent or (), silent_steps=silent_steps)
-    if output is Output.JSON:
-        typer.echo(msgspec.json.encode({"model": chosen} | msgspec.to_builtins(checked)).decode())
-    else:
-        _print_checked(checked, chosen)
-    raise typer.Exit(0 if checked.verdict == "explained" else 1)
-
-
-@app.command()
 def mutants(
     name: Annotated[str | None, typer.Argument(help="A model; without one, all of them.")] = None,
     seconds: Annotated[
@@ -235,29 +186,7 @@ def mutants(
 
 
 app.command()(history)
-
-
-def _print_checked(checked: Checked, model: str) -> None:
-    if checked.verdict == "explained":
-        typer.echo(
-            f"explained: all {checked.lines:,} lines are steps of {model} "
-            f"(at most {checked.candidates:,} states possible at once)"
-        )
-        return
-    for reason in checked.why:
-        typer.echo(f"    {reason}")
-    said = "no behaviour explains it" if checked.verdict == "unexplained" else "it is not known"
-    typer.echo(f"{checked.verdict}: line {checked.line}: {said}")
-
-
-def _settings(pairs: list[str]) -> dict[str, object]:
-    settings: dict[str, object] = {}
-    for pair in pairs:
-        key, equals, value = pair.partition("=")
-        if not equals:
-            raise BadInput(f"--set {pair} sets nothing", hint="write --set replicas=3")
-        settings[key.strip()] = value.strip()
-    return settings
+app.command()(trace)
 
 
 def _progress() -> Any:

@@ -99,6 +99,10 @@ class DebugSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     trace: Annotated[
         str, Meta(description="File to which every step is recorded for a replay; empty: none.")
     ] = ""
+    protocol: Annotated[
+        str,
+        Meta(description="File for the steps of the shards' protocol, for `motet verify trace`."),
+    ] = ""
 
 
 class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

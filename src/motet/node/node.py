@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 from motet.core.clock.node_clock import NodeClock
 from motet.core.clock.time_peer import TimePeer
+from motet.core.datanode.node import DataNode
 from motet.core.keeper.front.node import KeeperNode
 from motet.core.machine import Message, Received
 from motet.core.operator.store import STORE
@@ -29,6 +30,7 @@ from motet.node.clocks import CLOCK_MACHINE, TIME_MACHINE, host_clock, host_time
 from motet.node.config import Config
 from motet.node.data import DATA_MACHINE, host_data
 from motet.node.driver import Driver
+from motet.node.hosted import Recorder
 from motet.node.hosting import Hosting
 from motet.node.http import HttpServer
 from motet.node.keeper import (
@@ -43,6 +45,7 @@ from motet.node.logs import logger
 from motet.node.metrics import Metrics
 from motet.node.operator import OPERATOR_MACHINE, host_operator
 from motet.node.operator_store import OperatorStore
+from motet.node.protocol_trace import ProtocolTrace, both
 from motet.node.registry import Registry, keeper_endpoints
 from motet.node.replica_files import prepare_files
 from motet.node.roles import DATA_ROLE, KEEPER_ROLE, OPERATOR_ROLE, check_roles
@@ -196,9 +199,11 @@ class Node:
 
     def _make_driver(self) -> Driver:
         settings, debug = self.config.node, self.config.debug
-        recorder = None
+        recorder: Recorder | None = None
         if debug.trace:
             recorder = self._open_trace(Path(debug.trace))
+        if debug.protocol and DATA_ROLE in settings.roles:
+            recorder = both(recorder, self._open_protocol_trace(Path(debug.protocol)))
         replicas = tuple(settings.peers) or (settings.id,)
         hostings: list[Hosting[Any]] = [
             host_clock(settings.id, self._open_disk(CLOCK_MACHINE), self._time),
@@ -233,6 +238,17 @@ class Node:
             ) from None
         self._opened.callback(recorder.close)
         return recorder
+
+    def _open_protocol_trace(self, path: Path) -> ProtocolTrace:
+        try:
+            trace = ProtocolTrace(path, self.config.node.id, lambda: self._machines_of(DataNode)[0])
+        except OSError as error:
+            raise NodeError(
+                f"cannot write the trace {path}: {error.strerror}",
+                hint="set debug.protocol to a file this user can write, or to nothing",
+            ) from None
+        self._opened.callback(trace.close)
+        return trace
 
     def _open_disk(self, machine: str) -> RealDisk:
         disk = RealDisk(Path(self.config.node.data) / machine)

@@ -22,6 +22,9 @@ LONG = {
     ("shard-log-repaired", "stalled-expand"),
     ("shard-log-repaired", "two-operators"),
     ("shard-log-core", "one-answer-elects"),
+    ("shard-log-steps", "minority-elects"),
+    ("shard-log-steps", "lowest-head-leads"),
+    ("shard-log-steps", "no-truncation"),
 }
 """They hold or fail like the others, and take some seconds."""
 
@@ -29,12 +32,13 @@ REPAIRED: dict[str, dict[str, int]] = {
     "log-trimming-repaired": {"replicas": 2, "records": 2},
     "replication-repaired": {"replicas": 2, "records": 4},
     "quorum-repaired": {"replicas": 2, "quorum": 2, "records": 2, "reads": 1},
+    "shard-log-steps": {"nodes": 2, "founded": 0},
     "zero-copy": {"replicas": 2, "copies": 2},
     "zero-copy-exclusive": {"replicas": 2},
     "cluster-clock": {"transactions": 1},
     "vsr-view-change": {"most_faults": 0},
 }
-NEVER_TAKEN = {"vsr-view-change": {"Corrupt"}}
+NEVER_TAKEN = {"vsr-view-change": {"Corrupt"}, "shard-log-steps": {"Install", "Restart"}}
 """What a model without faults does not do."""
 
 

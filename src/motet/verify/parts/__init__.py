@@ -13,6 +13,7 @@ PARTS: dict[str, str] = {
     "time": "motet.verify.parts.time:TimePart",
     "database": "motet.verify.parts.database:DatabasePart",
     "streams": "motet.verify.parts.streams:StreamsPart",
+    "shard-log": "motet.verify.parts.shard_steps:ShardStepsPart",
     "transactions": "motet.verify.parts.transactions:TransactionsPart",
     "vsr": "motet.verify.parts.vsr:VsrPart",
     "view-change": "motet.verify.parts.view_change:ViewChangePart",

@@ -128,7 +128,7 @@ class StreamsRun:
         self.store = Store(world, draw_trouble(dice, is_calm=self._is_faultless), self._stored)
         self.store.is_blind = plant == BLIND_STORE
         self.config = draw_config(dice)
-        count = dice.pick([3, 4, 4, 4, 5, 5, 6])
+        count = self.draw_nodes(dice)
         self.hosts: dict[NodeId, Host] = {}
         self.atlas = Atlas(self.watch, self.hosts)
         for number in range(1, count + 1):
@@ -137,9 +137,7 @@ class StreamsRun:
         self.operators = [
             self._add_operator(NodeId(f"o{number}"), plant) for number in range(1, operators + 1)
         ]
-        replicas = dice.pick([None, 3, 3, min(count, 5)])
-        shards = dice.pick([1, 1, 2])
-        self.stays = StreamDefinition(StreamId("f" * 16), STAYS, shards, replicas)
+        self.stays = self.draw_stream(dice, count)
         self._add_clients()
         world.observe(self.watch.saw)
         world.observe(self._follow)
@@ -155,6 +153,18 @@ class StreamsRun:
             self._take_aim(aim)
 
     # Building the world
+
+    changers: type[Changer] = Changer
+
+    def draw_nodes(self, dice: Dice) -> int:
+        """How many data nodes there are."""
+        return dice.pick([3, 4, 4, 4, 5, 5, 6])
+
+    def draw_stream(self, dice: Dice, nodes: int) -> StreamDefinition:
+        """The stream that stays."""
+        replicas = dice.pick([None, 3, 3, min(nodes, 5)])
+        shards = dice.pick([1, 1, 2])
+        return StreamDefinition(StreamId("f" * 16), STAYS, shards, replicas)
 
     def _add_data_node(self, name: NodeId, plant: str | None) -> None:
         node = self._world.add_node(name)
@@ -189,7 +199,7 @@ class StreamsRun:
         self.readers = [
             Reader(world, f"r{number}", self.watch, nodes, has_gaps=has_gaps) for number in (1, 2)
         ]
-        self.changer = Changer(
+        self.changer = self.changers(
             world,
             "c1",
             self.watch,

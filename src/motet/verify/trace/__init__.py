@@ -17,6 +17,6 @@ left none is one that no behaviour of the model explains.
 """
 
 from motet.verify.trace.check import Checked, Tracker, check_trace
-from motet.verify.trace.lines import TraceLine, read_trace
+from motet.verify.trace.lines import Header, TraceLine, read_trace
 
-__all__ = ["Checked", "TraceLine", "Tracker", "check_trace", "read_trace"]
+__all__ = ["Checked", "Header", "TraceLine", "Tracker", "check_trace", "read_trace"]

@@ -30,6 +30,8 @@ class Checked(msgspec.Struct, frozen=True):
     #: the number of the first line that is not explained, and why not
     line: int | None = None
     why: tuple[str, ...] = ()
+    #: where that line is, if there are several files
+    file: str = ""
 
 
 class Tracker(Generic[S]):
@@ -93,11 +95,15 @@ class Tracker(Generic[S]):
             )
         domains = []
         for name, domain in zip(order, action.domains, strict=True):
-            values = list(domain.values(self.model, state))
-            if name in line.arguments:
-                said = line.arguments[name]
-                values = [value for value in values if difference(said, value) is None]
-            domains.append(values)
+            values = domain.values(self.model, state)
+            if name not in line.arguments:
+                domains.append(list(values))
+                continue
+            said = line.arguments[name]
+            if isinstance(values, range) and type(said) is int:  # it may be a long one
+                domains.append([said] if said in values else [])
+            else:
+                domains.append([value for value in values if difference(said, value) is None])
         return domains
 
     def _silently(self, state: S) -> Iterator[S]:
@@ -149,9 +155,9 @@ def check_trace(
         except TooManyCandidates:
             most = limits.trace_candidates_max
             reason = (f"more than {most:,} states of the model agree with the trace up to here",)
-            return Checked("unknown", count, most, line.number, reason)
+            return Checked("unknown", count, most, line.number, reason, line.file)
         if why is not None:
-            return Checked("unexplained", count, tracker.most, line.number, why)
+            return Checked("unexplained", count, tracker.most, line.number, why, line.file)
     return Checked("explained", count, tracker.most)
 
 

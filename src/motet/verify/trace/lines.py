@@ -19,6 +19,8 @@ class TraceLine(msgspec.Struct, frozen=True):
     state: dict[str, Any] = msgspec.field(default_factory=dict)
     #: in its file, counted from one
     number: int = 0
+    #: of several files
+    file: str = ""
 
 
 class Header(msgspec.Struct, frozen=True):
@@ -51,14 +53,14 @@ def _header(number: int, line: bytes) -> Header:
     try:
         return msgspec.json.decode(line, type=Header)
     except msgspec.MsgspecError as error:
-        raise _malformed(number, error) from None
+        raise malformed(number, error) from None
 
 
 def _object(number: int, line: bytes) -> dict[str, Any]:
     try:
         return msgspec.json.decode(line, type=dict[str, Any])
     except msgspec.MsgspecError as error:
-        raise _malformed(number, error) from None
+        raise malformed(number, error) from None
 
 
 def _step(number: int, line: bytes) -> TraceLine:
@@ -70,7 +72,7 @@ def _step(number: int, line: bytes) -> TraceLine:
     try:
         step = msgspec.json.decode(line, type=TraceLine)
     except msgspec.MsgspecError as error:
-        raise _malformed(number, error) from None
+        raise malformed(number, error) from None
     if step.action is None and not step.state:
         raise BadInput(
             f"line {number} of the trace says nothing", hint='give it an "action" or a "state"'
@@ -78,8 +80,9 @@ def _step(number: int, line: bytes) -> TraceLine:
     return msgspec.structs.replace(step, number=number)
 
 
-def _malformed(number: int, error: Exception) -> BadInput:
+def malformed(number: int, error: Exception, *, of: str = "") -> BadInput:
+    """A line that makes no sense."""
     return BadInput(
-        f"line {number} of the trace is malformed: {error}",
+        f"line {number} of the trace{of} is malformed: {error}",
         hint="each line is one JSON object, as the guide on verifying describes",
     )

@@ -253,10 +253,14 @@ class Election(ShardShape):
 
     # and cuts back who has too much
 
+    def may_truncate(self, node: Node, m: Truncate) -> bool:
+        """Whether a node lets its log be cut."""
+        return node.status == "fenced" and node.epoch == m.epoch
+
     @action(m=messages(Truncate))
     def node_handles_truncate_request(self, s: State, m: Truncate) -> State:
         node = s.node[m.dest_node]
-        require(node.status == "fenced" and node.epoch == m.epoch)
+        require(self.may_truncate(node, m))
         log = tuple(entry for entry in node.log if entry.id <= m.head_index)
         after = node.but(
             status="follower",

@@ -84,6 +84,13 @@ _PUBLISHED: list[tuple[str, str, type[ShardLog], str, dict[str, int]]] = [
         {"values": 2, "epochs": 2},
     ),
     (
+        "replaced-epoch",
+        "as published, a follower keeps an entry of an epoch that the leader's log has not",
+        variants.ReplacedEpoch,
+        DIVERGED,
+        {"values": 4, "epochs": 4},
+    ),
+    (
         "commit-old-epochs",
         "entries of earlier epochs are committed directly",
         variants.CommitOldEpochs,
@@ -152,6 +159,12 @@ def repaired_variants() -> dict[str, Variant]:
             _from(scripts.DIRTY_FOLLOWER),
             None,
             {"values": 2, "epochs": 2},
+        ),
+        "replaced-epoch": Variant(
+            "a follower that is cut back to an epoch it has no entry of",
+            _from(scripts.REPLACED_EPOCH),
+            None,
+            {"values": 4, "epochs": 4},
         ),
         "idle-contract": Variant(
             "a contraction of an idle shard",

@@ -109,6 +109,15 @@ OLD_ENTRY_AT_MAJORITY: Script = (
 )
 """n0 has (1,1) alone, n1 has (2,1) alone, and n0 leads the third epoch with n2."""
 
+REPLACED_EPOCH: Script = (
+    *OLD_ENTRY_AT_MAJORITY,
+    "Write(n0, v2)",
+    *elected(1, 2, epoch=4),
+    "NodeHandlesFencingRequest((node=0 operator=0 epoch=4",
+    "OperatorHandlesPostQuorumFencingResponse((node=0 operator=0 epoch=4",
+)
+"""n0 has (1,1) and (3,2); n1 leads the fourth epoch with (2,1), and n0 is about to be added."""
+
 CONTRACT_OF_FIVE: Script = (
     *STARTED,
     *elected(0, 1, 2, late=(3, 4)),

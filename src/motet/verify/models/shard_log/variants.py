@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from motet.verify.explore.script import led
-from motet.verify.model import Variant, invariant, leads_to, step, weak
+from motet.verify.model import Variant, invariant, leads_to, require, step, weak
 from motet.verify.models.shard_log import scripts
 from motet.verify.models.shard_log.published import ShardLog
 from motet.verify.models.shard_log.records import (
+    NO_ENTRY,
     AddEntry,
     Entry,
     EntryId,
@@ -18,6 +19,8 @@ from motet.verify.models.shard_log.records import (
     Node,
     Operator,
     State,
+    Truncate,
+    TruncateResponse,
 )
 
 NO_VALUE = -1
@@ -40,7 +43,8 @@ class Repaired(ShardLog):
     Fences go to the whole fencing ensemble; a leader is told the size of the final ensemble; every write of
     the metadata is a compare-and-set; a commit index never falls; a leader whose epoch was raised writes an
     entry without a value, so that what came before can be committed and a contraction ends on an idle
-    shard; a confirmation carries the epoch of the entry's leader.
+    shard; a confirmation carries the epoch of the entry's leader; a follower that was cut back and ends
+    at an entry that the leader has not is cut back once more.
     """
 
     name = "shard-log-repaired"
@@ -66,6 +70,20 @@ class Repaired(ShardLog):
 
     def confirmation_epoch(self, node: Node, m: AddEntry) -> int:  # noqa: ARG002
         return m.epoch
+
+    def may_truncate(self, node: Node, m: Truncate) -> bool:
+        is_again = node.status == "follower" and node.leader == m.source_node
+        return (node.status == "fenced" or is_again) and node.epoch == m.epoch
+
+    def leader_handles_truncate_response(self, s: State, m: TruncateResponse) -> State:
+        node = s.node[m.dest_node]
+        is_ours = m.head_index == NO_ENTRY or any(e.id == m.head_index for e in node.log)
+        if is_ours:
+            return super().leader_handles_truncate_response(s, m)
+        require(node.status == "leader" and node.epoch == m.epoch)
+        point = self.truncation_point(node, m.head_index)
+        again = Truncate(m.source_node, m.dest_node, m.epoch, point)
+        return s.but(messages=s.messages.processed(m, again))
 
     @step
     def metadata_epoch_never_falls(self, s: State, t: State) -> bool:
@@ -179,6 +197,15 @@ class NoTruncation(Led):
 
     def needs_truncation(self, node: Node, head: EntryId) -> bool:  # noqa: ARG002
         return False
+
+
+class ReplacedEpoch(Led):
+    """As published: a follower without an entry of the epoch it is cut back to keeps one from before it.
+
+    The leader attaches it at the head that it answers, and what it has there is not what the leader has.
+    """
+
+    script = scripts.REPLACED_EPOCH
 
 
 class CommitOldEpochs(Led):

@@ -1,0 +1,122 @@
+"""Does the core of the shard log do what its model does? Each step of each replica is followed in the model.
+
+A shard of three replicas runs in the simulator under operators that duel, with crashes, partitions, pauses,
+slow and full disks, and ``shard-log-steps`` runs beside it: each step of a replica is an action of the model,
+several, or none (a *stutter*). R1: what no behaviour of the model explains is a violation, with the line that
+says it. R2: what a replica then has is what the model has: status, epoch, log, what of it is durable and what
+is committed.
+
+The ensemble does not change here, no disk is lost, and nothing rots.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from motet.core.catalog.stream_definition import StreamDefinition, shard_names
+from motet.core.datanode.node import DataNode
+from motet.core.machine import Effect, Event, Note
+from motet.core.operator.messages import OperatorRequest
+from motet.core.shardlog.steps import Look, look_at, restart_of, steps_between
+from motet.ids import Address, NodeId, StreamId
+from motet.sim.dice import Dice
+from motet.sim.host import Host
+from motet.sim.world import World
+from motet.verify.models.shard_log_steps import ShardLogSteps
+from motet.verify.parts.streams import StreamsRun
+from motet.verify.parts.streams_changes import STAYS, Changer
+from motet.verify.trace import TraceLine, Tracker
+
+REPLICAS = 3
+ENTRIES = EPOCHS = RESTARTS = 100_000
+HARMLESS = ("crash", "pause", "partition", "partition_one_way", "clog", "slow_disk", "full_disk")
+
+
+class ShardStepsPart:
+    """``motet simulate shard-log``."""
+
+    name = "shard-log"
+    marks = ("crash", "partition", "followed", "shard_truncated", "restarted")
+    plants = (
+        *("direct-commit", "no-truncation", "ack-before-durable"),
+        *("minority-elects", "lowest-head-leads"),
+    )
+    storm_ms = 6_000
+
+    def prepare(self, world: World, plant: str | None) -> ShardStepsRun:
+        return ShardStepsRun(world, plant)
+
+
+class Elector(Changer):
+    """Asks for elections, and for nothing else."""
+
+    def _decide(self) -> OperatorRequest | None:
+        return self._elect()
+
+
+class ShardStepsRun(StreamsRun):
+    """A shard whose every step is followed."""
+
+    changers = Elector
+
+    def __init__(self, world: World, plant: str | None) -> None:
+        super().__init__(world, plant)
+        settings = {"founded": 0, "entries": ENTRIES, "epochs": EPOCHS, "most_restarts": RESTARTS}
+        self.tracker = Tracker(ShardLogSteps(nodes=REPLICAS, **settings))
+        #: the lines so far, as ``motet verify trace`` reads them
+        self.lines: list[TraceLine] = []
+        self._numbers = {name: at for at, name in enumerate(self.hosts)}
+        self._looks = dict.fromkeys(self.hosts, Look())
+        self._lives: dict[NodeId, object] = {}
+        (self._shard,) = shard_names(self.stays)
+        world.observe(self._follow_in_model)
+
+    def draw_nodes(self, dice: Dice) -> int:  # noqa: ARG002
+        return REPLICAS
+
+    def draw_stream(self, dice: Dice, nodes: int) -> StreamDefinition:  # noqa: ARG002
+        return StreamDefinition(StreamId("f" * 16), STAYS, 1, REPLICAS)
+
+    def permits(self, fault: str, node: Address, /) -> bool:
+        return fault in HARMLESS and super().permits(fault, node)
+
+    def _wipe_later(self, interval_ms: int) -> None:
+        """No disk is lost here."""
+
+    def _wipe_if_spared(self, name: NodeId) -> bool:  # noqa: ARG002
+        return False
+
+    def _follow_in_model(self, host: Host, _event: Event, effects: list[Effect]) -> None:
+        machine = host.machine
+        if not isinstance(machine, DataNode) or self._world.violations:
+            return
+        replica = machine.shards.replica(self._shard)
+        look = None if replica is None else look_at(replica)
+        if look is None:
+            return
+        name = NodeId(host.node.address)
+        n, before = self._numbers[name], self._looks[name]
+        self._looks[name] = look
+        if self._lives.setdefault(name, machine) is not machine:
+            self._lives[name] = machine
+            self._world.mark("restarted")
+            self._take(name, restart_of(n, look))
+            return
+        if look == before:
+            return
+        installed = any(
+            isinstance(effect, Note) and effect.what == "shard_installed" for effect in effects
+        )
+        for line in steps_between(n, before, look, self._numbers, installed=installed):
+            self._take(name, line)
+
+    def _take(self, name: NodeId, line: dict[str, Any]) -> None:
+        step = TraceLine(line["action"], line["with"], line.get("state", {}), len(self.lines) + 1)
+        self.lines.append(step)
+        why = None if self._world.violations else self.tracker.take(step)
+        self._world.mark("followed")
+        if why is not None:
+            said = msgspec.json.encode(line).decode()
+            self._world.violated("R1", f"{name} {said}: {'; '.join(why)}")

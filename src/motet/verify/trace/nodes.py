@@ -1,0 +1,97 @@
+"""The traces of several nodes put together: one order, one shard, and numbers for the names of nodes.
+
+A node writes what its replicas do (``debug.protocol``), each line with ``at``, ``node`` and ``shard``. The
+lines of all nodes are merged by ``at``, which must be one clock: nodes of one machine have that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from motet.errors import BadInput
+from motet.verify.trace.lines import Header, TraceLine, malformed
+
+MODEL = "shard-log-steps"
+LARGE = 1_000_000
+
+
+class NodeLine(msgspec.Struct, frozen=True):
+    """A line as a node writes it."""
+
+    at: int
+    node: str
+    shard: str
+    action: str | None
+    arguments: dict[str, Any] = msgspec.field(name="with")
+    state: dict[str, Any] = msgspec.field(default_factory=dict)
+    #: where it was found
+    file: str = ""
+    number: int = 0
+
+
+def is_of_a_node(first: bytes) -> bool:
+    """Whether a trace begins with a line of a node."""
+    try:
+        document = msgspec.json.decode(first)
+    except msgspec.MsgspecError:
+        return False
+    return isinstance(document, dict) and "shard" in document and "node" in document
+
+
+def read_nodes(files: Sequence[Path], shard: str | None) -> list[NodeLine]:
+    """The lines about one shard, in their order; without a name there must be but one shard."""
+    lines: list[NodeLine] = []
+    for file in files:
+        with file.open("rb") as content:
+            lines += _read(file, content)
+    shards = sorted({line.shard for line in lines})
+    if shard is None and len(shards) > 1:
+        raise BadInput(
+            f"the traces are of {len(shards)} shards", hint=f"add --shard {' or '.join(shards[:8])}"
+        )
+    chosen = shards[0] if shard is None and shards else shard
+    if chosen not in shards:
+        raise BadInput(f"nothing is said of shard {chosen!r}", hint=f"of {', '.join(shards)} it is")
+    return sorted((line for line in lines if line.shard == chosen), key=lambda line: line.at)
+
+
+def _read(file: Path, content: Iterable[bytes]) -> list[NodeLine]:
+    lines: list[NodeLine] = []
+    for number, text in enumerate(content, start=1):
+        if not text.strip():
+            continue
+        try:
+            line = msgspec.json.decode(text, type=NodeLine)
+        except msgspec.MsgspecError as error:
+            raise malformed(number, error, of=f" {file.name}") from None
+        lines.append(msgspec.structs.replace(line, file=file.name, number=number))
+    return lines
+
+
+def numbered(lines: Sequence[NodeLine]) -> tuple[Header, list[TraceLine]]:
+    """The lines with numbers for nodes, and a model that is large enough for them."""
+    names = dict.fromkeys(line.node for line in lines)
+    for line in lines:
+        names.update(dict.fromkeys(line.arguments.get("others", ())))
+    numbers = {name: at for at, name in enumerate(sorted(names))}
+    large = {"entries": LARGE, "epochs": LARGE, "most_restarts": LARGE}
+    settings = {"nodes": len(numbers), "founded": 0, **large}
+    return Header(MODEL, settings), [_numbered(line, numbers) for line in lines]
+
+
+def _numbered(line: NodeLine, numbers: Mapping[str, int]) -> TraceLine:
+    arguments = dict(line.arguments)
+    for name in ("n", "others"):
+        said = arguments.get(name)
+        if isinstance(said, str):
+            arguments[name] = numbers.get(said, said)
+        elif isinstance(said, list):
+            arguments[name] = sorted(numbers.get(each, -1) for each in said)
+    state = dict(line.state)
+    if isinstance(state.get("node"), dict):
+        state["node"] = {str(numbers.get(key, key)): seen for key, seen in state["node"].items()}
+    return TraceLine(line.action, arguments, state, line.number, line.file)

@@ -1,0 +1,110 @@
+"""The core of the shard log is followed in its model, step by step; what the model cannot do is found."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from motet.core.shardlog.steps import Look, restart_of, steps_between
+from motet.ids import NodeId
+from motet.sim.simulate import simulate
+from motet.sim.world import World
+from motet.verify.models import model_named
+from motet.verify.parts.shard_steps import ShardStepsPart, ShardStepsRun
+from motet.verify.seed_range import run_seeds
+from motet.verify.trace import check_trace, read_trace
+
+SETTINGS = {"founded": 0, "entries": 1_000, "epochs": 1_000, "most_restarts": 1_000}
+
+
+class Kept(ShardStepsPart):
+    """Keeps its run."""
+
+    def prepare(self, world: World, plant: str | None) -> ShardStepsRun:
+        self.run = super().prepare(world, plant)
+        return self.run
+
+
+def test_every_step_of_the_core_is_a_step_of_the_model() -> None:
+    part = Kept()
+    outcome = simulate(part, 3)
+    assert outcome.violations == []
+    assert outcome.marks["followed"] > 1_000
+    assert outcome.marks["restarted"] > 10
+    lines = [msgspec.json.encode(line) for line in part.run.lines[:400]]
+    model = model_named("shard-log-steps", SETTINGS)
+    assert check_trace(model, read_trace(lines)[1]).verdict == "explained"
+    syncs = [at for at, line in enumerate(part.run.lines[:400]) if line.action == "Sync"]
+    lines.insert(syncs[9], lines[syncs[9]])
+    result = check_trace(model, read_trace(lines)[1])
+    assert (result.verdict, result.line) == ("unexplained", syncs[9] + 2)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1_800)
+def test_a_hundred_seeds_are_followed() -> None:
+    result = run_seeds("shard-log", 1, 100)
+    assert result.failure is None, result.failure.replay_command()
+    assert all(result.marks.get(mark) for mark in ShardStepsPart.marks)
+
+
+FIRST_SEEDS = {
+    "direct-commit": 4,
+    "ack-before-durable": 5,
+    "minority-elects": 1,
+    "lowest-head-leads": 2,
+}
+"""From which seed on each planted bug is found soon."""
+
+
+def is_found(plant: str, seeds: range) -> bool:
+    """Whether one of these seeds makes a step that the model has not."""
+    outcomes = (simulate(ShardStepsPart(), seed, plant=plant) for seed in seeds)
+    return any(each.violations and each.violations[0].invariant == "R1" for each in outcomes)
+
+
+@pytest.mark.parametrize("plant", FIRST_SEEDS)
+def test_a_planted_bug_is_a_step_that_the_model_has_not(plant: str) -> None:
+    first = FIRST_SEEDS[plant]
+    assert is_found(plant, range(first, first + 12))
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1_200)
+def test_a_planted_bug_that_hides_is_found_among_many_seeds() -> None:
+    (hidden,) = [plant for plant in ShardStepsPart.plants if plant not in FIRST_SEEDS]
+    assert is_found(hidden, range(1, 100))
+
+
+def test_a_look_at_a_replica_becomes_named_actions() -> None:
+    numbers = {NodeId("n1"): 0, NodeId("n2"): 1}
+
+    def names(before: Look, after: Look, **options: Any) -> list[Any]:
+        return [line["action"] for line in steps_between(0, before, after, numbers, **options)]
+
+    fenced = Look(epoch=1, is_member=True)
+    assert names(Look(), fenced) == ["Join", "Fence"]
+    leads = Look("leader", 1, 1, 0, 0, True, ((1, 1),), (NodeId("n2"),))
+    assert names(fenced, leads) == ["BecomeLeader", "Write"]
+    done = Look("leader", 1, 2, 1, 1, True, ((1, 2),), (NodeId("n2"),))
+    assert names(leads, done) == ["Write", "Sync", "Commit"]
+    follows = Look("follower", 1, 2, 0, 1, True, ((1, 2),))
+    assert names(fenced, follows) == ["Append", "LearnCommit"]
+    again = Look("fenced", 2, 1, 1, 1, True, ((1, 1),))
+    assert names(done, again) == ["Fence"]
+    cut = Look("follower", 2, 0, 0, 0, True, ())
+    assert names(again, cut) == ["Truncate"]
+    assert names(done, Look("fenced", 1, 2, 1, 1, True, ((1, 2),))) == ["Abdicate"]
+    installed = Look("fenced", 2, 4, 4, 4, True, None)
+    assert names(again, installed, installed=True) == ["Install"]
+    lost = Look("fenced", 2, 0, 0, 0, False, ())
+    assert names(again, lost) == [None], "what has no name is looked at, and the model has it not"
+    assert restart_of(1, again)["with"] == {
+        "n": 1,
+        "whole": True,
+        "epoch": 2,
+        "last": 1,
+        "upto": 1,
+    }

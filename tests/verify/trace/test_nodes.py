@@ -1,0 +1,59 @@
+"""Traces of several nodes, put together for one shard."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from motet.errors import BadInput
+from motet.verify.models import model_named
+from motet.verify.trace import check_trace
+from motet.verify.trace.nodes import is_of_a_node, numbered, read_nodes
+
+N1 = """{"at":1,"node":"n1","shard":"s","action":"Join","with":{"n":"n1"}}
+{"at":3,"node":"n1","shard":"s","action":"Fence","with":{"n":"n1","epoch":1}}
+{"at":9,"node":"n1","shard":"s","action":"BecomeLeader","with":{"n":"n1","others":["n2"]}}
+"""
+N2 = """{"at":2,"node":"n2","shard":"s","action":"Join","with":{"n":"n2"}}
+{"at":4,"node":"n2","shard":"s","action":"Fence","with":{"n":"n2","epoch":1},"state":{"node":{"n2":{"epoch":1}}}}
+"""
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> list[Path]:
+    found = [tmp_path / "n1.ndjson", tmp_path / "n2.ndjson"]
+    for file, text in zip(found, (N1, N2), strict=True):
+        file.write_text(text)
+    return found
+
+
+def test_lines_of_all_nodes_are_one_trace(files: list[Path]) -> None:
+    header, lines = numbered(read_nodes(files, None))
+    assert [line.arguments["n"] for line in lines] == [0, 1, 0, 1, 0]
+    model = model_named(header.model or "", header.settings)
+    assert check_trace(model, lines).verdict == "explained"
+    files[1].write_text(N2.replace('"at":4', '"at":10'))
+    result = check_trace(model, numbered(read_nodes(files, None))[1])
+    assert (result.verdict, result.file, result.line) == ("unexplained", "n1.ndjson", 3)
+
+
+def test_a_shard_is_chosen(files: list[Path]) -> None:
+    files[1].write_text(N2.replace('"shard":"s"', '"shard":"t"'))
+    with pytest.raises(BadInput, match="of 2 shards; add --shard s or t"):
+        read_nodes(files, None)
+    assert [line.node for line in read_nodes(files, "t")] == ["n2", "n2"]
+    with pytest.raises(BadInput, match="nothing is said of shard 'u'"):
+        read_nodes(files, "u")
+
+
+def test_a_malformed_line_is_named_with_its_file(files: list[Path]) -> None:
+    files[1].write_text(N2 + '{"at":"noon"}\n')
+    with pytest.raises(BadInput, match=r"line 3 of the trace n2\.ndjson is malformed"):
+        read_nodes(files, None)
+
+
+def test_who_wrote_a_trace_is_seen_by_its_first_line() -> None:
+    assert is_of_a_node(N1.encode().splitlines()[0])
+    assert not is_of_a_node(b'{"model":"quorum"}')
+    assert not is_of_a_node(b"nonsense")
