@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,6 +23,17 @@ EndpointOption = Annotated[
         "--endpoint", help="What db.endpoint says where it is open; else $MOTET_ENDPOINT."
     ),
 ]
+
+
+ENDPOINTS = re.compile(r"[^/\\,]+:\d+(,[^/\\,]+:\d+)*")
+"""host:port, or several; anything else is a folder."""
+
+
+def open_place(place: str, *, create: bool = False) -> Database:
+    """What is named by one text: the folder of an embedded database, or endpoints."""
+    if ENDPOINTS.fullmatch(place):
+        return open_database(None, place)
+    return open_database(Path(place), None, create=create)
 
 
 def open_database(data: Path | None, endpoint: str | None, *, create: bool = False) -> Database:

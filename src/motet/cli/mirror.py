@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from motet.cli.database import open_database
+from motet.cli.database import open_place
 from motet.cli.output import OUTPUT_OPTION, Output, print_rows
-
-if TYPE_CHECKING:
-    from motet.client.sync import Database
-
-ENDPOINTS = re.compile(r"[^/\\,]+:\d+(,[^/\\,]+:\d+)*")
-"""host:port, or several; anything else is a folder."""
 
 
 def mirror(
@@ -50,7 +42,11 @@ def mirror(
     from motet.client.mirror import Mirror
     from motet.pipeline.stopping import stopping
 
-    with _opened(source) as here, _opened(target, create=True) as there, stopping(None) as stop:
+    with (
+        open_place(source) as here,
+        open_place(target, create=True) as there,
+        stopping(None) as stop,
+    ):
         made = Mirror(here, there, streams or (), name, together)
         done = made.run(once=once, stop=stop)
     row = {
@@ -61,9 +57,3 @@ def mirror(
         "after": str(done.after),
     }
     print_rows([row], output)
-
-
-def _opened(place: str, *, create: bool = False) -> Database:
-    if ENDPOINTS.fullmatch(place):
-        return open_database(None, place)
-    return open_database(Path(place), None, create=create)

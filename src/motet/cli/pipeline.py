@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,19 +11,45 @@ import msgspec
 import typer
 
 from motet.cli import command_app
-from motet.cli.database import DataOption, EndpointOption, open_database
+from motet.cli.database import (
+    ENDPOINTS,
+    DataOption,
+    EndpointOption,
+    open_database,
+    open_place,
+)
 from motet.cli.output import OUTPUT_OPTION, Output, print_rows
 
 if TYPE_CHECKING:
+    from motet.client.sync import Database
     from motet.pipeline.batch import BatchReport
     from motet.pipeline.check import TableCheck
 
 app = command_app()
 
 FileArgument = Annotated[Path, typer.Argument(help="The Python file of the pipeline.")]
+TablesOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Where its tables are, a folder or host:port, if not in the database with the streams."
+    ),
+]
 NameOption = Annotated[
     str | None, typer.Option("--name", help="Its name; that of the file unless given.")
 ]
+
+
+@contextmanager
+def open_both(
+    data: Path | None, endpoint: str | None, tables: str | None, *, create: bool = False
+) -> Iterator[tuple[Database, Database | None]]:
+    """The database with the tables, and the one with the feed if that is another one."""
+    with open_database(data, endpoint) as feed:
+        if tables is None:
+            yield feed, None
+            return
+        with open_place(tables, create=create) as db:
+            yield db, feed
 
 
 @app.callback()
@@ -49,6 +77,7 @@ def run(
     max_changes: Annotated[
         int, typer.Option("--max-changes", min=1, help="At most so many changes in one step.")
     ] = 100_000,
+    tables: TablesOption = None,
     data: DataOption = None,
     endpoint: EndpointOption = None,
     output: Output = OUTPUT_OPTION,
@@ -67,12 +96,14 @@ def run(
     from motet.pipeline.run import run_pipeline
 
     loaded = load_pipeline(file, name)
-    with open_database(data, endpoint) as db:
+    with open_both(data, endpoint, tables, create=True) as (db, feed):
+        folder = data if tables is None else None if ENDPOINTS.fullmatch(tables) else Path(tables)
         done = run_pipeline(
             db,
             loaded,
+            feed=feed,
             once=once,
-            checkpoint=checkpoint or default_folder(data, db.database_id, loaded.name),
+            checkpoint=checkpoint or default_folder(folder, db.database_id, loaded.name),
             changes_max=max_changes,
             report=_print_json_batch if output is Output.JSON else _print_batch,
         )
@@ -86,6 +117,7 @@ def status(
     name: Annotated[
         str | None, typer.Argument(help="Name of the pipeline; all if left out.")
     ] = None,
+    tables: TablesOption = None,
     data: DataOption = None,
     endpoint: EndpointOption = None,
     output: Output = OUTPUT_OPTION,
@@ -96,7 +128,7 @@ def status(
     """
     from motet.pipeline.status import pipeline_status
 
-    with open_database(data, endpoint) as db:
+    with open_both(data, endpoint, tables) as (db, feed):
         rows = [
             {
                 "pipeline": one.pipeline,
@@ -109,7 +141,7 @@ def status(
                 "published": None if one.published is None else one.published.isoformat(),
                 "error": one.error or None,
             }
-            for one in pipeline_status(db, name)
+            for one in pipeline_status(db, name, feed)
         ]
     print_rows(rows, output)
 
@@ -118,6 +150,7 @@ def status(
 def check(
     file: FileArgument,
     name: NameOption = None,
+    tables: TablesOption = None,
     data: DataOption = None,
     endpoint: EndpointOption = None,
     output: Output = OUTPUT_OPTION,
@@ -135,8 +168,8 @@ def check(
     from motet.pipeline.check import check_pipeline
 
     loaded = load_pipeline(file, name)
-    with open_database(data, endpoint) as db:
-        checks = check_pipeline(db, loaded)
+    with open_both(data, endpoint, tables) as (db, feed):
+        checks = check_pipeline(db, loaded, feed=feed)
     print_rows([_check_row(one, output) for one in checks], output)
     if any(not one.difference.is_none for one in checks):
         if output is Output.TABLE:

@@ -16,7 +16,7 @@ from motet.client.bookmark import Bookmark, bookmark_text, clock_of
 from motet.client.calls import Calls
 from motet.client.change import Change
 from motet.client.feed import Feed, Page, Tail
-from motet.client.feed_split import split_feed
+from motet.client.feed_split import FeedPlan, clock_of_place, plan_of, split_feed
 from motet.client.feed_status import (
     FeedStatus,
     IncompleteTransaction,
@@ -296,6 +296,21 @@ class AsyncDatabase:
         return await split_feed(
             self._calls, self.database_id, streams, after, up_to, changes_max, stretches
         )
+
+    async def feed_plan(
+        self,
+        streams: Sequence[str],
+        after: str | Clock | None = None,
+        max_changes: int | None = None,
+        stretches: int = 1,
+        up_to: Clock | None = None,
+    ) -> FeedPlan:
+        """A slice of the feed with at most so many changes, or one transaction, cut for several readers."""
+        begin = clock_of_place(self._calls.name, self.database_id, streams, after)
+        split = await self.split_feed(
+            *streams, after=begin, up_to=up_to, changes_max=max_changes, stretches=stretches
+        )
+        return plan_of(split, begin)
 
     # Tables
 

@@ -2,15 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import msgspec
+
 from motet.client.calls import Calls
 from motet.client.cursor import clock_behind
 from motet.client.rows import stream_names, whole_number
-from motet.core.clock.hlc import Clock
+from motet.core.clock.hlc import ZERO, Clock
 from motet.core.streams.messages import FeedSplit, SplitFeed
 from motet.errors import BadInput
 from motet.limits import feed_splits_max
 
 changes_max_max = (1 << 62) - 1
+
+
+class FeedPlan(msgspec.Struct, frozen=True):
+    """A slice of the feed, cut into stretches that readers can read side by side."""
+
+    #: each is read behind its first clock and up to its second
+    stretches: tuple[tuple[Clock, Clock], ...]
+    #: changes in the slice; of an embedded database those of other streams are counted too
+    changes: int
+    #: what is known to be behind the slice
+    changes_behind: int
+    visible: Clock
+
+    @property
+    def up_to(self) -> Clock:
+        """Where the slice ends, and the next one begins: between two transactions."""
+        return self.stretches[-1][1]
+
+
+def plan_of(split: FeedSplit, after: Clock) -> FeedPlan:
+    """A slice with the clocks it begins and ends with."""
+    starts = (after, *split.bounds[:-1])
+    stretches = tuple(zip(starts, split.bounds, strict=True))
+    return FeedPlan(stretches, split.changes, split.changes_behind, split.visible)
 
 
 async def split_feed(
@@ -24,15 +52,23 @@ async def split_feed(
 ) -> FeedSplit:
     """Where to cut the feed behind a cursor or a clock."""
     names = stream_names(streams)
-    if isinstance(after, str):
-        after = clock_behind(after, database=database, streams=names, name=calls.name)
-    for what, clock in (("after", after), ("up_to", up_to)):
-        if not isinstance(clock, Clock | None):
-            raise BadInput(f"{what} is a clock, not {type(clock).__name__}")
+    behind = None if after is None else clock_of_place(calls.name, database, streams, after)
+    if not isinstance(up_to, Clock | None):
+        raise BadInput(f"up_to is a clock, not {type(up_to).__name__}")
     if changes_max is not None:
         whole_number("changes_max", changes_max, 1, changes_max_max)
     whole_number("stretches", stretches, 1, feed_splits_max)
-    behind = after
     return await calls.repeated(
         lambda n: SplitFeed(n, names, behind, up_to, changes_max, stretches), FeedSplit
     )
+
+
+def clock_of_place(
+    name: str, database: int, streams: Sequence[str], after: str | Clock | None
+) -> Clock:
+    """The clock of a cursor of these streams, or the clock that was given; zero for the beginning."""
+    if isinstance(after, str):
+        return clock_behind(after, database=database, streams=stream_names(streams), name=name)
+    if not isinstance(after, Clock | None):
+        raise BadInput(f"after is a clock, not {type(after).__name__}")
+    return after or ZERO

@@ -16,6 +16,7 @@ from motet.client import connect as connecting
 from motet.client.change import Change, OwnChange
 from motet.client.database import AsyncDatabase, page_limit_default
 from motet.client.feed import Page, Tail
+from motet.client.feed_split import FeedPlan
 from motet.client.feed_status import FeedStatus
 from motet.client.part_store import PartsLocator
 from motet.client.portal import Portal
@@ -182,6 +183,19 @@ class Database:
             up_to=up_to,
             changes_max=changes_max,
             stretches=stretches,
+        )
+
+    def feed_plan(
+        self,
+        streams: Sequence[str],
+        after: str | Clock | None = None,
+        max_changes: int | None = None,
+        stretches: int = 1,
+        up_to: Clock | None = None,
+    ) -> FeedPlan:
+        """A slice of the feed with at most so many changes, or one transaction, cut for several readers."""
+        return self._portal.call(
+            self._inner.feed_plan, streams, after, max_changes, stretches, up_to
         )
 
     def tail(

@@ -71,8 +71,12 @@ class BatchWorker:
         checkpoint: Checkpoint,
         last: WriterStep | None,
         report: Callable[[BatchReport], None],
+        feed: Database | None = None,
     ) -> None:
         self._db = db
+        #: where the changes come from, and its number if that is another database
+        self._source = feed or db
+        self._feed = None if feed is None else feed.database_id
         self._endpoint = db.endpoint
         self._plan = plan
         self._checkpoint = checkpoint
@@ -110,7 +114,7 @@ class BatchWorker:
     def _work(self, feed: DataFrame, batch: int) -> None:
         began = time.monotonic()
         handed_out = self._checkpoint.slice_of(batch, self.begin)
-        step = decide(WriterName(self._plan.name), self.last, handed_out)
+        step = decide(WriterName(self._plan.name), self.last, handed_out, self._feed)
         if step is None:
             return
         todo = worked_on(step)
@@ -120,7 +124,7 @@ class BatchWorker:
         self.last = step
         self.batches += 1
         rows = sum(part.rows for part in parts)
-        lag_ms, left = lag(self._db, self._plan.stream_names, step.through)
+        lag_ms, left = lag(self._source, self._plan.stream_names, step.through)
         seconds = time.monotonic() - began
         self._report(BatchReport(batch, changes, rows, step.through, lag_ms, left, seconds))
 

@@ -28,7 +28,7 @@ from motet.pipeline.arrow_types import spark_schema
 from motet.pipeline.compare import ORDER, Difference, compare, expected_rows
 from motet.pipeline.failure import SPARK_ERRORS, failure_of
 from motet.pipeline.load import Pipeline
-from motet.pipeline.plan import Plan, PlannedTable, check_tables, make_plan
+from motet.pipeline.plan import Plan, PlannedTable, check_feed, check_tables, make_plan
 from motet.pipeline.progress import Slice, slices_of
 from motet.pipeline.quiet import quiet
 from motet.pipeline.session import local_session
@@ -55,9 +55,13 @@ class TableCheck:
 
 
 def check_pipeline(
-    db: Database, pipeline: Pipeline, *, report: Callable[[TableCheck], None] = lambda _: None
+    db: Database,
+    pipeline: Pipeline,
+    *,
+    report: Callable[[TableCheck], None] = lambda _: None,
+    feed: Database | None = None,
 ) -> list[TableCheck]:
-    """Recompute each table of a pipeline, and say where it differs."""
+    """Recompute each table of a pipeline, and say where it differs; ``feed`` as in ``run_pipeline``."""
     info = db.writer(pipeline.name)
     if info is None or info.step is None:
         raise BadPipeline(
@@ -65,9 +69,10 @@ def check_pipeline(
             hint="run it first, or correct --name",
         )
     spark = local_session(f"motet {pipeline.name}")
-    plan = make_plan(spark, pipeline, db.streams())
+    plan = make_plan(spark, pipeline, (feed or db).streams())
+    check_feed(plan.name, info.step, feed)
     check_tables(db, plan)
-    audit = _Audit(db, spark, plan, info.step)
+    audit = _Audit(db, feed or db, spark, plan, info.step)
     checks = []
     for table in plan.tables:
         try:
@@ -82,8 +87,11 @@ def check_pipeline(
 class _Audit:
     """One moment of a pipeline."""
 
-    def __init__(self, db: Database, spark: SparkSession, plan: Plan, last: WriterStep) -> None:
+    def __init__(
+        self, db: Database, source: Database, spark: SparkSession, plan: Plan, last: WriterStep
+    ) -> None:
         self._db = db
+        self._source = source
         self._spark = spark
         self._plan = plan
         self._last = last
@@ -103,7 +111,9 @@ class _Audit:
 
     def _own_slices(self) -> list[Slice]:
         """The slices that have changes: the others are never shown to a table function."""
-        return [one for one in self._slices if has_changes(self._db, self._plan.stream_names, one)]
+        return [
+            one for one in self._slices if has_changes(self._source, self._plan.stream_names, one)
+        ]
 
     def _made(self, table: PlannedTable, slices: list[Slice], folder: Path) -> DataFrame:
         """The rows that all these slices make, each with its place."""
@@ -132,7 +142,8 @@ class _Audit:
         return rows.withColumn(ORDER, place)
 
     def _read(self, what: str, name: str, **clocks: Clock) -> DataFrame:
-        reader = self._spark.read.format("motet").option("endpoint", self._db.endpoint)
+        place = self._source if what == "streams" else self._db
+        reader = self._spark.read.format("motet").option("endpoint", place.endpoint)
         for option, clock in clocks.items():
             reader = reader.option(option, str(clock))
         return reader.option(what, name).load()

@@ -23,6 +23,7 @@ from motet.columnar.feed import feed_schema
 from motet.columnar.schema import decode_schema, encode_schema
 from motet.core.streams.messages import StreamInfo
 from motet.core.tables.messages import WriterInfo
+from motet.core.tables.records import WriterStep
 from motet.errors import BadPipeline, BadSchema, MotetError, NoSuchTable
 from motet.pipeline.arrow_types import arrow_schema, quoted, spark_schema
 from motet.pipeline.changes import Changes
@@ -116,6 +117,17 @@ def create_tables(db: Database, plan: Plan, last: WriterInfo | None) -> None:
             engine=made.engine,
             version=made.version,
             tombstone=made.tombstone,
+        )
+
+
+def check_feed(name: str, last: WriterStep | None, feed: Database | None) -> None:
+    """``BadPipeline`` when the tables reflect the feed of another database than this one."""
+    ours = None if feed is None else feed.database_id
+    if last is not None and last.feed != ours:
+        theirs = "the database they are in" if last.feed is None else f"database {last.feed:016x}"
+        raise BadPipeline(
+            f"the tables of {name} reflect the feed of {theirs}",
+            hint="name that one, or give the pipeline and its tables other names",
         )
 
 

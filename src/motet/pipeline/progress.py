@@ -44,8 +44,13 @@ def done_through(last: WriterStep | None) -> Clock:
     return ZERO if last is None else last.through
 
 
-def decide(writer: WriterName, last: WriterStep | None, slice_: Slice) -> WriterStep | None:
-    """The step to take for a slice that Spark has handed out; None if it has been taken."""
+def decide(
+    writer: WriterName, last: WriterStep | None, slice_: Slice, feed: int | None = None
+) -> WriterStep | None:
+    """The step to take for a slice that Spark has handed out; None if it has been taken.
+
+    ``feed`` is the number of the database that the slice is of, if it is not the one with the tables.
+    """
     done = done_through(last)
     if slice_.through <= done:
         return None
@@ -55,8 +60,8 @@ def decide(writer: WriterName, last: WriterStep | None, slice_: Slice) -> Writer
             hint="remove the checkpoint: the pipeline goes on from what is published",
         )
     if last is None:
-        return WriterStep(writer, 0, None, slice_.through)
-    return WriterStep(writer, last.epoch + 1, last.through, slice_.through)
+        return WriterStep(writer, 0, None, slice_.through, feed)
+    return WriterStep(writer, last.epoch + 1, last.through, slice_.through, feed)
 
 
 def worked_on(step: WriterStep) -> Slice:

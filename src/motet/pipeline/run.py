@@ -24,7 +24,7 @@ from motet.pipeline.batch import BatchReport, BatchWorker
 from motet.pipeline.checkpoint import Checkpoint, default_folder
 from motet.pipeline.failure import SPARK_ERRORS
 from motet.pipeline.load import Pipeline
-from motet.pipeline.plan import Plan, create_tables, make_plan
+from motet.pipeline.plan import Plan, check_feed, create_tables, make_plan
 from motet.pipeline.progress import done_through
 from motet.pipeline.quiet import quiet
 from motet.pipeline.session import local_session
@@ -66,25 +66,28 @@ def run_pipeline(
     changes_max: int = changes_per_batch_default,
     report: Callable[[BatchReport], None] = lambda _: None,
     stop: threading.Event | None = None,
+    feed: Database | None = None,
 ) -> RunReport:
     """Run a pipeline until ``stop`` is set, or with ``once`` until it has caught up.
 
+    Its tables are in ``db``, and so are the streams, unless ``feed`` is another database or a cluster.
     A batch that has begun is finished first. Without ``stop``, ^C and SIGTERM end it in that way if this is
     the main thread. The session is the one that is running, else a new local one.
     """
     folder = checkpoint or default_folder(None, db.database_id, pipeline.name)
-    notes = Checkpoint(folder, db.database_id, pipeline.name)
+    notes = Checkpoint(folder, (feed or db).database_id, pipeline.name)
     try:
         spark = local_session(f"motet {pipeline.name}")
         # Not sooner: Spark has an own idea of ^C when it starts.
         with quiet(spark), stopping(stop) as asked:
-            return _run(db, spark, pipeline, notes, once, changes_max, report, asked)
+            return _run(db, feed, spark, pipeline, notes, once, changes_max, report, asked)
     finally:
         notes.close()
 
 
 def _run(
     db: Database,
+    feed: Database | None,
     spark: SparkSession,
     pipeline: Pipeline,
     notes: Checkpoint,
@@ -93,9 +96,10 @@ def _run(
     report: Callable[[BatchReport], None],
     stop: threading.Event,
 ) -> RunReport:
-    plan = make_plan(spark, pipeline, db.streams())
+    plan = make_plan(spark, pipeline, (feed or db).streams())
     info = db.writer(plan.name)
     last = None if info is None else info.step
+    check_feed(plan.name, last, feed)
     create_tables(db, plan, info)
     notes.remember(plan.streams, done_through(last))
     health = _Health(db, plan.name, info)
@@ -104,9 +108,9 @@ def _run(
         health.works()
         report(batch)
 
-    worker = BatchWorker(db, plan, notes, last, done)
+    worker = BatchWorker(db, plan, notes, last, done, feed)
     try:
-        query = _start(spark, db, plan, notes, worker, once, changes_max)
+        query = _start(spark, feed or db, plan, notes, worker, once, changes_max)
         _follow(query, worker, stop)
     except (MotetError, *SPARK_ERRORS) as error:
         # What Spark says is often only that a batch has failed: the worker knows why.
@@ -120,7 +124,7 @@ def _run(
 
 def _start(
     spark: SparkSession,
-    db: Database,
+    source: Database,
     plan: Plan,
     notes: Checkpoint,
     worker: BatchWorker,
@@ -129,7 +133,7 @@ def _start(
 ) -> StreamingQuery:
     reader = (
         spark.readStream.format("motet")
-        .option("endpoint", db.endpoint)
+        .option("endpoint", source.endpoint)
         .option("streams", ",".join(plan.stream_names))
         .option("maxChangesPerBatch", str(changes_max))
     )

@@ -332,3 +332,33 @@ def test_a_cluster_mirrors_an_embedded_database(db: motet.Database, tmp_path: Pa
         (right, "insert", {"n": 1}),
     ]
     assert len({c.transaction for c in page}) == 3
+
+
+# Plans
+
+
+def test_a_plan_cuts_the_feed_between_transactions(db: motet.Database) -> None:
+    db.create_stream("planned", shards=3)
+    keys = keys_of_shards(3)
+    for number in range(20):
+        write(db, "planned", *keys[: number % 3 + 1])
+    end = db.visible_clock("planned", wait=True)
+    whole = [(c.clock, c.key) for c in db.changes("planned", up_to=end)]
+    plan = db.feed_plan(["planned"], stretches=4, up_to=end)
+    assert (plan.changes, plan.up_to) == (len(whole), whole[-1][0])
+    read = [
+        (change.clock, change.key)
+        for after, up_to in plan.stretches
+        for change in db.changes("planned", after=after, up_to=up_to)
+    ]
+    assert (read, len(plan.stretches)) == (whole, 4)
+    after, sizes = None, []
+    while True:
+        plan = db.feed_plan(["planned"], after, max_changes=5, up_to=end)
+        if not plan.changes:
+            break
+        sizes.append(plan.changes)
+        after = plan.up_to
+    assert sum(sizes) == len(whole)
+    assert max(sizes) <= 5
+    assert plan.up_to == after == whole[-1][0], "nothing new, and it stays where it is"

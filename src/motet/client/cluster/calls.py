@@ -9,6 +9,7 @@ import asyncio
 
 from motet.client.calls import Calls, Expected, Make, closed
 from motet.client.cluster.feed import ClusterFeed
+from motet.client.cluster.measure import FeedMeasure
 from motet.client.cluster.router import Router
 from motet.client.cluster.transactions import Coordinator
 from motet.core.catalog.stream_definition import StreamDefinition
@@ -26,6 +27,7 @@ from motet.core.streams.messages import (
     Describe,
     Described,
     FeedPage,
+    FeedSplit,
     FixClock,
     GetLatest,
     GetTransaction,
@@ -33,6 +35,7 @@ from motet.core.streams.messages import (
     ReadFeed,
     ReadVisible,
     ReleaseClock,
+    SplitFeed,
     StreamInfo,
     StreamReady,
     TransactionIs,
@@ -56,6 +59,7 @@ Answer = (
     | ClockReleased
     | TransactionIs
     | FeedPage
+    | FeedSplit
     | VisibleIs
 )
 
@@ -68,6 +72,7 @@ class ClusterCalls(Calls):
         self.router = router
         self.coordinator = Coordinator(router)
         self.feed = ClusterFeed(router)
+        self._measure = FeedMeasure(self.feed)
         self._closing = asyncio.Event()
         self._entropy = RealEntropy()
 
@@ -113,6 +118,8 @@ class ClusterCalls(Calls):
             )
         if isinstance(message, ReadFeed):
             return await self.feed.read(message)
+        if isinstance(message, SplitFeed):
+            return await self._measure.split(message, self.router.map.cluster)
         if isinstance(message, ReadVisible):
             visible = await self.feed.visible(message.streams, wait=message.wait)
             return VisibleIs(message.request, visible)

@@ -42,11 +42,14 @@ drain_seconds_max = 600.0
 class ClusterHome:
     """Where a cluster lives: at its endpoints."""
 
-    def __init__(self, endpoint: str) -> None:
+    def __init__(self, endpoint: str, router: Router) -> None:
         self._endpoint = endpoint
+        self._router = router
 
     async def endpoint(self) -> str:
-        return self._endpoint
+        """All data nodes, the one that has answered first: whoever gets this can do without any of them."""
+        nodes = [place.native for place in self._router.map.nodes if "data" in place.roles]
+        return ",".join([self._endpoint, *(each for each in nodes if each != self._endpoint)])
 
     async def parts(self) -> PartStore:
         raise NotInCluster("a cluster has no tables in this release")
@@ -57,7 +60,7 @@ class AsyncClusterDatabase(AsyncDatabase):
 
     def __init__(self, router: Router, endpoint: str) -> None:
         calls = ClusterCalls(router)
-        super().__init__(calls, router.map.cluster, ClusterHome(endpoint), AsyncExitStack())
+        super().__init__(calls, router.map.cluster, ClusterHome(endpoint, router), AsyncExitStack())
         self._cluster = calls
         #: the ways to its nodes
         self.router = router

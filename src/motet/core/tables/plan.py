@@ -210,7 +210,7 @@ def _repetition(ahead: Ahead, message: Publish, clock: Clock) -> Answered | None
             )
         return None
     if step is not None:
-        if step.through >= clock:
+        if step.feed is None and step.through >= clock:
             raise BadInput(
                 f"{step.through} is in the future: nothing can reflect the feed up to there",
                 hint="a step ends at a clock that was visible when its rows were made",
@@ -242,6 +242,10 @@ def _repeated_step(ahead: Ahead, message: Publish, step: WriterStep) -> Answered
         ahead.check_writer_room(WriterName(step.writer))
         return None
     known, at = last
+    if step.feed != known.feed:
+        raise WriterFenced(
+            f"{step.writer} reflects the feed of {_feed_name(known)}, not of {_feed_name(step)}"
+        )
     if step.through <= known.through:
         return Answered(PublishDone(message.request, at, True, ()), at)
     if (step.epoch, step.after) != (known.epoch + 1, known.through):
@@ -250,6 +254,10 @@ def _repeated_step(ahead: Ahead, message: Publish, step: WriterStep) -> Answered
             f" this was to be epoch {step.epoch}, behind {step.after}"
         )
     return None
+
+
+def _feed_name(step: WriterStep) -> str:
+    return "this database" if step.feed is None else f"database {step.feed:016x}"
 
 
 def _named(ahead: Ahead, staged: tuple[StagedPart, ...]) -> tuple[PublishedPart, ...]:

@@ -67,6 +67,8 @@ class WriterStep(msgspec.Struct, frozen=True, array_like=True):
     after: Clock | None
     #: where it ends: the tables reflect the feed up to here
     through: Clock
+    #: the database or cluster whose feed that is; None for the one that the tables are in
+    feed: int | None = None
 
 
 class InsertToken(msgspec.Struct, frozen=True, array_like=True):
