@@ -100,6 +100,12 @@ def test_the_feed_of_a_cluster(shell: Shell) -> None:
     assert all(each["leader"] and not each["error"] for each in shown["shards"])
     (clock,) = shell.told("clock")
     assert Clock.parse(clock["visible"]) >= Clock.parse(done["clock"])
+    became = shell.told("transaction", "show", done["transaction"])
+    assert (became["standing"], became["clock"]) == ("committed", done["clock"])
+    assert [(c["key"], c["row"]) for c in became["changes"]] == [
+        ("f-1", {"n": 1}),
+        ("f-2", {"n": 2}),
+    ]
     query = "select stream, op from system.changes where stream = 'fed' order by clock, index"
     assert shell.told("sql", query) == [{"stream": "fed", "op": "insert"}] * 2
 

@@ -16,6 +16,7 @@ from motet.core.clock.hlc import Clock, plus
 COMMANDS = [
     *(("feed", word) for word in ("page", "tail", "status", "mirror")),
     ("stream", "change"),
+    ("transaction", "show"),
 ]
 
 
@@ -67,17 +68,20 @@ def test_every_command_has_help_and_an_example(words: tuple[str, str], shell: Sh
     assert f"Example: motet {' '.join(words)}" in re.sub(r"\s+", " ", output)
 
 
-def test_a_change_of_several_streams_is_one_transaction(shell: Shell) -> None:
+def test_a_change_of_several_streams_is_one_transaction_that_can_be_shown(shell: Shell) -> None:
     also = '{"stream": "stock", "key": "s-9", "op": "update", "row": {"left": 7}, "before": {"left": 9}}'
     done = change(shell, "orders", "o-1", "insert", '{"qty": 2}', "--also", also)
-    changes = shell.told("feed", "page", "orders", "stock")["changes"]
-    assert {(c["clock"], c["transaction"]) for c in changes} == {
-        (done["clock"], done["transaction"])
-    }
-    assert [(c["stream"], c["key"], c["op"], c["row"], c["before"]) for c in changes] == [
+    found = shell.told("transaction", "show", done["transaction"])
+    assert (found["standing"], found["clock"]) == ("committed", done["clock"])
+    assert [(c["stream"], c["key"], c["op"], c["row"], c["before"]) for c in found["changes"]] == [
         ("orders", "o-1", "insert", {"qty": 2}, None),
         ("stock", "s-9", "update", {"left": 7}, {"left": 9}),
     ]
+    status, table, _ = shell.run(
+        "transaction", "show", done["transaction"], "--data", str(shell.folder)
+    )
+    assert (status, table.splitlines()[1].split()[1]) == (0, "committed")
+    assert shell.told("transaction", "show", "never")["standing"] == "unknown"
 
 
 def test_pages_by_key_by_clock_and_of_the_last_hour(shell: Shell) -> None:

@@ -40,6 +40,7 @@ COMMANDS: tuple[Entry, ...] = (
     Entry("stream", "motet.cli.stream", "Create, list, change, append to and read streams."),
     Entry("shard", "motet.cli.shard", "Show who holds the shards of a cluster, and change it."),
     Entry("feed", "motet.cli.feed", "Read, follow and mirror the changes in their causal order."),
+    Entry("transaction", "motet.cli.transaction", "Show what became of a transaction."),
     Entry("table", "motet.cli.table", "Create, list, fill and show tables."),
     Entry("sql", "motet.cli.sql", "Ask the tables in SQL."),
     Entry("pipeline", "motet.cli.pipeline", "Run pipelines on Spark, and check their tables."),
