@@ -57,7 +57,7 @@ class Shop:
         return done.steps
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 def test_a_pipeline_follows_the_feed_of_a_cluster(
     spark: SparkSession, cluster: motet.Database, tmp_path: Path
 ) -> None:

@@ -59,7 +59,7 @@ class Committed(msgspec.Struct, frozen=True, array_like=True):
     token: Token | None = None
 
 
-class Change(msgspec.Struct, frozen=True, array_like=True):
+class Change(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One change in the feed; ``(clock, transaction, index)`` is its place in the order of everything."""
 
     clock: Clock
