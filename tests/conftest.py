@@ -1,8 +1,14 @@
-"""Makes every golden script ``tests/scenarios/<part>/*.txt`` a test, and gives pytest ``--rewrite``."""
+"""Makes every golden script ``tests/scenarios/<part>/*.txt`` a test, and gives pytest ``--rewrite``.
+
+It also sees to it that the hundreds of processes that tests start are there soon: what they compile is kept.
+"""
 
 from __future__ import annotations
 
+import importlib.util
 import os
+import sys
+import tempfile
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +24,10 @@ from motet.testing.scenario import run_scenario
 hypothesis.settings.register_profile("house", deadline=None)
 hypothesis.settings.load_profile("house")
 
+# Without a place for what is compiled, each Python that a test starts would compile all of ours anew.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
 # Every Java of these tests lives for seconds: what compiles thoroughly would never be paid back.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
@@ -28,6 +38,22 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--rewrite", action="store_true", help="write what happens into the golden scripts"
     )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Shows Spark a home without the archive that its Pythons would read pyspark from, and compile it anew.
+
+    They take the package that is installed, which is the same. The processes of xdist have the home of the
+    first one. A Spark of somebody's own is left as it is.
+    """
+    package = importlib.util.find_spec("pyspark")
+    if package is None or package.origin is None or "SPARK_HOME" in os.environ:
+        return
+    home = tempfile.TemporaryDirectory(prefix="motet-spark-home-")
+    config.add_cleanup(home.cleanup)
+    for name in ("bin", "jars"):
+        (Path(home.name) / name).symlink_to(Path(package.origin).with_name(name))
+    os.environ["SPARK_HOME"] = home.name
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:

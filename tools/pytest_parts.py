@@ -5,11 +5,15 @@ given with -m, or a test is named by its id. The account says how long each part
 a folder of tests/, and what was left out. With pytest-xdist the workers leave tests out and tell
 the main process how many.
 
-A part whose tests share something costly, Spark's session, goes to one worker as a whole, and first, since it
-takes the longest. xdist's own way to say so, `--dist loadgroup`, does nothing with pytest 9.2
+The tests of a file go to one worker, since they may share something costly: a cluster of processes, say. A
+part whose files share such a thing, Spark's session, goes to one worker as a whole. What takes the longest
+goes first, so that all workers end at about the same time, and clusters, which wait more than they work,
+run beside Spark, which works. xdist's own ways to say so are `--dist loadfile`, which knows files alone, and
+`--dist loadgroup`, which does nothing with pytest 9.2
 (https://github.com/pytest-dev/pytest-xdist/issues/1386).
 """
 
+import os
 from collections import Counter
 
 import pytest
@@ -18,6 +22,8 @@ import pytest
 TIERS = ("foreign", "long")
 #: Parts that one worker runs as a whole.
 TOGETHER = ("spark",)
+#: Parts that begin before all others, in this order.
+FIRST = ("spark", "system", "demos", "verify")
 LEFT_OUT = "motet_left_out"
 
 
@@ -35,26 +41,42 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int | None:
+    """One process more than there are cores: for about a quarter of their time tests wait for others."""
+    if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ:  # xdist's own way to say how many
+        return None
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return (cores or 1) + 1
+
+
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
-    """Hands out tests one by one, but some parts as a whole; not if --dist asks for something else."""
+    """Hands out file by file, but some parts as a whole; not if --dist asks for something else."""
     if config.option.dist != "load":
         return None
     from xdist.scheduler import LoadScopeScheduling
 
-    class OneByOneOrTogether(LoadScopeScheduling):  # type: ignore[misc]
-        """What has the same scope goes to the same worker; the scope with the most tests goes first."""
+    class FilesOrParts(LoadScopeScheduling):  # type: ignore[misc]
+        """What has the same scope goes to the same worker, in the order in which it was collected."""
 
         def _split_scope(self, nodeid: str) -> str:
             part = part_of(nodeid)
-            return part if part in TOGETHER else nodeid
+            return part if part in TOGETHER else nodeid.partition("::")[0]
 
-    return OneByOneOrTogether(config, log)
+    config.option.loadscopereorder = False  # otherwise the scope with the most tests goes first
+    return FilesOrParts(config, log)
 
 
 def part_of(node_id: str) -> str:
     """The folder of tests/ that a test is in, or `tests` if it is in none."""
     folders = node_id.partition("::")[0].split("/")[:-1]
     return folders[1] if len(folders) > 1 else "tests"
+
+
+def turn_of(item: pytest.Item) -> int:
+    """When the part of a test begins; all parts that are not named begin last, as they were collected."""
+    part = part_of(item.nodeid)
+    return FIRST.index(part) if part in FIRST else len(FIRST)
 
 
 def tier_of(item: pytest.Item) -> str | None:
@@ -79,7 +101,9 @@ class Account:
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Takes out the tests that are in a tier; last, so that -k has had its say."""
+        """Takes out the tests that are in a tier; last, so that -k has had its say. Orders the others."""
+        if hasattr(self.config, "workerinput"):
+            items.sort(key=turn_of)
         if asks_for_tiers(self.config):
             return
         left_out = [item for item in items if tier_of(item)]

@@ -95,8 +95,3 @@ def test_the_checkpoint_of_another_database_is_refused_before_spark_starts(tmp_p
     done = run(*words, PATH="", JAVA_HOME="/nowhere")
     assert done.stderr.startswith("BAD_CHECKPOINT ")
     assert done.returncode == 1
-
-
-@pytest.mark.parametrize("command", ["run", "status", "check"])
-def test_every_command_has_an_example(command: str) -> None:
-    assert f"Example: motet pipeline {command}" in run(command, "--help").stdout

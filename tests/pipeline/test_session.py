@@ -43,7 +43,9 @@ def without_java(tmp_path: Path) -> dict[str, str]:
     for command in COMMANDS:
         (tmp_path / command).symlink_to(shutil.which(command) or pytest.fail(command))
     (tmp_path / "folder").mkdir()
-    return {"PATH": str(tmp_path), "HOME": str(tmp_path / "folder"), "LC_ALL": "C.UTF-8"}
+    soon = os.environ["SPARK_SUBMIT_OPTS"]
+    home = str(tmp_path / "folder")
+    return {"PATH": str(tmp_path), "HOME": home, "LC_ALL": "C.UTF-8", "SPARK_SUBMIT_OPTS": soon}
 
 
 @contextmanager
@@ -137,6 +139,7 @@ def spark_home(tmp_path: Path) -> Path:
     return home
 
 
+@pytest.mark.long
 def test_executors_are_processes_that_need_no_java_either(
     without_java: dict[str, str], spark_home: Path
 ) -> None:

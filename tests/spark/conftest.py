@@ -14,8 +14,15 @@ import pytest
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: A session that starts soon matters more here than one that is quick after minutes.
-QUICK_START = {"spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"}
+#: A session that starts soon matters more here than one that is quick after minutes, and hundreds of plans,
+#: each of which runs once over a few rows, more than each of them. With Spark's own settings run the
+#: processes of tests/examples, tests/demos and test_pipeline_command.py.
+QUICK_START = {
+    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.codegen.wholeStage": "false",
+}
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,7 @@
-"""`motet pipeline run` in a process of its own: killed at its worst moments, started again, and stopped."""
+"""`motet pipeline`: killed at its worst moments, started again, and stopped; and what its commands print.
+
+What may fail with more than its one line, or die, runs in a process of its own, with Spark as a user has it.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ import pytest
 from tests.spark.pipeline_shop import PIPELINE, folded, open_shop, published, sell
 
 import motet
+from motet.cli import app as root
 from motet.pipeline.load import load_pipeline
 
 pytestmark = [pytest.mark.usefixtures("spark"), pytest.mark.timeout(900)]
@@ -53,6 +57,13 @@ def last_one(changes):
 
 def command(*words: str) -> list[str]:
     return [sys.executable, "-m", "motet", "pipeline", *words]
+
+
+def run_here(*words: str) -> int:
+    """The exit code of the command in this process, with the Spark that is running."""
+    with pytest.raises(SystemExit) as exited:
+        root.main(["pipeline", *words])
+    return int(exited.value.code or 0)
 
 
 def environment() -> dict[str, str]:
@@ -110,30 +121,27 @@ def test_killed_at_its_worst_moments_it_ends_with_the_right_tables(tmp_path: Pat
         assert all(one.difference.is_none for one in check_pipeline(db, load_pipeline(file)))
 
 
-def test_an_error_is_one_line_and_a_difference_ends_with_1(tmp_path: Path) -> None:
+def test_an_error_is_one_line_and_a_difference_ends_with_1(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     data, file = tmp_path / "data", tmp_path / "shop.py"
     file.write_text(PIPELINE)
     with open_shop(data) as db:
         sell(db, 0, 3)
         where = ("--endpoint", db.endpoint)
-        run = command("run", str(file), *where, "--once", "--checkpoint", str(tmp_path / "notes"))
-        done = subprocess.run(run, capture_output=True, text=True, check=False)
-        assert (done.returncode, done.stderr) == (0, "")
-        assert "1 step published" in done.stdout.splitlines()[-1]
+        run = ("run", str(file), *where, "--once", "--checkpoint", str(tmp_path / "notes"))
+        assert run_here(*run) == 0
+        done = capsys.readouterr()
+        assert "1 step published" in done.out.splitlines()[-1]
+        assert done.err == ""
         with db.transaction() as txn:
             txn.change("orders", key="o-x", op="insert", row={"sku": "s-1", "qty": "many"})
-        failed = subprocess.run(run, capture_output=True, text=True, check=False)
+        failed = subprocess.run(command(*run), capture_output=True, text=True, check=False)
         assert (failed.returncode, failed.stdout) == (1, "")
         assert failed.stderr.startswith("PIPELINE_FAILED shop has stopped: ")
         assert failed.stderr.count("\n") == 1
         db.table("sales").insert([{"sku": "planted", "qty": 1, "transaction": "none"}])
-        check = command("check", str(file), *where)
-        checked = subprocess.run(check, capture_output=True, text=True, check=False)
-    assert checked.returncode == 1
-    assert [line.split()[-1] for line in checked.stdout.splitlines()] == [
-        "equal",
-        "yes",
-        "no",
-        "yes",
-    ]
-    assert checked.stderr == 'sales: extra {"sku":"planted","qty":1,"transaction":"none"}\n'
+        assert run_here("check", str(file), *where) == 1
+    checked = capsys.readouterr()
+    assert [line.split()[-1] for line in checked.out.splitlines()] == ["equal", "yes", "no", "yes"]
+    assert checked.err == 'sales: extra {"sku":"planted","qty":1,"transaction":"none"}\n'

@@ -72,6 +72,9 @@ def test_tables_equal_the_feed_folded_by_a_plain_program(shop: Shop) -> None:
     assert info.step is not None
     assert info.step.through == done.clock == report.clock
     assert (info.rows, set(info.tables)) == (report.rows, {"stock_now", "sales", "sales_by_batch"})
+    snapshot = shop.db.snapshot("stock_now", "sales", "sales_by_batch")
+    parts = [len(table.parts) for table in snapshot.tables.values()]
+    assert parts == [1, 1, 1], "few rows make few parts"
 
 
 def test_a_run_goes_on_where_the_last_one_ended(shop: Shop) -> None:
@@ -94,13 +97,6 @@ def test_all_tables_of_a_step_become_visible_at_one_clock(shop: Shop) -> None:
             by_epoch.setdefault(part.step.epoch, set()).add(part.clock)
     assert len(by_epoch) > 1
     assert all(len(clocks) == 1 for clocks in by_epoch.values())
-
-
-def test_few_rows_make_few_parts(shop: Shop) -> None:
-    sell(shop.db, 0, 30)
-    shop.run()
-    snapshot = shop.db.snapshot("stock_now", "sales", "sales_by_batch")
-    assert [len(table.parts) for table in snapshot.tables.values()] == [1, 1, 1]
 
 
 def copy_of(folder: Path) -> Path:

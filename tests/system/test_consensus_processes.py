@@ -3,6 +3,9 @@
 Each test ends in the same questions: is every acknowledged operation there, was none done twice, does one
 order explain all answers, was no read barrier too old. How long it took to be whole again after each fault is
 printed as ``back_s``; 5 s is the promise, and no test fails for a machine that is busy.
+
+Of what can befall three replicas, the demo shows that they are killed one by one, and that their logs rot
+(test_demo.py), and a keeper that they are stopped (test_keeper_processes.py): here that is in the long tier.
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ from motet.testing.consensus_damage import rot_prepares
 
 patience_s = 120.0
 
-FIVE = pytest.param(5, marks=pytest.mark.long)
+BOTH = pytest.mark.parametrize("replicas", [3, 5])
 
 
 def say(what: str, value: object) -> None:
@@ -124,7 +127,8 @@ async def _storm(cluster: ConsensusCluster, tale: Callable[[Storm], Awaitable[No
     assert tally.acknowledged >= 50
 
 
-@pytest.mark.parametrize("replicas", [3, FIVE])
+@pytest.mark.long
+@BOTH
 def test_replicas_are_killed_again_and_again(tmp_path: Path, replicas: int) -> None:
     async def tale(storm: Storm) -> None:
         await storm.kill_and_restart([await storm.primary()])
@@ -143,7 +147,8 @@ def test_all_are_killed_at_once(tmp_path: Path) -> None:
     storm(tmp_path, 3, tale)
 
 
-@pytest.mark.parametrize("replicas", [3, FIVE])
+@pytest.mark.long
+@BOTH
 def test_a_primary_stops_and_goes_on(tmp_path: Path, replicas: int) -> None:
     async def tale(storm: Storm) -> None:
         await storm.stop_and_cont(await storm.primary())
@@ -160,7 +165,8 @@ def test_replicas_are_cut_off_each_way(tmp_path: Path) -> None:
     storm(tmp_path, 3, tale, proxied=range(3))
 
 
-@pytest.mark.parametrize("replicas", [FIVE, 3])
+@pytest.mark.long
+@BOTH
 def test_a_rotten_log_is_repaired(tmp_path: Path, replicas: int) -> None:
     async def tale(storm: Storm) -> None:
         victim = await storm.backup()

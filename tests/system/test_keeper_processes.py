@@ -3,6 +3,9 @@
 Each storm ends in the same questions: is every acknowledged entry there, through every node; was none done
 twice; does one order explain all answers; has every client still the session it began with, and that its
 ephemeral node. A write without an answer is a kind of its own: an order may have it or not.
+
+That nodes are cut off is in the long tier: test_consensus_processes.py does it to the replicas of which a
+keeper consists.
 """
 
 from __future__ import annotations
@@ -176,6 +179,7 @@ def test_nodes_stop_and_go_on(tmp_path: Path) -> None:
     storm(tmp_path, tale)
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_nodes_are_cut_off_and_come_back(tmp_path: Path) -> None:
     async def tale(storm: Storm) -> None:

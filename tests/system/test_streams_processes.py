@@ -4,6 +4,9 @@ Each storm ends in the same questions, for every shard: is each acknowledged rec
 was named; is none there twice; have those who followed the shard seen the same, in the same order; and does
 every replica of its ensemble have it. How long a shard could not be written to after the death of its leader
 is printed (``pytest -rP``); no test fails for a machine that is busy.
+
+That leaders and operators die while ensembles change is in the long tier: the demo of the log tells the same
+tale (test_demo.py).
 """
 
 from __future__ import annotations
@@ -181,6 +184,7 @@ async def resize_and_swap(moves: Moves, shards: Sequence[int]) -> None:
         await moves.swap(shard)
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_leaders_and_operators_die_while_ensembles_change(tmp_path: Path) -> None:
     async def tale(storm: Storm) -> None:

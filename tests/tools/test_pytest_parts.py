@@ -106,17 +106,22 @@ def test_what_was_not_selected_anyway_does_not_count(suite: Path) -> None:
     assert [line.split()[3:5] for line in not_run(lines)[:-1]] == [["marked", "long"]]
 
 
-def test_the_tests_of_spark_stay_in_one_process(tmp_path: Path) -> None:
+def test_files_and_the_tests_of_spark_stay_in_one_process_and_what_is_long_begins(
+    tmp_path: Path,
+) -> None:
     many = "import pytest\n@pytest.mark.parametrize('i', range(8))\ndef test_many(i): pass\n"
-    for name in ("spark/test_a.py", "spark/deep/test_b.py", "core/test_c.py"):
+    for name in ("core/test_c.py", "spark/test_a.py", "spark/deep/test_b.py", "system/test_d.py"):
         (tmp_path / "tests" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "tests" / name).write_text(many)
     lines = run(tmp_path, "-n2", "-v")
     rows = [re.match(r"\[(gw\d)\].* PASSED tests/(\w+)/", line) for line in lines]
     workers = [(row[2], row[1]) for row in rows if row]
-    assert len(workers) == 24
-    assert len({worker for part, worker in workers if part == "spark"}) == 1
+    assert len(workers) == 32
     assert {worker for _, worker in workers} == {"gw0", "gw1"}
+    for part in ("core", "spark", "system"):
+        assert len({worker for one, worker in workers if one == part}) == 1
+    parts = [part for part, _ in workers]
+    assert parts.index("system") < parts.index("core"), "although it was collected later"
 
 
 def test_the_repository_knows_the_tiers() -> None:
