@@ -13,6 +13,9 @@ For each shard one thing at a time, in this order:
 
 V1  At most ``moves_max`` changes that nobody asked for are under way at once.
 V2  A follower that is dead is not contracted away: it may come back, and then nothing has to be copied.
+V3  An ensemble is contracted only when most of those who stay live and have everything. Else the smaller
+    one could commit nothing, would be given up by an election, and begun again, for ever: the elections would keep
+    those who lack something from ever getting it.
 """
 
 from __future__ import annotations
@@ -134,6 +137,8 @@ def _replace(core: Core, control: ShardControl, old_node: NodeId) -> bool:
     is_too_large = len(known.ensemble) > wanted
     follows_nodes = definition.replicas is None and new_node is None
     if is_drained and (is_too_large or follows_nodes):
+        if not _can_do_without(core, control, old_node):
+            return False
         op, new_node = ReconfigurationOp.CONTRACT, None
     elif new_node is not None:
         op = ReconfigurationOp.NODE_SWAP
@@ -141,6 +146,19 @@ def _replace(core: Core, control: ShardControl, old_node: NodeId) -> bool:
         return False
     start_reconfiguration(core, control, op, old_node=old_node, new_node=new_node, is_move=True)
     return True
+
+
+def _can_do_without(core: Core, control: ShardControl, old_node: NodeId) -> bool:
+    """Whether most of the others live and have all that is committed, as the leader has last said (V3)."""
+    known = control.known
+    leader = None if known.leader is None else core.state.nodes.get(known.leader)
+    report = None if leader is None else leader.reports.get(control.shard)
+    if report is None or report.epoch != known.epoch:
+        return False
+    staying = [node for node in known.ensemble if node != old_node]
+    has_all = (known.leader, *report.caught_up)
+    fit = [node for node in staying if node in has_all and core.is_alive(node)]
+    return len(fit) > len(staying) // 2
 
 
 # Draining
