@@ -14,8 +14,8 @@ For each shard one thing at a time, in this order:
 V1  At most ``moves_max`` changes that nobody asked for are under way at once.
 V2  A follower that is dead is not contracted away: it may come back, and then nothing has to be copied.
 V3  An ensemble is contracted only when most of those who stay live and have everything. Else the smaller
-    one could commit nothing, would be given up by an election, and begun again, for ever: the elections would keep
-    those who lack something from ever getting it.
+    one could commit nothing, would be given up by an election, and begun again, for ever: the elections
+    would keep those who lack something from ever getting it.
 """
 
 from __future__ import annotations
