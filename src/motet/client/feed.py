@@ -24,6 +24,7 @@ from motet.client.rows import (
 from motet.client.schemas import Schemas, StreamSchema, need_pyarrow
 from motet.client.tail_pause import tail_pause_seconds_max, tail_pause_seconds_min
 from motet.core.clock.hlc import Clock
+from motet.core.streams.change import Change as RawChange
 from motet.core.streams.messages import FeedPage, ReadFeed, ReadVisible, VisibleIs
 from motet.errors import BadInput, MotetError
 from motet.ids import StreamName
@@ -35,17 +36,20 @@ stop_after_max = (1 << 63) - 1
 class Page:
     """Some changes, in order, and the cursor behind them."""
 
-    __slots__ = ("_streams", "changes", "cursor", "more", "visible")
+    __slots__ = ("_changes", "_streams", "cursor", "more", "raw", "visible")
 
     def __init__(
         self,
-        changes: list[Change],
+        raw: tuple[RawChange, ...],
         cursor: str,
         visible: Clock,
         more: bool,
         streams: tuple[StreamSchema, ...],
     ) -> None:
-        self.changes = changes
+        #: the changes as they came
+        self.raw = raw
+        #: made when somebody looks at them one by one: Arrow does not
+        self._changes: list[Change] | None = None
         #: printable; hand it to ``changes`` or ``tail`` as ``after``, in any process
         self.cursor = cursor
         #: the visible clock when the page was read
@@ -54,15 +58,23 @@ class Page:
         self.more = more
         self._streams = streams
 
+    @property
+    def changes(self) -> list[Change]:
+        """The changes, in order."""
+        if self._changes is None:
+            schemas = dict(self._streams)
+            self._changes = [Change(raw, schemas[raw.stream]) for raw in self.raw]
+        return self._changes
+
     def __len__(self) -> int:
-        return len(self.changes)
+        return len(self.raw)
 
     def __iter__(self) -> Iterator[Change]:
         return iter(self.changes)
 
     def __repr__(self) -> str:
         more = ", more behind it" if self.more else ""
-        return f"<Page of {len(self.changes)} changes, visible {self.visible}{more}>"
+        return f"<Page of {len(self.raw)} changes, visible {self.visible}{more}>"
 
     def to_arrow(self) -> Any:
         """The changes as a ``pyarrow.Table``.
@@ -73,7 +85,7 @@ class Page:
         need_pyarrow("to_arrow")
         from motet.columnar.feed import feed_table
 
-        return feed_table([change.raw for change in self.changes], self._streams)
+        return feed_table(self.raw, self._streams)
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """For whatever takes Arrow: pandas, polars, DuckDB."""
@@ -110,9 +122,8 @@ class Feed:
             found = await self._read(names, found.through, limit, up_to, only)
         cursor = cursor_text(Cursor(self._database, found.through, names))
         schemas = {name: await self._schemas.of(name) for name in names}
-        changes = [Change(raw, schemas[raw.stream]) for raw in found.changes]
         known = tuple(StreamSchema(*each) for each in schemas.items())
-        return Page(changes, cursor, found.visible, found.more, known)
+        return Page(found.changes, cursor, found.visible, found.more, known)
 
     def _behind(self, names: tuple[StreamName, ...], after: str | Clock | None) -> Clock | None:
         if isinstance(after, str):

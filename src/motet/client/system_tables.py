@@ -94,11 +94,10 @@ class SystemTables:
                     *streams, after=after, limit=page_changes_max, up_to=up_to
                 )
                 after, more = page.cursor, page.more
-                raw = [change.raw for change in page]
                 if CHANGES in names:
-                    spools[CHANGES].add(feed_table(raw, [JsonStream()]))
+                    spools[CHANGES].add(feed_table(page.raw, [JsonStream()]))
                 if COMMIT_CLOCKS in names:
-                    spools[COMMIT_CLOCKS].add(commit_clock_table(raw))
+                    spools[COMMIT_CLOCKS].add(commit_clock_table(page.raw))
         return {SYSTEM_PREFIX + name: spools[name].done() for name in spools if name in names}
 
     async def _table_rows(self, _at: Clock | None) -> Any:

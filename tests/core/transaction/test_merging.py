@@ -165,3 +165,16 @@ def test_a_page_never_splits_what_has_one_clock(
     assert not shown & {change.clock for change in rest}
     if len(found.changes) > limit:
         assert len(shown) == 1, "only what has one clock may be more than was asked for"
+
+
+@given(st.integers(0, 400), st.integers(1, 20))
+def test_a_page_takes_in_what_it_gives_wherever_it_is(begin: int, limit: int) -> None:
+    (log,) = play([(0, 0)] * 400, shards=1)
+    after = log.entries[begin - 1].clock if begin else ZERO
+    message = ReadShardFeed(RequestId(1), ZERO, log.name, after, None, limit, 1 << 20)
+    scan = FeedScan.of(message, log.closed(), ())
+    rest = iter(log.entries[begin:])
+    scan.take(rest)
+    left = sum(1 for _ in rest)
+    assert len(scan.page()[0]) == min(limit, 400 - begin)
+    assert 400 - begin - left == len(scan.page()[0]), "no entry more than the page has"
