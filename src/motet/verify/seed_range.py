@@ -21,6 +21,7 @@ import msgspec
 
 from motet.sim.part import Outcome
 from motet.sim.simulate import simulate
+from motet.verify.parent import end_with_parent
 from motet.verify.parts import part_named
 
 ALONE_SEEDS_MAX = 8
@@ -87,7 +88,7 @@ def _outcomes(run_one: Callable[[int], Outcome], seeds: range, jobs: int) -> Gen
     if jobs <= 1 or seeds.stop - seeds.start <= ALONE_SEEDS_MAX:
         yield from map(run_one, seeds)
         return
-    pool = ProcessPoolExecutor(jobs, mp_context=get_context("spawn"))
+    pool = ProcessPoolExecutor(jobs, get_context("spawn"), end_with_parent)
     left = iter(seeds)
     try:
         running = deque(

@@ -23,6 +23,7 @@ from motet.verify.explore.result import Budget
 from motet.verify.explore.watch import Watch
 from motet.verify.model import Model, Record
 from motet.verify.model.base import Property
+from motet.verify.parent import end_with_parent
 
 S = TypeVar("S", bound=Record)
 
@@ -156,6 +157,7 @@ _worker: list[_Worker[Any]] = []
 
 
 def _hire(model: Model[Any], wanted: tuple[Property, ...], symmetry: bool) -> None:
+    end_with_parent()
     _worker[:] = [_Worker(model, wanted, symmetry)]
 
 
