@@ -156,6 +156,9 @@ decisions_max = 65_536
 outcomes_remembered = 131_072
 """Transactions of which a shard remembers what became of them: a retry is recognised for as long."""
 
+named_cursors_max = 1000
+"""Named cursors of one shard: each holds back what is trimmed."""
+
 clock_held_ms_max = 1_000
 """How long an embedded database holds a transaction whose clock is fixed: everybody who writes waits."""
 

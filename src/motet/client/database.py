@@ -15,6 +15,7 @@ from motet.client.bookmark import Bookmark, bookmark_text, clock_of
 from motet.client.calls import Calls
 from motet.client.feed import Feed
 from motet.client.feed_face import FeedFace
+from motet.client.keeping import Keeping
 from motet.client.link import Link
 from motet.client.part_store import PartStore
 from motet.client.publication import Publication
@@ -66,7 +67,7 @@ class Home(Protocol):
         """Where the files of its tables are."""
 
 
-class AsyncDatabase(FeedFace):
+class AsyncDatabase(FeedFace, Keeping):
     """A database; made by ``motet.aio.open`` or ``motet.aio.connect``."""
 
     def __init__(self, calls: Calls, database: int, home: Home, opened: AsyncExitStack) -> None:

@@ -24,6 +24,7 @@ from motet.client.portal import Portal
 from motet.client.publication import Publication
 from motet.client.rows import Key
 from motet.client.snapshot import Snapshot
+from motet.client.sync_keeping import SyncKeeping
 from motet.client.sync_stream import Stream
 from motet.client.sync_table import Table
 from motet.client.sync_transaction import Transaction
@@ -45,8 +46,10 @@ __all__ = ["Database", "Transaction", "connect"]
 T = TypeVar("T")
 
 
-class Database:
+class Database(SyncKeeping):
     """A database; made by ``motet.open`` or ``motet.connect``. It ends with its process at the latest."""
+
+    _inner: AsyncDatabase
 
     def __init__(self, portal: Portal, inner: AsyncDatabase) -> None:
         self._portal = portal

@@ -22,6 +22,7 @@
     │   ├── KernelDisagrees        a fast form of a model that does not say what its text says
     │   ├── BadHistory             a history that was recorded wrongly, or cannot be judged
     │   ├── CursorExpired          the feed behind a cursor is no longer kept (``errors.shards``)
+    │   ├── CursorInTheWay         a named cursor has not read what is to be pruned (``errors.shards``)
     │   └── OffsetExpired          what is asked for is no longer kept (``errors.shards``)
     ├── BadBytes                   bytes that are not what they should be
     │   ├── BadFrame               a frame that is torn, foreign, too large or damaged

@@ -47,6 +47,13 @@ class CursorExpired(BadInput):
     hint = "read on from the clock that is named; what came before has been trimmed"
 
 
+class CursorInTheWay(BadInput):
+    """A named cursor has not read yet what is to be pruned."""
+
+    code = "CURSOR_IN_THE_WAY"
+    hint = "let its reader go on, drop the cursor, or prune with force"
+
+
 class OffsetExpired(BadInput):
     """What is asked for is no longer kept."""
 

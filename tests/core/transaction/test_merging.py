@@ -100,7 +100,7 @@ def play(steps: list[tuple[int, int]], shards: int) -> list[Log]:
 
 def scanned(log: Log, after: Clock, up_to: Clock, limit: int, step: int) -> ShardPage:
     message = ReadShardFeed(RequestId(1), ZERO, log.name, after, up_to, limit, 1 << 20)
-    scan = FeedScan.of(message, log.closed(), ())
+    scan = FeedScan.of(message, log.closed(), (), after)
     place, is_done = 0, scan.up_to <= after
     while not is_done and place < len(log.entries):
         is_done = scan.take(log.entries[place : place + step])
@@ -172,7 +172,7 @@ def test_a_page_takes_in_what_it_gives_wherever_it_is(begin: int, limit: int) ->
     (log,) = play([(0, 0)] * 400, shards=1)
     after = log.entries[begin - 1].clock if begin else ZERO
     message = ReadShardFeed(RequestId(1), ZERO, log.name, after, None, limit, 1 << 20)
-    scan = FeedScan.of(message, log.closed(), ())
+    scan = FeedScan.of(message, log.closed(), (), after)
     rest = iter(log.entries[begin:])
     scan.take(rest)
     left = sum(1 for _ in rest)

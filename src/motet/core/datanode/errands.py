@@ -25,6 +25,7 @@ from motet.core.transaction.messages import (
     CloseShard,
     CommitTransaction,
     Forward,
+    OrderShard,
     PrepareTransaction,
     TransactionResolved,
 )
@@ -33,7 +34,7 @@ from motet.errors import MotetError
 from motet.ids import Address, NodeId, Offset, ShardName
 from motet.limits import missing_shards_max
 
-Asked = PrepareTransaction | CommitTransaction | AbortTransaction | CloseShard
+Asked = PrepareTransaction | CommitTransaction | AbortTransaction | CloseShard | OrderShard
 
 
 class Errands(msgspec.Struct):

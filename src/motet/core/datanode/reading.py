@@ -18,6 +18,8 @@ from motet.core.shardlog.shards import Shards
 from motet.core.shardlog.state import FinishedRead
 from motet.core.streams.messages import Standing
 from motet.core.transaction.messages import (
+    DescribeFeed,
+    FeedDescribed,
     GetLatestChange,
     GetTransaction,
     LatestChangeIs,
@@ -174,6 +176,10 @@ def _finish(readings: Readings, number: int, reading: ClientReading, replica: Sh
         return Send(reading.client, LatestChangeIs(message.request, reading.latest, place, clock))
     if isinstance(message, GetTransaction):
         return Send(reading.client, _standing(message, replica))
+    if isinstance(message, DescribeFeed):
+        rules = machine_of(replica).state.rules
+        cursors = tuple(rules.cursors.items())
+        return Send(reading.client, FeedDescribed(message.request, cursors, rules.horizon))
     if isinstance(message, ListPrepared):
         return Send(reading.client, _prepared(message, replica))
     if isinstance(message, ReadShardFeed):

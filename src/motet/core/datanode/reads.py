@@ -20,6 +20,7 @@ from motet.core.shardlog.replica import ShardReplica
 from motet.core.transaction.entries import record_range
 from motet.core.transaction.judging import key_forgotten
 from motet.core.transaction.messages import (
+    DescribeFeed,
     FoundEntry,
     GetLatestChange,
     GetTransaction,
@@ -34,7 +35,13 @@ from motet.ids import Address, Epoch, Offset
 page_limit_max = 1 << 20
 
 Question = (
-    ReadRecords | DescribeShard | GetLatestChange | GetTransaction | ListPrepared | ReadShardFeed
+    ReadRecords
+    | DescribeShard
+    | GetLatestChange
+    | GetTransaction
+    | ListPrepared
+    | DescribeFeed
+    | ReadShardFeed
 )
 
 
@@ -73,7 +80,7 @@ def is_locked(reading: ClientReading, replica: ShardReplica) -> bool:
 def begin_at(reading: ClientReading, replica: ShardReplica) -> bool:
     """Find where to begin; False when there is nothing to read."""
     message = reading.message
-    if isinstance(message, GetTransaction | ListPrepared):
+    if isinstance(message, GetTransaction | ListPrepared | DescribeFeed):
         return False
     if isinstance(message, GetLatestChange):
         return _begin_at_latest(reading, replica, message)
@@ -99,15 +106,22 @@ def _begin_at_latest(
 
 def _begin_scan(reading: ClientReading, replica: ShardReplica, message: ReadShardFeed) -> bool:
     machine = machine_of(replica)
-    closed = machine.state.transactions.closed
-    entry, opens = machine.entry_above(message.after)
-    changed, after = machine.state.changed, message.after or ZERO
+    closed, horizon = machine.state.transactions.closed, machine.state.rules.horizon
+    # Who reads from the beginning begins with what is not pruned.
+    after = horizon if message.after is None or message.after == ZERO else message.after
+    if after < horizon:
+        raise CursorExpired(
+            f"the feed of {replica.shard} is pruned up to {horizon}",
+            hint=f"read on after {horizon}",
+        )
+    entry, opens = machine.entry_above(after if after > ZERO else None)
+    changed = machine.state.changed
     is_quiet = changed is not None and changed <= after
     if entry < replica.first_offset and not is_quiet:
         raise CursorExpired(
             f"the feed of {replica.shard} is no longer kept from {message.after} on"
         )
-    reading.scan = FeedScan.of(message, closed, opens)
+    reading.scan = FeedScan.of(message, closed, opens, after)
     # Whoever follows a shard in which nothing happens reads nothing.
     reading.after_entry = replica.applied_index.offset if is_quiet else Offset(entry - 1)
     is_over = reading.scan.up_to <= after

@@ -32,6 +32,7 @@ from motet.core.transaction.entries import (
     decode_prepared,
 )
 from motet.core.transaction.latest import LatestChanges
+from motet.core.transaction.orders import FeedRules, decode_order
 from motet.core.transaction.state import TransactionState
 from motet.errors import BadRecord, TokenExpired, TooLarge
 from motet.format.record_block import decode_keys
@@ -80,6 +81,7 @@ class ShardState(msgspec.Struct):
     changed: Clock | None = None
     transactions: TransactionState = msgspec.field(default_factory=TransactionState)
     latest: LatestChanges = msgspec.field(default_factory=LatestChanges)
+    rules: FeedRules = msgspec.field(default_factory=FeedRules)
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -106,6 +108,8 @@ class StreamShard:
             transactions.abort(decode_aborted(entry.body))
         elif entry.kind == EntryKind.FORGOTTEN:
             transactions.forget(decode_forgotten(entry.body))
+        elif entry.kind == EntryKind.ORDERED:
+            self.state.rules.apply(decode_order(entry.body))
         transactions.clock = entry.clock
 
     def _apply_records(self, entry: Entry, records: Records) -> None:

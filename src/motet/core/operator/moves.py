@@ -121,10 +121,17 @@ def _balance_leaders(core: Core) -> None:
     led = [(ensemble, leader) for ensemble, leader in shards if leader is not None]
     assert len(led) == len(controls), "a steady shard has a leader"
     found = handover(led, core.load().leads)
-    if found is not None:
+    if found is not None and _has_caught_up(core, controls[found[0]], found[1]):
         number, node = found
         core.note_shard("balances_leaders", controls[number], node)
         _elect_another(core, controls[number], node, f"{node} leads less than others")
+
+
+def _has_caught_up(core: Core, control: ShardControl, node: NodeId) -> bool:
+    """Whether a node has all that is committed: an election would interrupt one that is being brought up."""
+    leader = None if control.known.leader is None else core.node(control.known.leader)
+    report = None if leader is None else leader.reports.get(control.shard)
+    return report is not None and node in report.caught_up
 
 
 def _replace(core: Core, control: ShardControl, old_node: NodeId) -> bool:

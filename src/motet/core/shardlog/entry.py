@@ -42,6 +42,8 @@ class EntryKind(IntEnum):
     FORGOTTEN = 20
     #: says nothing: its clock closes an idle shard
     CLOSED = 21
+    #: see :mod:`motet.core.transaction.orders`
+    ORDERED = 22
     # Of a database in one log (``core.streams``)
     STREAM_CREATED = 32
     COMMITTED = 33

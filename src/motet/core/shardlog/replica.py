@@ -253,9 +253,12 @@ class ShardReplica:
         finished, self.core.state.finished = self.core.state.finished, []
         return finished
 
-    def keep_from(self, offset: Offset | None) -> None:
-        """Trim nothing from this entry on, whatever the rules say; None takes that back."""
-        self.core.state.keep_from = offset
+    def keep_from(self, offset: Offset | None, pruned: Offset | None = None) -> None:
+        """Trim nothing from this entry on, whatever the rules say; None takes that back.
+
+        What is before ``pruned`` goes, even if the rules would keep it.
+        """
+        self.core.state.keep_from, self.core.state.pruned_from = offset, pruned
 
     def report(self) -> ShardReport:
         """For the answer to an operator's heartbeat."""

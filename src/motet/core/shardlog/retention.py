@@ -42,7 +42,8 @@ def trim(core: Core) -> None:
 def _wanted_first(core: Core, log: Log) -> Offset:
     """The first entry that is to be kept, as the rules of the shard say."""
     retention, state = core.retention, core.state
-    if retention.bytes_max is None and retention.age_ms_max is None:
+    pruned = state.pruned_from
+    if retention.bytes_max is None and retention.age_ms_max is None and pruned is None:
         return log.first
     size_bytes, first = log.size_bytes, log.first
     oldest_ms = None
@@ -51,7 +52,8 @@ def _wanted_first(core: Core, log: Log) -> Offset:
     for segment in log.segments:
         is_too_much = retention.bytes_max is not None and size_bytes > retention.bytes_max
         is_too_old = oldest_ms is not None and segment.clock.logical < oldest_ms
-        if segment.end is None or not (is_too_much or is_too_old):
+        is_pruned = pruned is not None and segment.end is not None and segment.end < pruned
+        if segment.end is None or not (is_too_much or is_too_old or is_pruned):
             break
         size_bytes -= segment.size_bytes
         first = Offset(segment.end + 1)

@@ -191,6 +191,8 @@ class State(msgspec.Struct):
     committed_change: CommittedChange | None = None
     #: entries below this one are wanted by somebody; the data node sets it
     keep_from: Offset | None = None
+    #: and those below this one by nobody, whatever the rules say
+    pruned_from: Offset | None = None
 
     # A follower
     leader: NodeId | None = None

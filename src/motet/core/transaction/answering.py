@@ -8,7 +8,7 @@ nobody sees half of a transaction, only later.
 
 from __future__ import annotations
 
-from motet.core.clock.hlc import Clock, plus
+from motet.core.clock.hlc import ZERO, Clock, plus
 from motet.core.datanode.refusals import refusal
 from motet.core.datanode.stream_shard import machine_of
 from motet.core.machine import NS_PER_MS, Effect, Note, Now, Send
@@ -22,9 +22,11 @@ from motet.core.transaction.messages import (
     CloseShard,
     CommitTransaction,
     Forward,
+    OrderShard,
     PrepareTransaction,
     ResolveTransaction,
     ShardClosed,
+    ShardOrdered,
     TransactionEnded,
     TransactionPrepared,
     TransactionResolved,
@@ -85,6 +87,8 @@ def answer_known(
             return _acknowledge(replica, state, work.client, errand)
         case Forgotten():
             return [Note("transaction_decisions_forgotten", str(len(errand.transactions)))]
+        case OrderShard():
+            return [Send(work.client, ShardOrdered(errand.request, state.clock))]
 
 
 def closed_is(request: RequestId, state: TransactionState) -> ShardClosed:
@@ -119,11 +123,12 @@ def _answer_doubt(
     shard: ShardName, state: TransactionState, sender: Address, errand: AskOutcome
 ) -> list[Effect | Forward]:
     """A participant in doubt hears what was decided."""
-    decision = state.decisions.get(errand.transaction)
-    if decision is not None:
-        clock, at_ms = decision.clock, decision.at_ms
-    else:
-        clock, at_ms = state.outcomes[errand.transaction].clock, 0
+    decision, outcome = (
+        state.decisions.get(errand.transaction),
+        state.outcome_of(errand.transaction),
+    )
+    clock = None if outcome is None else outcome.clock
+    at_ms = 0 if decision is None else decision.at_ms
     what = "transaction_doubt_aborted" if clock is None else "transaction_doubt_committed"
     message = ResolveTransaction(
         errand.participant, errand.transaction, errand.asked, shard, clock, at_ms
@@ -240,12 +245,19 @@ def lose(
 
 
 def hold_retention(replica: ShardReplica) -> None:
-    """Nothing is trimmed from the oldest transaction on that is not decided, or not logged everywhere."""
-    state = state_of(replica)
+    """Nothing is trimmed from the oldest transaction on that is not decided, or not logged everywhere.
+
+    Nor what a named cursor has not read; and what is pruned goes, whatever the rules of retention say.
+    """
+    state, machine = state_of(replica), machine_of(replica)
+    rules = machine.state.rules
     clocks = [decision.asked for decision in state.decisions.values()]
     clocks += [plus(opened.clock, -1) for opened in state.prepared.values()]
-    keep = None if not clocks else machine_of(replica).entry_above(min(clocks))[0]
-    replica.keep_from(keep)
+    if rules.kept_from is not None:
+        clocks.append(rules.kept_from)
+    keep = None if not clocks else machine.entry_above(min(clocks))[0]
+    is_pruned = rules.horizon > ZERO
+    replica.keep_from(keep, machine.entry_above(rules.horizon)[0] if is_pruned else None)
 
 
 # Time

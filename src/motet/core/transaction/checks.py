@@ -8,8 +8,10 @@ from motet.core.transaction.messages import (
     AbortTransaction,
     CloseShard,
     CommitTransaction,
+    OrderShard,
     PrepareTransaction,
 )
+from motet.core.transaction.orders import check_order
 from motet.errors import BadInput, TooLarge
 from motet.ids import ShardName
 from motet.limits import (
@@ -23,10 +25,13 @@ from motet.limits import (
 
 
 def check_request(
-    message: PrepareTransaction | CommitTransaction | AbortTransaction | CloseShard,
+    message: PrepareTransaction | CommitTransaction | AbortTransaction | CloseShard | OrderShard,
 ) -> None:
     """``BadInput`` or ``TooLarge`` for what cannot be taken."""
     if isinstance(message, CloseShard):
+        return
+    if isinstance(message, OrderShard):
+        check_order(message.order)
         return
     _check_participants(message.shard, message.participants)
     if isinstance(message, AbortTransaction):

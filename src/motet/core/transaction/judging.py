@@ -97,15 +97,19 @@ def judge_abort(
     """What is not decided is aborted.
 
     A participant in doubt has not logged an outcome, so no decision has been forgotten (X4): what the home
-    shard does not know was never decided, however long ago that was.
+    shard does not know was not decided when it asked. But its question may have been long on its way. At or
+    below the horizon nothing is logged for it: a transaction that is still open there was never decided, and
+    never can be, since its commit would be refused; one that is over is not touched by the answer.
     """
     if ahead.is_flying(message.transaction):
         return Verdict.WAIT
     if state.outcome_of(message.transaction) is not None:
         return Verdict.KNOWN
-    if isinstance(message, AbortTransaction) and state.is_expired(message.asked):
+    if not state.is_expired(message.asked) or message.transaction in state.prepared:
+        return Verdict.GO
+    if isinstance(message, AbortTransaction):
         raise expired(message.transaction)
-    return Verdict.GO
+    return Verdict.KNOWN
 
 
 def judge_outcome(

@@ -40,9 +40,11 @@ from motet.core.transaction.messages import (
     CloseShard,
     CommitTransaction,
     Forward,
+    OrderShard,
     PrepareTransaction,
     ResolveTransaction,
 )
+from motet.core.transaction.orders import encode_order
 from motet.core.transaction.work import Flight, ShardTransactions, Work
 from motet.errors import Conflict, MotetError, NodeError, NoSuchShard
 from motet.ids import Epoch, Offset, ShardName, TransactionId
@@ -119,7 +121,7 @@ def refuse_waiting(ours: ShardTransactions, error: MotetError) -> Said:
     return [each for work in waiting for each in _refused(work, error)]
 
 
-Asked = PrepareTransaction | CommitTransaction | AbortTransaction | CloseShard
+Asked = PrepareTransaction | CommitTransaction | AbortTransaction | CloseShard | OrderShard
 
 
 def _request(work: Work) -> Asked | None:
@@ -210,6 +212,10 @@ def _judge(
         return judge_outcome(state, ours, errand)
     if isinstance(errand, CloseShard):
         return _judge_closing(replica, work, errand, now, config, is_late=is_late)
+    if isinstance(errand, OrderShard):
+        if ours.is_ordered:
+            return Verdict.WAIT
+        return Verdict.GO if shard.rules.check(errand.order, state.closed) else Verdict.KNOWN
     return Verdict.GO
 
 
@@ -342,6 +348,8 @@ def _entry(
             return EntryKind.FORGOTTEN, encode_part(errand), None
         case CloseShard():
             return EntryKind.CLOSED, b"", None
+        case OrderShard():
+            return EntryKind.ORDERED, encode_order(errand.order), None
 
 
 def _flight(

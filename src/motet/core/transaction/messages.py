@@ -12,6 +12,7 @@ from motet.core.clock.hlc import Clock
 from motet.core.datanode.conversation import DataMessage, DataRequest
 from motet.core.streams.messages import Standing
 from motet.core.transaction.entries import Part
+from motet.core.transaction.orders import Order
 from motet.ids import Address, Epoch, RequestId, ShardName, TransactionId
 
 
@@ -102,6 +103,19 @@ class CloseShard(DataRequest, frozen=True):
     at_least: Clock | None = None
 
 
+class OrderShard(DataRequest, frozen=True):
+    """An order about the feed of a shard; the same again is fine."""
+
+    shard: ShardName
+    order: Order
+
+
+class DescribeFeed(DataRequest, frozen=True):
+    """What is kept of the feed of a shard, and for whom."""
+
+    shard: ShardName
+
+
 class ReadShardFeed(DataRequest, frozen=True):
     """Committed changes of a shard by their clocks, as far as it is closed; any replica answers."""
 
@@ -182,6 +196,22 @@ class ShardClosed(DataMessage, frozen=True):
     held_by: tuple[TransactionId, ShardName] | None = None
 
 
+class ShardOrdered(DataMessage, frozen=True):
+    """The order is obeyed."""
+
+    request: RequestId
+    clock: Clock
+
+
+class FeedDescribed(DataMessage, frozen=True):
+    """What is kept of the feed of a shard, and for whom."""
+
+    request: RequestId
+    cursors: tuple[tuple[str, Clock], ...]
+    #: everything up to here is pruned; zero: nothing
+    horizon: Clock
+
+
 class ShardFeed(DataMessage, frozen=True):
     """All changes above ``after`` and up to ``through``, by their clocks."""
 
@@ -241,6 +271,8 @@ TransactionRequests = (
     | AbortTransaction
     | GetTransaction
     | ListPrepared
+    | OrderShard
+    | DescribeFeed
     | CloseShard
     | ReadShardFeed
 )
@@ -252,6 +284,8 @@ TransactionAnswer = (
     | TransactionIs
     | PreparedAre
     | ShardClosed
+    | ShardOrdered
+    | FeedDescribed
     | ShardFeed
 )
 

@@ -53,11 +53,14 @@ class FeedScan(msgspec.Struct):
 
     @staticmethod
     def of(
-        message: ReadShardFeed, closed: Clock, opens: Iterable[tuple[TransactionId, Clock]]
+        message: ReadShardFeed,
+        closed: Clock,
+        opens: Iterable[tuple[TransactionId, Clock]],
+        after: Clock,
     ) -> FeedScan:
         up_to = closed if message.up_to is None else min(closed, message.up_to)
         return FeedScan(
-            after=message.after or ZERO,
+            after=after,
             up_to=up_to,
             limit=message.limit,
             bytes_max=message.bytes_max,

@@ -11,6 +11,7 @@ from motet.core.transaction.messages import (
     AskOutcome,
     CloseShard,
     CommitTransaction,
+    OrderShard,
     PrepareTransaction,
     ResolveTransaction,
 )
@@ -24,6 +25,7 @@ Errand = (
     | AskOutcome
     | ResolveTransaction
     | Forgotten
+    | OrderShard
 )
 """What may lead to an entry."""
 
@@ -78,6 +80,11 @@ class ShardTransactions(msgspec.Struct):
     @property
     def is_idle(self) -> bool:
         return not (self.waiting or self.pending or self.adjusting or self.flights)
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether an order is in the log and not applied: the next one waits for it."""
+        return any(isinstance(work.errand, OrderShard) for work in self.pending)
 
     def is_flying(self, transaction: TransactionId) -> bool:
         """Whether an entry about it is in the log and not applied."""

@@ -311,6 +311,12 @@ class ShardlogPart(BenchPart):
     # Looking
 
     @verb
+    def keep(self, node: str, *, first: int = 0, pruned: int = 0) -> list[str]:
+        """Trim nothing from ``first`` on, and what is before ``pruned`` in any case."""
+        self._replica(node).keep_from(Offset(first) or None, Offset(pruned) or None)
+        return []
+
+    @verb
     def log(self, *nodes: str) -> list[str]:
         """Show the logs of nodes, or of all."""
         names = nodes or tuple(self.bench.nodes)

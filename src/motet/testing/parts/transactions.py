@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
+import msgspec
+
 from motet.core.catalog.stream_definition import StreamDefinition
 from motet.core.clock.hlc import ZERO, Clock
 from motet.core.datanode.messages import AppendRecords
@@ -37,14 +39,17 @@ from motet.core.transaction.entries import (
 )
 from motet.core.transaction.messages import (
     AbortTransaction,
+    AskOutcome,
     CloseShard,
     CommitTransaction,
     GetLatestChange,
     GetTransaction,
+    OrderShard,
     PrepareTransaction,
     ReadShardFeed,
     SeenKey,
 )
+from motet.core.transaction.orders import Order, Prune, SetCursor
 from motet.errors import BadScenario
 from motet.format.record_block import encode_block
 from motet.ids import (
@@ -56,6 +61,7 @@ from motet.ids import (
     StreamId,
     TransactionId,
 )
+from motet.limits import outcomes_remembered
 from motet.testing.bench_network import InFlight
 from motet.testing.bench_part import BenchPart
 from motet.testing.bench_trace import Line
@@ -117,12 +123,12 @@ class TransactionsPart(BenchPart):
     # The bench
 
     @verb
-    def cluster(self, *, shards: int = 3) -> list[str]:
-        """Put nodes n1 … on the bench, each with a shard: a, b, c."""
+    def cluster(self, *, shards: int = 3, remembered: int = outcomes_remembered) -> list[str]:
+        """Put nodes n1 … on the bench, each with a shard: a, b, c, which remembers so many outcomes."""
         lines: list[str] = []
         for number in range(shards):
             name, shard = NodeId(f"n{number + 1}"), ShardName("abc"[number])
-            self.bench.add(name, _maker(name), wall_ms=START_WALL_MS)
+            self.bench.add(name, _maker(name, remembered), wall_ms=START_WALL_MS)
             self.epochs[shard] = Epoch(0)
         lines += self.start()
         for shard in self.epochs:
@@ -265,6 +271,15 @@ class TransactionsPart(BenchPart):
         )
 
     @verb
+    def doubt(self, transaction: str, participant: str, *, home: str = "a") -> list[str]:
+        """The home shard gets a participant's question what became of a transaction."""
+        asker = ShardName(participant)
+        message = AskOutcome(
+            ShardName(home), TransactionId(transaction), Clock(1, 0), asker, (asker,)
+        )
+        return self.bench.receive(_node(ShardName(home)), Address(_node(asker)), message)
+
+    @verb
     def status(self, transaction: str, shard: str) -> list[str]:
         """Ask a shard what it knows of a transaction."""
         name = ShardName(shard)
@@ -277,6 +292,19 @@ class TransactionsPart(BenchPart):
         """Ask how far a shard is closed."""
         name = ShardName(shard)
         return self._ask(name, CloseShard(self._request(), ZERO, name, at_least))
+
+    @verb
+    def cursor(self, shard: str, name: str, clock: Clock | None = None) -> list[str]:
+        """Save a named cursor; without a clock it is dropped."""
+        return self._order(ShardName(shard), SetCursor(name, clock))
+
+    @verb
+    def prune(self, shard: str, up_to: Clock, *, force: bool = False) -> list[str]:
+        """Prune the feed of a shard."""
+        return self._order(ShardName(shard), Prune(up_to, force))
+
+    def _order(self, shard: ShardName, order: Order) -> list[str]:
+        return self._ask(shard, OrderShard(self._request(), ZERO, shard, order))
 
     @verb
     def feed(self, shard: str, *, after: Clock | None = None, limit: int = 100) -> list[str]:
@@ -326,11 +354,15 @@ class TransactionsPart(BenchPart):
             words.append("locked " + ",".join(key.decode() for key in state.locks))
         if state.decisions:
             words.append("to tell " + ",".join(state.decisions))
+        rules = machine_of(replica).state.rules
+        words += [f"cursor {name} {clock}" for name, clock in rules.cursors.items()]
+        words += [f"pruned {rules.horizon}"] if rules.horizon > ZERO else []
         return [" ".join([*words, f"closed {state.closed}"])]
 
 
-def _maker(name: NodeId) -> type[DataNode]:
-    return lambda: DataNode(name, None, CONFIG)  # type: ignore[return-value]
+def _maker(name: NodeId, remembered: int) -> type[DataNode]:
+    config = msgspec.structs.replace(CONFIG, outcomes_remembered=remembered)
+    return lambda: DataNode(name, None, config)  # type: ignore[return-value]
 
 
 def _node(shard: ShardName) -> NodeId:

@@ -17,10 +17,12 @@ from motet.core.transaction.messages import (
     LatestChangeIs,
     ShardClosed,
     ShardFeed,
+    ShardOrdered,
     TransactionEnded,
     TransactionIs,
     TransactionPrepared,
 )
+from motet.core.transaction.orders import decode_order
 from motet.ids import ShardId, ShardName, StreamName
 
 STREAM = StreamName("stream")
@@ -43,6 +45,8 @@ def told_entry(entry: Entry) -> str:
             return f"aborted({aborted.transaction}{told})@{entry.clock}"
         case EntryKind.FORGOTTEN:
             return f"forgotten({','.join(decode_forgotten(entry.body).transactions)})@{entry.clock}"
+        case EntryKind.ORDERED:
+            return f"ordered({type(decode_order(entry.body)).__name__})@{entry.clock}"
     return f"closed@{entry.clock}"
 
 
@@ -77,6 +81,8 @@ def told_answer(message: Message) -> str:
                 for change in changes_of(STREAM, ShardId(0), ShardName("-"), entry)
             ]
             return f"#{message.request} {'; '.join(told) or 'nothing'}, through {message.through}"
+        case ShardOrdered():
+            return f"#{message.request} obeyed"
         case RecordsAppended():
             return f"#{message.request} appended at {message.places[0].clock}"
         case DataRefused():

@@ -11,39 +11,47 @@ import msgspec
 
 from motet.core.catalog.stream_definition import StreamDefinition
 from motet.core.datanode.node import DataNode
-from motet.core.machine import Effect, Event, Note, Send
 from motet.core.shardlog.config import Retention
 from motet.core.transaction.config import TransactionConfig
 from motet.core.transaction.merging import merge
-from motet.core.transaction.messages import TransactionEnded
 from motet.ids import Address, NodeId, StreamId
 from motet.sim.dice import Dice
-from motet.sim.host import Host
 from motet.sim.world import World
 from motet.verify.parts.streams import HOST, StreamsRun
 from motet.verify.parts.streams_changes import STAYS, Changer
-from motet.verify.parts.streams_clients import Reader, Writer
+from motet.verify.parts.streams_clients import DataClient, Reader, Writer
+from motet.verify.parts.transactions_aims import (
+    ADJUST_MISSED,
+    CLOSED_INHERITED,
+    HOME_LEADER_CHANGED,
+    LOCKS_INHERITED,
+    WAITS,
+    Aims,
+)
+from motet.verify.parts.transactions_births import Births
 from motet.verify.parts.transactions_checks import Ledger
 from motet.verify.parts.transactions_clients import Banker, KeyWriter
 from motet.verify.parts.transactions_feed import FeedReader
 from motet.verify.parts.transactions_plants import (
+    NO_BOOKMARK,
     TORN_TIE,
     TRANSACTION_PLANTS,
     merge_tearing,
     transaction_node,
 )
+from motet.verify.parts.transactions_session import Traveller
 
 
 def draw_transactions(dice: Dice) -> TransactionConfig:
     """Small figures: doubt comes soon, and little is remembered."""
     return TransactionConfig(
         sweep_ms=30,
-        doubt_ms=dice.pick([120, 400]),
+        doubt_ms=dice.pick([120, 400, 1_200]),
         tell_ms=dice.pick([60, 300]),
         adjust_ms=100,
         wait_ms=500,
         close_ms=dice.pick([5, 40]),
-        outcomes_remembered=25,
+        outcomes_remembered=dice.pick([3, 25]),
     )
 
 
@@ -57,10 +65,17 @@ class TransactionsPart:
         "transaction_aborted",
         "transaction_conflict",
         "transaction_doubt_aborted",
+        "transaction_doubt_committed",
         "transaction_decisions_forgotten",
         "coordinator_died",
-        "adjust_missed",
+        WAITS,
+        ADJUST_MISSED,
+        HOME_LEADER_CHANGED,
+        LOCKS_INHERITED,
+        CLOSED_INHERITED,
         "feed_page",
+        "stream_born",
+        "session_hop",
     )
     plants = TRANSACTION_PLANTS
     storm_ms = 9_000
@@ -75,11 +90,17 @@ class TransactionsRun(StreamsRun):
     def __init__(self, world: World, plant: str | None) -> None:
         self.transactions = draw_transactions(world.dice.fork("transactions"))
         self.merge = merge_tearing if plant == TORN_TIE else merge
+        self._plant = plant
+        is_calm = world.faults == type(world.faults)()
+        #: how far the wall clocks of the nodes are off
+        self.skew_ms = 0 if is_calm else world.dice.fork("skew").pick([0, 60, 200])
         super().__init__(world, plant)
 
     def _add_data_node(self, name: NodeId, plant: str | None) -> None:
         self.config = msgspec.structs.replace(self.config, retention=Retention())
         node = self._world.add_node(name)
+        if self.skew_ms:
+            node.time.jump(self._dice.between(-self.skew_ms, self.skew_ms))
         make = transaction_node(plant, name, self.config, self.transactions)
         host = self._world.host(node, HOST, make)
         self.hosts[name] = host
@@ -91,7 +112,7 @@ class TransactionsRun(StreamsRun):
         world, dice = self._world, self._dice
         nodes = tuple(Address(name) for name in self.hosts)
         operators = tuple(host.node.address for host in self.operators)
-        shards, replicas = dice.pick([2, 3, 3]), dice.pick([None, 3])
+        shards, replicas = dice.pick([2, 3, 3]), dice.pick([None, 3, 1])
         self.stays = StreamDefinition(StreamId("f" * 16), STAYS, shards, replicas)
         self.ledger = Ledger(world, self.watch, self.stays)
         self.bankers = [
@@ -104,6 +125,11 @@ class TransactionsRun(StreamsRun):
             FeedReader(world, f"f{number}", self.watch, nodes, self.ledger, self.merge)
             for number in (1, 2)
         ]
+        self.travellers = [
+            Traveller(
+                world, "t1", self.watch, nodes, self.ledger, is_forgetful=self._plant == NO_BOOKMARK
+            )
+        ]
         self.changer = Changer(
             world,
             "c1",
@@ -114,21 +140,17 @@ class TransactionsRun(StreamsRun):
             self.atlas.may_contract,
             between_ms_max=dice.pick([200, 800]),
         )
-        clients = (*self.bankers, *self.writers, *self.readers, *self.feeders, self.changer)
-        for client in clients:
+        askers: list[DataClient | Changer] = [*self.bankers, *self.writers, *self.readers]
+        for client in (*askers, *self.feeders, *self.travellers, self.changer):
             world.host(world.add_node(client.name, immune=True), HOST, client.itself)
-        world.observe(self._mark)
-
-    def _mark(self, _host: Host, _event: Event, effects: list[Effect]) -> None:
-        for effect in effects:
-            if isinstance(effect, Note) and effect.what.startswith("transaction_"):
-                self._world.mark(effect.what)
-            elif isinstance(effect, Send) and isinstance(effect.message, TransactionEnded):
-                message = effect.message
-                self._world.mark("commit_settled" if message.is_settled else "adjust_missed")
+        self.births = Births(world, self.watch)
+        world.observe(self.births.saw)
+        world.observe(Aims(world, world.dice.fork("aims"), strikes=not self._is_faultless).saw)
 
     def _are_clients_done(self) -> bool:
-        if not all(banker.is_done for banker in self.bankers) or not super()._are_clients_done():
+        if not all(client.is_done for client in (*self.bankers, *self.travellers)):
+            return False
+        if not super()._are_clients_done():
             return False
         if self._open_transactions() is not None:
             return False
@@ -165,6 +187,7 @@ class TransactionsRun(StreamsRun):
         is_finished = super().finished()
         if is_finished and all(feeder.is_done for feeder in self.feeders):
             self.ledger.check_all()
+            self.births.check()
             for feeder in self.feeders:
                 self.ledger.check_feed(feeder.name, feeder.seen, feeder.after)
         return is_finished

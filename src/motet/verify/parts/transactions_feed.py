@@ -30,6 +30,7 @@ class FeedReader(DataClient):
         merge: Callable[[Sequence[ShardPage], int], MergedPage],
     ) -> None:
         super().__init__(world, name, watch, nodes)
+        self._between_ms_max //= 2
         self._merge = merge
         self._ledger = ledger
         #: everything that was shown, in order

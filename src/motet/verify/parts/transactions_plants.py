@@ -8,23 +8,34 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from motet.core.clock.hlc import Clock
+import msgspec
+
+from motet.core.clock.hlc import ZERO, Clock
 from motet.core.datanode import appends, reads
 from motet.core.datanode.appends import ShardAppends
 from motet.core.datanode.node import DataNode
-from motet.core.datanode.stream_shard import machine_of
-from motet.core.machine import Effect, Event
+from motet.core.datanode.stream_shard import Opens, machine_of
+from motet.core.machine import Effect, Event, Received
 from motet.core.shardlog.config import ShardlogConfig
+from motet.core.shardlog.messages import BecomeLeaderRequest
 from motet.core.shardlog.replica import ShardReplica
 from motet.core.transaction import answering, judging, leading
 from motet.core.transaction.config import TransactionConfig
 from motet.core.transaction.judging import Verdict
 from motet.core.transaction.merging import MergedPage, ShardPage, merge
-from motet.core.transaction.messages import Forward, ResolveTransaction
+from motet.core.transaction.messages import (
+    AbortTransaction,
+    AskOutcome,
+    Forward,
+    FoundEntry,
+    ReadShardFeed,
+    ResolveTransaction,
+    ShardClosed,
+)
 from motet.core.transaction.scan import FeedScan
 from motet.core.transaction.state import TransactionState
 from motet.core.transaction.work import ShardTransactions, Work
-from motet.ids import NodeId, ShardName, TransactionId
+from motet.ids import NodeId, RequestId, ShardName, TransactionId
 
 
 @contextmanager
@@ -152,6 +163,61 @@ class TrustsReads(DataNode):
             return super().step(event)
 
 
+def _decides_late(
+    state: TransactionState, ahead: ShardTransactions, message: AbortTransaction | AskOutcome
+) -> Verdict:
+    if ahead.is_flying(message.transaction):
+        return Verdict.WAIT
+    return Verdict.GO if state.outcome_of(message.transaction) is None else Verdict.KNOWN
+
+
+class DecidesLate(Planted):
+    """What a home shard does not know any more it decides once more."""
+
+    planted = (leading, "judge_abort", _decides_late)
+
+
+class BornInThePast(DataNode):
+    """A new shard begins at whatever clock its leader has."""
+
+    def step(self, event: Event) -> list[Effect]:
+        if isinstance(event, Received) and isinstance(event.message, BecomeLeaderRequest):
+            message = msgspec.structs.replace(event.message, clock=ZERO)
+            event = Received(event.now, event.sender, message)
+        return super().step(event)
+
+
+class ClosesInMemory(DataNode):
+    """A leader that is asked how far its shard is closed says what it will not go below, and logs nothing."""
+
+    def step(self, event: Event) -> list[Effect]:
+        def judged(*_given: object, **_named: object) -> Verdict:
+            return Verdict.KNOWN
+
+        def closed_is(request: RequestId, state: TransactionState) -> ShardClosed:
+            answer = real(request, state)
+            clock = self.state.clock.tick_above(state.clock, event.now.wall_ms)
+            if clock is None or answer.held_by is not None:
+                return answer
+            return ShardClosed(request, clock, clock)
+
+        def page(scan: FeedScan) -> tuple[tuple[FoundEntry, ...], Clock]:
+            scan.closed = scan.up_to = max(scan.up_to, scan.closed)
+            return read(scan)
+
+        def of(message: ReadShardFeed, closed: Clock, opens: Opens, after: Clock) -> FeedScan:
+            return begin(message, message.up_to or closed, opens, after)
+
+        real, read, begin = answering.closed_is, FeedScan.page, FeedScan.of
+        with (
+            _instead(leading, "_judge_closing", judged),
+            _instead(answering, "closed_is", closed_is),
+            _instead(FeedScan, "page", page),
+            _instead(FeedScan, "of", staticmethod(of)),
+        ):
+            return super().step(event)
+
+
 NODES: dict[str, type[DataNode]] = {
     "closed-over-prepare": ClosesOverPrepares,
     "decided-twice": DecidesAlone,
@@ -161,11 +227,17 @@ NODES: dict[str, type[DataNode]] = {
     "append-over-lock": AppendsOverLocks,
     "get-over-lock": ReadsOverLocks,
     "reads-not-validated": TrustsReads,
+    "decided-late": DecidesLate,
+    "born-in-the-past": BornInThePast,
+    "closed-in-memory": ClosesInMemory,
 }
 TORN_TIE = "torn-tie"
 """A page ends anywhere, also between changes of one clock."""
 
-TRANSACTION_PLANTS = (*NODES, TORN_TIE)
+NO_BOOKMARK = "bookmark-left-behind"
+"""A client goes on in another process, and takes nothing along."""
+
+TRANSACTION_PLANTS = (*NODES, TORN_TIE, NO_BOOKMARK)
 
 
 def merge_tearing(pages: Sequence[ShardPage], limit: int) -> MergedPage:

@@ -1,0 +1,88 @@
+"""Named cursors and pruning on a cluster: orders to all shards of some streams, each obeyed once or for ever.
+
+A named cursor is kept by every shard of its streams; whoever sets it again, after a crash in between, sets
+all of them. Pruning asks all shards first, so that a cursor in the way of one is told before any has pruned.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from motet.client.cluster.feed import ClusterFeed, Places
+from motet.client.cluster.router import Router
+from motet.client.link import answer_seconds_max
+from motet.client.named_cursor import NamedCursor
+from motet.core.clock.hlc import ZERO, Clock
+from motet.core.transaction.messages import DescribeFeed, FeedDescribed, OrderShard, ShardOrdered
+from motet.core.transaction.orders import FeedRules, Order, Prune, SetCursor
+from motet.ids import ShardName, StreamName
+
+
+class ClusterOrders:
+    """The orders of one client."""
+
+    def __init__(self, router: Router, feed: ClusterFeed) -> None:
+        self._router = router
+        self._feed = feed
+
+    async def set_cursor(
+        self, name: str, streams: tuple[StreamName, ...], clock: Clock | None
+    ) -> None:
+        """Keep what is above a clock for a reader of these streams; None: keep nothing for it."""
+        places = await self._feed.places(streams)
+        await self._order(places, SetCursor(name, clock))
+
+    async def prune(
+        self, streams: tuple[StreamName, ...], up_to: Clock, *, is_forced: bool
+    ) -> None:
+        """Prune these streams, if no named cursor is in the way, or all the same."""
+        places, order = await self._feed.places(streams), Prune(up_to, is_forced)
+        for found in await self._described(places):
+            FeedRules(dict(found.cursors), found.horizon).check(order, up_to)
+        await self._order(places, order)
+
+    async def horizon(self, streams: tuple[StreamName, ...]) -> Clock:
+        """Everything up to this clock is pruned, in one shard of these streams at least."""
+        places = await self._feed.places(streams)
+        return max((each.horizon for each in await self._described(places)), default=ZERO)
+
+    async def cursors(self) -> list[NamedCursor]:
+        """All named cursors; the clock of one is the lowest that a shard keeps for it."""
+        places = await self._feed.places(())
+        found: dict[str, NamedCursor] = {}
+        for (stream, *_), described in zip(places, await self._described(places), strict=True):
+            for name, clock in described.cursors:
+                known = found.get(name)
+                streams = (stream,) if known is None else (*known.streams, stream)
+                lowest = clock if known is None else min(clock, known.clock)
+                is_expired = clock < described.horizon or (known is not None and known.is_expired)
+                found[name] = NamedCursor(
+                    name, tuple(dict.fromkeys(sorted(streams))), lowest, is_expired
+                )
+        return [found[name] for name in sorted(found)]
+
+    async def _order(self, places: Places, order: Order) -> None:
+        async def one(shard: ShardName) -> None:
+            done = await self._router.ask_leader(
+                shard,
+                lambda n, clock: OrderShard(n, clock, shard, order),
+                ShardOrdered,
+                may_repeat=True,
+                seconds=answer_seconds_max,
+            )
+            self._router.see(done.clock)
+
+        await asyncio.gather(*(one(place.shard) for *_, place in places))
+
+    async def _described(self, places: Places) -> Sequence[FeedDescribed]:
+        async def one(shard: ShardName) -> FeedDescribed:
+            return await self._router.ask_leader(
+                shard,
+                lambda n, clock: DescribeFeed(n, clock, shard),
+                FeedDescribed,
+                may_repeat=True,
+                seconds=answer_seconds_max,
+            )
+
+        return await asyncio.gather(*(one(place.shard) for *_, place in places))

@@ -1,0 +1,95 @@
+"""Orders to a shard about its feed, each an entry of its log: named cursors, and pruning.
+
+P1  A *named cursor* stands for a reader that has everything up to its clock. What is above it is kept, by
+    retention and by pruning.
+P2  Everything up to the *horizon* is pruned: nobody is shown it any more, and what is on disk goes by and by.
+    The horizon never falls. It does not pass a named cursor, unless that is forced; then the cursor has
+    expired, and holds nothing any more.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from motet.core.clock.hlc import ZERO, Clock
+from motet.errors import BadInput, TooLarge
+from motet.errors.shards import CursorExpired, CursorInTheWay
+from motet.limits import named_cursors_max
+
+
+class SetCursor(msgspec.Struct, frozen=True, array_like=True, tag="cursor"):
+    """A reader has everything up to a clock; None: there is no such reader any more."""
+
+    name: str
+    clock: Clock | None
+
+
+class Prune(msgspec.Struct, frozen=True, array_like=True, tag="prune"):
+    """Nothing at or below this clock is wanted any more."""
+
+    up_to: Clock
+    is_forced: bool
+
+
+Order = SetCursor | Prune
+
+
+class FeedRules(msgspec.Struct):
+    """What the orders of a shard have come to."""
+
+    cursors: dict[str, Clock] = msgspec.field(default_factory=dict)
+    horizon: Clock = ZERO
+
+    def apply(self, order: Order) -> None:
+        if isinstance(order, Prune):
+            self.horizon = max(self.horizon, order.up_to)
+        elif order.clock is None:
+            self.cursors.pop(order.name, None)
+        else:
+            self.cursors[order.name] = order.clock
+
+    @property
+    def kept_from(self) -> Clock | None:
+        """What is above this clock is kept for named cursors (P1); None: there are none."""
+        return min((c for c in self.cursors.values() if c >= self.horizon), default=None)
+
+    def check(self, order: Order, closed: Clock) -> bool:
+        """Whether it changes anything; an error says why it cannot be obeyed.
+
+        What is not closed may still get changes: it is not pruned.
+        """
+        if isinstance(order, Prune):
+            if order.up_to > closed:
+                raise BadInput(f"the shard is not closed up to {order.up_to}, only up to {closed}")
+            return self._check_pruning(order)
+        if order.clock is None:
+            return order.name in self.cursors
+        if order.clock < self.horizon:
+            raise CursorExpired(
+                f"the feed is pruned up to {self.horizon}, and the cursor is at {order.clock}",
+                hint=f"read on after {self.horizon}",
+            )
+        if order.name not in self.cursors and len(self.cursors) >= named_cursors_max:
+            raise TooLarge(f"there are {named_cursors_max} named cursors already")
+        return self.cursors.get(order.name) != order.clock
+
+    def _check_pruning(self, order: Prune) -> bool:
+        if order.up_to <= self.horizon:
+            return False
+        slow = [name for name, at in self.cursors.items() if self.horizon <= at < order.up_to]
+        if slow and not order.is_forced:  # P2
+            at = self.cursors[slow[0]]
+            raise CursorInTheWay(f"the named cursor {slow[0]!r} is at {at}, below {order.up_to}")
+        return True
+
+
+def check_order(order: Order) -> None:
+    """``BadInput`` for what nobody can mean."""
+    if isinstance(order, SetCursor) and not 0 < len(order.name) <= cursor_name_length_max:
+        raise BadInput(f"the name of a cursor has 1 to {cursor_name_length_max} characters")
+
+
+cursor_name_length_max = 128
+
+encode_order = msgspec.msgpack.Encoder().encode
+decode_order = msgspec.msgpack.Decoder(Order).decode

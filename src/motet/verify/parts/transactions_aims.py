@@ -1,0 +1,113 @@
+"""Faults at the worst moments of a commit, and what of transactions a change of leader has met.
+
+A decision that was just logged is on its way to the participants. Here the ways between the two leaders are
+clogged or cut, for a moment or for longer than anybody remembers; or the home shard's leader dies.
+"""
+
+from __future__ import annotations
+
+from motet.core.datanode.node import DataNode
+from motet.core.datanode.stream_shard import machine_of
+from motet.core.machine import NS_PER_MS, Effect, Event, Note, Send
+from motet.core.shardlog.entry import EntryKind
+from motet.core.transaction.messages import (
+    CommitTransaction,
+    PrepareTransaction,
+    ResolveTransaction,
+    TransactionEnded,
+)
+from motet.ids import Address, ShardName
+from motet.sim.dice import Dice
+from motet.sim.host import Host
+from motet.sim.world import SimNode, World
+
+WAITS = "transaction_waited"
+HOME_LEADER_CHANGED = "home_leader_changed"
+LOCKS_INHERITED = "locks_inherited"
+CLOSED_INHERITED = "closed_clock_inherited"
+ADJUST_MISSED = "adjust_missed"
+clog_share, crash_share = 0.12, 0.02
+down_ms_max = 500
+
+
+class Aims:
+    """Watches the commits of one run, and strikes."""
+
+    def __init__(self, world: World, dice: Dice, *, strikes: bool) -> None:
+        self._world = world
+        self._dice = dice
+        self._strikes = strikes
+
+    def saw(self, host: Host, _event: Event, effects: list[Effect]) -> None:
+        """A step of anybody."""
+        if not isinstance(host.machine, DataNode):
+            return
+        for effect in effects:
+            if isinstance(effect, Note):
+                self._note(host.machine, effect)
+            elif isinstance(effect, Send):
+                self._sent(host, effect)
+        for ours in host.machine.state.errands.of_shards.values():
+            if any(
+                isinstance(w.errand, PrepareTransaction | CommitTransaction) for w in ours.waiting
+            ):
+                self._world.mark(WAITS)
+
+    def _note(self, machine: DataNode, note: Note) -> None:
+        if note.what.startswith("transaction_"):
+            self._world.mark(note.what)
+        elif note.what == "shard_leads":
+            self._inherits(machine, ShardName(note.detail.partition(" ")[0]))
+
+    def _inherits(self, machine: DataNode, shard: ShardName) -> None:
+        """A leader begins: what of transactions does it find in its log?"""
+        replica = machine.shards.replica(shard)
+        if replica is None:
+            return
+        state = machine_of(replica).state.transactions
+        if state.decisions:
+            self._world.mark(HOME_LEADER_CHANGED)
+        if state.locks:
+            self._world.mark(LOCKS_INHERITED)
+        if any(entry.kind == EntryKind.CLOSED for entry in replica.core.state.log.tail):
+            self._world.mark(CLOSED_INHERITED)
+
+    def _sent(self, host: Host, send: Send) -> None:
+        if isinstance(send.message, TransactionEnded):
+            is_settled = send.message.is_settled
+            self._world.mark("commit_settled" if is_settled else ADJUST_MISSED)
+        elif isinstance(send.message, ResolveTransaction) and self._strikes:
+            self._strike(host, send)
+
+    def _strike(self, host: Host, send: Send) -> None:
+        world, dice = self._world, self._dice
+        if world.fabric.healed:
+            return
+        if dice.chance(clog_share):
+            links = [(host.node.address, send.to), (send.to, host.node.address)]
+            for_ms = dice.pick([40, 200, 1_000, 2_500])
+            if dice.chance(0.5):
+                until_ns = world.virtual.elapsed_ns + for_ms * NS_PER_MS
+                world.fabric.clogged.update(dict.fromkeys(links, until_ns))
+                world.mark("decision_delayed")
+            else:
+                world.fabric.blocked.update(dict.fromkeys(links))
+                world.at(for_ms * NS_PER_MS, self._unblock, (links,))
+                world.mark("decision_lost")
+        elif dice.chance(crash_share) and host.node.up:
+            world.mark("decider_crashed")
+            world.at(0, self._crash, (host.node,))
+
+    def _unblock(self, links: list[tuple[Address, Address]]) -> None:
+        for link in links:
+            self._world.fabric.blocked.pop(link, None)
+
+    def _crash(self, node: SimNode) -> None:
+        if node.up and not self._world.fabric.healed:
+            self._world.crash(node)
+            down_ms = self._dice.between(1, down_ms_max)
+            self._world.at(down_ms * NS_PER_MS, self._restart, (node,))
+
+    def _restart(self, node: SimNode) -> None:
+        if not node.up:
+            self._world.start(node)
