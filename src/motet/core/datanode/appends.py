@@ -132,7 +132,7 @@ def cut(
     effects: list[Effect] = []
     error = replica.refusal(0)
     if error is not None:  # the disk is full, or too much waits for the followers
-        return _refuse_gathered(appends, error), False
+        return refuse_gathered(appends, error), False
     chunks: list[Chunk] = []
     entry = EntryId(replica.epoch, Offset(replica.head.offset + 1))
     size_bytes, first_offset = 0, appends.next_offset
@@ -156,7 +156,8 @@ def cut(
     return effects, bool(appends.gathered)
 
 
-def _refuse_gathered(appends: ShardAppends, error: MotetError) -> list[Effect]:
+def refuse_gathered(appends: ShardAppends, error: MotetError) -> list[Effect]:
+    """Nothing of what waits can be put into the log."""
     refused = [*appends.held, *appends.gathered]
     appends.gathered, appends.held = [], []
     return [refusal(waiting.client, waiting.message.request, error) for waiting in refused]
@@ -242,7 +243,7 @@ def abandon(appends: ShardAppends, shard: ShardName) -> list[Effect]:
         else _answered_before(waiting)
         for waiting in appends.pending
     ]
-    effects += _refuse_gathered(appends, not_leader(shard))
+    effects += refuse_gathered(appends, not_leader(shard))
     appends.pending, appends.tokens = [], {}
     return effects
 

@@ -71,6 +71,7 @@ from motet.core.transaction.messages import (
 )
 from motet.errors import (
     BadInput,
+    ClockError,
     MotetError,
     NodeError,
     NoSuchShard,
@@ -253,7 +254,11 @@ class DataNode:
                     break
                 seen = [waiting.message.clock for waiting in of_shard.gathered]
                 floor = maximum((self.shards.clock, replica.last_clock, *seen))
-                clock = self.state.clock.tick_above(floor, now.wall_ms)
+                try:
+                    clock = self.state.clock.tick_above(floor, now.wall_ms)
+                except ClockError as error:  # the end of its range
+                    effects += appends.refuse_gathered(of_shard, error)
+                    break
                 if clock is None:
                     break  # goes on when the bound is durable
                 begun, has_more = appends.cut(of_shard, replica, clock, now)

@@ -46,7 +46,7 @@ from motet.core.transaction.messages import (
 )
 from motet.core.transaction.orders import encode_order
 from motet.core.transaction.work import Flight, ShardTransactions, Work
-from motet.errors import Conflict, MotetError, NodeError, NoSuchShard
+from motet.errors import ClockError, Conflict, MotetError, NodeError, NoSuchShard
 from motet.ids import Epoch, Offset, ShardName, TransactionId
 from motet.limits import transactions_waiting_max
 
@@ -163,7 +163,11 @@ def advance(
             if error_now is not None:
                 said += _refused(work, error_now)
                 continue
-            clock = tick(_floor(replica, work))
+            try:
+                clock = tick(_floor(replica, work))
+            except ClockError as error:  # the end of its range
+                said += _refused(work, error)
+                continue
             if clock is None:  # goes on when a bound is durable
                 ours.waiting += waiting[number:]
                 ours.looked_at = Offset(-1)

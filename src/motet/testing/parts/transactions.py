@@ -33,10 +33,7 @@ from motet.core.shardlog.entry import Entry, EntryKind
 from motet.core.shardlog.messages import BecomeLeaderRequest, FenceRequest
 from motet.core.shardlog.replica import ShardReplica
 from motet.core.transaction.config import TransactionConfig
-from motet.core.transaction.entries import (
-    Part,
-    PartChange,
-)
+from motet.core.transaction.entries import Part, PartChange
 from motet.core.transaction.messages import (
     AbortTransaction,
     AskOutcome,
@@ -123,12 +120,14 @@ class TransactionsPart(BenchPart):
     # The bench
 
     @verb
-    def cluster(self, *, shards: int = 3, remembered: int = outcomes_remembered) -> list[str]:
+    def cluster(
+        self, *, shards: int = 3, remembered: int = outcomes_remembered, wall: int = START_WALL_MS
+    ) -> list[str]:
         """Put nodes n1 … on the bench, each with a shard: a, b, c, which remembers so many outcomes."""
         lines: list[str] = []
         for number in range(shards):
             name, shard = NodeId(f"n{number + 1}"), ShardName("abc"[number])
-            self.bench.add(name, _maker(name, remembered), wall_ms=START_WALL_MS)
+            self.bench.add(name, _maker(name, remembered), wall_ms=wall)
             self.epochs[shard] = Epoch(0)
         lines += self.start()
         for shard in self.epochs:
