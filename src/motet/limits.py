@@ -282,6 +282,8 @@ explored_states_max = 50_000_000
 """States an exploration looks at before it says that it does not know."""
 explore_workers_max = 64
 """Processes of one exploration."""
+sweep_jobs_max = 100_000
+"""Checks in one sweep on Spark."""
 trace_line_bytes_max = 1 << 20
 """One line of a trace that is compared with a model."""
 trace_candidates_max = 10_000

@@ -11,6 +11,7 @@ import typer
 from motet.cli import command_app
 from motet.cli.output import OUTPUT_OPTION, Output, print_rows
 from motet.cli.verify_history import history
+from motet.cli.verify_sweep import sweep
 from motet.cli.verify_trace import SetOption, settings_of, trace
 from motet.errors import BadInput
 
@@ -23,6 +24,18 @@ app = command_app()
 NameArgument = Annotated[str, typer.Argument(help="A model; `motet verify list` names them.")]
 HtmlOption = Annotated[
     Path | None, typer.Option(help="Write a page with the result and its trace here.")
+]
+VariantOption = Annotated[
+    str | None, typer.Option(help="A variant of the model, with one thing changed.")
+]
+PropertyOption = Annotated[
+    list[str] | None, typer.Option("--property", help="Check only this property; may be repeated.")
+]
+HandOverOption = Annotated[
+    int | None, typer.Option(min=1, help="Levels of so many states are taken on Spark.")
+]
+EngineOption = Annotated[
+    str, typer.Option(help="auto, readable, vectorised (where there are kernels), or spark.")
 ]
 WorkersOption = Annotated[
     int, typer.Option(min=1, help="Processes that take the steps, of the readable engine.")
@@ -75,23 +88,17 @@ def _joined(value: object) -> str:
 def run(
     name: NameArgument,
     settings: SetOption = None,
-    variant: Annotated[
-        str | None, typer.Option(help="A variant of the model, with one thing changed.")
-    ] = None,
-    properties: Annotated[
-        list[str] | None,
-        typer.Option("--property", help="Check only this property; may be repeated."),
-    ] = None,
+    variant: VariantOption = None,
+    properties: PropertyOption = None,
     symmetry: Annotated[
         bool, typer.Option("--symmetry", help="Take states that differ by names for one.")
     ] = False,
     liveness: Annotated[
         bool, typer.Option(help="Check temporal properties on the graph of all states.")
     ] = True,
-    engine: Annotated[
-        str, typer.Option(help="auto, readable, or vectorised where a model offers kernels.")
-    ] = "auto",
+    engine: EngineOption = "auto",
     workers: WorkersOption = 1,
+    hand_over: HandOverOption = None,
     states: Annotated[
         int | None, typer.Option(min=1, help="Stop after so many states: verdict unknown.")
     ] = None,
@@ -115,16 +122,21 @@ def run(
 
     model = model_named(name, settings_of(settings), variant=variant)
     chosen = {} if states is None else {"states": states}
-    result = explore(
-        model,
-        engine=engine,
-        properties=properties,
-        symmetry=symmetry,
-        liveness=liveness,
-        budget=Budget(seconds=seconds, **chosen),
-        progress=_progress() if sys.stderr.isatty() else None,
-        workers=workers,
-    )
+    budget = Budget(seconds=seconds, **chosen)
+    progress = _progress() if sys.stderr.isatty() else None
+    if engine == "spark":
+        result = _on_spark(model, properties, budget, progress, hand_over, symmetry=symmetry)
+    else:
+        result = explore(
+            model,
+            engine=engine,
+            properties=properties,
+            symmetry=symmetry,
+            liveness=liveness,
+            budget=budget,
+            progress=progress,
+            workers=workers,
+        )
     if html is not None:
         _write_html(html, result, model, variant)
     if json or output is not Output.JSON:
@@ -132,6 +144,31 @@ def run(
     if json or output is Output.JSON:
         _print_json(result, variant)
     raise typer.Exit(0 if result.verdict == "ok" else 1)
+
+
+def _on_spark(
+    model: Model[Any],
+    properties: list[str] | None,
+    budget: Any,
+    progress: Any,
+    hand_over: int | None,
+    *,
+    symmetry: bool,
+) -> Exploration:
+    from motet.pipeline.levels import explore_levels, hand_over_states
+    from motet.pipeline.session import local_session
+
+    if symmetry:
+        raise BadInput("symmetry is not for Spark", hint="leave out --symmetry")
+    spark = local_session("motet verify")
+    return explore_levels(
+        spark,
+        model,
+        properties=properties,
+        budget=budget,
+        progress=progress,
+        hand_over=hand_over or hand_over_states,
+    )
 
 
 def _write_html(file: Path, result: Exploration, model: Model[Any], variant: str | None) -> None:
@@ -186,6 +223,7 @@ def mutants(
 
 
 app.command()(history)
+app.command()(sweep)
 app.command()(trace)
 
 
@@ -212,6 +250,10 @@ def _print_result(result: Exploration, model: Model[Any], variant: str | None) -
         f"{result.distinct:,} states, depth {result.depth}, {result.generated:,} generated, "
         f"{result.seconds:.1f} s ({rate:,} states/s, {result.engine})"
     )
+    for cost in result.levels:
+        typer.echo(
+            f"  level {cost.level}: {cost.states:,} states, {cost.seconds:.2f} s {cost.where}"
+        )
     never = [action for action, times in result.coverage.items() if not times]
     if never and result.verdict == "ok":
         typer.echo(f"never taken at this size: {', '.join(never)}")

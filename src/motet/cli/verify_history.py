@@ -59,10 +59,10 @@ def history(
     verdict = checker_named(chosen).check(events, first, steps or budget_steps_default)
     witness = verdict.witness
     if html is not None:
-        _write(html, drawing.html_page(chosen, events, verdict))
+        write_text(html, drawing.html_page(chosen, events, verdict))
     if svg is not None and witness is not None:
         beside = drawing.neighbours(events, witness.operations)
-        _write(svg, drawing.svg(witness.operations, beside))
+        write_text(svg, drawing.svg(witness.operations, beside))
     if output is Output.JSON:
         document = msgspec.to_builtins(verdict)
         if witness is not None:
@@ -90,7 +90,8 @@ def _decoded(text: str) -> Any:
         raise BadInput(f"--initial is no JSON: {error}", hint="as in '{\"a\": 100}'") from None
 
 
-def _write(file: Path, text: str) -> None:
+def write_text(file: Path, text: str) -> None:
+    """Write a file that somebody has named."""
     try:
         file.write_text(text, encoding="utf-8")
     except OSError as error:

@@ -13,7 +13,8 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from motet.verify.explore import Budget, explore
-from motet.verify.models import every_variant, model_class
+from motet.verify.model import Variant
+from motet.verify.models import every_variant, model_class, variant_of
 
 Fate: TypeAlias = Literal["caught", "equivalent", "unknown", "surprise"]
 
@@ -39,19 +40,27 @@ def run_mutants(name: str | None = None, *, seconds: float | None = None) -> Ite
     if name is not None:
         model_class(name)  # refuses one that is not there
     for model, variant, mutant in every_variant():
-        if name not in (None, model):
-            continue
-        result = explore(mutant.model(**mutant.settings), budget=Budget(seconds=seconds))
-        yield Mutant(
-            model,
-            variant,
-            mutant.what,
-            _fate(result.verdict, result.property, mutant.breaks),
-            result.property,
-            len(result.trace),
-            result.distinct,
-            result.settings,
-        )
+        if name in (None, model):
+            yield _explored(model, variant, mutant, seconds)
+
+
+def run_mutant(model: str, variant: str, *, seconds: float | None = None) -> Mutant:
+    """Explore one variant."""
+    return _explored(model, variant, variant_of(model, variant), seconds)
+
+
+def _explored(model: str, variant: str, mutant: Variant, seconds: float | None) -> Mutant:
+    result = explore(mutant.model(**mutant.settings), budget=Budget(seconds=seconds))
+    return Mutant(
+        model,
+        variant,
+        mutant.what,
+        _fate(result.verdict, result.property, mutant.breaks),
+        result.property,
+        len(result.trace),
+        result.distinct,
+        result.settings,
+    )
 
 
 def _fate(verdict: str, violated: str | None, breaks: str | None) -> Fate:
