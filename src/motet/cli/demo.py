@@ -87,7 +87,7 @@ DEMOS: dict[str, tuple[str, Callable[[Choices], Report]]] = {
         _proof,
     ),
     "shop": (
-        "Writers sell from one stock, Spark follows, and one of each is killed in the middle.",
+        "Writers sell from one stock on three nodes, Spark follows, and one of each is killed in the middle.",
         _shop,
     ),
 }
@@ -108,6 +108,7 @@ def demo(
 ) -> None:
     """Show a small shop over kill -9, from its transactions to the tables that Spark makes of them.
 
+    Its streams are on a cluster of three nodes, one of which is killed too; with --no-spark, in one process.
     Others: `clock`, the cluster clock of three nodes; `storm`, a simulated cluster under faults; `consensus`,
     five replicas that are killed, cut off and lose parts of their disks; `log`, a replicated stream whose
     nodes are killed and moved; `proof`, a stale read found among all states of a model. Needs no server and

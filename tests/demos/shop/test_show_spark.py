@@ -1,4 +1,4 @@
-"""The shop demo as a newcomer sees it: two kills, real Spark, and tables equal to two recomputations."""
+"""The shop demo as a newcomer sees it: a cluster, three kills, and tables equal to two recomputations."""
 
 from __future__ import annotations
 
@@ -27,9 +27,10 @@ def test_the_whole_story(run: Run) -> None:
     assert report["ok"] is True
     assert report["tables_equal"] is True
     assert (report["lost"], report["doubled"], report["negative_stock"]) == (0, 0, 0)
-    assert report["kills"] == 2
+    assert report["kills"] == 3
     assert report["spark_batches"] >= 4  # two in each life of the driver
     assert "kill -9 the Spark driver" in run.output()
+    assert "kill -9 a shard leader" in run.output()
     assert list(run.folder.iterdir()) == []
 
 

@@ -1,4 +1,4 @@
-"""Draws the run in the terminal: sales, stock, and how the tables followed the feed over two kills.
+"""Draws the run in the terminal: sales, stock, and how the tables followed the feed over the kills.
 
 All lanes share one axis of time. Pure: it takes what was seen and gives back lines. A terminal whose encoding
 has no blocks gets plain characters.

@@ -63,7 +63,9 @@ def folder_for_run(tell: Callable[[str], None], *, keep: bool) -> Iterator[Path]
         yield folder
     finally:
         if keep:
-            tell(f"\nkept in {folder}: the database is data/, the journals and logs lie beside it")
+            tell(
+                f"\nkept in {folder}: data/, or cluster/ and tables/; journals and logs lie beside it"
+            )
         else:
             shutil.rmtree(folder, ignore_errors=True)
 

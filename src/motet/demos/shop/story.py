@@ -1,4 +1,7 @@
-"""The run itself: opens the shop, lets it sell, kills a writer and the Spark driver, and closes the books.
+"""The run itself: opens the shop, lets it sell, kills a writer, a leader and Spark's driver, and closes it.
+
+With Spark the streams are in a cluster of three nodes, and the tables in an embedded database beside it.
+Without, all of it is in one embedded database.
 
 Nothing here waits for time to pass: each phase ends when something has been seen to happen.
 """
@@ -8,6 +11,7 @@ from __future__ import annotations
 import importlib.util
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -35,6 +39,9 @@ from motet.demos.shop.progress import Progress
 from motet.demos.shop.report import Tables
 from motet.demos.shop.watch import Watch
 from motet.demos.shop.writer import journal_path, set_left
+from motet.errors.operator import NoNodeToPlaceOn
+from motet.node.roles import ROLES
+from motet.testing.dev_cluster import DevCluster
 
 WRITERS = 3
 VICTIM = 0
@@ -46,6 +53,10 @@ done_before_kill = 60
 steps_before_kill = 2
 """Steps that the pipeline has published when its driver is killed, and again when it counts as recovered."""
 
+done_after_leader = 20
+"""Transactions that each writer has done when a shard counts as recovered from the loss of its leader."""
+
+NODES = 3
 page_limit = 5_000
 
 
@@ -69,7 +80,12 @@ class Shop:
     """The database and the processes around it."""
 
     folder: Path
+    #: where the streams are
     db: Database
+    #: where the tables are
+    books: Database
+    #: None: it is all in one embedded database
+    cluster: DevCluster | None
     children: Children
     watch: Watch
     progress: Progress
@@ -86,10 +102,22 @@ class Shop:
 
     def open(self) -> None:
         """Fill the shelves, and let the writers in."""
-        self.db.create_stream(ORDERS, shards=2)
-        self.db.create_stream(STOCK, shards=2)
+        for name in (ORDERS, STOCK):
+            self._create(name)
         self.db.transact(fill_shelves)
         self.writers = [self._start_writer(number) for number in range(WRITERS)]
+
+    def _create(self, name: str) -> None:
+        replicas = None if self.cluster is None else NODES
+
+        def is_created() -> bool:
+            try:
+                self.db.create_stream(name, shards=2, replicas=replicas)
+            except NoNodeToPlaceOn:
+                return False  # not all nodes are known to the operator yet
+            return True
+
+        self.watch.until("the nodes to know each other", is_created)
 
     def done_by(self, number: int) -> int:
         """Transactions that were acknowledged to a writer in its present life."""
@@ -120,6 +148,20 @@ class Shop:
             "the killed writer to sell again", lambda: self.done_by(VICTIM) >= done_before_kill
         )
 
+    def kill_leader(self) -> None:
+        """Kill the node that leads a shard, wait until everybody sells again, and have it back."""
+        assert self.cluster is not None
+        leader = self.db.feed_status(STOCK).shards[0].leader
+        assert leader is not None
+        before = [self.done_by(number) for number in range(WRITERS)]
+        self.cluster.kill(int(leader.removeprefix("n")))
+        self.kills["a shard leader"] = self.watch.now_ms()
+        self.watch.until(
+            "the writers to sell without that node",
+            lambda: all(self.done_by(n) >= before[n] + done_after_leader for n in range(WRITERS)),
+        )
+        self.cluster.restart(int(leader.removeprefix("n")))
+
     def start_driver(self) -> None:
         """Start the pipeline in a process of its own."""
         self.drivers += 1
@@ -127,9 +169,14 @@ class Shop:
             f"spark driver {self.drivers}",
             "motet",
             *("pipeline", "run", str(pipeline_file()), "--name", PIPELINE),
-            *("--endpoint", self.db.endpoint, "--checkpoint", str(self.checkpoint)),
+            *(*self._where(), "--checkpoint", str(self.checkpoint)),
             environment=self.spark_environment,
         )
+
+    def _where(self) -> tuple[str, ...]:
+        if self.cluster is None:
+            return ("--endpoint", self.db.endpoint)
+        return ("--endpoint", self.db.endpoint, "--tables", self.books.endpoint)
 
     def follow_some(self) -> None:
         """Until the driver that runs now has published something."""
@@ -177,7 +224,7 @@ class Shop:
             "pipeline check",
             "motet",
             *("pipeline", "check", str(pipeline_file()), "--name", PIPELINE),
-            *("--endpoint", self.db.endpoint, "--output", "json"),
+            *(*self._where(), "--output", "json"),
             environment=self.spark_environment,
         )
         self.children.dismiss(child, codes=(0, 1))  # it ends with 1 when tables differ
@@ -193,8 +240,8 @@ class Shop:
         """The tables as they are now."""
         info = self.watch.pipeline()
         return Tables(
-            stock_now=self.db.table(STOCK_NOW).select().to_pylist(),
-            sales_by_minute=self.db.table(SALES).select().to_pylist(),
+            stock_now=self.books.table(STOCK_NOW).select().to_pylist(),
+            sales_by_minute=self.books.table(SALES).select().to_pylist(),
             clock=None if info is None or info.step is None else info.step.through,
             batches=0 if info is None else info.steps,
             checks=checks,
@@ -221,17 +268,23 @@ class Shop:
 
 def run(folder: Path, progress: Progress, spark_environment: dict[str, str] | None) -> Story:
     """The whole story, in a folder of its own; without Spark's environment, without Spark."""
-    with motet.open(folder / "data") as db, Children(folder) as children:
-        shop = Shop(folder, db, children, Watch(db, children), progress, spark_environment)
+    with_spark = spark_environment is not None
+    with ExitStack() as opened:
+        db, books, cluster = _open(folder, opened, with_cluster=with_spark)
+        children = opened.enter_context(Children(folder))
+        watch = Watch(db, children, books=books)
+        shop = Shop(folder, db, books, cluster, children, watch, progress, spark_environment)
         with progress.phase("open", "three writers begin to sell"):
             shop.open()
             began = time.monotonic()
             shop.sell_some()
-        with_spark = spark_environment is not None
         if with_spark:
             _lose_driver(shop)
         with progress.phase("kill_writer", "a writer is killed with -9 and comes back"):
             shop.kill_writer()
+        if cluster is not None:
+            with progress.phase("kill_leader", "the leader of a shard is killed with -9"):
+                shop.kill_leader()
         if with_spark:
             with progress.phase("recover", "Spark goes on from what is published"):
                 shop.follow_some()
@@ -246,6 +299,18 @@ def run(folder: Path, progress: Progress, spark_environment: dict[str, str] | No
         with progress.phase("fold", "the feed is read back and folded by plain Python"):
             folded = fold(whole_feed(db))
         return Story(folded, shop.journals(), tables, samples, shop.kills, selling_seconds)
+
+
+def _open(
+    folder: Path, opened: ExitStack, *, with_cluster: bool
+) -> tuple[Database, Database, DevCluster | None]:
+    """The database with the streams, and the one with the tables: the same one if there is no cluster."""
+    if not with_cluster:
+        db = opened.enter_context(motet.open(folder / "data"))
+        return db, db, None
+    cluster = opened.enter_context(DevCluster(NODES, folder / "cluster", None, roles=ROLES))
+    db = opened.enter_context(motet.connect(cluster.endpoints))
+    return db, opened.enter_context(motet.open(folder / "tables")), cluster
 
 
 def _lose_driver(shop: Shop) -> None:

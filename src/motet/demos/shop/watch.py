@@ -24,10 +24,17 @@ deadline_seconds = 600.0
 
 
 class Watch:
-    """Looks at a database and at the processes around it."""
+    """Looks at a database and at the processes around it; ``books`` has the tables, if they are elsewhere."""
 
-    def __init__(self, db: Database, children: Children, seconds: float = deadline_seconds) -> None:
+    def __init__(
+        self,
+        db: Database,
+        children: Children,
+        seconds: float = deadline_seconds,
+        books: Database | None = None,
+    ) -> None:
         self._db = db
+        self._books = books or db
         self._children = children
         self._seconds = seconds
         self._deadline = time.monotonic() + seconds
@@ -55,7 +62,7 @@ class Watch:
 
     def pipeline(self) -> WriterInfo | None:
         """How far the pipeline is."""
-        return self._db.writer(PIPELINE)
+        return self._books.writer(PIPELINE)
 
     def steps(self) -> int:
         """How many steps the pipeline has published."""
@@ -71,5 +78,8 @@ class Watch:
     def _sample(self) -> None:
         info = self.pipeline()
         tables = None if info is None or info.step is None else float(info.step.through.logical)
-        feed = self._db.visible_clock(ORDERS, STOCK)
+        try:
+            feed = self._db.visible_clock(ORDERS, STOCK)
+        except MotetError:
+            return  # a shard has no leader, or there are no streams yet
         self.samples.append(Sample(self.now_ms(), feed.logical, tables))

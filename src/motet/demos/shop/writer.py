@@ -29,7 +29,8 @@ from motet.demos.shop.goods import (
     Order,
 )
 from motet.demos.shop.journal import Done, Journal, Refused, Try, Unknown, read_journal, undecided
-from motet.errors import Conflict, OutcomeUnknown
+from motet.errors import Conflict, NodeError, OutcomeUnknown
+from motet.errors.shards import ShardError
 from motet.sim.dice import Dice
 
 pause_seconds = 0.02
@@ -95,6 +96,8 @@ class Writer:
             except Conflict:
                 self._journal.write(Refused(order.name, "conflict", attempt.runs))
                 return
+            except (NodeError, ShardError):
+                continue  # a leader is gone, and nothing was changed
             conflicts = attempt.runs - 1
             if attempt.is_sold_out:
                 self._journal.write(Refused(order.name, "sold out", conflicts))
@@ -117,8 +120,8 @@ class Writer:
             transaction = self._db.transact(fill)
         except OutcomeUnknown:
             self._journal.write(Unknown(None))
-        except Conflict:
-            return
+        except (Conflict, NodeError, ShardError):
+            return  # nothing was changed
         else:
             self._journal.write(Done(transaction, None, runs - 1))
 
