@@ -110,6 +110,24 @@ def test_the_feed_of_a_cluster(shell: Shell) -> None:
     assert shell.told("sql", query) == [{"stream": "fed", "op": "insert"}] * 2
 
 
+def test_what_is_kept_of_the_feed(shell: Shell) -> None:
+    shell.told("stream", "create", "aged", "--shards", "2")
+    (first,) = shell.told("stream", "change", "aged", "a", "insert", "{}")
+    assert shell.run("feed", "tail", "aged", "--count", "1")[0] == 0
+    page = shell.told("feed", "page", "aged")
+    (second,) = shell.told("stream", "change", "aged", "b", "insert", "{}")
+    shell.told("feed", "keep", "reader", page["cursor"])
+    (kept,) = shell.told("feed", "cursors")
+    assert (kept["cursor"], kept["streams"], kept["expired"]) == ("reader", ["aged"], False)
+    assert Clock.parse(kept["clock"]) >= Clock.parse(first["clock"])
+    in_the_way = shell.refused("feed", "prune", "aged", "--up-to", second["clock"])
+    assert in_the_way == "CURSOR_IN_THE_WAY"
+    (done,) = shell.told("feed", "prune", "aged", "--older-than", "7d")
+    assert Clock.parse(done["horizon"]) < Clock.parse(first["clock"])
+    shell.told("feed", "keep", "reader")
+    assert shell.told("feed", "cursors") == []
+
+
 def test_an_ensemble_is_changed_and_a_node_emptied(shell: Shell) -> None:
     shell.told("stream", "create", "moved", "--shards", "1", "--replicas", "3")
     shell.told("stream", "append", "moved", "k", "stays")
@@ -152,6 +170,8 @@ def _follower(row: dict[str, Any]) -> str:
         (("table", "list"), "NOT_IN_CLUSTER"),
         (("feed", "page", "nope"), "NO_SUCH_STREAM"),
         (("feed", "status", "nope"), "NO_SUCH_STREAM"),
+        (("feed", "keep", "reader", "garbled"), "BAD_CURSOR"),
+        (("feed", "prune", "nope"), "BAD_INPUT"),
         (("feed", "page", "nope", "--after", "garbled"), "BAD_CURSOR"),
         (("sql", "select * from nope"), "NO_SUCH_TABLE"),
     ],

@@ -14,7 +14,7 @@ from motet.cli import app as root
 from motet.core.clock.hlc import Clock, plus
 
 COMMANDS = [
-    *(("feed", word) for word in ("page", "tail", "status", "mirror")),
+    *(("feed", word) for word in ("page", "tail", "status", "mirror", "cursors", "keep", "prune")),
     ("stream", "change"),
     ("transaction", "show"),
 ]

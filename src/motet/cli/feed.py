@@ -9,6 +9,7 @@ import typer
 from motet.cli import command_app
 from motet.cli.changes import shown
 from motet.cli.database import DataOption, EndpointOption, open_database
+from motet.cli.feed_keeping import cursors, keep, prune
 from motet.cli.mirror import mirror
 from motet.cli.output import OUTPUT_OPTION, Output, print_json, print_rows
 from motet.cli.time_text import parse_clock, parse_duration, parse_place
@@ -31,7 +32,8 @@ LastOption = Annotated[
 ]
 
 
-app.command()(mirror)
+for command in (mirror, cursors, keep, prune):
+    app.command()(command)
 
 
 @app.callback()
