@@ -86,17 +86,21 @@ class FeedReader(DataClient):
         if place is None or not place.ensemble:
             return self.look()
         if not self._pages:
-            self._limit = self.dice.pick([1, 3, 50])
+            self._limit = self._large(self.dice.pick([1, 3, 50]), 50)
         message = ReadShardFeed(
             self.next_request(),
             self._clock,
             shard,
             self.after if self.after > ZERO else None,
             self._visible,
-            self.dice.pick([1, 3, 50]),
-            self.dice.pick([1, 500, 20_000]),
+            self._large(self.dice.pick([1, 3, 50]), 50),
+            self._large(self.dice.pick([1, 500, 20_000]), 20_000),
         )
         return self.ask_at(Address(self.dice.pick(place.ensemble)), message)
+
+    def _large(self, drawn: int, largest: int) -> int:
+        """In the end pages are large: somebody waits for this reader to be done."""
+        return largest if self._is_ending else drawn
 
     def _turn(self) -> None:
         """A page is whole: show it."""
