@@ -24,7 +24,7 @@ FOUND_LATER = {
     "clock-too-early": (22, "CausalOrder"),
     "decision-forgotten": (8, "SessionReads"),
     "decided-twice": (6, "Atomic"),
-    "decided-late": (6, "Decided"),
+    "decided-late": (8, "Decided"),
     "born-in-the-past": (4, "Born"),
     "bookmark-left-behind": (4, "SessionReads"),
     "append-over-lock": (7, "KeyOrder"),
