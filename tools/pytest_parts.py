@@ -6,7 +6,8 @@ a folder of tests/, and what was left out. With pytest-xdist the workers leave t
 the main process how many.
 
 The tests of a file go to one worker, since they may share something costly: a cluster of processes, say. A
-part whose files share such a thing, Spark's session, goes to one worker as a whole. What takes the longest
+part whose files share such a thing, Spark's session, goes to one worker as a whole; without the long tier so
+does the one with the largest clusters, of which one at a time is enough for a machine. What takes the longest
 goes first, so that all workers end at about the same time, and clusters, which wait more than they work,
 run beside Spark, which works. xdist's own ways to say so are `--dist loadfile`, which knows files alone, and
 `--dist loadgroup`, which does nothing with pytest 9.2
@@ -20,8 +21,9 @@ import pytest
 
 #: A test with several of these marks counts for the first.
 TIERS = ("foreign", "long")
-#: Parts that one worker runs as a whole.
+#: Parts that one worker runs as a whole, always or in the quick tier.
 TOGETHER = ("spark",)
+TOGETHER_IF_QUICK = ("spark", "system")
 #: Parts that begin before all others, in this order.
 FIRST = ("spark", "system", "demos", "verify")
 LEFT_OUT = "motet_left_out"
@@ -56,12 +58,14 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
         return None
     from xdist.scheduler import LoadScopeScheduling
 
+    together = TOGETHER if asks_for_tiers(config) else TOGETHER_IF_QUICK
+
     class FilesOrParts(LoadScopeScheduling):  # type: ignore[misc]
         """What has the same scope goes to the same worker, in the order in which it was collected."""
 
         def _split_scope(self, nodeid: str) -> str:
             part = part_of(nodeid)
-            return part if part in TOGETHER else nodeid.partition("::")[0]
+            return part if part in together else nodeid.partition("::")[0]
 
     config.option.loadscopereorder = False  # otherwise the scope with the most tests goes first
     return FilesOrParts(config, log)

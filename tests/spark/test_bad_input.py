@@ -115,23 +115,23 @@ def test_two_pipelines_at_once_on_one_database_do_not_see_each_other(
         "def names(changes):\n"
         "    return changes.stream('orders').selectExpr('cast(key as string) as name')\n"
     )
-    sell(db, 0, 30)
+    sell(db, 0, 9)
     failures: list[BaseException] = []
 
     def attempt(file: Path) -> None:
         try:
-            run(db, file, changes_max=10, stop=threading.Event())
+            run(db, file, changes_max=6, stop=threading.Event())
         except BaseException as error:
             failures.append(error)
 
     threads = [threading.Thread(target=attempt, args=(file,)) for file in (shop, keys)]
     for thread in threads:
         thread.start()
-    sell(db, 30, 40)
+    sell(db, 9, 12)
     for thread in threads:
         thread.join()
     assert failures == []
     for file in (shop, keys):
         run(db, file)
     assert published(db) == folded(db)
-    assert sorted(row["name"] for row in rows(db, "names")) == sorted(f"o-{i}" for i in range(40))
+    assert sorted(row["name"] for row in rows(db, "names")) == sorted(f"o-{i}" for i in range(12))

@@ -293,26 +293,17 @@ def test_changes_of_other_streams_alone_are_a_step_without_rows(shop: Shop) -> N
     assert before > 0
 
 
-def test_a_new_table_of_a_pipeline_that_has_published_is_refused(shop: Shop) -> None:
+def test_what_has_published_gets_no_new_table_and_shares_none_with_another(shop: Shop) -> None:
     sell(shop.db, 0, 3)
     shop.run()
     shop.file.write_text(PIPELINE + PIPELINE.split("\n\n")[2].replace("def sales", "def more"))
     with pytest.raises(BadPipeline, match=r"table more is new.*a file of its own"):
         shop.run()
     assert "more" not in [info.spec.name for info in shop.db.tables()]
-
-
-def test_a_table_belongs_to_one_pipeline(shop: Shop) -> None:
-    sell(shop.db, 0, 3)
-    shop.run()
+    shop.file.write_text(PIPELINE)
     shop.file = shop.file.rename(shop.folder / "other.py")
     with pytest.raises(BadPipeline, match="belongs to pipeline shop"):
         shop.run(checkpoint=shop.folder / "other")
-
-
-def test_the_checkpoint_of_another_pipeline_is_refused(shop: Shop) -> None:
-    shop.run()
-    shop.file = shop.file.rename(shop.folder / "other.py")
     with pytest.raises(BadCheckpoint, match="pipeline shop"):
         shop.run()
 

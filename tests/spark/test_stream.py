@@ -91,7 +91,7 @@ def test_available_now_reads_all_in_bounded_batches_and_goes_on_after_a_restart(
     spark: SparkSession, db: motet.Database, tmp_path: Path
 ) -> None:
     batches, checkpoint = Batches(), tmp_path / "checkpoint"
-    write(db, 0, 20)
+    write(db, 0, 9)
     run(spark, db, batches, checkpoint, maxChangesPerBatch="7")
     assert batches.places() == places_of(db)
     assert all(0 < len(rows) <= 7 for rows in batches.rows.values())
@@ -99,7 +99,7 @@ def test_available_now_reads_all_in_bounded_batches_and_goes_on_after_a_restart(
     done = len(batches.rows)
     run(spark, db, batches, checkpoint, maxChangesPerBatch="7")
     assert len(batches.rows) == done, "nothing new, nothing done"
-    write(db, 20, 23)
+    write(db, 9, 12)
     run(spark, db, batches, checkpoint)
     assert batches.places() == places_of(db)
     assert len(batches.rows) == done + 1

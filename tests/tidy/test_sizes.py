@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -25,11 +26,15 @@ def sources() -> list[Path]:
     return sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
 
 
-def functions(path: Path) -> Iterator[tuple[str, int]]:
+@cache
+def functions(path: Path) -> tuple[tuple[str, int], ...]:
+    """The functions of a file and their lines; each file is read for all tests at once."""
+    found = []
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             assert node.end_lineno is not None
-            yield node.name, node.end_lineno - node.lineno + 1
+            found.append((node.name, node.end_lineno - node.lineno + 1))
+    return tuple(found)
 
 
 def sizes(path: Path, root: Path) -> Iterator[tuple[str, int, int]]:

@@ -110,13 +110,14 @@ def test_files_and_the_tests_of_spark_stay_in_one_process_and_what_is_long_begin
     tmp_path: Path,
 ) -> None:
     many = "import pytest\n@pytest.mark.parametrize('i', range(8))\ndef test_many(i): pass\n"
-    for name in ("core/test_c.py", "spark/test_a.py", "spark/deep/test_b.py", "system/test_d.py"):
+    names = ("core/test_c", "spark/test_a", "spark/deep/test_b", "system/test_d", "system/test_e")
+    for name in (f"{name}.py" for name in names):
         (tmp_path / "tests" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "tests" / name).write_text(many)
     lines = run(tmp_path, "-n2", "-v")
     rows = [re.match(r"\[(gw\d)\].* PASSED tests/(\w+)/", line) for line in lines]
     workers = [(row[2], row[1]) for row in rows if row]
-    assert len(workers) == 32
+    assert len(workers) == 40
     assert {worker for _, worker in workers} == {"gw0", "gw1"}
     for part in ("core", "spark", "system"):
         assert len({worker for one, worker in workers if one == part}) == 1
