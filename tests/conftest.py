@@ -5,10 +5,8 @@ It also sees to it that the hundreds of processes that tests start are there soo
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import sys
-import tempfile
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
@@ -38,22 +36,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--rewrite", action="store_true", help="write what happens into the golden scripts"
     )
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    """Shows Spark a home without the archive that its Pythons would read pyspark from, and compile it anew.
-
-    They take the package that is installed, which is the same. The processes of xdist have the home of the
-    first one. A Spark of somebody's own is left as it is.
-    """
-    package = importlib.util.find_spec("pyspark")
-    if package is None or package.origin is None or "SPARK_HOME" in os.environ:
-        return
-    home = tempfile.TemporaryDirectory(prefix="motet-spark-home-")
-    config.add_cleanup(home.cleanup)
-    for name in ("bin", "jars"):
-        (Path(home.name) / name).symlink_to(Path(package.origin).with_name(name))
-    os.environ["SPARK_HOME"] = home.name
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:

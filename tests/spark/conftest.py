@@ -31,7 +31,13 @@ def spark() -> Iterator[SparkSession]:
     from motet.pipeline.session import local_session
 
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("JAVA_HOME", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "SPARK_LOCAL_IP"):
+        for name in (
+            "JAVA_HOME",
+            "PYSPARK_PYTHON",
+            "PYSPARK_DRIVER_PYTHON",
+            "SPARK_HOME",
+            "SPARK_LOCAL_IP",
+        ):
             patch.delenv(name, raising=False)  # and put back as it was
         session = local_session("motet tests", master="local[2]", config=QUICK_START)
         yield session

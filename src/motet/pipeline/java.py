@@ -31,6 +31,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from motet.errors import MissingLibrary
+from motet.pipeline.user_cache import cache_folders, make_private
 
 VERSION_MIN = 17
 ANSWER_SECONDS_MAX = 60
@@ -93,10 +94,10 @@ def spark_java_home(java: Java, environment: Mapping[str, str] = os.environ) -> 
     script = os.fsencode(_launcher(java))
     name = f"java-{java.version}-{hashlib.sha256(script).hexdigest()[:8]}"
     reasons = []
-    for folder in _folders(environment):
+    for folder in cache_folders(environment):
         launcher = folder / name / "bin/java"
         try:
-            _make_private(folder)
+            make_private(folder)
             _write_launcher(launcher, script)
         except OSError as error:
             reasons.append(str(error))
@@ -159,25 +160,6 @@ def _examine(executable: Path, origin: str, environment: Mapping[str, str]) -> J
     if home is None or not os.access(Path(home[1], "bin/java"), os.X_OK):
         raise _Rejected("does not say where it lives")
     return Java(executable, int(version[1]), origin, Path(home[1]))
-
-
-def _folders(environment: Mapping[str, str]) -> Iterator[Path]:
-    """Where the launcher may lie: the user's cache, else a folder of this user among the temporary ones."""
-    cache, home = Path(environment.get("XDG_CACHE_HOME", "")), environment.get("HOME")
-    if cache.is_absolute():
-        yield cache / "motet"
-    elif home:
-        yield Path(home, ".cache/motet")
-    yield Path(tempfile.gettempdir(), f"motet-{os.getuid()}")
-
-
-def _make_private(folder: Path) -> None:
-    """Makes the folder; an ``OSError`` if somebody else could put a program into it."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    folder.mkdir(mode=0o700, exist_ok=True)
-    found = folder.lstat()
-    if found.st_uid != os.getuid() or found.st_mode & 0o022:
-        raise PermissionError(f"{folder} can be written by others")
 
 
 def _launcher(java: Java) -> str:

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 
 from motet.errors import BadInput, MissingLibrary, MotetError
 from motet.pipeline.java import find_java, spark_java_home
+from motet.pipeline.spark_home import spark_home
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -79,7 +80,9 @@ def local_session(
 def spark_environment() -> dict[str, str]:
     """What Spark has to find in its environment, in this process or in one that is to be started."""
     need_libraries()
+    home = spark_home()
     return {
+        **({} if home is None else {"SPARK_HOME": str(home)}),
         "JAVA_HOME": str(spark_java_home(find_java())),
         # Workers and helpers of Spark must be this Python: another one has other packages.
         "PYSPARK_PYTHON": sys.executable,

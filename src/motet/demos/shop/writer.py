@@ -33,7 +33,7 @@ from motet.errors import Conflict, NodeError, OutcomeUnknown
 from motet.errors.shards import ShardError
 from motet.sim.dice import Dice
 
-pause_seconds = 0.02
+pause_seconds = 0.04
 """Between two transactions of one writer: the demo is about what is right, and Spark wants cores too."""
 
 
