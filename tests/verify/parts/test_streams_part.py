@@ -13,16 +13,16 @@ from motet.verify.seed_range import run_seeds
 
 SEEDS_A_DAY = 1_000
 FOUND_AT = {
-    "direct-commit": (8, "NoLossOfConfirmedWrite"),
+    "direct-commit": (22, "Convergence"),
     "no-truncation": (7, "I3"),
     "commit-falls": (6, "I2"),
-    "ack-before-durable": (5, "NoLogDivergence"),
+    "ack-before-durable": (22, "TokensOnce"),
     "read-by-deposed-leader": (27, "LinearizableReads"),
     "tokens-not-replicated": (2, "OneState"),
     "minority-elects": (6, "NoLogDivergence"),
-    "lowest-head-leads": (1, "NoLossOfConfirmedWrite"),
+    "lowest-head-leads": (2, "NoLossOfConfirmedWrite"),
     "new-node-not-fenced": (12, "NoLossOfConfirmedWrite"),
-    "old-replication-factor": (20, "LegalLeaderAndEnsemble"),
+    "old-replication-factor": (4, "LegalLeaderAndEnsemble"),
     "wiped-node-counts": (6, "NoLogDivergence"),
     "no-compare-and-set": (13, "EpochNeverFalls"),
 }

@@ -6,6 +6,7 @@ import shutil
 import signal
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -23,6 +24,7 @@ from motet.errors import MissingLibrary
 
 Report = dict[str, object]
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
+removals_max, removal_pause_seconds = 100, 0.05
 
 
 def show(tell: Callable[[str], None], *, keep: bool, spark: bool) -> Report:
@@ -67,7 +69,16 @@ def folder_for_run(tell: Callable[[str], None], *, keep: bool) -> Iterator[Path]
                 f"\nkept in {folder}: data/, or cluster/ and tables/; journals and logs lie beside it"
             )
         else:
-            shutil.rmtree(folder, ignore_errors=True)
+            _remove(folder)
+
+
+def _remove(folder: Path) -> None:
+    """All of it: a process that is just being killed may still put something there."""
+    for _ in range(removals_max):
+        shutil.rmtree(folder, ignore_errors=True)
+        if not folder.exists():
+            return
+        threading.Event().wait(removal_pause_seconds)
 
 
 @contextmanager

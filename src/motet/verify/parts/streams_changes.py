@@ -73,11 +73,16 @@ class Changer(Asker):
         self._guests = 0
         #: is being emptied, or was not told that it may be filled again
         self._drained: NodeId | None = None
+        #: in the end every node may be filled again: a request to drain that the network repeated
+        #: may have emptied one that nobody here remembers
+        self._to_fill = list(nodes)
         #: to be asked until there is an answer
         self._insists: Callable[[], OperatorRequest] | None = None
         self.is_done = False
 
     def begin(self) -> list[Effect]:
+        if self.world.fabric.healed and self._is_founded and self._to_fill:
+            return self.ask(DrainNode(self.next_request(), self._to_fill[0], is_drained=False))
         if self._insists is None:
             if not self._is_founded:
                 self._insists = lambda: CreateStream(self.next_request(), self._stays)
@@ -212,4 +217,12 @@ class Changer(Asker):
         elif isinstance(asked, DeleteStream) and isinstance(answer, OperatorDone):
             self._guest = self._insists = None
         elif isinstance(asked, DrainNode) and not asked.is_drained:
-            self._drained = self._insists = None
+            self._filled(asked.node)
+
+    def _filled(self, node: NodeId) -> None:
+        if self.world.fabric.healed and node in self._to_fill:
+            self._to_fill.remove(node)
+        if node == self._drained:
+            self._drained = None
+            if self._insists == self._undrain:
+                self._insists = None
