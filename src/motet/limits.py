@@ -168,6 +168,9 @@ raw_keys_max = 65_536
 latest_keys_max = 1_000_000
 """Keys that a shard with transactions remembers the latest change of."""
 
+append_batch_bytes_max = 1 << 30
+"""Keys or values of one `append_batch`: all are in memory at once, and Arrow counts to twice that."""
+
 shards_per_node_max = 4096
 """Shards that one node holds replicas of."""
 

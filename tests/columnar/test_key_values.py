@@ -10,7 +10,13 @@ from hypothesis import strategies as st
 from motet.columnar.key_values import KeyValues
 from motet.errors import BadInput, BadSchema, TooLarge
 from motet.format.record_block import check_block, decode_block
-from motet.limits import block_records_max, entry_bytes_max, key_bytes_max, row_bytes_max
+from motet.limits import (
+    append_batch_bytes_max,
+    block_records_max,
+    entry_bytes_max,
+    key_bytes_max,
+    row_bytes_max,
+)
 
 Rows = list[tuple[bytes, bytes]]
 
@@ -85,3 +91,12 @@ def test_text_and_bytes_become_records() -> None:
 def test_what_has_no_keys_and_values_is_refused(data: object, error: type[BadInput]) -> None:
     with pytest.raises(error):
         KeyValues.of(data)
+
+
+def test_more_than_a_batch_is_refused_before_it_is_copied() -> None:
+    chunk = pa.array([bytes(row_bytes_max)])
+    count = append_batch_bytes_max // row_bytes_max + 1
+    values = pa.chunked_array([chunk] * count)  # the same bytes over and over: little memory
+    with pytest.raises(TooLarge, match="column 'value'") as raised:
+        KeyValues.of(pa.table({"key": ["k"] * count, "value": values}))
+    assert "fewer rows" in raised.value.advice

@@ -13,7 +13,13 @@ import numpy as np
 import pyarrow as pa
 
 from motet.errors import BadInput, BadSchema, TooLarge
-from motet.limits import block_records_max, entry_bytes_max, key_bytes_max, row_bytes_max
+from motet.limits import (
+    append_batch_bytes_max,
+    block_records_max,
+    entry_bytes_max,
+    key_bytes_max,
+    row_bytes_max,
+)
 
 
 class Column(NamedTuple):
@@ -110,6 +116,11 @@ def _binary(table: pa.Table, name: str) -> pa.BinaryArray:
     column = table.column(name)
     if column.null_count:
         raise BadSchema(f"column {name!r} has a null", hint="every entry has a key and a value")
+    if column.nbytes > append_batch_bytes_max:
+        raise TooLarge(
+            f"column {name!r} has {column.nbytes} bytes, and a batch at most {append_batch_bytes_max}",
+            hint="hand in fewer rows at once",
+        )
     try:
         made = column.cast(pa.binary()).combine_chunks()
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
