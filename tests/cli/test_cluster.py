@@ -79,7 +79,8 @@ def test_a_stream_from_its_creation_to_its_end(shell: Shell) -> None:
     (shown,) = shell.told("stream", "describe", "orders")
     assert (shown["next_offset"], len(shown["ensemble"])) == (1, 3)
     (listed,) = shell.told("stream", "list")
-    assert (listed["stream"], listed["entries"]) == ("orders", None)
+    assert (listed["stream"], listed["entries"]) == ("orders", 1)
+    assert Clock.parse(listed["born"]) < Clock.parse(entry["clock"])
     shell.told("stream", "delete", "orders")
     assert shell.refused("stream", "read", "orders") == "NO_SUCH_STREAM"
 
@@ -108,6 +109,16 @@ def test_the_feed_of_a_cluster(shell: Shell) -> None:
     ]
     query = "select stream, op from system.changes where stream = 'fed' order by clock, index"
     assert shell.told("sql", query) == [{"stream": "fed", "op": "insert"}] * 2
+    rows = shell.told(
+        "sql", "select key, clock from system.changes where stream = 'fed' order by index"
+    )
+    assert [(row["key"], row["clock"]) for row in rows] == [
+        ("f-1", done["clock"]),
+        ("f-2", done["clock"]),
+    ]
+    read = shell.told("stream", "read", "fed")
+    assert sorted(each["key"] for each in read) == ["f-1", "f-2"], "of all shards"
+    assert [each["shard"] for each in read] == sorted(each["shard"] for each in read)
 
 
 def test_what_is_kept_of_the_feed(shell: Shell) -> None:

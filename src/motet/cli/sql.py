@@ -35,4 +35,18 @@ def sql(
     clock = None if at is None else Clock.parse(at)
     with open_database(data, endpoint) as db:
         found = db.sql(query, consistency=cast("Consistency", consistency), at=clock)
-        print_rows(found.to_pylist(), output)
+        rows = [{name: _shown(value) for name, value in row.items()} for row in found.to_pylist()]
+        print_rows(rows, output)
+
+
+def _shown(value: object) -> object:
+    """A value as the other commands print it: keys as text, clocks in brackets."""
+    if isinstance(value, bytes):
+        return value.decode(errors="backslashreplace")
+    if isinstance(value, dict):
+        if value.keys() == {"logical", "counter"}:
+            return f"({value['logical']},{value['counter']})"
+        return {name: _shown(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_shown(each) for each in value]
+    return value

@@ -13,6 +13,7 @@ from motet.cli.database import DataOption, EndpointOption, open_database
 from motet.cli.output import OUTPUT_OPTION, Output, print_rows
 
 if TYPE_CHECKING:
+    from motet import Database
     from motet.client.change import Entry
     from motet.client.cluster.database import AsyncClusterDatabase
 
@@ -64,7 +65,7 @@ def list_streams(
                 "stream": info.name,
                 "shards": info.shards,
                 "typed": info.schema is not None,
-                # A cluster says that of each shard: `motet stream describe`.
+                # Not known while a shard has no leader.
                 "entries": sum(info.entries) if info.entries else None,
                 "born": str(info.born) if info.entries else None,
             }
@@ -138,20 +139,27 @@ def append(
 @app.command()
 def read(
     name: NameArgument,
-    shard: Annotated[int, typer.Option(help="Which shard.")] = 0,
+    shard: Annotated[int | None, typer.Option(help="Which shard; else all.")] = None,
     after: Annotated[int, typer.Option(help="Behind this offset; -1 for the beginning.")] = -1,
-    limit: Annotated[int, typer.Option(help="At most so many entries.")] = 100,
+    limit: Annotated[int, typer.Option(help="At most so many entries of a shard.")] = 100,
     data: DataOption = None,
     endpoint: EndpointOption = None,
     output: Output = OUTPUT_OPTION,
 ) -> None:
-    """Read the entries of one shard in order.
+    """Read the entries of a shard in order, or of all shards, one behind the other.
+
+    Across shards `motet feed page` has the order in which things happened.
 
     Example: motet stream read orders --shard 2 --data data/
     """
     with open_database(data, endpoint) as db:
-        entries = db.stream(name).read(shard=shard, after=after, limit=limit)
-        print_rows([_row(entry) for entry in entries], output)
+        shards = [shard] if shard is not None else range(_shards_of(db, name))
+        rows = [
+            {"shard": each, **_row(entry)}
+            for each in shards
+            for entry in db.stream(name).read(shard=each, after=after, limit=limit)
+        ]
+        print_rows(rows, output)
 
 
 @app.command()
@@ -216,6 +224,11 @@ def _row(entry: Entry) -> dict[str, object]:
         "key": entry.key.decode(errors="backslashreplace"),
         "value": (entry.value or b"").decode(errors="backslashreplace"),
     }
+
+
+def _shards_of(db: Database, name: str) -> int:
+    """How many there are; of a stream that is not there one, which then says so."""
+    return next((info.shards for info in db.streams() if info.name == name), 1)
 
 
 def _schema(text: str) -> object:

@@ -82,7 +82,7 @@ class AsyncDatabase(FeedFace, Keeping):
         self._entropy = RealEntropy()
         self._tables = Tables(calls, home.parts, self._entropy)
         self._writers = Writers(calls)
-        self._queries = Queries(self._tables, SystemTables(self, calls, self._tables))
+        self._queries = Queries(self._tables, SystemTables(self, self._tables))
         #: makes the ids of our transactions different from those of all other clients
         self._session = self._entropy.nonce()
         self._transactions = 0

@@ -13,10 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from motet.client.calls import Calls
 from motet.client.tables import Tables
 from motet.core.clock.hlc import Clock
-from motet.core.streams.messages import Describe, Described
 from motet.core.tables.checks import SYSTEM_PREFIX
 from motet.limits import page_changes_max
 
@@ -30,9 +28,8 @@ Maker = Callable[[Clock | None], Awaitable[Any]]
 class SystemTables:
     """What there is, as tables."""
 
-    def __init__(self, face: AsyncDatabase, calls: Calls, tables: Tables) -> None:
+    def __init__(self, face: AsyncDatabase, tables: Tables) -> None:
         self._face = face
-        self._calls = calls
         self._tables = tables
         self._makers: dict[str, Maker] = {
             "tables": self._table_rows,
@@ -115,8 +112,7 @@ class SystemTables:
     async def _stream_rows(self, _at: Clock | None) -> Any:
         from motet.sql.system import streams_table
 
-        described = await self._calls.repeated(Describe, Described)
-        return streams_table(described.streams)
+        return streams_table(await self._face.streams())
 
     async def _writer_rows(self, _at: Clock | None) -> Any:
         from motet.sql.system import writers_table

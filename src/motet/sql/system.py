@@ -103,9 +103,9 @@ def streams_table(streams: Iterable[StreamInfo]) -> pa.Table:
         {
             "name": info.name,
             "shards": info.shards,
-            "entries": sum(info.entries),
+            "entries": sum(info.entries) if info.entries else None,
             "typed": info.schema is not None,
-            "born": _clock(info.born),
+            "born": _clock(info.born) if info.entries else None,
         }
         for info in streams
     ]

@@ -234,7 +234,12 @@ def test_clocks_and_how_the_cluster_stands_in_sql(db: motet.Database) -> None:
     assert all("data" in each["roles"] and each["shards"] >= 2 for each in nodes)
     (clock,) = db.sql("select clock, behind_ms from system.clock").to_pylist()
     assert Clock(**clock["clock"]) >= done
-    assert "asked" in db.sql("select name from system.streams").column("name").to_pylist()
+    (stream,) = db.sql("select * from system.streams where name = 'asked'").to_pylist()
+    assert (stream["shards"], stream["entries"]) == (2, 2)
+    assert Clock(**stream["born"]) < done
+    db.create_stream("asked_later", shards=1)
+    (later,) = db.sql("select born from system.streams where name = 'asked_later'").to_pylist()
+    assert Clock(**later["born"]) > done, "whoever has read up to there misses nothing of it"
     with pytest.raises(NoSuchTable):
         db.sql("select * from sales")
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import asyncio
 
+import msgspec
+
 from motet.client.calls import Calls, Expected, Make, closed
 from motet.client.cluster.feed import ClusterFeed
 from motet.client.cluster.measure import FeedMeasure
@@ -15,7 +17,7 @@ from motet.client.cluster.transactions import Coordinator
 from motet.core.catalog.stream_definition import StreamDefinition
 from motet.core.clock.hlc import ZERO, Clock
 from motet.core.operator.messages import CreateStream as CreateOnCluster
-from motet.core.operator.messages import DeleteStream, OperatorDone, StreamCreated
+from motet.core.operator.messages import DeleteStream, OperatorDone, StreamCreated, StreamPlace
 from motet.core.streams.conversation import StreamsRequest
 from motet.core.streams.messages import (
     ClockFixed,
@@ -41,7 +43,7 @@ from motet.core.streams.messages import (
     TransactionIs,
     VisibleIs,
 )
-from motet.errors import NotInCluster
+from motet.errors import MotetError, NotInCluster
 from motet.ids import RequestId, StreamId, StreamName
 from motet.real.entropy import RealEntropy
 
@@ -165,6 +167,25 @@ class ClusterCalls(Calls):
         )
         clock = self.router.clock
         return Described(RequestId(0), self.router.map.cluster, clock, clock, streams)
+
+    async def infos(self) -> list[StreamInfo]:
+        """The streams by name, with what the leaders of their shards say."""
+        await self.router.refresh()
+        places = [each for each in self.router.map.streams if not each.definition.is_deleted]
+        return sorted(
+            await asyncio.gather(*map(self._info, places)), key=lambda info: str(info.name)
+        )
+
+    async def _info(self, stream: StreamPlace) -> StreamInfo:
+        info = info_of(stream.definition)
+        try:
+            shown = await asyncio.gather(
+                *(self.router.describe(place.shard) for place in stream.places)
+            )
+        except MotetError:
+            return info  # a shard without a leader: nobody can say
+        entries = tuple(each.next_offset - each.first_offset for each in shown)
+        return msgspec.structs.replace(info, entries=entries, born=min(each.born for each in shown))
 
 
 class TransactionCalls(ClusterCalls):

@@ -31,6 +31,7 @@ from motet.core.operator.messages import (
     ShardsDescribed,
     SwapNode,
 )
+from motet.core.streams.messages import StreamInfo
 from motet.errors import BadInput, Conflict, NotInCluster, OutcomeUnknown
 from motet.ids import NodeId, ShardId
 
@@ -91,6 +92,10 @@ class AsyncClusterDatabase(AsyncDatabase):
 
     def stream(self, name: str) -> AsyncStream:
         return ClusterStream(self._cluster, name, self.schemas, self.router, self._appenders)
+
+    async def streams(self) -> list[StreamInfo]:
+        """All streams, by name; one with a shard that nobody leads has no entries and birth to tell."""
+        return await self._cluster.infos()
 
     async def clock(self) -> Clock:
         """The highest clock of all shards, and of all that this client has seen."""

@@ -21,7 +21,9 @@ from motet.core.datanode.conversation import DataRequest
 from motet.core.datanode.messages import (
     DataAnswer,
     DataRefused,
+    DescribeShard,
     GetShardMap,
+    ShardDescribed,
     ShardMapIs,
 )
 from motet.core.operator.messages import (
@@ -187,6 +189,16 @@ class Router:
         return None
 
     # Questions
+
+    async def describe(self, shard: ShardName) -> ShardDescribed:
+        """What the leader of a shard says about it."""
+        return await self.ask_leader(
+            shard,
+            lambda request, clock: DescribeShard(request, clock, shard),
+            ShardDescribed,
+            may_repeat=True,
+            seconds=answer_seconds_max,
+        )
 
     async def ask_leader(
         self, shard: ShardName, make: MakeData, kind: type[D], *, may_repeat: bool, seconds: float

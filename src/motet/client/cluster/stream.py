@@ -19,11 +19,9 @@ from motet.client.schemas import Schemas, need_pyarrow
 from motet.client.stream import AsyncStream, HasOffset, check_source, offset_of
 from motet.core.clock.hlc import Clock
 from motet.core.datanode.messages import (
-    DescribeShard,
     FoundRecords,
     ReadRecords,
     RecordsRead,
-    ShardDescribed,
     Source,
 )
 from motet.core.datanode.records import decode_records
@@ -242,7 +240,7 @@ class ClusterStream(AsyncStream):
             if number >= len(places):
                 return rows
             place = places[number]
-            shown = await self._describe(place.shard)
+            shown = await self._router.describe(place.shard)
             rows.append(
                 {
                     "shard": number,
@@ -254,15 +252,6 @@ class ClusterStream(AsyncStream):
                 }
             )
         return rows
-
-    async def _describe(self, shard: ShardName) -> ShardDescribed:
-        return await self._router.ask_leader(
-            shard,
-            lambda request, clock: DescribeShard(request, clock, shard),
-            ShardDescribed,
-            may_repeat=True,
-            seconds=answer_seconds_max,
-        )
 
 
 page_limit_max = 1 << 20

@@ -110,6 +110,8 @@ class ShardDescribed(DataMessage, frozen=True):
     #: the first record that is still kept
     first_offset: Offset
     clock: Clock
+    #: of its first entry
+    born: Clock
 
 
 class ShardMapIs(DataMessage, frozen=True):

@@ -186,10 +186,11 @@ def _finish(readings: Readings, number: int, reading: ClientReading, replica: Sh
         return Send(reading.client, _feed(message, reading, replica))
     if isinstance(message, DescribeShard):
         first = next_offset if reading.first_offset is None else reading.first_offset
-        shown = ShardDescribed(
-            message.request, message.shard, replica.epoch, next_offset, first, clock
+        shard, born = message.shard, machine_of(replica).state.born
+        return Send(
+            reading.client,
+            ShardDescribed(message.request, shard, replica.epoch, next_offset, first, clock, born),
         )
-        return Send(reading.client, shown)
     found = tuple(reading.found)
     closed = machine_of(replica).state.transactions.closed
     answer = RecordsRead(message.request, found, reading.after_entry, next_offset, clock, closed)

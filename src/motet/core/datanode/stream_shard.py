@@ -19,7 +19,7 @@ from typing import Self
 
 import msgspec
 
-from motet.core.clock.hlc import Clock
+from motet.core.clock.hlc import ZERO, Clock
 from motet.core.datanode.records import Records, decode_records
 from motet.core.fingerprint import clone_plain, fingerprint
 from motet.core.shardlog.entry import Entry, EntryKind
@@ -82,6 +82,8 @@ class ShardState(msgspec.Struct):
     transactions: TransactionState = msgspec.field(default_factory=TransactionState)
     latest: LatestChanges = msgspec.field(default_factory=LatestChanges)
     rules: FeedRules = msgspec.field(default_factory=FeedRules)
+    #: of the first entry: above every clock that was handed out before the shard was made
+    born: Clock = ZERO
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -110,6 +112,8 @@ class StreamShard:
             transactions.forget(decode_forgotten(entry.body))
         elif entry.kind == EntryKind.ORDERED:
             self.state.rules.apply(decode_order(entry.body))
+        if transactions.clock == ZERO:
+            self.state.born = entry.clock
         transactions.clock = entry.clock
 
     def _apply_records(self, entry: Entry, records: Records) -> None:
