@@ -164,3 +164,26 @@ def test_bad_input_is_one_clear_line(shell: Shell, tmp_path: Path) -> None:
         assert told.startswith(code), told
         assert len(told.splitlines()) == 1
     assert shell.told("feed", "page", "stock")["changes"] == []
+
+
+def test_what_is_kept_of_the_feed(shell: Shell) -> None:
+    first = change(shell, "orders", "o-1", "insert", "{}")
+    page = shell.told("feed", "page", "orders")
+    second = change(shell, "orders", "o-2", "insert", "{}")
+    shell.told("feed", "keep", "reader", page["cursor"])
+    (kept,) = shell.told("feed", "cursors")
+    assert (kept["cursor"], kept["streams"], kept["expired"]) == ("reader", ["orders"], False)
+    where = ("--data", str(shell.folder))
+    in_the_way = shell.refused("feed", "prune", "orders", "--up-to", second["clock"], *where)
+    assert in_the_way.startswith("CURSOR_IN_THE_WAY")
+    (aged,) = shell.told("feed", "prune", "orders", "stock", "--older-than", "7d")
+    assert Clock.parse(aged["horizon"]) < Clock.parse(first["clock"])
+    (done,) = shell.told("feed", "prune", "orders", "--up-to", second["clock"], "--force")
+    assert done["horizon"] == second["clock"]
+    assert shell.told("feed", "cursors")[0]["expired"]
+    late = shell.refused("feed", "page", "orders", "--after", page["cursor"], *where)
+    assert late.startswith("CURSOR_EXPIRED")
+    assert f"read on after {second['clock']}" in late
+    assert shell.told("feed", "page", "orders")["changes"] == []
+    shell.told("feed", "keep", "reader")
+    assert shell.told("feed", "cursors") == []

@@ -14,9 +14,9 @@ from typing import Any, Protocol, Self, TypeVar
 from motet.client.bookmark import Bookmark, bookmark_text, clock_of
 from motet.client.calls import Calls
 from motet.client.feed import Feed
-from motet.client.feed_face import FeedFace
 from motet.client.keeping import Keeping
 from motet.client.link import Link
+from motet.client.node_orders import NodeOrders
 from motet.client.part_store import PartStore
 from motet.client.publication import Publication
 from motet.client.query import Queries
@@ -67,7 +67,7 @@ class Home(Protocol):
         """Where the files of its tables are."""
 
 
-class AsyncDatabase(FeedFace, Keeping):
+class AsyncDatabase(Keeping):
     """A database; made by ``motet.aio.open`` or ``motet.aio.connect``."""
 
     def __init__(self, calls: Calls, database: int, home: Home, opened: AsyncExitStack) -> None:
@@ -79,6 +79,7 @@ class AsyncDatabase(FeedFace, Keeping):
         self._opened = opened
         self.schemas = Schemas(calls)
         self._feed = Feed(calls, database, self.schemas)
+        self._orders = NodeOrders(calls)
         self._entropy = RealEntropy()
         self._tables = Tables(calls, home.parts, self._entropy)
         self._writers = Writers(calls)

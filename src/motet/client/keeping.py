@@ -1,34 +1,63 @@
 """What is kept of the feed, and for whom: named cursors and pruning, as a part of a database's face.
 
-An embedded database keeps everything in this release; a cluster does as it is told.
+Orders are carried out by whoever has the feed: the one node of an embedded database, or all shards of a
+cluster. What they mean is the same: :mod:`motet.core.transaction.orders`.
 """
 
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Protocol
 
-from motet.client.cursor import parse_cursor
+from motet.client.cursor import clock_behind, parse_cursor
+from motet.client.feed_face import FeedFace
 from motet.client.named_cursor import NamedCursor, pruned_up_to
 from motet.client.rows import stream_names
-from motet.core.clock.hlc import ZERO, Clock
-from motet.errors import NodeError
+from motet.core.clock.hlc import Clock
+from motet.errors import BadInput
+from motet.ids import StreamName
 
 
-class Keeping:
+class FeedOrders(Protocol):
+    """Whoever has the feed."""
+
+    async def set_cursor(
+        self, name: str, streams: tuple[StreamName, ...], clock: Clock | None
+    ) -> None:
+        """Keep what is above a clock for a reader of these streams; None: keep nothing for it."""
+
+    async def prune(
+        self, streams: tuple[StreamName, ...], up_to: Clock, *, is_forced: bool
+    ) -> None:
+        """Prune these streams, if no named cursor is in the way, or all the same."""
+
+    async def horizons(self, streams: tuple[StreamName, ...]) -> dict[StreamName, Clock]:
+        """For each stream: everything up to this clock is pruned; zero: nothing."""
+
+    async def cursors(self) -> list[NamedCursor]:
+        """All named cursors, by name."""
+
+
+class Keeping(FeedFace):
     """The part of the face."""
+
+    _orders: FeedOrders
 
     async def save_cursor(self, name: str, cursor: str) -> None:
         """Keep what is behind a cursor until it is saved again, further on, or dropped."""
         at = parse_cursor(cursor)
-        raise _not_embedded(f"named cursor {name!r} of {', '.join(at.streams)}")
+        clock_behind(cursor, database=self.database_id, streams=at.streams, name=self._calls.name)
+        await self._orders.set_cursor(name, at.streams, at.clock)
 
     async def drop_cursor(self, name: str) -> None:
         """Keep nothing for a named cursor any more; one that is not there is fine."""
-        raise _not_embedded(f"named cursor {name!r}")
+        for cursor in await self._orders.cursors():
+            if cursor.name == name:
+                await self._orders.set_cursor(name, cursor.streams, None)
 
     async def cursors(self) -> list[NamedCursor]:
         """All named cursors, by name."""
-        return []
+        return await self._orders.cursors()
 
     async def prune(
         self,
@@ -41,18 +70,20 @@ class Keeping:
 
         ``CursorInTheWay`` if a named cursor has not read that yet, unless it is forced.
         """
-        names, how = stream_names(streams), "by force" if force else "up to a clock"
-        pruned_up_to(ZERO, older_than, up_to)
-        raise _not_embedded(f"pruning of {', '.join(names)} {how}")
+        names = stream_names(streams)
+        wanted = pruned_up_to((await self.feed_status()).clock, older_than, up_to)
+        visible = await self.visible_clock(*names)
+        if wanted > visible:
+            raise BadInput(
+                f"{wanted} is above the visible clock {visible}: it is not all there yet"
+            )
+        await self._orders.prune(names, wanted, is_forced=force)
+        return await self.horizon(*names)
 
     async def horizon(self, *streams: str) -> Clock:
         """Everything of these streams up to this clock is pruned; zero: nothing."""
-        stream_names(streams)
-        return ZERO
+        return max((await self._orders.horizons(stream_names(streams))).values())
 
-
-def _not_embedded(what: str) -> NodeError:
-    return NodeError(
-        f"an embedded database keeps its whole feed in this release, there is no {what}",
-        hint="use a cluster: `motet dev`",
-    )
+    async def horizons(self, *streams: str) -> dict[StreamName, Clock]:
+        """The horizon of each of these streams."""
+        return await self._orders.horizons(stream_names(streams))

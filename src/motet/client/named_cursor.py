@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import timedelta
 
 import msgspec
@@ -19,6 +20,26 @@ class NamedCursor(msgspec.Struct, frozen=True):
     clock: Clock
     #: what is behind it was pruned by force
     is_expired: bool = False
+
+
+def named_cursors(
+    kept: Iterable[tuple[StreamName, tuple[tuple[str, Clock], ...], Clock]],
+) -> list[NamedCursor]:
+    """All named cursors by name, from what is kept of streams or shards: cursors, and the horizon.
+
+    The clock of one is the lowest that is kept for it.
+    """
+    found: dict[str, NamedCursor] = {}
+    for stream, cursors, horizon in kept:
+        for name, clock in cursors:
+            known = found.get(name)
+            streams = (stream,) if known is None else (*known.streams, stream)
+            lowest = clock if known is None else min(clock, known.clock)
+            is_expired = clock < horizon or (known is not None and known.is_expired)
+            found[name] = NamedCursor(
+                name, tuple(dict.fromkeys(sorted(streams))), lowest, is_expired
+            )
+    return [found[name] for name in sorted(found)]
 
 
 def pruned_up_to(now: Clock, older_than: timedelta | None, up_to: Clock | None) -> Clock:

@@ -7,7 +7,8 @@ as long as the query takes.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,11 +16,14 @@ import msgspec
 
 from motet.client.tables import Tables
 from motet.core.clock.hlc import Clock
+from motet.core.streams.change import Change
 from motet.core.tables.checks import SYSTEM_PREFIX
+from motet.ids import TransactionId
 from motet.limits import page_changes_max
 
 if TYPE_CHECKING:
     from motet.client.database import AsyncDatabase
+    from motet.client.feed import Page
 
 CHANGES, COMMIT_CLOCKS = "changes", "transaction_commit_clock"
 Maker = Callable[[Clock | None], Awaitable[Any]]
@@ -85,17 +89,27 @@ class SystemTables:
         streams = [str(info.name) for info in await self._face.streams()]
         if streams:
             up_to = await self._face.visible_clock(*streams, wait=True) if at is None else at
-            after, more = None, True
-            while more:
-                page = await self._face.changes(
-                    *streams, after=after, limit=page_changes_max, up_to=up_to
-                )
-                after, more = page.cursor, page.more
+            told: set[TransactionId] = set()
+            async for page in self._pages(streams, up_to):
                 if CHANGES in names:
                     spools[CHANGES].add(feed_table(page.raw, [JsonStream()]))
                 if COMMIT_CLOCKS in names:
-                    spools[COMMIT_CLOCKS].add(commit_clock_table(page.raw))
+                    spools[COMMIT_CLOCKS].add(commit_clock_table(_untold(page.raw, told)))
         return {SYSTEM_PREFIX + name: spools[name].done() for name in spools if name in names}
+
+    async def _pages(self, streams: list[str], up_to: Clock) -> AsyncIterator[Page]:
+        """All that is kept: streams that are pruned up to different clocks are read one after the other."""
+        by_horizon: dict[Clock, list[str]] = {}
+        for name, horizon in (await self._face.horizons(*streams)).items():
+            by_horizon.setdefault(horizon, []).append(name)
+        for some in by_horizon.values():
+            after, more = None, True
+            while more:
+                page = await self._face.changes(
+                    *some, after=after, limit=page_changes_max, up_to=up_to
+                )
+                after, more = page.cursor, page.more
+                yield page
 
     async def _table_rows(self, _at: Clock | None) -> Any:
         from motet.sql.system import tables_table
@@ -158,3 +172,11 @@ class SystemTables:
         found = await self._face.incomplete_transactions()
         rows = [msgspec.structs.asdict(each) for each in found]
         return standing_table("incomplete_transactions", rows)
+
+
+def _untold(changes: tuple[Change, ...], told: set[TransactionId]) -> list[Change]:
+    """Those of transactions that were not told before: parts of one may be read with other streams."""
+    parts = Counter(change.transaction for change in changes)
+    known = told.intersection(parts)
+    told |= {each.transaction for each in changes if parts[each.transaction] < each.count}
+    return [change for change in changes if change.transaction not in known]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
-from datetime import timedelta
 from typing import TypeVar
 
 from motet.client.bookmark import Bookmark, bookmark_text, clock_of
@@ -12,12 +11,10 @@ from motet.client.cluster.calls import ClusterCalls, operator_seconds_max
 from motet.client.cluster.orders import ClusterOrders
 from motet.client.cluster.router import MakeOperator, Router
 from motet.client.cluster.stream import Appenders, ClusterStream
-from motet.client.cursor import clock_behind, parse_cursor
 from motet.client.database import AsyncDatabase
 from motet.client.feed_status import FeedStatus, IncompleteTransaction, NodeStanding
-from motet.client.named_cursor import NamedCursor, pruned_up_to
 from motet.client.part_store import PartStore
-from motet.client.rows import shard_count, stream_name, stream_names, whole_number
+from motet.client.rows import shard_count, stream_name, whole_number
 from motet.client.stream import AsyncStream
 from motet.client.transaction import AsyncTransaction, attempts_default, pauses_seconds
 from motet.core.clock.hlc import Clock
@@ -32,7 +29,7 @@ from motet.core.operator.messages import (
     SwapNode,
 )
 from motet.core.streams.messages import StreamInfo
-from motet.errors import BadInput, Conflict, NotInCluster, OutcomeUnknown
+from motet.errors import Conflict, NotInCluster, OutcomeUnknown
 from motet.ids import NodeId, ShardId
 
 T = TypeVar("T")
@@ -128,41 +125,6 @@ class AsyncClusterDatabase(AsyncDatabase):
         self.router.go_on_after(
             clock_of(bookmark, database=self.database_id, name=self.router.name)
         )
-
-    # Named cursors and pruning
-
-    async def save_cursor(self, name: str, cursor: str) -> None:
-        at = parse_cursor(cursor)
-        clock_behind(cursor, database=self.database_id, streams=at.streams, name=self.router.name)
-        await self._orders.set_cursor(name, at.streams, at.clock)
-
-    async def drop_cursor(self, name: str) -> None:
-        known = [each for each in await self._orders.cursors() if each.name == name]
-        for cursor in known:
-            await self._orders.set_cursor(name, cursor.streams, None)
-
-    async def cursors(self) -> list[NamedCursor]:
-        return await self._orders.cursors()
-
-    async def prune(
-        self,
-        *streams: str,
-        older_than: timedelta | None = None,
-        up_to: Clock | None = None,
-        force: bool = False,
-    ) -> Clock:
-        names = stream_names(streams)
-        wanted = pruned_up_to(await self.clock(), older_than, up_to)
-        visible = await self.visible_clock(*names)
-        if wanted > visible:
-            raise BadInput(
-                f"{wanted} is above the visible clock {visible}: it is not all there yet"
-            )
-        await self._orders.prune(names, wanted, is_forced=force)
-        return await self.horizon(*names)
-
-    async def horizon(self, *streams: str) -> Clock:
-        return await self._orders.horizon(stream_names(streams))
 
     # Transactions
 

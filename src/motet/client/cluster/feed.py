@@ -24,6 +24,8 @@ from motet.core.streams.messages import FeedPage, ReadFeed
 from motet.core.transaction.merging import MergedPage, ShardPage, merge
 from motet.core.transaction.messages import (
     CloseShard,
+    DescribeFeed,
+    FeedDescribed,
     ListPrepared,
     PreparedAre,
     ReadShardFeed,
@@ -184,12 +186,44 @@ class ClusterFeed:
         self._router.see(answer.clock)
         self._closed[shard] = max(answer.closed, self._closed.get(shard, ZERO))
 
+    # What is kept
+
+    async def kept(self, places: Places) -> list[FeedDescribed]:
+        """What each shard keeps of its feed, and for whom."""
+
+        async def one(shard: ShardName) -> FeedDescribed:
+            return await self._router.ask_leader(
+                shard,
+                lambda n, clock: DescribeFeed(n, clock, shard),
+                FeedDescribed,
+                may_repeat=True,
+                seconds=answer_seconds_max,
+            )
+
+        return await asyncio.gather(*(one(place.shard) for *_, place in places))
+
+    async def horizons(self, places: Places) -> dict[StreamName, Clock]:
+        """The highest horizon of the shards of each stream."""
+        found: dict[StreamName, Clock] = {}
+        for (stream, *_), kept in zip(places, await self.kept(places), strict=True):
+            found[stream] = max(kept.horizon, found.get(stream, ZERO))
+        return found
+
+    async def begin(self, places: Places, after: Clock | None) -> Clock:
+        """Where a reader begins: who wants the beginning gets whole transactions, from the last horizon on.
+
+        Below it some shards have less than others.
+        """
+        if after is not None and after > ZERO:
+            return after
+        return max((await self.horizons(places)).values(), default=ZERO)
+
     # Pages
 
     async def read(self, message: ReadFeed) -> FeedPage:
         """One page: whole transactions, up to the visible clock."""
         places = await self.places(message.streams)
-        after = message.after or ZERO
+        after = await self.begin(places, message.after)
         page: FeedPage | None = None
         for is_fresh in (False, True):
             if is_fresh:

@@ -10,8 +10,8 @@ from bisect import bisect_left, bisect_right
 
 import msgspec
 
-from motet.client.cluster.feed import ClusterFeed
-from motet.core.clock.hlc import ZERO, Clock
+from motet.client.cluster.feed import ClusterFeed, Places
+from motet.core.clock.hlc import Clock
 from motet.core.streams.messages import FeedSplit, SplitFeed
 from motet.core.transaction.entries import record_range
 from motet.core.transaction.merging import entries_in_order
@@ -86,8 +86,10 @@ class FeedMeasure:
         """The slice behind a clock, cut into stretches of about the same size."""
         visible = await self._feed.visible(message.streams, wait=False)
         target = visible if message.up_to is None else min(visible, message.up_to)
-        measured = self._measured(message.streams, message.after or ZERO)
-        await self._count(measured, message, target)
+        places = await self._feed.places(message.streams)
+        begin = await self._feed.begin(places, message.after)
+        measured = self._measured(message.streams, begin)
+        await self._count(measured, places, message, target)
         bounds, changes, behind = measured.split(message, target)
         return FeedSplit(message.request, cluster, visible, bounds, changes, behind)
 
@@ -102,9 +104,10 @@ class FeedMeasure:
             del self._known[next(iter(self._known))]
         return known
 
-    async def _count(self, measured: Measured, message: SplitFeed, target: Clock) -> None:
+    async def _count(
+        self, measured: Measured, places: Places, message: SplitFeed, target: Clock
+    ) -> None:
         """Count up to the target, or until there is more than the slice may have."""
-        places = await self._feed.places(message.streams)
         while measured.through < target:
             if message.changes_max is not None and measured.total > message.changes_max:
                 return

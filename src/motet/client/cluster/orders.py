@@ -7,14 +7,13 @@ all of them. Pruning asks all shards first, so that a cursor in the way of one i
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 
 from motet.client.cluster.feed import ClusterFeed, Places
 from motet.client.cluster.router import Router
 from motet.client.link import answer_seconds_max
-from motet.client.named_cursor import NamedCursor
-from motet.core.clock.hlc import ZERO, Clock
-from motet.core.transaction.messages import DescribeFeed, FeedDescribed, OrderShard, ShardOrdered
+from motet.client.named_cursor import NamedCursor, named_cursors
+from motet.core.clock.hlc import Clock
+from motet.core.transaction.messages import OrderShard, ShardOrdered
 from motet.core.transaction.orders import FeedRules, Order, Prune, SetCursor
 from motet.ids import ShardName, StreamName
 
@@ -38,29 +37,21 @@ class ClusterOrders:
     ) -> None:
         """Prune these streams, if no named cursor is in the way, or all the same."""
         places, order = await self._feed.places(streams), Prune(up_to, is_forced)
-        for found in await self._described(places):
+        for found in await self._feed.kept(places):
             FeedRules(dict(found.cursors), found.horizon).check(order, up_to)
         await self._order(places, order)
 
-    async def horizon(self, streams: tuple[StreamName, ...]) -> Clock:
-        """Everything up to this clock is pruned, in one shard of these streams at least."""
-        places = await self._feed.places(streams)
-        return max((each.horizon for each in await self._described(places)), default=ZERO)
+    async def horizons(self, streams: tuple[StreamName, ...]) -> dict[StreamName, Clock]:
+        """Everything up to this clock is pruned, in one shard of the stream at least."""
+        return await self._feed.horizons(await self._feed.places(streams))
 
     async def cursors(self) -> list[NamedCursor]:
-        """All named cursors; the clock of one is the lowest that a shard keeps for it."""
         places = await self._feed.places(())
-        found: dict[str, NamedCursor] = {}
-        for (stream, *_), described in zip(places, await self._described(places), strict=True):
-            for name, clock in described.cursors:
-                known = found.get(name)
-                streams = (stream,) if known is None else (*known.streams, stream)
-                lowest = clock if known is None else min(clock, known.clock)
-                is_expired = clock < described.horizon or (known is not None and known.is_expired)
-                found[name] = NamedCursor(
-                    name, tuple(dict.fromkeys(sorted(streams))), lowest, is_expired
-                )
-        return [found[name] for name in sorted(found)]
+        described = await self._feed.kept(places)
+        return named_cursors(
+            (stream, each.cursors, each.horizon)
+            for (stream, *_), each in zip(places, described, strict=True)
+        )
 
     async def _order(self, places: Places, order: Order) -> None:
         async def one(shard: ShardName) -> None:
@@ -74,15 +65,3 @@ class ClusterOrders:
             self._router.see(done.clock)
 
         await asyncio.gather(*(one(place.shard) for *_, place in places))
-
-    async def _described(self, places: Places) -> Sequence[FeedDescribed]:
-        async def one(shard: ShardName) -> FeedDescribed:
-            return await self._router.ask_leader(
-                shard,
-                lambda n, clock: DescribeFeed(n, clock, shard),
-                FeedDescribed,
-                may_repeat=True,
-                seconds=answer_seconds_max,
-            )
-
-        return await asyncio.gather(*(one(place.shard) for *_, place in places))

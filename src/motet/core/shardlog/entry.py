@@ -50,6 +50,7 @@ class EntryKind(IntEnum):
     TABLE_CREATED = 34
     PUBLISHED = 35
     WRITER_NOTED = 36
+    FEED_ORDERED = 37
 
 
 class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):

@@ -1,4 +1,4 @@
-"""A change, as it is logged and as it is read back, and the records that hold changes.
+"""A change, as it is logged and as it is read back, and the records about streams.
 
 One record of the log is one transaction, whole: that is what makes it atomic. A raw entry is a transaction
 of one change whose operation is ``append``.
@@ -11,6 +11,7 @@ from typing import Literal, get_args
 import msgspec
 
 from motet.core.clock.hlc import Clock
+from motet.core.transaction.orders import Order
 from motet.ids import Offset, ShardId, StreamName, TransactionId
 
 Op = Literal["append", "insert", "update", "delete"]
@@ -59,6 +60,14 @@ class Committed(msgspec.Struct, frozen=True, array_like=True):
     token: Token | None = None
 
 
+class FeedOrdered(msgspec.Struct, frozen=True, array_like=True):
+    """What is kept of the feed of some streams, and for whom, is otherwise from here on."""
+
+    clock: Clock
+    streams: tuple[StreamName, ...]
+    order: Order
+
+
 class Change(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One change in the feed; ``(clock, transaction, index)`` is its place in the order of everything."""
 
@@ -80,6 +89,7 @@ class Change(msgspec.Struct, frozen=True, array_like=True, gc=False):
 encode_body = msgspec.msgpack.Encoder().encode
 decode_stream_created = msgspec.msgpack.Decoder(StreamCreated).decode
 decode_committed = msgspec.msgpack.Decoder(Committed).decode
+decode_feed_ordered = msgspec.msgpack.Decoder(FeedOrdered).decode
 
 
 def feed_change(committed: Committed, index: int) -> Change:

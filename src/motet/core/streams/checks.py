@@ -12,6 +12,7 @@ from motet.core.streams.messages import (
     FixClock,
     GetLatest,
     GetTransaction,
+    OrderFeed,
     ReadEntries,
     ReadFeed,
     ReleaseClock,
@@ -21,6 +22,7 @@ from motet.core.streams.messages import (
 from motet.core.streams.names import NAME, check_name
 from motet.core.tables.checks import check_table_request
 from motet.core.tables.messages import TablesCall
+from motet.core.transaction.orders import check_order
 from motet.errors import BadInput, TooLarge
 from motet.format.checksum import crc32c
 from motet.ids import ShardId
@@ -62,6 +64,10 @@ def check(message: StreamsRequest) -> None:
         _check_transaction(message.transaction)
     elif isinstance(message, ReadEntries | ReadFeed | SplitFeed):
         _check_reading(message)
+    elif isinstance(message, OrderFeed):
+        check_order(message.order)
+        if not message.streams:
+            raise BadInput("an order is about one stream at least")
     elif isinstance(message, TablesCall):
         check_table_request(message)
 

@@ -18,10 +18,11 @@ import msgspec
 from motet.core.clock.hlc import ZERO, Clock
 from motet.core.fingerprint import clone_plain, fingerprint
 from motet.core.shardlog.entry import Entry, EntryKind
-from motet.core.streams.change import Committed, StreamCreated, Token
+from motet.core.streams.change import Committed, FeedOrdered, StreamCreated, Token
 from motet.core.streams.messages import StreamInfo
 from motet.core.streams.record import LogRecord, decode_record
 from motet.core.tables.catalog import Catalog
+from motet.core.transaction.orders import FeedRules
 from motet.errors import BadRecord
 from motet.ids import Epoch, Offset, ShardId, StreamName, TransactionId
 from motet.limits import outcomes_remembered
@@ -58,6 +59,8 @@ class StreamState(msgspec.Struct):
     latest: dict[bytes, LatestChange] = msgspec.field(default_factory=dict)
     #: by producer
     tokens: dict[str, TokenUse] = msgspec.field(default_factory=dict)
+    #: what is kept of its feed, and for whom
+    rules: FeedRules = msgspec.field(default_factory=FeedRules)
 
     def info(self) -> StreamInfo:
         counts = tuple(len(entries) for entries in self.entries)
@@ -145,6 +148,9 @@ class Index(msgspec.Struct):
             return (
                 f"there is a stream {record.name} already" if record.name in self.streams else None
             )
+        if isinstance(record, FeedOrdered):
+            strange = [name for name in record.streams if name not in self.streams]
+            return f"there is no stream {strange[0]}" if strange else None
         if not isinstance(record, Committed):
             return self.catalog.objection(record)
         return self._objection_to_changes(record)
@@ -178,6 +184,9 @@ class Index(msgspec.Struct):
             )
         elif isinstance(record, Committed):
             self._add_changes(record, epoch, sequence)
+        elif isinstance(record, FeedOrdered):
+            for name in record.streams:
+                self.streams[name].rules.apply(record.order)
         else:
             self.catalog.add(record)
 

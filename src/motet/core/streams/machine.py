@@ -55,9 +55,11 @@ from motet.core.streams.context import Core, log_config, refusal
 from motet.core.streams.conversation import StreamsRequest
 from motet.core.streams.identity import IDENTITY_FILE
 from motet.core.streams.index import Index
+from motet.core.streams.keeping import describe
 from motet.core.streams.messages import (
     CommitFixed,
     Describe,
+    DescribeFeed,
     Described,
     GetLatest,
     GetTransaction,
@@ -174,6 +176,9 @@ class StreamsMachine:
         if isinstance(message, SplitFeed):
             self._need_streams(message.streams)
             return [Send(client, split(index, message, state.database, core.tell_visible()))]
+        if isinstance(message, DescribeFeed):
+            self._need_streams(message.streams)
+            return [Send(client, describe(index, message))]
         if len(state.readings) + len(state.visible_waiters) >= readings_max:
             raise NodeError("too many readers wait", hint="try again in a moment")
         if isinstance(message, ReadVisible):

@@ -14,6 +14,7 @@ from motet.core.clock.hlc import Clock
 from motet.core.streams.change import Change, Op, Token
 from motet.core.streams.conversation import StreamsMessage, StreamsRequest
 from motet.core.tables.messages import TablesAnswer, TablesCall
+from motet.core.transaction.orders import Order
 from motet.ids import Epoch, Offset, RequestId, ShardId, StreamName, TransactionId
 
 Standing = Literal["committed", "aborted", "prepared", "unknown"]
@@ -155,6 +156,19 @@ class SplitFeed(StreamsRequest, frozen=True):
     stretches: int
 
 
+class OrderFeed(StreamsRequest, frozen=True):
+    """Obey an order about the feed of some streams, all of them or none; the same again changes nothing."""
+
+    streams: tuple[StreamName, ...]
+    order: Order
+
+
+class DescribeFeed(StreamsRequest, frozen=True):
+    """What is kept of the feed of these streams, of all if none is named, and for whom?"""
+
+    streams: tuple[StreamName, ...]
+
+
 # Answers
 
 
@@ -282,6 +296,29 @@ class FeedSplit(StreamsMessage, frozen=True):
     changes_behind: int
 
 
+class FeedObeyed(StreamsMessage, frozen=True):
+    """The order is durable, or had been obeyed before."""
+
+    request: RequestId
+
+
+class KeptFeed(msgspec.Struct, frozen=True, array_like=True):
+    """What is kept of the feed of a stream."""
+
+    stream: StreamName
+    #: named cursors of it, and how far they are
+    cursors: tuple[tuple[str, Clock], ...]
+    #: everything up to here is pruned; zero: nothing
+    horizon: Clock
+
+
+class FeedDescribed(StreamsMessage, frozen=True):
+    """What is kept, stream by stream."""
+
+    request: RequestId
+    streams: tuple[KeptFeed, ...]
+
+
 class StreamsRefused(StreamsMessage, frozen=True):
     """It was not done, and nothing was changed."""
 
@@ -307,6 +344,8 @@ StreamsCall = (
     | ReadFeed
     | ReadVisible
     | SplitFeed
+    | OrderFeed
+    | DescribeFeed
     | TablesCall
 )
 """All requests: what a node decodes."""
@@ -324,6 +363,8 @@ StreamsAnswer = (
     | FeedPage
     | VisibleIs
     | FeedSplit
+    | FeedObeyed
+    | FeedDescribed
     | TablesAnswer
     | StreamsRefused
 )

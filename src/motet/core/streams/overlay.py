@@ -10,15 +10,17 @@ from __future__ import annotations
 import msgspec
 
 from motet.core.clock.hlc import Clock
-from motet.core.streams.change import Committed, StreamCreated
+from motet.core.fingerprint import clone_plain
+from motet.core.streams.change import Committed, FeedOrdered, StreamCreated
 from motet.core.streams.index import Index, TokenUse, token_use
 from motet.core.streams.record import LogRecord
 from motet.core.tables.records import TableRecord
+from motet.core.transaction.orders import FeedRules
 from motet.ids import Epoch, Offset, ShardId, StreamName
 
 
 class Overlay(msgspec.Struct):
-    """Pending effects on streams, offsets, keys and tokens; and the pending records about tables."""
+    """Pending effects on streams, offsets, keys and tokens; pending orders and records about tables."""
 
     streams: dict[StreamName, StreamCreated] = msgspec.field(default_factory=dict)
     #: (stream, shard) -> entries under way
@@ -28,6 +30,8 @@ class Overlay(msgspec.Struct):
     #: (stream, producer) -> its newest append under way
     tokens: dict[tuple[StreamName, str], TokenUse] = msgspec.field(default_factory=dict)
     #: oldest first
+    orders: list[FeedOrdered] = msgspec.field(default_factory=list)
+    #: oldest first
     tables: list[TableRecord] = msgspec.field(default_factory=list)
 
     def clear(self) -> None:
@@ -36,6 +40,7 @@ class Overlay(msgspec.Struct):
         self.entries.clear()
         self.keys.clear()
         self.tokens.clear()
+        self.orders.clear()
         self.tables.clear()
 
     def shards(self, index: Index, stream: StreamName) -> int | None:
@@ -68,12 +73,26 @@ class Overlay(msgspec.Struct):
         known = index.streams.get(stream)
         return None if known is None else known.tokens.get(producer)
 
+    def rules(self, index: Index, stream: StreamName) -> FeedRules:
+        """What is kept of the feed of a stream that there is."""
+        known = index.streams.get(stream)
+        rules = FeedRules() if known is None else known.rules
+        ahead = [each.order for each in self.orders if stream in each.streams]
+        if not ahead:
+            return rules
+        rules = clone_plain(rules)
+        for order in ahead:
+            rules.apply(order)
+        return rules
+
     def add(self, record: LogRecord, epoch: Epoch) -> None:
         """A record is under way."""
         if isinstance(record, StreamCreated):
             self.streams[record.name] = record
         elif isinstance(record, Committed):
             self._add_changes(record, epoch)
+        elif isinstance(record, FeedOrdered):
+            self.orders.append(record)
         else:
             self.tables.append(record)
 
@@ -93,6 +112,9 @@ class Overlay(msgspec.Struct):
             del self.streams[record.name]
         elif isinstance(record, Committed):
             self._remove_changes(record)
+        elif isinstance(record, FeedOrdered):
+            assert self.orders[0] == record, "records become durable in their order"
+            del self.orders[0]
         else:
             assert self.tables[0] == record, "records become durable in their order"
             del self.tables[0]

@@ -10,6 +10,7 @@ from motet.core.clock.hlc import Clock
 from motet.core.streams.change import Committed, LoggedChange, Op, StreamCreated
 from motet.core.streams.checks import shard_of
 from motet.core.streams.index import Index
+from motet.core.streams.keeping import plan_order
 from motet.core.streams.messages import (
     Append,
     Appended,
@@ -18,6 +19,7 @@ from motet.core.streams.messages import (
     CommitDone,
     CreateStream,
     FixClock,
+    OrderFeed,
     StreamInfo,
     StreamReady,
 )
@@ -28,7 +30,7 @@ from motet.errors import BadInput, Conflict, NoSuchStream, StreamExists, TokenEx
 from motet.ids import Epoch, Offset, ShardId, StreamName, TransactionId
 from motet.limits import streams_max
 
-LogWrite = CreateStream | Append | Commit | FixClock | TableWrite
+LogWrite = CreateStream | Append | Commit | FixClock | OrderFeed | TableWrite
 """The requests that want to write to the log."""
 
 
@@ -47,6 +49,8 @@ def plan(
         return _append(index, overlay, message, clock, epoch, wall_ms)
     if isinstance(message, Commit | FixClock):
         return _commit(index, overlay, message, clock, wall_ms)
+    if isinstance(message, OrderFeed):
+        return plan_order(index, overlay, message, clock)
     return plan_table(Ahead(index.catalog, overlay.tables), message, clock, wall_ms)
 
 

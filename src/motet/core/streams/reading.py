@@ -16,6 +16,7 @@ from motet.core.shardlog.entry import Entry, EntryKind
 from motet.core.shardlog.records import entry_bytes
 from motet.core.streams.change import Change, Committed, feed_change
 from motet.core.streams.index import Index
+from motet.core.streams.keeping import begin_of
 from motet.core.streams.messages import (
     Entries,
     FeedPage,
@@ -42,6 +43,8 @@ class Reading(msgspec.Struct):
     stop: int
     #: the visible clock when the reading began: what came later was not looked at
     visible: Clock
+    #: of the feed: the clock behind which it began; None for the beginning of everything
+    after_clock: Clock | None = None
     found: list[Change] = []
     #: of entries: the epoch of each
     epochs: list[Epoch] = []
@@ -70,7 +73,8 @@ def begin(
     if isinstance(message, ReadFeed):
         if message.up_to is not None:
             stop = min(stop, index.first_after(message.up_to))
-        return Reading(client, message, index.first_after(message.after), stop, visible)
+        after = begin_of(index, message.streams, message.after)
+        return Reading(client, message, index.first_after(after), stop, visible, after)
     stream = index.streams[message.stream]
     if isinstance(message, GetLatest):
         latest = stream.latest.get(message.key)
@@ -141,6 +145,6 @@ def answer(reading: Reading, index: Index) -> Message:
     through = visible if message.up_to is None else min(visible, message.up_to)
     if more:
         through = index.clocks[reading.next - 1] if reading.next else through
-    if message.after is not None:
-        through = max(through, message.after)
+    if reading.after_clock is not None:
+        through = max(through, reading.after_clock)
     return FeedPage(message.request, found, through, visible, more)

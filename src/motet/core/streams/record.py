@@ -9,8 +9,10 @@ import msgspec
 from motet.core.shardlog.entry import Entry, EntryKind
 from motet.core.streams.change import (
     Committed,
+    FeedOrdered,
     StreamCreated,
     decode_committed,
+    decode_feed_ordered,
     decode_stream_created,
 )
 from motet.core.tables.records import (
@@ -24,7 +26,7 @@ from motet.core.tables.records import (
 )
 from motet.errors import BadRecord
 
-LogRecord = StreamCreated | Committed | TableRecord
+LogRecord = StreamCreated | Committed | FeedOrdered | TableRecord
 
 KINDS: dict[type[LogRecord], EntryKind] = {
     StreamCreated: EntryKind.STREAM_CREATED,
@@ -32,6 +34,7 @@ KINDS: dict[type[LogRecord], EntryKind] = {
     TableCreated: EntryKind.TABLE_CREATED,
     Published: EntryKind.PUBLISHED,
     WriterNoted: EntryKind.WRITER_NOTED,
+    FeedOrdered: EntryKind.FEED_ORDERED,
 }
 _DECODERS: dict[int, Callable[[bytes], LogRecord]] = {
     EntryKind.STREAM_CREATED: decode_stream_created,
@@ -39,6 +42,7 @@ _DECODERS: dict[int, Callable[[bytes], LogRecord]] = {
     EntryKind.TABLE_CREATED: decode_table_created,
     EntryKind.PUBLISHED: decode_published,
     EntryKind.WRITER_NOTED: decode_writer_noted,
+    EntryKind.FEED_ORDERED: decode_feed_ordered,
 }
 
 

@@ -6,6 +6,7 @@ from bisect import bisect_left, bisect_right
 
 from motet.core.clock.hlc import ZERO, Clock
 from motet.core.streams.index import Index
+from motet.core.streams.keeping import begin_of
 from motet.core.streams.messages import FeedSplit, SplitFeed
 
 
@@ -16,7 +17,8 @@ def split(index: Index, message: SplitFeed, database: int, visible: Clock) -> Fe
     is published from the feed would otherwise look like news to the one who publishes.
     """
     totals = index.change_totals
-    first = index.first_after(message.after)
+    after = begin_of(index, message.streams, message.after)
+    first = index.first_after(after)
     behind = index.first_after(visible if message.up_to is None else min(visible, message.up_to))
     base = totals[first - 1] if first else 0
     end = totals[behind - 1] if behind > first else base
@@ -28,7 +30,7 @@ def split(index: Index, message: SplitFeed, database: int, visible: Clock) -> Fe
         if end == base:
             end = totals[bisect_right(totals, base, first, behind)]
     if end == base:
-        bounds: tuple[Clock, ...] = (message.after or ZERO,)
+        bounds: tuple[Clock, ...] = (after or ZERO,)
     else:
         bounds = _bounds(index, base, end, first, behind, message.stretches)
     return FeedSplit(

@@ -1,9 +1,11 @@
-"""Named cursors and pruning of a cluster's feed."""
+"""Named cursors and pruning, the same for an embedded database and a cluster."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
@@ -11,9 +13,18 @@ import motet
 from motet.core.clock.hlc import ZERO, Clock
 from motet.errors import BadCursor, BadInput
 from motet.errors.shards import CursorExpired, CursorInTheWay
-from motet.testing.dev_cluster import DevCluster
 
 patience_seconds = 20.0
+
+
+@pytest.fixture(params=["embedded", "cluster"])
+def db(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[motet.Database]:
+    if request.param == "embedded":
+        opened = motet.open(tmp_path / "data")
+    else:
+        opened = motet.connect(request.getfixturevalue("cluster").endpoints)
+    with opened as database:
+        yield database
 
 
 def rows(page: motet.client.feed.Page) -> list[object]:
@@ -34,11 +45,11 @@ def filled(db: motet.Database, stream: str) -> list[Clock]:
     return clocks
 
 
-def until_expired(cluster: DevCluster, stream: str, cursor: str) -> str:
+def until_expired(db: motet.Database, stream: str, cursor: str) -> str:
     """What somebody is told who reads on from there, once every replica has heard of the pruning."""
     deadline = time.monotonic() + patience_seconds
     while time.monotonic() < deadline:
-        with motet.connect(cluster.endpoints) as other:
+        with motet.connect(db.endpoint) as other:
             try:
                 other.changes(stream, after=cursor)
             except CursorExpired as error:
@@ -46,9 +57,7 @@ def until_expired(cluster: DevCluster, stream: str, cursor: str) -> str:
     raise AssertionError("it is still shown")
 
 
-def test_pruning_stops_at_a_named_cursor_and_goes_on_by_force(
-    cluster: DevCluster, db: motet.Database
-) -> None:
+def test_pruning_stops_at_a_named_cursor_and_goes_on_by_force(db: motet.Database) -> None:
     clocks = filled(db, "kept")
     assert db.horizon("kept") == ZERO
     first = db.changes("kept", limit=3)
@@ -63,7 +72,7 @@ def test_pruning_stops_at_a_named_cursor_and_goes_on_by_force(
     assert rows(db.changes("kept", after=first.cursor)) == [1] * 3 + [2] * 3
     assert db.prune("kept", up_to=clocks[1], force=True) == clocks[1]
     assert next(each for each in db.cursors() if each.name == "reader").is_expired
-    assert f"read on after {clocks[1]}" in until_expired(cluster, "kept", first.cursor)
+    assert f"read on after {clocks[1]}" in until_expired(db, "kept", first.cursor)
     assert rows(db.changes("kept", after=clocks[1])) == [2] * 3
     with pytest.raises(CursorExpired):
         db.save_cursor("late", first.cursor)
@@ -81,6 +90,53 @@ def test_pruning_by_age_counts_back_from_the_clock(db: motet.Database) -> None:
     with db.transaction() as txn:
         found = txn.get("aged", "a")
     assert found is not None
+
+
+def test_streams_that_are_pruned_up_to_different_clocks_are_read_together(
+    db: motet.Database,
+) -> None:
+    """From the last horizon on: below it a part of a transaction would be missing."""
+    db.create_stream("left", shards=2)
+    db.create_stream("right", shards=1)
+    clocks = []
+    for number in range(4):
+        with db.transaction() as txn:
+            for stream, key in (("left", "a"), ("left", "b"), ("right", "a")):
+                txn.change(stream, key, "update", row={"n": number})
+        assert txn.clock is not None
+        clocks.append(txn.clock)
+    db.visible_clock("left", "right", wait=True)
+    assert db.prune("left", up_to=clocks[0]) == clocks[0]
+    assert db.prune("right", up_to=clocks[2]) == clocks[2]
+    assert db.horizon("left", "right") == clocks[2]
+    first = db.changes("left", "right", limit=1)
+    assert rows(first) == [3] * 3, "a whole transaction"
+    assert rows(db.changes("left")) == [1, 1, 2, 2, 3, 3]
+    plan = db.feed_plan(["left", "right"], stretches=4)
+    with motet.connect(db.endpoint) as other:
+        assert rows(other.changes("left", "right", after=first.cursor)) == []
+        found = [
+            change
+            for after, up_to in plan.stretches
+            for change in other.changes("left", "right", after=after, up_to=up_to)
+        ]
+    assert [change.row["n"] for change in found] == [3] * 3
+
+
+def test_sql_shows_all_that_is_kept_and_each_transaction_once(db: motet.Database) -> None:
+    clocks = filled(db, "one")
+    db.create_stream("other", shards=1)
+    with db.transaction() as txn:
+        txn.change("one", "a", "update", row={"n": 3})
+        txn.change("other", "a", "update", row={"n": 3})
+    db.visible_clock("one", "other", wait=True)
+    db.prune("one", up_to=clocks[1])
+    shown = db.sql("""
+        select c.stream, count(*) as n from system.changes c
+        join system.transaction_commit_clock t using (transaction)
+        where c.stream in ('one', 'other') group by 1 order by 1
+    """)
+    assert shown.to_pylist() == [{"stream": "one", "n": 4}, {"stream": "other", "n": 1}]
 
 
 def test_what_cannot_be_meant_is_told(db: motet.Database) -> None:
