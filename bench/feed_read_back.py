@@ -78,7 +78,12 @@ async def fill(endpoints: str, kind: Kind, changes: int) -> list[Clock]:
                     for place in range(kind.together):
                         wanted = place % 2 if kind.is_spread else number % 2
                         row = {**ROW, "qty": place}
-                        txn.change(kind.name, by_shard[wanted][number * kind.together + place], "update", row=row)
+                        txn.change(
+                            kind.name,
+                            by_shard[wanted][number * kind.together + place],
+                            "update",
+                            row=row,
+                        )
                 assert txn.clock is not None
                 clocks.append(txn.clock)
 
@@ -160,9 +165,7 @@ def measure(folder: Path, changes: int) -> dict[str, Any]:
         began = time.perf_counter()
         clocks = {}
         for kind in KINDS:
-            clocks[kind.name] = run_loop(
-                fill(cluster.endpoints, kind, int(changes * kind.share))
-            )
+            clocks[kind.name] = run_loop(fill(cluster.endpoints, kind, int(changes * kind.share)))
         figures["fill_seconds"] = round(time.perf_counter() - began, 1)
         few = max(changes // 10, min(changes, 100_000))
         for how, most in (("arrow", changes), ("objects", few)):

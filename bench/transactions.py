@@ -77,7 +77,9 @@ async def commits(
             await asyncio.sleep(end - time.perf_counter())
             return cpu_seconds(pids) - before
 
-        cpu, *_ = await asyncio.gather(used(), *(lane(number) for number in range(lanes)))
+        measuring = asyncio.create_task(used())
+        await asyncio.gather(*(lane(number) for number in range(lanes)))
+        cpu = await measuring
     return {
         "rate": round(len(latencies) / seconds),
         "mean_ms": round(statistics.mean(latencies) * 1e3, 3),

@@ -16,6 +16,7 @@ from motet.core.clock.hlc import Clock, plus
 COMMANDS = [
     *(("feed", word) for word in ("page", "tail", "status", "mirror", "cursors", "keep", "prune")),
     ("stream", "change"),
+    ("stream", "describe"),
     ("transaction", "show"),
 ]
 
@@ -187,3 +188,20 @@ def test_what_is_kept_of_the_feed(shell: Shell) -> None:
     assert shell.told("feed", "page", "orders")["changes"] == []
     shell.told("feed", "keep", "reader")
     assert shell.told("feed", "cursors") == []
+
+
+def test_a_transaction_whose_changes_are_pruned_is_known(shell: Shell) -> None:
+    done = change(shell, "orders", "o-1", "insert", "{}")
+    shell.told("feed", "prune", "orders", "--up-to", done["clock"])
+    found = shell.told("transaction", "show", done["transaction"])
+    assert (found["standing"], found["changes"]) == ("committed", [])
+
+
+def test_the_shards_of_a_stream_are_described(shell: Shell) -> None:
+    for key in ("o-1", "o-2", "o-3"):
+        change(shell, "orders", key, "insert", "{}")
+    shards = shell.told("stream", "describe", "orders")
+    assert [each["shard"] for each in shards] == [0, 1]
+    assert sum(each["next_offset"] for each in shards) == 3
+    strange = shell.refused("stream", "describe", "nope", "--data", str(shell.folder))
+    assert strange.startswith("NO_SUCH_STREAM")

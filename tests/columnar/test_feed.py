@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -16,12 +17,13 @@ from motet.columnar.feed import (
     _read_one_by_one,
     _wire_schema,
     feed_schema,
-    feed_table,
 )
+from motet.columnar.feed import feed_table as table_of_runs
 from motet.columnar.rows import RowCodec
 from motet.columnar.schema import encode_schema
 from motet.core.clock.hlc import Clock
 from motet.core.streams.change import Change, Op
+from motet.core.streams.run import runs_of
 from motet.errors import BadSchema
 from motet.ids import Offset, ShardId, StreamName, TransactionId
 
@@ -67,6 +69,10 @@ def change(
         before=before,
         at_ms=1_700_000_000_123,
     )
+
+
+def feed_table(changes: Sequence[Change], streams: Sequence[Known]) -> pa.Table:
+    return table_of_runs(runs_of(changes), streams)
 
 
 def book(**other: Any) -> bytes:

@@ -15,7 +15,6 @@ from motet.cli.output import OUTPUT_OPTION, Output, print_rows
 if TYPE_CHECKING:
     from motet import Database
     from motet.client.change import Entry
-    from motet.client.cluster.database import AsyncClusterDatabase
 
 app = command_app()
 
@@ -191,17 +190,17 @@ def tail(
 
 @app.command()
 def describe(
-    name: NameArgument, endpoint: ClusterOption = None, output: Output = OUTPUT_OPTION
+    name: NameArgument,
+    data: DataOption = None,
+    endpoint: EndpointOption = None,
+    output: Output = OUTPUT_OPTION,
 ) -> None:
-    """Show the shards of a stream of a cluster: leader, ensemble, and how many entries.
+    """Show the shards of a stream: how many entries, and in a cluster its leader and ensemble.
 
     Example: motet stream describe orders --endpoint 127.0.0.1:7400
     """
-
-    async def ask(db: AsyncClusterDatabase) -> list[dict[str, object]]:
-        return await db.stream(name).stats()
-
-    print_rows(ask_cluster(endpoint, ask), output)
+    with open_database(data, endpoint) as db:
+        print_rows(db.stream(name).stats(), output)
 
 
 @app.command()

@@ -26,6 +26,7 @@ from motet.client.tail_pause import tail_pause_seconds_max, tail_pause_seconds_m
 from motet.core.clock.hlc import Clock
 from motet.core.streams.change import Change as RawChange
 from motet.core.streams.messages import FeedPage, ReadFeed, ReadVisible, VisibleIs
+from motet.core.streams.run import Run, changes_in, count_in
 from motet.errors import BadInput, MotetError
 from motet.ids import StreamName
 from motet.real.time import RealTime
@@ -36,19 +37,20 @@ stop_after_max = (1 << 63) - 1
 class Page:
     """Some changes, in order, and the cursor behind them."""
 
-    __slots__ = ("_changes", "_streams", "cursor", "more", "raw", "visible")
+    __slots__ = ("_changes", "_raw", "_streams", "cursor", "more", "runs", "visible")
 
     def __init__(
         self,
-        raw: tuple[RawChange, ...],
+        runs: tuple[Run, ...],
         cursor: str,
         visible: Clock,
         more: bool,
         streams: tuple[StreamSchema, ...],
     ) -> None:
         #: the changes as they came
-        self.raw = raw
+        self.runs = runs
         #: made when somebody looks at them one by one: Arrow does not
+        self._raw: tuple[RawChange, ...] | None = None
         self._changes: list[Change] | None = None
         #: printable; hand it to ``changes`` or ``tail`` as ``after``, in any process
         self.cursor = cursor
@@ -59,6 +61,13 @@ class Page:
         self._streams = streams
 
     @property
+    def raw(self) -> tuple[RawChange, ...]:
+        """The changes, in order, with rows as they were written."""
+        if self._raw is None:
+            self._raw = changes_in(self.runs)
+        return self._raw
+
+    @property
     def changes(self) -> list[Change]:
         """The changes, in order."""
         if self._changes is None:
@@ -67,14 +76,14 @@ class Page:
         return self._changes
 
     def __len__(self) -> int:
-        return len(self.raw)
+        return count_in(self.runs)
 
     def __iter__(self) -> Iterator[Change]:
         return iter(self.changes)
 
     def __repr__(self) -> str:
         more = ", more behind it" if self.more else ""
-        return f"<Page of {len(self.raw)} changes, visible {self.visible}{more}>"
+        return f"<Page of {len(self)} changes, visible {self.visible}{more}>"
 
     def to_arrow(self) -> Any:
         """The changes as a ``pyarrow.Table``.
@@ -85,7 +94,7 @@ class Page:
         need_pyarrow("to_arrow")
         from motet.columnar.feed import feed_table
 
-        return feed_table(self.raw, self._streams)
+        return feed_table(self.runs, self._streams)
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """For whatever takes Arrow: pandas, polars, DuckDB."""
@@ -117,13 +126,13 @@ class Feed:
             raise BadInput(f"up_to is a clock, not {type(up_to).__name__}")
         behind = self._behind(names, after) if last is None else _since(last, after)
         found = await self._read(names, behind, limit, up_to, only)
-        while found.more and not found.changes:
+        while found.more and not found.runs:
             # A long stretch of other streams or keys: the node looks only so far for one request.
             found = await self._read(names, found.through, limit, up_to, only)
         cursor = cursor_text(Cursor(self._database, found.through, names))
         schemas = {name: await self._schemas.of(name) for name in names}
         known = tuple(StreamSchema(*each) for each in schemas.items())
-        return Page(found.changes, cursor, found.visible, found.more, known)
+        return Page(found.runs, cursor, found.visible, found.more, known)
 
     def _behind(self, names: tuple[StreamName, ...], after: str | Clock | None) -> Clock | None:
         if isinstance(after, str):

@@ -11,12 +11,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from types import TracebackType
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import Generic, Protocol, Self, TypeVar
 
 import msgspec
 
+from motet.client.patience import Patience
 from motet.core.machine import Message
-from motet.errors import BadFrame, BadInput, MotetError, NodeError, OutcomeUnknown
+from motet.errors import BadFrame, BadInput, NodeError, OutcomeUnknown
 from motet.format.frame import Frame, FrameDecoder
 from motet.ids import Address
 from motet.limits import hello_body_bytes_max, inbox_messages_max
@@ -26,9 +27,6 @@ from motet.real.network import TcpNetwork
 
 answer_seconds_max = 5.0
 """How long an answer is waited for unless told otherwise."""
-
-doubt_seconds = 0.25
-"""After so long without an answer it is asked whether it is worth waiting on."""
 
 ZOOKEEPER_PORT_OFFSET = 1
 HTTP_PORT_OFFSET = 3
@@ -118,6 +116,8 @@ class Link(Generic[Answer]):
         self._requests = 0
         #: why nothing can be asked any more
         self._over: NodeError | None = None
+        self._is_flush_due = False
+        self._patience = Patience()
         #: request -> who waits for its answer
         self._waiting: dict[int, asyncio.Future[Answer]] = {}
         #: node -> the requests that it has not answered
@@ -135,6 +135,7 @@ class Link(Generic[Answer]):
     ) -> None:
         self.end(NodeError("the link to the node is closed", hint="make a new one"))
         await self._network.stop()
+        self._patience.stop()
 
     def end(self, why: NodeError) -> None:
         """Ask nothing any more. Of what is under way it is unknown whether it was done."""
@@ -172,19 +173,28 @@ class Link(Generic[Answer]):
         self._waiting[request] = future
         asked = self._asked.setdefault(node, {})
         asked[request] = None
-        patience = _Patience(future)
         try:
             if not self._network.send(node, Frame(self._kind, 0, self._encode(message))):
                 raise NodeError(f"too much is waiting to be sent to {node}", hint="slow down")
-            self._network.flush()
-            patience.begin(seconds, is_worth_waiting)
+            self._flush_soon()
+            self._patience.begin(request, future, seconds, is_worth_waiting)
             return await future
         except TimeoutError:
             what = f"{node} did not answer {type(message).__name__} within {seconds:g} s"
             raise OutcomeUnknown(what) from None
         finally:
-            patience.end()
+            self._patience.end(request)
             del self._waiting[request], asked[request]
+
+    def _flush_soon(self) -> None:
+        """What is asked in one turn of the loop leaves together."""
+        if not self._is_flush_due:
+            self._is_flush_due = True
+            asyncio.get_running_loop().call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._is_flush_due = False
+        self._network.flush()
 
     def learn(self, node: Address, endpoint: str) -> None:
         """Know where a node is, or that it has moved; for links over TCP."""
@@ -226,53 +236,3 @@ class Link(Generic[Answer]):
         future = self._waiting.get(getattr(answer, "request", -1))
         if future is not None and not future.done():
             future.set_result(answer)
-
-
-class _Patience:
-    """Gives up on an answer: in time, or when it is not worth waiting for any more.
-
-    Timers alone, a fraction of what ``asyncio.timeout`` and ``asyncio.wait`` cost: nearly all answers come
-    long before anybody doubts.
-    """
-
-    __slots__ = ("_alarms", "_future", "_is_worth", "_looking")
-
-    def __init__(self, future: asyncio.Future[Any]) -> None:
-        self._future = future
-        self._alarms: list[asyncio.TimerHandle] = []
-        self._is_worth: Callable[[], Awaitable[bool]] | None = None
-        self._looking: asyncio.Task[None] | None = None
-
-    def begin(self, seconds: float, is_worth: Callable[[], Awaitable[bool]] | None) -> None:
-        """From here on time counts."""
-        loop = asyncio.get_running_loop()
-        self._alarms.append(loop.call_later(seconds, self._fail, TimeoutError()))
-        if is_worth is not None:
-            self._is_worth = is_worth
-            self._alarms.append(loop.call_later(doubt_seconds, self._doubt))
-
-    def end(self) -> None:
-        """There is an answer, or nobody waits for it."""
-        for alarm in self._alarms:
-            alarm.cancel()
-        if self._looking is not None:
-            self._looking.cancel()
-
-    def _fail(self, error: Exception) -> None:
-        if not self._future.done():
-            self._future.set_exception(error)
-
-    def _doubt(self) -> None:
-        self._looking = asyncio.get_running_loop().create_task(self._look())
-
-    async def _look(self) -> None:
-        assert self._is_worth is not None
-        try:
-            if await self._is_worth():
-                loop = asyncio.get_running_loop()
-                self._alarms[1] = loop.call_later(doubt_seconds, self._doubt)
-            else:
-                what = "no answer came, and that node is not the one any more"
-                self._fail(OutcomeUnknown(what))
-        except MotetError as error:
-            self._fail(error)

@@ -20,8 +20,15 @@ from motet.client.rows import (
 from motet.client.schemas import Schemas, need_pyarrow
 from motet.client.tail_pause import tail_pause_seconds_max, tail_pause_seconds_min
 from motet.core.datanode.messages import Source
-from motet.core.streams.messages import Append, Appended, Entries, ReadEntries
-from motet.errors import BadInput, MotetError
+from motet.core.streams.messages import (
+    Append,
+    Appended,
+    Describe,
+    Described,
+    Entries,
+    ReadEntries,
+)
+from motet.errors import BadInput, MotetError, NoSuchStream
 from motet.ids import Offset, ShardId
 from motet.limits import stream_shards_max
 
@@ -83,11 +90,23 @@ class AsyncStream:
         ]
 
     async def stats(self) -> list[dict[str, Any]]:
-        """Of each shard its leader, its ensemble, and how many entries it has; of a cluster alone."""
-        raise BadInput(
-            f"{self._calls.name} is an embedded database: its shards have no leaders",
-            hint="db.streams() says how many entries they have",
-        )
+        """Of each shard its leader, its ensemble, and how many entries it has."""
+        described = await self._calls.repeated(Describe, Described)
+        for info in described.streams:
+            if info.name == self.name:
+                return [
+                    # An embedded database has no leaders, and one epoch for all of its streams.
+                    {
+                        "shard": number,
+                        "leader": None,
+                        "ensemble": [],
+                        "epoch": None,
+                        "first_offset": 0,
+                        "next_offset": entries,
+                    }
+                    for number, entries in enumerate(info.entries)
+                ]
+        raise NoSuchStream(f"there is no stream {self.name!r}")
 
     async def append_batch(self, data: object) -> list[Position]:
         """Append all rows of anything Arrow with the columns ``key`` and ``value``, in their order.

@@ -52,7 +52,7 @@ class Stream:
         return self._portal.call(self._inner.read, shard, after, limit, source)
 
     def stats(self) -> list[dict[str, Any]]:
-        """Of each shard its leader, its ensemble, and how many entries it has; of a cluster alone."""
+        """Of each shard its leader, its ensemble, and how many entries it has."""
         return self._portal.call(self._inner.stats)
 
     def tail(

@@ -92,7 +92,7 @@ class SystemTables:
             told: set[TransactionId] = set()
             async for page in self._pages(streams, up_to):
                 if CHANGES in names:
-                    spools[CHANGES].add(feed_table(page.raw, [JsonStream()]))
+                    spools[CHANGES].add(feed_table(page.runs, [JsonStream()]))
                 if COMMIT_CLOCKS in names:
                     spools[COMMIT_CLOCKS].add(commit_clock_table(_untold(page.raw, told)))
         return {SYSTEM_PREFIX + name: spools[name].done() for name in spools if name in names}

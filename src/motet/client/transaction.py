@@ -50,6 +50,7 @@ from motet.limits import transaction_bytes_max, transaction_changes_max
 from motet.ports.entropy import Entropy
 
 RowOp = Literal["insert", "update", "delete"]
+ROW_OPS = get_args(RowOp)
 
 attempts_default = 30
 attempts_max = 10_000
@@ -129,12 +130,12 @@ class AsyncTransaction:
         Rows of a typed stream that do not fit its schema are a ``BadSchema``.
         """
         self._check_open()
-        if op not in get_args(RowOp):
+        if op not in ROW_OPS:
             raise BadInput(f"{op!r} is not an operation", hint="use insert, update or delete")
         if (row is None) != (op == "delete"):
             raise BadInput("a delete has no row" if op == "delete" else f"an {op} needs a row")
         for data in (row, before):
-            if not isinstance(data, dict | None):
+            if data is not None and not isinstance(data, dict):
                 raise BadInput(f"a row is a dict, not {type(data).__name__}")
         self._check_count()
         asked = Later(stream_name(stream), key_bytes(key), op, row, before)

@@ -14,13 +14,15 @@ from collections.abc import Sequence
 from functools import lru_cache, reduce
 from typing import Protocol
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pa_json
 
 from motet.columnar.rows import row_codec
 from motet.columnar.schema import decode_schema
-from motet.core.streams.change import Change
+from motet.core.streams.run import Run
+from motet.core.transaction.entries import PartChange
 from motet.errors import BadSchema
 from motet.ids import StreamName
 
@@ -63,28 +65,46 @@ def feed_schema(streams: Sequence[FeedStream]) -> pa.Schema:
     )
 
 
-def feed_table(changes: Sequence[Change], streams: Sequence[FeedStream]) -> pa.Table:
+def feed_table(runs: Sequence[Run], streams: Sequence[FeedStream]) -> pa.Table:
     """Changes of these streams, in the order they are given."""
+    changes = [change for run in runs for change in run.changes]
+    shared = _Shared(runs)
     clock = pa.StructArray.from_arrays(
         [
-            pa.array([change.clock.logical for change in changes], pa.int64()),
-            pa.array([change.clock.counter for change in changes], pa.int32()),
+            shared.column([run.clock.logical for run in runs], pa.int64()),
+            shared.column([run.clock.counter for run in runs], pa.int32()),
         ],
         fields=CLOCK.fields,
     )
     columns = [
         clock,
-        pa.array([change.transaction for change in changes], pa.string()),
+        shared.column([run.transaction for run in runs], pa.string()),
         pa.array([change.index for change in changes], pa.int32()),
-        pa.array([change.count for change in changes], pa.int32()),
-        pa.array([change.stream for change in changes], pa.string()),
-        pa.array([change.shard for change in changes], pa.int32()),
+        shared.column([run.count for run in runs], pa.int32()),
+        shared.column([run.stream for run in runs], pa.string()),
+        shared.column([run.shard for run in runs], pa.int32()),
         pa.array([change.key for change in changes], pa.binary()),
         pa.array([change.op for change in changes], pa.string()),
-        *_row_columns(changes, streams),
-        pa.array([change.at_ms * 1000 for change in changes], pa.int64()).cast(AT),
+        *_row_columns(runs, changes, streams),
+        shared.column([run.at_ms * 1000 for run in runs], pa.int64()).cast(AT),
     ]
     return pa.Table.from_arrays(columns, schema=feed_schema(streams))
+
+
+class _Shared:
+    """Columns of what the changes of a run share."""
+
+    def __init__(self, runs: Sequence[Run]) -> None:
+        sizes = [len(run.changes) for run in runs]
+        #: the run of each change; None: each run has one
+        self._places: pa.Array | None = None
+        if sizes.count(1) != len(sizes):
+            self._places = pa.array(np.repeat(np.arange(len(sizes)), sizes))
+
+    def column(self, values: Sequence[object], kind: pa.DataType) -> pa.Array:
+        """A value for each run, repeated for its changes."""
+        column = pa.array(values, kind)
+        return column if self._places is None else column.take(self._places)
 
 
 def _is_typed(streams: Sequence[FeedStream]) -> bool:
@@ -104,19 +124,26 @@ def _rows_type(streams: Sequence[FeedStream]) -> pa.DataType:
     return pa.struct([pa.field(stream.name, _struct_type(stream)) for stream in streams])
 
 
-def _row_columns(changes: Sequence[Change], streams: Sequence[FeedStream]) -> list[pa.Array]:
+def _row_columns(
+    runs: Sequence[Run], changes: Sequence[PartChange], streams: Sequence[FeedStream]
+) -> list[pa.Array]:
     """``row`` and ``before``."""
+    rows = [change.row for change in changes]
     befores = [change.before for change in changes]
     if not _is_typed(streams):
-        rows = [_text(change) for change in changes]
-        return [pa.array(rows, pa.string()), pa.array(befores, pa.string())]
+        texts = [_text(change) for change in changes] if _has_raw(changes) else rows
+        return [pa.array(texts, pa.string()), pa.array(befores, pa.string())]
     return [
-        _typed_column(changes, [change.row for change in changes], streams),
-        _typed_column(changes, befores, streams),
+        _typed_column(runs, changes, rows, streams),
+        _typed_column(runs, changes, befores, streams),
     ]
 
 
-def _text(change: Change) -> bytes | str | None:
+def _has_raw(changes: Sequence[PartChange]) -> bool:
+    return any(change.op == "append" for change in changes)
+
+
+def _text(change: PartChange) -> bytes | str | None:
     if change.op != "append" or change.row is None:
         return change.row
     try:
@@ -126,9 +153,12 @@ def _text(change: Change) -> bytes | str | None:
 
 
 def _typed_column(
-    changes: Sequence[Change], rows: Sequence[bytes | None], streams: Sequence[FeedStream]
+    runs: Sequence[Run],
+    changes: Sequence[PartChange],
+    rows: Sequence[bytes | None],
+    streams: Sequence[FeedStream],
 ) -> pa.Array:
-    columns = [_stream_column(changes, rows, stream) for stream in streams]
+    columns = [_stream_column(runs, changes, rows, stream) for stream in streams]
     if len(columns) == 1:
         return columns[0]
     is_null = reduce(pc.and_, [column.is_null() for column in columns])
@@ -136,25 +166,40 @@ def _typed_column(
 
 
 def _stream_column(
-    changes: Sequence[Change], rows: Sequence[bytes | None], stream: FeedStream
+    runs: Sequence[Run],
+    changes: Sequence[PartChange],
+    rows: Sequence[bytes | None],
+    stream: FeedStream,
 ) -> pa.StructArray:
     """The rows of one stream in their places, and null in all others."""
     assert stream.schema is not None, "the feed is typed"
-    found: list[bytes] = []
-    places: list[int | None] = []
-    for change, row in zip(changes, rows, strict=True):
-        if change.stream != stream.name:
-            row = None
-        elif row is not None and change.op == "append":
-            row = _row_of_entry(row, stream.schema)
-        if row is None:
-            places.append(None)
-        else:
-            places.append(len(found))
-            found.append(row)
+    if any(run.stream != stream.name for run in runs):
+        rows = _of_stream(runs, rows, stream.name)
+    if _has_raw(changes):
+        rows = [
+            _row_of_entry(row, stream.schema) if change.op == "append" and row is not None else row
+            for change, row in zip(changes, rows, strict=True)
+        ]
+    found = [row for row in rows if row is not None]
+    if len(found) == len(rows) and found:
+        return rows_array(found, stream)
     if not found:
-        return pa.nulls(len(places), _struct_type(stream))
-    return rows_array(found, stream).take(pa.array(places, pa.int64()))
+        return pa.nulls(len(rows), _struct_type(stream))
+    is_there = np.array([row is not None for row in rows])
+    places = pa.array(np.cumsum(is_there) - 1, mask=~is_there)
+    return rows_array(found, stream).take(places)
+
+
+def _of_stream(
+    runs: Sequence[Run], rows: Sequence[bytes | None], stream: StreamName
+) -> list[bytes | None]:
+    """The rows of one stream, and None in the places of others."""
+    found: list[bytes | None] = []
+    for run in runs:
+        end = len(found) + len(run.changes)
+        is_mine = run.stream == stream
+        found += rows[len(found) : end] if is_mine else [None] * len(run.changes)
+    return found
 
 
 def _row_of_entry(value: bytes, schema: bytes) -> bytes | None:

@@ -60,8 +60,8 @@ class FeedShape:
                     *self.names, after=after, limit=page_changes_max, up_to=stretch.up_to
                 )
                 after, has_more = page.cursor, page.more
-                if page.raw:
-                    table = feed_table(page.raw, self.streams)
+                if page.runs:
+                    table = feed_table(page.runs, self.streams)
                     for batch in table.select(self.schema.names).to_batches():
                         yield fitted(batch, self.schema)
 

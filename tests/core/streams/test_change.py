@@ -45,6 +45,7 @@ def test_kinds_keep_their_numbers_for_ever() -> None:
         "TABLE_CREATED": 34,
         "PUBLISHED": 35,
         "WRITER_NOTED": 36,
+        "FEED_ORDERED": 37,
     }
 
 

@@ -192,7 +192,7 @@ def stages() -> list[tuple[str, StreamsMachine]]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reading, "STRETCH_BYTES", 1)
         bench.send(ReadFeed(bench.request(), (STOCK,), None, 9))
-        while not any(begun.found for begun in bench.state.readings.values()):
+        while not any(begun.runs for begun in bench.state.readings.values()):
             bench.read_back()
     found.append(("reading a page", bench.machine.clone()))
     bench.finish()
@@ -237,9 +237,9 @@ def test_a_page_half_read_is_copied_too() -> None:
     (machine,) = (each for name, each in stages() if name == "reading a page")
     twin = machine.clone()
     for begun in twin.state.readings.values():
-        assert begun.found
-        begun.found.clear()
-    assert all(begun.found for begun in machine.state.readings.values())
+        assert begun.runs
+        begun.runs.clear()
+    assert all(begun.runs for begun in machine.state.readings.values())
 
 
 def test_numbers_are_not_used_twice_and_phases_follow_each_other() -> None:

@@ -12,6 +12,7 @@ from motet.core.machine import Effect, Event, Send, Violation
 from motet.core.streams.change import Change
 from motet.core.streams.machine import StreamsMachine
 from motet.core.streams.messages import CommitDone, FeedPage, StreamsRefused
+from motet.core.streams.run import runs_of
 from motet.core.tables.messages import PublishDone, TableIs, VisiblePart
 from motet.errors import NoSuchTable
 from motet.ids import TableName
@@ -58,7 +59,8 @@ def with_changes(send: Send, change: Callable[[tuple[Change, ...]], tuple[Change
     page = send.message
     if not isinstance(page, FeedPage) or not page.changes:
         return send
-    return Send(send.to, msgspec.structs.replace(page, changes=change(page.changes)))
+    runs = tuple(runs_of(change(page.changes)))
+    return Send(send.to, msgspec.structs.replace(page, runs=runs))
 
 
 def leaves_out_for_one(send: Send) -> Send:

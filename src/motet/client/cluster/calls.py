@@ -192,9 +192,14 @@ class TransactionCalls(ClusterCalls):
     """The requests of one transaction, which has the age it was begun with, however often it is tried."""
 
     def __init__(self, calls: ClusterCalls, begin: Clock) -> None:
-        super().__init__(calls.router)
+        # All that it has is shared: there is one of these for each transaction.
+        self.name = calls.name
+        self.router = calls.router
         self.coordinator = calls.coordinator
+        self.feed = calls.feed
+        self._measure = calls._measure
         self._closing = calls._closing
+        self._entropy = calls._entropy
         self._began = begin
 
     def _begin(self) -> Clock:

@@ -234,7 +234,7 @@ class ClusterFeed:
             if after < target:
                 merged = await self._merged(_wanted(places, message.key), message, after, target)
                 more = merged.more or merged.through < target
-                page = FeedPage(message.request, merged.changes, merged.through, visible, more)
+                page = FeedPage(message.request, merged.runs, merged.through, visible, more)
                 if more or target == message.up_to:
                     return page  # what may have been closed since is behind it
         return page or FeedPage(message.request, (), after, self._lowest(places), more=False)
@@ -245,7 +245,7 @@ class ClusterFeed:
         pages = await self.stretches(places, after, target, message.limit)
         merged = merge(pages, message.limit, message.key)
         while merged.through < target and not merged.more:
-            if len(merged.changes) >= message.limit or _size_bytes(pages) >= page_bytes_max:
+            if merged.count >= message.limit or _size_bytes(pages) >= page_bytes_max:
                 break
             pages = await self.longer(places, pages, after, target, message.limit)
             merged = merge(pages, message.limit, message.key)

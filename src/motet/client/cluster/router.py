@@ -76,6 +76,9 @@ class Router:
         self._operator: Link[OperatorAnswer] = Link(nodes, FrameKind.OPERATOR, OperatorAnswer)
         self._opened = AsyncExitStack()
         self._map: ShardMap | None = None
+        #: what the map says of streams that are not deleted, and of all shards
+        self._streams: dict[StreamName, StreamPlace] = {}
+        self._places: dict[ShardName, ShardPlace] = {}
         self._refreshing: asyncio.Task[None] | None = None
         #: the highest clock seen
         self.clock = ZERO
@@ -151,6 +154,10 @@ class Router:
 
     def _take_map(self, found: ShardMap) -> None:
         self._map = found
+        self._streams = {
+            each.definition.name: each for each in found.streams if not each.definition.is_deleted
+        }
+        self._places = {place.shard: place for each in found.streams for place in each.places}
         for place in found.nodes:
             node = Address(place.id)
             self._data.learn(node, place.native)
@@ -162,9 +169,9 @@ class Router:
         for attempt in range(2):
             if attempt or self._map is None:
                 await self.refresh()
-            for place in self.map.streams:
-                if place.definition.name == name and not place.definition.is_deleted:
-                    return place
+            known = self._streams if self.map.streams else {}
+            if name in known:
+                return known[name]
         raise NoSuchStream(f"there is no stream {name!r}")
 
     async def until_known(self, name: StreamName, *, is_there: bool, seconds: float) -> None:
@@ -182,11 +189,7 @@ class Router:
 
     def place(self, shard: ShardName) -> ShardPlace | None:
         """Who serves a shard, by the map at hand."""
-        for stream in self.map.streams:
-            for place in stream.places:
-                if place.shard == shard:
-                    return place
-        return None
+        return self._places.get(shard)
 
     # Questions
 

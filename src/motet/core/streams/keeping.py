@@ -30,10 +30,10 @@ def plan_order(
     for name in message.streams:
         if overlay.shards(index, name) is None:
             raise NoSuchStream(f"there is no stream {name!r}")
-    closed = plus(clock, -1)  # what was put into the log before has a lower clock, and nothing follows there
-    changed = [
-        overlay.rules(index, name).check(message.order, closed) for name in message.streams
-    ]
+    closed = plus(
+        clock, -1
+    )  # what was put into the log before has a lower clock, and nothing follows there
+    changed = [overlay.rules(index, name).check(message.order, closed) for name in message.streams]
     done = FeedObeyed(message.request)
     if any(changed):
         return Planned(FeedOrdered(clock, message.streams, message.order), done)
@@ -55,11 +55,10 @@ def begin_of(index: Index, streams: Iterable[StreamName], after: Clock | None) -
 
     From the beginning is from the horizon on; ``CursorExpired`` for a clock below it.
     """
-    horizon = max((index.streams[name].rules.horizon for name in streams), default=ZERO)
+    known = [index.streams[name] for name in streams if name in index.streams]
+    horizon = max((stream.rules.horizon for stream in known), default=ZERO)
     if after is None or after == ZERO:
         return horizon if horizon > ZERO else after
     if after < horizon:
-        raise CursorExpired(
-            f"the feed is pruned up to {horizon}", hint=f"read on after {horizon}"
-        )
+        raise CursorExpired(f"the feed is pruned up to {horizon}", hint=f"read on after {horizon}")
     return after

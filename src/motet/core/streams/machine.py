@@ -59,8 +59,8 @@ from motet.core.streams.keeping import describe
 from motet.core.streams.messages import (
     CommitFixed,
     Describe,
-    DescribeFeed,
     Described,
+    DescribeFeed,
     GetLatest,
     GetTransaction,
     ReadEntries,

@@ -13,6 +13,7 @@ import msgspec
 from motet.core.clock.hlc import Clock
 from motet.core.streams.change import Change, Op, Token
 from motet.core.streams.conversation import StreamsMessage, StreamsRequest
+from motet.core.streams.run import Run, changes_in
 from motet.core.tables.messages import TablesAnswer, TablesCall
 from motet.core.transaction.orders import Order
 from motet.ids import Epoch, Offset, RequestId, ShardId, StreamName, TransactionId
@@ -264,12 +265,17 @@ class FeedPage(StreamsMessage, frozen=True):
     """Whole transactions, in order."""
 
     request: RequestId
-    changes: tuple[Change, ...]
+    runs: tuple[Run, ...]
     #: everything up to here has been looked at: the cursor for the next page
     through: Clock
     visible: Clock
     #: there is more behind this page right now
     more: bool
+
+    @property
+    def changes(self) -> tuple[Change, ...]:
+        """One by one."""
+        return changes_in(self.runs)
 
 
 class VisibleIs(StreamsMessage, frozen=True):

@@ -14,7 +14,7 @@ from motet.core.clock.hlc import Clock
 from motet.core.machine import Message
 from motet.core.shardlog.entry import Entry, EntryKind
 from motet.core.shardlog.records import entry_bytes
-from motet.core.streams.change import Change, Committed, feed_change
+from motet.core.streams.change import Change, Committed, LoggedChange, feed_change
 from motet.core.streams.index import Index
 from motet.core.streams.keeping import begin_of
 from motet.core.streams.messages import (
@@ -26,6 +26,8 @@ from motet.core.streams.messages import (
     ReadFeed,
 )
 from motet.core.streams.record import decode_record
+from motet.core.streams.run import Run
+from motet.core.transaction.entries import PartChange
 from motet.ids import Address, Epoch, Offset
 from motet.limits import page_bytes_max
 
@@ -45,6 +47,10 @@ class Reading(msgspec.Struct):
     visible: Clock
     #: of the feed: the clock behind which it began; None for the beginning of everything
     after_clock: Clock | None = None
+    #: of the feed, and how many changes that is
+    runs: list[Run] = []
+    count: int = 0
+    #: of all others
     found: list[Change] = []
     #: of entries: the epoch of each
     epochs: list[Epoch] = []
@@ -105,41 +111,74 @@ def take(reading: Reading, entries: Sequence[Entry]) -> None:
 def _pick(reading: Reading, committed: Committed, epoch: Epoch) -> bool:
     """Take what was asked for of one transaction; False if the page has no room for it."""
     message = reading.message
+    if isinstance(message, ReadFeed):
+        return _pick_runs(reading, message, committed)
     picked = [
         feed_change(committed, number)
         for number, change in enumerate(committed.changes)
-        if (
-            change.stream in message.streams and message.key in (None, change.key)
-            if isinstance(message, ReadFeed)
-            else change.stream == message.stream
-            and (
-                change.key == message.key
-                if isinstance(message, GetLatest)
-                else change.shard == message.shard and change.offset > message.after
-            )
+        if change.stream == message.stream
+        and (
+            change.key == message.key
+            if isinstance(message, GetLatest)
+            else change.shard == message.shard and change.offset > message.after
         )
     ]
     if isinstance(message, GetLatest):
         reading.found = picked[-1:]
         return True
     room = message.limit - len(reading.found)
-    if isinstance(message, ReadFeed):
-        if len(picked) > room and reading.found:
-            return False  # a page never splits a transaction
-        reading.found += picked
-        return True
     reading.found += picked[:room]
     reading.epochs += [epoch] * len(picked[:room])
     return len(reading.found) < message.limit
 
 
+def _pick_runs(reading: Reading, message: ReadFeed, committed: Committed) -> bool:
+    streams, key = message.streams, message.key
+    picked = [
+        (number, change)
+        for number, change in enumerate(committed.changes)
+        if change.stream in streams and (key is None or change.key == key)
+    ]
+    if reading.count and reading.count + len(picked) > message.limit:
+        return False  # a page never splits a transaction
+    reading.count += len(picked)
+    begin = 0
+    for end in range(1, len(picked) + 1):
+        if end == len(picked) or not _follows(picked[end - 1][1], picked[end][1]):
+            reading.runs.append(_run(committed, picked[begin:end]))
+            begin = end
+    return True
+
+
+def _follows(last: LoggedChange, change: LoggedChange) -> bool:
+    return (
+        change.offset == last.offset + 1
+        and change.shard == last.shard
+        and change.stream == last.stream
+    )
+
+
+def _run(committed: Committed, picked: list[tuple[int, LoggedChange]]) -> Run:
+    first = picked[0][1]
+    return Run(
+        committed.clock,
+        committed.transaction,
+        len(committed.changes),
+        first.stream,
+        first.shard,
+        committed.at_ms,
+        first.offset,
+        tuple([PartChange(n, each.key, each.op, each.row, each.before) for n, each in picked]),
+    )
+
+
 def answer(reading: Reading, index: Index) -> Message:
     """The answer, when the reading wants no more."""
-    message, found = reading.message, tuple(reading.found)
+    message = reading.message
     if isinstance(message, GetLatest):
-        return Latest(message.request, found[0] if found else None)
+        return Latest(message.request, reading.found[0] if reading.found else None)
     if isinstance(message, ReadEntries):
-        return Entries(message.request, found, tuple(reading.epochs))
+        return Entries(message.request, tuple(reading.found), tuple(reading.epochs))
     more = reading.next < reading.stop
     visible = reading.visible
     through = visible if message.up_to is None else min(visible, message.up_to)
@@ -147,4 +186,4 @@ def answer(reading: Reading, index: Index) -> Message:
         through = index.clocks[reading.next - 1] if reading.next else through
     if reading.after_clock is not None:
         through = max(through, reading.after_clock)
-    return FeedPage(message.request, found, through, visible, more)
+    return FeedPage(message.request, tuple(reading.runs), through, visible, more)

@@ -88,20 +88,55 @@ class Forgotten(msgspec.Struct, frozen=True, array_like=True, gc=False):
     transactions: tuple[TransactionId, ...]
 
 
+class PartOutline(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A part, its changes not looked into."""
+
+    transaction: TransactionId
+    begin: msgspec.Raw
+    asked: msgspec.Raw
+    count: int
+    changes: msgspec.Raw
+
+    @property
+    def size(self) -> int:
+        """How many changes it has."""
+        data = memoryview(self.changes)
+        if data[0] >> 4 == 0x9:  # the heads of an array in MessagePack
+            return data[0] & 0xF
+        return int.from_bytes(data[1:3] if data[0] == 0xDC else data[1:5], "big")
+
+
+class PreparedOutline(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """What a reader on its way through a log has to know of a ``Prepared``."""
+
+    part: PartOutline
+
+
+class CommittedOutline(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """The same of a ``Committed``."""
+
+    part: PartOutline
+    clock: Clock
+    at_ms: int
+    first_offset: Offset
+
+
 def record_range(kind: int, body: bytes) -> tuple[Offset, int] | None:
     """The first record or change of an entry and how many there are; None if it has none."""
     if kind == EntryKind.RECORDS:
         records = decode_records(body)
         return records.first_offset, records.count
     if kind == EntryKind.PART_COMMITTED:
-        committed = decode_committed(body)
-        changes = committed.part.changes
-        return (committed.first_offset, len(changes)) if changes else None
+        committed = outline_committed(body)
+        size = committed.part.size
+        return (committed.first_offset, size) if size else None
     return None
 
 
 encode_part = msgspec.msgpack.Encoder().encode
 decode_prepared = msgspec.msgpack.Decoder(Prepared).decode
 decode_committed = msgspec.msgpack.Decoder(Committed).decode
+outline_prepared = msgspec.msgpack.Decoder(PreparedOutline).decode
+outline_committed = msgspec.msgpack.Decoder(CommittedOutline).decode
 decode_aborted = msgspec.msgpack.Decoder(Aborted).decode
 decode_forgotten = msgspec.msgpack.Decoder(Forgotten).decode

@@ -159,7 +159,7 @@ def _judge_keys(
 
 
 def _is_flying(ahead: ShardTransactions, keys: list[bytes]) -> bool:
-    return any(key in flight.keys for flight in ahead.flights for key in keys)
+    return any(key in ahead.flying_keys for key in keys)
 
 
 def key_forgotten(key: bytes) -> KeyForgotten:

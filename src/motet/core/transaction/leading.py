@@ -89,11 +89,16 @@ def settle(
     if not replica.is_serving or ours.elected_epoch != replica.elected_epoch:
         return abandon(ours, replica.shard)
     applied = replica.applied_index
-    while ours.flights and ours.flights[0].entry <= applied:
-        del ours.flights[0]
+    if ours.flights:
+        ours.land(applied)
     said: Said = []
-    while ours.pending and (ours.pending[0].entry or applied) <= applied:
-        said += answer_applied(ours, replica, ours.pending.pop(0), now, config)
+    done = 0
+    for work in ours.pending:
+        if (work.entry or applied) > applied:
+            break
+        done += 1
+        said += answer_applied(ours, replica, work, now, config)
+    del ours.pending[:done]
     return said
 
 
@@ -110,7 +115,8 @@ def abandon(ours: ShardTransactions, shard: ShardName) -> Said:
     for work in ours.adjusting:
         if (asked := _request(work)) is not None:
             said.append(refusal(work.client, asked.request, unknown_outcome(shard)))
-    ours.waiting, ours.pending, ours.adjusting, ours.flights = [], [], [], []
+    ours.waiting, ours.pending, ours.adjusting = [], [], []
+    ours.ground()
     ours.elected_epoch = Epoch(0)
     return said
 
@@ -308,7 +314,7 @@ def _log(
         return _refused(work, error)
     assert appended == entry
     if flight is not None:
-        ours.flights.append(flight)
+        ours.take_off(flight)
         if kind == EntryKind.PART_COMMITTED:
             appends.next_offset = Offset(appends.next_offset + flight.changes)
     work.entry = entry

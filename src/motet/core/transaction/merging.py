@@ -16,10 +16,11 @@ from motet.core.clock.hlc import Clock
 from motet.core.datanode.records import decode_records
 from motet.core.shardlog.entry import EntryKind
 from motet.core.streams.change import Change
-from motet.core.transaction.entries import Committed, decode_committed
+from motet.core.streams.run import Run, changes_in, count_in, runs_of
+from motet.core.transaction.entries import PartChange, decode_committed
 from motet.core.transaction.messages import FoundEntry
 from motet.format.record_block import decode_block
-from motet.ids import Offset, ShardId, ShardName, StreamName, TransactionId
+from motet.ids import ShardId, ShardName, StreamName, TransactionId
 
 
 class ShardPage(msgspec.Struct, frozen=True):
@@ -35,10 +36,17 @@ class ShardPage(msgspec.Struct, frozen=True):
 class MergedPage(msgspec.Struct, frozen=True):
     """Changes in their order, complete up to ``through``."""
 
-    changes: tuple[Change, ...]
+    runs: tuple[Run, ...]
     through: Clock
     #: there is more behind it that is at hand already
     more: bool
+    #: in all runs
+    count: int
+
+    @property
+    def changes(self) -> tuple[Change, ...]:
+        """One by one."""
+        return changes_in(self.runs)
 
 
 def merge(pages: Sequence[ShardPage], limit: int, key: bytes | None = None) -> MergedPage:
@@ -47,29 +55,52 @@ def merge(pages: Sequence[ShardPage], limit: int, key: bytes | None = None) -> M
     With a key, its changes alone. An entry is looked into when its turn comes: what does not fit costs
     nothing.
     """
+    if key is None:
+        pages = [_shortened(page, limit) for page in pages]
     through = min(page.through for page in pages)
     entries = entries_in_order(pages, through)
-    found: list[Change] = []
-    last, place, count = through, 0, len(entries)
+    found: list[Run] = []
+    last, place, count, total = through, 0, len(entries), 0
     while place < count:
         page, entry = entries[place]
         clock = entry.clock
-        some = changes_of(page.stream, page.number, page.shard, entry)
+        some = [run_of(page.stream, page.number, page.shard, entry)]
+        size = len(some[0].changes)
         place += 1
-        if place < count and entries[place][1].clock == clock:
-            # An entry has its changes in order; only several have to be put together.
-            while place < count and entries[place][1].clock == clock:
-                page, entry = entries[place]
-                some += changes_of(page.stream, page.number, page.shard, entry)
-                place += 1
-            some.sort(key=_order)
-        if key is not None:
-            some = [change for change in some if change.key == key]
-        if found and len(found) + len(some) > limit:
-            return MergedPage(tuple(found), last, more=True)
+        begin = place
+        while place < count and entries[place][1].clock == clock:
+            place += 1
+        if place > begin or key is not None:
+            some = _together(some, entries[begin:place], key)
+            size = count_in(some)
+        if total and total + size > limit:
+            return MergedPage(tuple(found), last, more=True, count=total)
         found += some
+        total += size
         last = clock
-    return MergedPage(tuple(found), through, more=False)
+    return MergedPage(tuple(found), through, more=False, count=total)
+
+
+def _together(
+    some: list[Run], others: Sequence[tuple[ShardPage, FoundEntry]], key: bytes | None
+) -> list[Run]:
+    """What has one clock, put together; an entry by itself has its changes in order."""
+    runs = some + [run_of(page.stream, page.number, page.shard, each) for page, each in others]
+    changes = changes_in(runs)
+    if key is not None:
+        changes = tuple([change for change in changes if change.key == key])
+    return runs_of(sorted(changes, key=_order))
+
+
+def _shortened(page: ShardPage, limit: int) -> ShardPage:
+    """As much of a page as can be of use: an entry has one change at least."""
+    entries = page.entries
+    end = limit + 1
+    while end < len(entries) and entries[end].clock == entries[end - 1].clock:
+        end += 1  # what has one clock stays together
+    if end >= len(entries):
+        return page
+    return ShardPage(page.stream, page.number, page.shard, entries[:end], entries[end - 1].clock)
 
 
 def _order(change: Change) -> tuple[TransactionId, int]:
@@ -93,60 +124,43 @@ def changes_of(
     stream: StreamName, number: ShardId, shard: ShardName, found: FoundEntry
 ) -> list[Change]:
     """The records or changes of an entry, as readers see them."""
-    if found.kind == EntryKind.PART_COMMITTED:
-        return _committed(stream, number, decode_committed(found.body))
-    return _records(stream, number, shard, found)
+    return run_of(stream, number, shard, found).expanded()
 
 
-# Fields by their places, not their names: a reader of the feed makes a million of them in a few seconds.
+def run_of(stream: StreamName, number: ShardId, shard: ShardName, found: FoundEntry) -> Run:
+    """The records or changes of an entry."""
+    if found.kind != EntryKind.PART_COMMITTED:
+        return _records(stream, number, shard, found)
+    body = decode_committed(found.body)
+    part = body.part
+    return Run(
+        body.clock,
+        part.transaction,
+        part.count,
+        stream,
+        number,
+        body.at_ms,
+        body.first_offset,
+        part.changes,
+    )
 
 
-def _committed(stream: StreamName, number: ShardId, body: Committed) -> list[Change]:
-    clock, part, at_ms = body.clock, body.part, body.at_ms
-    transaction, count = part.transaction, part.count
-    return [
-        Change(
-            clock,
-            transaction,
-            change.index,
-            count,
-            stream,
-            number,
-            Offset(offset),
-            change.key,
-            change.op,
-            change.row,
-            change.before,
-            at_ms,
-        )
-        for offset, change in enumerate(part.changes, body.first_offset)
-    ]
-
-
-def _records(
-    stream: StreamName, number: ShardId, shard: ShardName, found: FoundEntry
-) -> list[Change]:
+def _records(stream: StreamName, number: ShardId, shard: ShardName, found: FoundEntry) -> Run:
     """An entry of raw records is one transaction: they have its clock and count through it."""
     records, clock = decode_records(found.body), found.clock
-    transaction = TransactionId(f"e-{clock.to_int():016x}-{shard}")
-    first, total, at_ms = records.first_offset, records.count, records.at_ms
     rows = chain.from_iterable(
         zip(*decode_block(chunk.block), strict=True) for chunk in records.chunks
     )
-    return [
-        Change(
-            clock,
-            transaction,
-            index,
-            total,
-            stream,
-            number,
-            Offset(first + index),
-            key,
-            "append",
-            value,
-            None,
-            at_ms,
-        )
-        for index, (key, value) in enumerate(rows)
+    changes = [
+        PartChange(index, key, "append", value, None) for index, (key, value) in enumerate(rows)
     ]
+    return Run(
+        clock,
+        TransactionId(f"e-{clock.to_int():016x}-{shard}"),
+        records.count,
+        stream,
+        number,
+        records.at_ms,
+        records.first_offset,
+        tuple(changes),
+    )

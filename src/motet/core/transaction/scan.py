@@ -18,7 +18,7 @@ import msgspec
 from motet.core.clock.hlc import ZERO, Clock, plus
 from motet.core.datanode.records import decode_records
 from motet.core.shardlog.entry import Entry, EntryKind
-from motet.core.transaction.entries import decode_aborted, decode_committed, decode_prepared
+from motet.core.transaction.entries import decode_aborted, outline_committed, outline_prepared
 from motet.core.transaction.messages import FoundEntry, ReadShardFeed
 from motet.ids import Offset, TransactionId
 
@@ -82,11 +82,11 @@ class FeedScan(msgspec.Struct):
         if entry.kind == EntryKind.RECORDS:
             self._add(entry, entry.clock, decode_records(entry.body).count)
         elif entry.kind == EntryKind.PART_COMMITTED:
-            body = decode_committed(entry.body)
+            body = outline_committed(entry.body)
             self.opens.pop(body.part.transaction, None)
-            self._add(entry, body.clock, len(body.part.changes))
+            self._add(entry, body.clock, body.part.size)
         elif entry.kind == EntryKind.PREPARED:
-            self.opens[decode_prepared(entry.body).part.transaction] = entry.clock
+            self.opens[outline_prepared(entry.body).part.transaction] = entry.clock
         elif entry.kind == EntryKind.ABORTED:
             self.opens.pop(decode_aborted(entry.body).transaction, None)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import msgspec
 
 from motet.core.shardlog.entry import EntryId
@@ -48,7 +50,7 @@ class Flight(msgspec.Struct, frozen=True):
     entry: EntryId
     #: the values mean nothing
     keys: dict[bytes, None]
-    transaction: TransactionId | None
+    transaction: TransactionId
     #: its keys will be locked
     is_prepare: bool
     #: how many changes it holds
@@ -67,6 +69,9 @@ class ShardTransactions(msgspec.Struct):
     #: decided here, and the participants have not all logged it
     adjusting: list[Work] = msgspec.field(default_factory=list)
     flights: list[Flight] = msgspec.field(default_factory=list)
+    #: what the flights are about, and in how many of them it is
+    flying: dict[TransactionId, int] = msgspec.field(default_factory=dict)
+    flying_keys: dict[bytes, int] = msgspec.field(default_factory=dict)
     #: as home: who has logged which decision, and when we told last
     acknowledged: dict[TransactionId, dict[ShardName, None]] = msgspec.field(default_factory=dict)
     told_ns: dict[TransactionId, int] = msgspec.field(default_factory=dict)
@@ -88,8 +93,42 @@ class ShardTransactions(msgspec.Struct):
 
     def is_flying(self, transaction: TransactionId) -> bool:
         """Whether an entry about it is in the log and not applied."""
-        return any(flight.transaction == transaction for flight in self.flights)
+        return transaction in self.flying
+
+    def take_off(self, flight: Flight) -> None:
+        """An entry was put into the log."""
+        self.flights.append(flight)
+        _count(self.flying, flight.transaction, 1)
+        for key in flight.keys:
+            _count(self.flying_keys, key, 1)
+
+    def land(self, applied: EntryId) -> None:
+        """Entries up to this one are applied."""
+        landed = 0
+        for flight in self.flights:
+            if flight.entry > applied:
+                break
+            landed += 1
+            _count(self.flying, flight.transaction, -1)
+            for key in flight.keys:
+                _count(self.flying_keys, key, -1)
+        del self.flights[:landed]
+
+    def ground(self) -> None:
+        """What becomes of the entries is nothing to this leadership any more."""
+        self.flights, self.flying, self.flying_keys = [], {}, {}
 
     def locks_ahead(self) -> dict[bytes, None]:
         """Keys that will be locked when what is in the log is applied."""
         return {key: None for flight in self.flights if flight.is_prepare for key in flight.keys}
+
+
+Counted = TypeVar("Counted", TransactionId, bytes)
+
+
+def _count(counts: dict[Counted, int], what: Counted, step: int) -> None:
+    left = counts.get(what, 0) + step
+    if left:
+        counts[what] = left
+    else:
+        del counts[what]

@@ -19,6 +19,7 @@ from motet.core.machine import Effect, Event, Received
 from motet.core.shardlog.config import ShardlogConfig
 from motet.core.shardlog.messages import BecomeLeaderRequest
 from motet.core.shardlog.replica import ShardReplica
+from motet.core.streams.run import runs_of
 from motet.core.transaction import answering, judging, leading
 from motet.core.transaction.config import TransactionConfig
 from motet.core.transaction.judging import Verdict
@@ -246,7 +247,7 @@ def merge_tearing(pages: Sequence[ShardPage], limit: int) -> MergedPage:
     if len(whole.changes) <= limit:
         return whole
     shown = whole.changes[:limit]
-    return MergedPage(shown, shown[-1].clock, more=True)
+    return MergedPage(tuple(runs_of(shown)), shown[-1].clock, more=True, count=limit)
 
 
 def transaction_node(
