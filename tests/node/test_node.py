@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import msgspec
 import pytest
 from tests.node.nodes import (
     SECONDS_MAX,
@@ -103,6 +104,30 @@ def test_a_node_that_cannot_serve_says_why(tmp_path: Path) -> None:
             assert (await ask_soon(port, "/livez")).status == 200
             assert (await ask_soon(port, "/api/status")).json["ready"] is False
             assert "motet_ready 0.0" in (await ask_soon(port, "/metrics")).body
+
+    asyncio.run(main())
+
+
+def test_a_node_is_ready_when_the_keeper_knows_of_it(tmp_path: Path) -> None:
+    ports = {f"n{i}": free_base_port() for i in range(2)}
+
+    def with_roles(node: str, *roles: str) -> Config:
+        settings = config(tmp_path, ports[node], node, **ports)
+        place = msgspec.structs.replace(settings.node, roles=roles)
+        keeper = msgspec.structs.replace(settings.keeper, members=(NodeId("n1"),), format=True)
+        return msgspec.structs.replace(settings, node=place, keeper=keeper)
+
+    async def only_the_entry_is_missing() -> bool:
+        answer = await ask_soon(ports["n0"], "/readyz")
+        return list(answer.json["reasons"]) == ["registry: not entered in the keeper yet"]
+
+    async def main() -> None:
+        async with running(with_roles("n0", "data")):
+            await until(only_the_entry_is_missing)
+            assert (await ask_soon(ports["n0"], "/api/status")).json["ready"] is False
+            async with running(with_roles("n1", "keeper")):
+                await ready(ports["n1"])
+                await ready(ports["n0"])
 
     asyncio.run(main())
 

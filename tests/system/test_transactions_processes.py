@@ -16,7 +16,6 @@ from motet.client.cluster.database import AsyncClusterDatabase
 from motet.client.transaction import AsyncTransaction
 from motet.core.clock.hlc import Clock
 from motet.errors import MotetError
-from motet.errors.operator import NoNodeToPlaceOn
 from motet.node.roles import ROLES
 from motet.sim.dice import Dice
 from motet.testing.dev_cluster import DevCluster
@@ -38,19 +37,10 @@ class Bank:
         self.is_over = False
 
     async def found(self) -> None:
-        async with asyncio.timeout(patience_seconds):
-            while not await self._is_created():
-                await self.db.pause(0.05)
+        await self.db.create_stream("bank", shards=SHARDS, replicas=3)
         async with self.db.transaction() as txn:
             for name in ACCOUNTS:
                 txn.change("bank", name, "insert", row={"balance": OPENING})
-
-    async def _is_created(self) -> bool:
-        try:
-            await self.db.create_stream("bank", shards=SHARDS, replicas=3)
-        except NoNodeToPlaceOn:
-            return False  # not all nodes are known to the operator yet
-        return True
 
     async def until_done(self, more: int) -> None:
         """Wait until so many more transfers are acknowledged."""

@@ -88,6 +88,8 @@ class Driver:
         self._network_has_more = False
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_ns: int | None = None
+        #: says why the node cannot serve though all its machines can, a line each
+        self.also_needed: Callable[[], list[str]] = list
 
     # Life
 
@@ -144,10 +146,10 @@ class Driver:
         return self._running
 
     def not_serving(self) -> list[str]:
-        """Why this node cannot serve, a line per machine; empty when all can."""
+        """Why this node cannot serve, a line for each reason; empty when it can."""
         if not self._running:
             return ["the node is not running"]
-        reasons = []
+        reasons = self.also_needed()
         for hosted in self.hosted:
             reason = hosted.hosting.serving(hosted.machine)
             if reason is not None:

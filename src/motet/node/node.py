@@ -162,6 +162,7 @@ class Node:
         if settings.roles:
             self._registry = Registry(self.config, int(self.started_at.timestamp() * 1000))
             self._registry.start()
+            self.driver.also_needed = self._registry.not_entered
             self._opened.push_async_callback(self._registry.stop)
         if self._store is not None:
             self._store.start(self._tell_operator)

@@ -5,6 +5,8 @@ a session of the node's own; when that has expired, because the node was cut off
 and enters itself again. An entry that an earlier life has left behind is replaced, one of a later is let be:
 
 R1  The entry of an id is that of its latest life. A life is known by when it began.
+R2  A node is not ready before it has entered itself: nobody would place anything on it, and a stream that is
+    created meanwhile would have fewer replicas than there are nodes.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from motet.ids import NodeId
 from motet.node.config import Config
 from motet.node.logs import logger
 
-again_seconds = 1.0
+again_seconds = 0.2
 """How long to wait before another attempt."""
 
 leave_seconds_max = 2.0
@@ -58,6 +60,11 @@ class Registry:
         )
         self._path = f"{NODES}/{config.node.id}"
         self._endpoints = keeper_endpoints(config)
+        self._has_entered = False
+
+    def not_entered(self) -> list[str]:
+        """Why this life is not known to the others yet: until it is, nobody gives it anything to do."""
+        return [] if self._has_entered else ["registry: not entered in the keeper yet"]
 
     def start(self) -> None:
         self._task = asyncio.get_running_loop().create_task(self._stay_entered())
@@ -72,7 +79,9 @@ class Registry:
             try:
                 async with KeeperClient(self._endpoints, timeout_ms=session_ms) as keeper:
                     while True:
-                        await (await self._enter(keeper))
+                        lost = await self._enter(keeper)
+                        self._has_entered = True
+                        await lost
             except MotetError as error:
                 logger.info("not_registered", extra={"fields": {"why": error.what}})
             await asyncio.sleep(again_seconds)

@@ -6,6 +6,7 @@ Tables live in an embedded database in this release; a cluster says so, and noth
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 import msgspec
 
@@ -44,6 +45,7 @@ from motet.core.streams.messages import (
     VisibleIs,
 )
 from motet.errors import MotetError, NotInCluster
+from motet.errors.operator import NoNodeToPlaceOn
 from motet.ids import RequestId, StreamId, StreamName
 from motet.real.entropy import RealEntropy
 
@@ -51,6 +53,10 @@ operator_seconds_max = 15.0
 """How long an operator may take: a new stream is ready when all its shards have leaders."""
 
 map_seconds_max = 5.0
+
+nodes_seconds_max = 1.0
+nodes_again_seconds = 0.1
+"""How long, and how often, nodes are waited for that a stream needs and the operator does not know."""
 
 Answer = (
     StreamReady
@@ -146,9 +152,20 @@ class ClusterCalls(Calls):
             stream = StreamId(f"{self._entropy.nonce():016x}")
             return CreateOnCluster(number, StreamDefinition(stream, name, shards, replicas, schema))
 
-        done = await self.router.ask_operator(attempt, StreamCreated, operator_seconds_max)
+        done = await self._placed(attempt)
         await self.router.until_known(name, is_there=True, seconds=map_seconds_max)
         return StreamReady(RequestId(0), done.created, info_of(done.place.definition))
+
+    async def _placed(self, attempt: Callable[[RequestId], CreateOnCluster]) -> StreamCreated:
+        """Ask until the operator knows enough nodes: it hears of one a moment after that is ready."""
+        deadline = asyncio.get_running_loop().time() + nodes_seconds_max
+        while True:
+            try:
+                return await self.router.ask_operator(attempt, StreamCreated, operator_seconds_max)
+            except NoNodeToPlaceOn:
+                if asyncio.get_running_loop().time() > deadline:
+                    raise
+            await asyncio.sleep(nodes_again_seconds)
 
     async def delete(self, name: StreamName) -> None:
         """Have a stream deleted, with its data."""

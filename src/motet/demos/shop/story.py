@@ -39,7 +39,6 @@ from motet.demos.shop.progress import Progress
 from motet.demos.shop.report import Tables
 from motet.demos.shop.watch import Watch
 from motet.demos.shop.writer import journal_path, set_left
-from motet.errors.operator import NoNodeToPlaceOn
 from motet.node.roles import ROLES
 from motet.testing.dev_cluster import DevCluster
 
@@ -109,15 +108,7 @@ class Shop:
 
     def _create(self, name: str) -> None:
         replicas = None if self.cluster is None else NODES
-
-        def is_created() -> bool:
-            try:
-                self.db.create_stream(name, shards=2, replicas=replicas)
-            except NoNodeToPlaceOn:
-                return False  # not all nodes are known to the operator yet
-            return True
-
-        self.watch.until("the nodes to know each other", is_created)
+        self.db.create_stream(name, shards=2, replicas=replicas)
 
     def done_by(self, number: int) -> int:
         """Transactions that were acknowledged to a writer in its present life."""
