@@ -12,6 +12,7 @@ from motet.version import __version__
 if TYPE_CHECKING:
     from motet import aio
     from motet.client.sync import Database, connect
+    from motet.client.valve import ClockOff
     from motet.core.clock.hlc import Clock
     from motet.core.tables.records import WriterStep
     from motet.embedded import open  # noqa: A004
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Clock",
+    "ClockOff",
     "Conflict",
     "Database",
     "MotetError",
@@ -33,6 +35,7 @@ __all__ = [
 
 _HOMES = {
     "Clock": "motet.core.clock.hlc",
+    "ClockOff": "motet.client.valve",
     "Conflict": "motet.errors",
     "Database": "motet.client.sync",
     "MotetError": "motet.errors",

@@ -156,6 +156,9 @@ decisions_max = 65_536
 outcomes_remembered = 131_072
 """Transactions of which a shard remembers what became of them: a retry is recognised for as long."""
 
+milestone_step_bytes = 256 * KIB
+"""So much of a shard's log is between two milestones at first: what has to be read to find a record."""
+
 named_cursors_max = 1000
 """Named cursors of one shard: each holds back what is trimmed."""
 

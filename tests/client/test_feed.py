@@ -81,9 +81,9 @@ def test_a_cursor_stands_for_what_was_read(filled: motet.Database) -> None:
 
 def test_a_page_can_be_bounded_by_clocks(filled: motet.Database) -> None:
     whole = filled.changes("a", "b", "c").changes
-    low, high = whole[10].clock, whole[40].clock
+    low, high = whole[10].raw.clock, whole[40].raw.clock
     between = filled.changes("a", "b", "c", after=low, up_to=high).changes
-    assert between == [c for c in whole if low < c.clock <= high]
+    assert between == [c for c in whole if low < c.raw.clock <= high]
 
 
 @pytest.mark.parametrize("stretches", [1, 3, 50])
@@ -157,7 +157,7 @@ def test_bad_calls_are_refused(filled: motet.Database) -> None:
 
 
 def test_the_visible_clock_covers_what_was_committed(filled: motet.Database) -> None:
-    newest = filled.changes("a", "b", "c").changes[-1].clock
+    newest = filled.changes("a", "b", "c").changes[-1].raw.clock
     assert filled.visible_clock("a", wait=True) >= newest
     assert filled.visible_clock(wait=True) >= newest
     assert filled.clock() >= newest

@@ -27,6 +27,7 @@ def test_the_clock_that_is_told_is_the_clock_of_the_commit(db: motet.Database) -
         change(txn, "a", 1)
         told = txn.commit_clock()
         assert txn.commit_clock() == told
+        assert told is not None
         assert db.visible_clock() < told
     assert txn.clock == told
     assert [c.clock for c in db.changes("stock")] == [told]
@@ -52,7 +53,9 @@ def test_what_was_fixed_and_left_by_an_exception_is_not_committed(db: motet.Data
     told: list[Clock] = []
     with pytest.raises(ZeroDivisionError), db.transaction() as txn:  # noqa: PT012
         change(txn, "a", 1)
-        told.append(txn.commit_clock())
+        fixed = txn.commit_clock()
+        assert fixed is not None
+        told.append(fixed)
         raise ZeroDivisionError
     with db.transaction() as other:
         change(other, "a", 2)
@@ -74,6 +77,7 @@ def test_others_wait_and_come_behind(db: motet.Database) -> None:
         other = threading.Thread(target=append)
         other.start()
     other.join()
+    assert told is not None
     assert clocks[0] > told
 
 
@@ -107,6 +111,7 @@ def test_a_transaction_that_only_read_has_a_clock(db: motet.Database) -> None:
     with db.transaction() as txn:
         txn.get("stock", "a")
         told = txn.commit_clock()
+    assert told is not None
     assert txn.clock == told
     assert db.visible_clock(wait=True) >= told
 

@@ -25,7 +25,7 @@ def test_entries_come_back_in_the_order_of_their_shard(db: motet.Database) -> No
         ]
         assert [e.offset for e in entries] == list(range(len(entries)))
         placed = [each for each in positions if each.shard == shard]
-        assert [Position(e.shard, e.epoch, e.offset, e.clock) for e in entries] == placed
+        assert [Position(e.shard, e.epoch, e.offset, e.raw.clock) for e in entries] == placed
         assert {(e.op, e.stream, e.count) for e in entries} == {("append", "orders", 1)}
         assert [e.row for e in entries] == [e.value for e in entries]
 

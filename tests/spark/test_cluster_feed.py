@@ -67,7 +67,8 @@ def test_a_pipeline_follows_the_feed_of_a_cluster(
     read = spark.read.format("motet").option("endpoint", cluster.endpoint)
     rows = read.option("streams", "orders,stock").load().collect()
     assert sorted((*row["clock"], row["index"]) for row in rows) == [
-        (change.clock.logical, change.clock.counter, change.index) for change in feed(cluster)
+        (change.raw.clock.logical, change.raw.clock.counter, change.index)
+        for change in feed(cluster)
     ]
 
 

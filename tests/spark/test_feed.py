@@ -76,7 +76,7 @@ def place(row: Row) -> tuple[Clock, str, int]:
 
 
 def place_of(change: Change) -> tuple[Clock, str, int]:
-    return change.clock, change.transaction, change.index
+    return change.raw.clock, change.transaction, change.index
 
 
 def test_every_change_with_every_column(spark: SparkSession, filled: motet.Database) -> None:
@@ -100,7 +100,7 @@ def test_every_change_with_every_column(spark: SparkSession, filled: motet.Datab
 
 
 def test_between_two_clocks(spark: SparkSession, filled: motet.Database) -> None:
-    clocks = sorted({change.clock for change in everything(filled, "stock")})
+    clocks = sorted({change.raw.clock for change in everything(filled, "stock")})
     after, up_to = clocks[3], clocks[8]
     rows = load(spark, filled, "stock", after=str(after), up_to=str(up_to)).collect()
     assert {Clock(*row["clock"]) for row in rows} == set(clocks[4:9])

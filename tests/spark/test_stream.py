@@ -84,7 +84,7 @@ def run(
 
 def places_of(db: motet.Database) -> list[tuple[Clock, str, int]]:
     changes = db.changes("orders", "stock", limit=10_000).changes
-    return [(change.clock, change.transaction, change.index) for change in changes]
+    return [(change.raw.clock, change.transaction, change.index) for change in changes]
 
 
 def test_available_now_reads_all_in_bounded_batches_and_goes_on_after_a_restart(

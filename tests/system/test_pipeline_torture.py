@@ -359,7 +359,7 @@ def torture(folder: Path, seed: int, kills: list[Kill]) -> None:
         processes.rest()
         with motet.connect(processes.endpoint) as db:
             end = db.visible_clock(*STREAMS, wait=True)
-            assert check(db) == max(change.clock for change in changes_of(db, end))
+            assert check(db) == max(change.raw.clock for change in changes_of(db, end))
             found = Counter(change.transaction for change in changes_of(db, end))
             whole = {change.transaction: change.count for change in changes_of(db, end)}
         assert found == whole, "transactions are whole"

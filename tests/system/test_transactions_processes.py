@@ -94,8 +94,8 @@ class Bank:
             page = await self.db.changes("bank", after=cursor, limit=limit)
             cursor, more = page.cursor, page.more
             for change in page.changes:
-                assert change.clock >= last
-                last = change.clock
+                assert change.raw.clock >= last
+                last = change.raw.clock
                 balances[change.key] = change.row["balance"]
                 if change.index == change.count - 1:
                     transactions += 1

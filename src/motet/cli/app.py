@@ -15,6 +15,7 @@ import importlib
 import io
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 from typing import Annotated, Any, NamedTuple, NoReturn
 
@@ -45,7 +46,7 @@ COMMANDS: tuple[Entry, ...] = (
     Entry("sql", "motet.cli.sql", "Ask the tables in SQL."),
     Entry("pipeline", "motet.cli.pipeline", "Run pipelines on Spark, and check their tables."),
     Entry("keeper", "motet.cli.keeper", "Look at the keeper's tree, and change it."),
-    Entry("clock", "motet.cli.clock", "Show the cluster clock, the visible clock, or take a tick."),
+    Entry("clock", "motet.cli.clock", "Show the cluster clock, tick it, or hide it from users."),
     Entry("simulate", "motet.cli.simulate", "Put a part into a seeded storm of faults."),
     Entry("verify", "motet.cli.verify", "Explore the models of the protocols, state by state."),
     Entry("inspect", "motet.cli.inspect", "Describe a file that Motet wrote."),
@@ -118,6 +119,7 @@ def root(
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run a command line and exit with its code."""
     _print_whatever_there_is()
+    warnings.showwarning = _show_warning
     command = typer.main.get_command(app)
     try:
         command.main(args=arguments, prog_name="motet")
@@ -126,6 +128,11 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
             raise
         typer.echo(error_line(error), err=True)
     sys.exit(1)
+
+
+def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
+    """A warning is a line for people, too."""
+    typer.echo(f"warning: {message}", err=True)
 
 
 def _print_whatever_there_is() -> None:

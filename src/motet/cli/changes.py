@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from motet.client.change import Change
     from motet.client.rows import Row
     from motet.client.transaction import RowOp
+    from motet.core.clock.hlc import Clock
 
 
 class TypedChange(NamedTuple):
@@ -70,7 +71,7 @@ def _row(text: str | None) -> Row | None:
 def shown(change: Change) -> dict[str, object]:
     """A change of the feed, for a table or as JSON."""
     return {
-        "clock": str(change.clock),
+        "clock": clock_text(change.clock),
         "transaction": change.transaction,
         "index": change.index,
         "count": change.count,
@@ -82,6 +83,11 @@ def shown(change: Change) -> dict[str, object]:
         "before": _readable(change.before),
         "at": change.at.isoformat(),
     }
+
+
+def clock_text(clock: Clock | None) -> str | None:
+    """A clock for people; None if the clock was off."""
+    return None if clock is None else str(clock)
 
 
 def _readable(row: object) -> object:

@@ -1,4 +1,4 @@
-"""``motet clock``: how the cluster clock stands, of a node or of a database, or its next value."""
+"""``motet clock``: how the cluster clock stands, of a node or of a database, or its next value; its valve."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from typing import Annotated
 import typer
 
 from motet.cli import command_app
-from motet.cli.database import DataOption, open_database
+from motet.cli.database import DataOption, EndpointOption, open_database
 from motet.cli.output import OUTPUT_OPTION, Output, print_rows
 from motet.errors import BadInput, MotetError
 
 app = command_app()
 
 
-@app.command()
+@app.callback(invoke_without_command=True)
 def clock(
+    context: typer.Context,
     endpoint: Annotated[
         str | None, typer.Option(help="host:port of a node; the default is $MOTET_ENDPOINT.")
     ] = None,
@@ -34,6 +35,8 @@ def clock(
 
     Example: motet clock --endpoint 127.0.0.1:7400 --tick
     """
+    if context.invoked_subcommand is not None:
+        return
     if data is not None:
         if tick:
             raise BadInput("an embedded database ticks when something is committed")
@@ -43,6 +46,36 @@ def clock(
     print_rows([asyncio.run(_ask(where, cluster, tick=tick))], output)
 
 
+@app.command()
+def enable(
+    data: DataOption = None, endpoint: EndpointOption = None, output: Output = OUTPUT_OPTION
+) -> None:
+    """Show clocks to users again: what is committed from now on is above everything before.
+
+    Example: motet clock enable --endpoint 127.0.0.1:7400
+    """
+    _turn(data, endpoint, output, enabled=True)
+
+
+@app.command()
+def disable(
+    data: DataOption = None, endpoint: EndpointOption = None, output: Output = OUTPUT_OPTION
+) -> None:
+    """Show no clocks to users, if clocks have gone bad: `txn.clock` and clocks in the feed are null.
+
+    Order, locks, the feed and its cursors go on.
+
+    Example: motet clock disable --endpoint 127.0.0.1:7400
+    """
+    _turn(data, endpoint, output, enabled=False)
+
+
+def _turn(data: Path | None, endpoint: str | None, output: Output, *, enabled: bool) -> None:
+    with open_database(data, endpoint) as db:
+        db.enable_clock(enabled)
+        print_rows([{"enabled": db.clock_enabled(), "clock": str(db.clock())}], output)
+
+
 def _of_database(data: Path | None, endpoint: str | None) -> dict[str, object]:
     with open_database(data, endpoint) as db:
         found = db.feed_status()
@@ -50,6 +83,7 @@ def _of_database(data: Path | None, endpoint: str | None) -> dict[str, object]:
             "clock": str(found.clock),
             "visible": None if found.visible is None else str(found.visible),
             "behind_ms": found.behind_ms(found.visible),
+            "enabled": found.clock_enabled,
         }
 
 
@@ -81,8 +115,9 @@ async def _ask(endpoint: str, cluster: str, *, tick: bool) -> dict[str, object]:
             return {
                 **shown,
                 "visible": None,
+                "enabled": None,
             }  # the node has its clock, also when the cluster has no map
-        shown["visible"] = of_all["visible"]
+        shown |= {name: of_all[name] for name in ("visible", "enabled")}
     return shown
 
 

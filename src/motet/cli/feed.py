@@ -119,6 +119,7 @@ def status(
                 "visible": visible,
                 "clock": str(found.clock),
                 "behind_ms": behind_ms,
+                "enabled": found.clock_enabled,
                 "held_back_by": None if found.last is None else _standing(found, found.last),
                 "shards": rows,
             }
@@ -126,6 +127,8 @@ def status(
         return
     print_rows(rows, output)
     typer.echo(_said(found))
+    if not found.clock_enabled:
+        typer.echo("warning: clock.enabled is off, what is committed has no clock", err=True)
 
 
 def _standing(found: FeedStatus, each: ShardStanding) -> dict[str, object]:

@@ -95,14 +95,14 @@ def change(
 
     Example: motet stream change stock s-9 update '{"left": 7}' --data data/
     """
-    from motet.cli.changes import change_of, further_change
+    from motet.cli.changes import change_of, clock_text, further_change
 
     wanted = [change_of(name, key, op, row, before), *map(further_change, also or [])]
     with open_database(data, endpoint) as db:
         with db.transaction() as txn:
             for each in wanted:
                 txn.change(*each)
-        print_rows([{"transaction": txn.id, "clock": str(txn.clock)}], output)
+        print_rows([{"transaction": txn.id, "clock": clock_text(txn.clock)}], output)
 
 
 @app.command()
@@ -216,9 +216,11 @@ def delete(
 
 
 def _row(entry: Entry) -> dict[str, object]:
+    from motet.cli.changes import clock_text
+
     return {
         "offset": entry.offset,
-        "clock": str(entry.clock),
+        "clock": clock_text(entry.clock),
         "op": entry.op,
         "key": entry.key.decode(errors="backslashreplace"),
         "value": (entry.value or b"").decode(errors="backslashreplace"),

@@ -47,6 +47,8 @@ def show(
             with suppress(CursorExpired):  # what became of it is known, its changes are pruned
                 page = db.changes(*streams, after=before, up_to=found.clock)
                 changes = [shown(each) for each in page if each.transaction == name]
+    if found.standing == "committed" and found.clock is None:
+        typer.echo("warning: the clock was off: look for its changes in the feed", err=True)
     clock = None if found.clock is None else str(found.clock)
     row = {"transaction": name, "standing": found.standing, "clock": clock}
     if output is Output.JSON:

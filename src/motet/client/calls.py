@@ -11,9 +11,11 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from motet.client.link import Link, answer_seconds_max
+from motet.client.valve import Valve
 from motet.core.streams.conversation import StreamsRequest
 from motet.core.streams.messages import (
     Appended,
+    ClockEnabled,
     ClockFixed,
     ClockReleased,
     CommitDone,
@@ -46,6 +48,7 @@ Expected = TypeVar(
     "Expected",
     Described,
     StreamReady,
+    ClockEnabled,
     Appended,
     Entries,
     Latest,
@@ -87,6 +90,7 @@ class Calls:
         #: what errors call the database
         self.name = name
         self._seconds = seconds
+        self.valve = Valve()
         self._closing = asyncio.Event()
 
     def is_closing(self) -> bool:

@@ -54,9 +54,9 @@ class Change:
         self._schema = schema
 
     @property
-    def clock(self) -> Clock:
-        """The commit clock of its transaction."""
-        return self.raw.clock
+    def clock(self) -> Clock | None:
+        """The commit clock of its transaction; None if the clock was off then (``clock.enabled``)."""
+        return self.raw.clock if self.raw.has_clock else None
 
     @property
     def transaction(self) -> TransactionId:
@@ -116,7 +116,8 @@ class Change:
 
     def __repr__(self) -> str:
         raw = self.raw
-        return f"<{type(self).__name__} {raw.clock} {_shown(raw.op, raw.stream, raw.key, raw.row)}>"
+        at = raw.clock if raw.has_clock else "without a clock"
+        return f"<{type(self).__name__} {at} {_shown(raw.op, raw.stream, raw.key, raw.row)}>"
 
 
 class Entry(Change):

@@ -36,9 +36,11 @@ from motet.client.transaction import (
 from motet.client.writers import Writers
 from motet.core.clock.hlc import Clock
 from motet.core.streams.messages import (
+    ClockEnabled,
     CreateStream,
     Describe,
     Described,
+    EnableClock,
     GetTransaction,
     StreamInfo,
     StreamReady,
@@ -47,7 +49,7 @@ from motet.core.streams.messages import (
 )
 from motet.core.tables.messages import TableInfo, WriterInfo
 from motet.core.tables.records import Engine, StagedPart, WriterStep
-from motet.errors import BadBookmark, Conflict, NodeError
+from motet.errors import BadBookmark, BadInput, Conflict, NodeError
 from motet.ids import Address, TransactionId
 from motet.real.entropy import RealEntropy
 
@@ -185,13 +187,30 @@ class AsyncDatabase(Keeping):
         """What became of a transaction; ``OutcomeUnknown`` while a shard that may know cannot be asked."""
         name = transaction_id(transaction)
         found = await self._calls.repeated(lambda n: GetTransaction(n, name), TransactionIs)
-        return TransactionStatus(name, found.standing, found.clock)
+        return TransactionStatus(name, found.standing, found.clock if found.has_clock else None)
 
     # Clocks and the feed
 
     async def clock(self) -> Clock:
         """The highest clock handed out."""
         return (await self._calls.repeated(Describe, Described)).clock
+
+    async def clock_enabled(self) -> bool:
+        """The setting ``clock.enabled``: whether users get to see clocks of what is committed now."""
+        return (await self._calls.repeated(Describe, Described)).clock_enabled
+
+    async def enable_clock(self, enabled: bool = True) -> None:
+        """Set ``clock.enabled``, for everybody.
+
+        While it is off, ``txn.clock`` and the clocks of changes are None. Order, locks, the feed and its
+        cursors go on; and what is committed after it is on again is above everything before.
+        """
+        if not isinstance(enabled, bool):
+            raise BadInput(f"enabled is True or False, not {enabled!r}")
+        await self._enable_clock(enabled)
+
+    async def _enable_clock(self, enabled: bool) -> None:
+        await self._calls.repeated(lambda n: EnableClock(n, enabled), ClockEnabled)
 
     async def bookmark(self) -> str:
         """What this client has seen and done, as a text: ``connect(..., after=bookmark)`` goes on behind it.

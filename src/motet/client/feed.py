@@ -129,6 +129,7 @@ class Feed:
         while found.more and not found.runs:
             # A long stretch of other streams or keys: the node looks only so far for one request.
             found = await self._read(names, found.through, limit, up_to, only)
+        self._calls.valve.look_at(found.runs)
         cursor = cursor_text(Cursor(self._database, found.through, names))
         schemas = {name: await self._schemas.of(name) for name in names}
         known = tuple(StreamSchema(*each) for each in schemas.items())

@@ -60,6 +60,8 @@ class FeedStatus(msgspec.Struct, frozen=True):
     #: the highest clock that is known
     clock: Clock
     shards: tuple[ShardStanding, ...]
+    #: the setting ``clock.enabled``
+    clock_enabled: bool = True
 
     def behind_ms(self, closed: Clock | None) -> int | None:
         """How far a clock is behind the highest."""
@@ -88,4 +90,4 @@ def status_of_one_node(described: Described, names: tuple[StreamName, ...]) -> F
         for name in names or sorted(known)
         for number in range(known[name].shards)
     ]
-    return FeedStatus(described.visible, described.clock, tuple(shards))
+    return FeedStatus(described.visible, described.clock, tuple(shards), described.clock_enabled)

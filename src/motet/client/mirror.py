@@ -165,7 +165,7 @@ class Mirror:
     def _groups(self, changes: Sequence[Change], note: Note) -> Iterator[tuple[list[Change], Note]]:
         """What becomes one transaction each, and the note that goes with it."""
         waiting, last = Pile(), note
-        for clock, group in groupby(changes, key=lambda change: change.clock):
+        for clock, group in groupby(changes, key=lambda change: change.raw.clock):
             some = Pile(list(group)[last.done if last is note else 0 :])
             through = Note(note.source, note.streams, str(clock))
             if waiting.changes and not waiting.takes(some, self._together):

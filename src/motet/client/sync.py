@@ -128,6 +128,18 @@ class Database(SyncKeeping):
         """The highest clock handed out."""
         return self._portal.call(self._inner.clock)
 
+    def clock_enabled(self) -> bool:
+        """The setting ``clock.enabled``: whether users get to see clocks of what is committed now."""
+        return self._portal.call(self._inner.clock_enabled)
+
+    def enable_clock(self, enabled: bool = True) -> None:
+        """Set ``clock.enabled``, for everybody.
+
+        While it is off, ``txn.clock`` and the clocks of changes are None. Order, locks, the feed and its
+        cursors go on; and what is committed after it is on again is above everything before.
+        """
+        self._portal.call(self._inner.enable_clock, enabled)
+
     def bookmark(self) -> str:
         """What this client has seen and done, as a text: ``connect(..., after=bookmark)`` goes on behind it.
 

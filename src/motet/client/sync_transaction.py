@@ -26,7 +26,7 @@ class Transaction:
 
     @property
     def clock(self) -> Clock | None:
-        """Its commit clock, once it is committed."""
+        """Its commit clock, once it is committed; None also if users get to see none."""
         return self._inner.clock
 
     def get(self, stream: str, key: Key) -> Change | OwnChange | None:
@@ -37,9 +37,10 @@ class Transaction:
         """
         return self._portal.call(self._inner.get, stream, key)
 
-    def commit_clock(self) -> Clock:
+    def commit_clock(self) -> Clock | None:
         """Fix the clock that the transaction will have if it is committed, and take no more changes.
 
+        None if users get to see no clocks (``clock.enabled``); it is fixed all the same.
         Everything that it has read and changed is locked from here on until the block is left, so leave it
         soon: a transaction that is not committed within a second or so is given up (``Conflict``).
         """

@@ -163,7 +163,12 @@ class SystemTables:
 
         found = await self._face.feed_status()
         behind_ms = found.behind_ms(found.visible)
-        row = {"clock": found.clock, "visible": found.visible, "behind_ms": behind_ms}
+        row = {
+            "clock": found.clock,
+            "visible": found.visible,
+            "behind_ms": behind_ms,
+            "enabled": found.clock_enabled,
+        }
         return standing_table("clock", [row])
 
     async def _incomplete_rows(self, _at: Clock | None) -> Any:

@@ -73,7 +73,7 @@ class TransactionStatus(msgspec.Struct, frozen=True):
 
     id: TransactionId
     standing: Standing
-    #: its commit clock, if it is committed
+    #: its commit clock, if it is committed and users get to see it
     clock: Clock | None = None
 
 
@@ -82,13 +82,13 @@ class AsyncTransaction:
 
     def __init__(self, calls: Calls, name: TransactionId, schemas: Schemas) -> None:
         self.id = name
-        #: its commit clock, once it is committed
+        #: its commit clock, once it is committed; None also if users get to see none (``clock.enabled``)
         self.clock: Clock | None = None
         self._calls = calls
         self._schemas = schemas
         self._phase: Literal["new", "open", "fixed", "over"] = "new"
         #: the clock that it will have, if that is fixed
-        self._fixed: Clock | None = None
+        self._fixed: ClockFixed | None = None
         #: what was read, in the order of reading
         self._reads: dict[tuple[StreamName, bytes], Change | None] = {}
         self._wanted: list[Wanted | Later] = []
@@ -114,6 +114,7 @@ class AsyncTransaction:
             found = await self._calls.repeated(lambda n: GetLatest(n, *place), Latest)
             schema = await self._schemas.of(place[0])
             read = None if found.change is None else Change(found.change, schema)
+            self._calls.valve.look_at(() if read is None else (read.raw,))
             self._reads.setdefault(place, read)  # another get of the same key may have been first
         return self._reads[place]
 
@@ -202,23 +203,24 @@ class AsyncTransaction:
             if isinstance(wanted, Wanted):
                 self._own[wanted.stream, wanted.key] = self._own_change(wanted)
 
-    async def commit_clock(self) -> Clock:
+    async def commit_clock(self) -> Clock | None:
         """Fix the clock that the transaction will have if it is committed, and take no more changes.
 
+        None if users get to see no clocks (``clock.enabled``); it is fixed all the same.
         Everything that it has read and changed is locked from here on until the block is left, so leave it
         soon: a transaction that is not committed within a second or so is given up (``Conflict``).
         """
         self._check_begun()
         if self._fixed is not None:
-            return self._fixed
+            return self._shown(self._fixed)
         self._check_open()
         if not self._wanted and not self._reads:
             raise BadInput("a transaction that has read and changed nothing has no clock")
         reads, changes = await self._gathered()
         self._phase = "fixed"
         done = await self._calls.once(lambda n: FixClock(n, self.id, reads, changes), ClockFixed)
-        self._fixed = done.clock
-        return done.clock
+        self._fixed = done
+        return self._shown(done)
 
     def begin(self) -> None:
         """The block is entered."""
@@ -250,13 +252,16 @@ class AsyncTransaction:
         except OutcomeUnknown as error:
             hint = f"look for transaction {self.id} in the feed before you do it again"
             raise OutcomeUnknown(error.what, hint=hint) from None
-        self.clock = done.clock
+        self.clock = self._shown(done)
+
+    def _shown(self, told: ClockFixed | CommitDone) -> Clock | None:
+        return self._calls.valve.shown(told.clock, has_clock=told.has_clock)
 
     async def _gathered(self) -> tuple[tuple[KeyRead, ...], tuple[Wanted, ...]]:
         """What was read and what is to be changed, as it is sent."""
         await self._settle()
         reads = tuple(
-            KeyRead(*place, None if seen is None else seen.clock)
+            KeyRead(*place, None if seen is None else seen.raw.clock)
             for place, seen in self._reads.items()
         )
         changes = tuple([wanted for wanted in self._wanted if isinstance(wanted, Wanted)])

@@ -21,6 +21,7 @@ import pyarrow.json as pa_json
 
 from motet.columnar.rows import row_codec
 from motet.columnar.schema import decode_schema
+from motet.core.streams.change import Change
 from motet.core.streams.run import Run
 from motet.core.transaction.entries import PartChange
 from motet.errors import BadSchema
@@ -69,15 +70,8 @@ def feed_table(runs: Sequence[Run], streams: Sequence[FeedStream]) -> pa.Table:
     """Changes of these streams, in the order they are given."""
     changes = [change for run in runs for change in run.changes]
     shared = _Shared(runs)
-    clock = pa.StructArray.from_arrays(
-        [
-            shared.column([run.clock.logical for run in runs], pa.int64()),
-            shared.column([run.clock.counter for run in runs], pa.int32()),
-        ],
-        fields=CLOCK.fields,
-    )
     columns = [
-        clock,
+        shared.clocks(runs),
         shared.column([run.transaction for run in runs], pa.string()),
         pa.array([change.index for change in changes], pa.int32()),
         shared.column([run.count for run in runs], pa.int32()),
@@ -103,8 +97,27 @@ class _Shared:
 
     def column(self, values: Sequence[object], kind: pa.DataType) -> pa.Array:
         """A value for each run, repeated for its changes."""
-        column = pa.array(values, kind)
+        return self._repeated(pa.array(values, kind))
+
+    def clocks(self, runs: Sequence[Run]) -> pa.Array:
+        """The clocks of the changes; null where the clock was off."""
+        return self._repeated(clock_column(runs))
+
+    def _repeated(self, column: pa.Array) -> pa.Array:
         return column if self._places is None else column.take(self._places)
+
+
+def clock_column(clocked: Sequence[Run] | Sequence[Change]) -> pa.StructArray:
+    """The clocks of runs, or of changes; null where the clock was off."""
+    hidden = [not each.has_clock for each in clocked]
+    return pa.StructArray.from_arrays(
+        [
+            pa.array([each.clock.logical for each in clocked], pa.int64()),
+            pa.array([each.clock.counter for each in clocked], pa.int32()),
+        ],
+        fields=CLOCK.fields,
+        mask=pa.array(hidden, pa.bool_()) if True in hidden else None,
+    )
 
 
 def _is_typed(streams: Sequence[FeedStream]) -> bool:

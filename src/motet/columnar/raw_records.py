@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from motet.columnar.feed import AT, CLOCK
+from motet.columnar.feed import AT, CLOCK, clock_column
 from motet.core.clock.hlc import Clock
 from motet.core.datanode.records import Records
 from motet.core.streams.change import Change
@@ -35,7 +35,8 @@ def records_table(
     for epoch, clock, records in entries:
         offset = records.first_offset
         for chunk in records.chunks:
-            batches.append(_batch(epoch, clock, records.at_ms, offset, chunk.block))
+            shown = clock if records.has_clock else None
+            batches.append(_batch(epoch, shown, records.at_ms, offset, chunk.block))
             offset = Offset(offset + chunk.count)
     table = pa.Table.from_batches(batches, SCHEMA)
     skipped = 0
@@ -47,17 +48,10 @@ def records_table(
 def entries_table(entries: Sequence[tuple[Change, int]]) -> pa.Table:
     """Entries that are at hand one by one, each with its epoch."""
     changes = [change for change, _ in entries]
-    clock = pa.StructArray.from_arrays(
-        [
-            pa.array([change.clock.logical for change in changes], pa.int64()),
-            pa.array([change.clock.counter for change in changes], pa.int32()),
-        ],
-        fields=CLOCK.fields,
-    )
     columns = [
         pa.array([change.offset for change in changes], pa.int64()),
         pa.array([epoch for _, epoch in entries], pa.int64()),
-        clock,
+        clock_column(changes),
         pa.array([change.at_ms * 1000 for change in changes], pa.int64()).cast(AT),
         pa.array([change.key for change in changes], pa.binary()),
         pa.array([change.row for change in changes], pa.binary()),
@@ -65,24 +59,32 @@ def entries_table(entries: Sequence[tuple[Change, int]]) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=SCHEMA)
 
 
-def _batch(epoch: Epoch, clock: Clock, at_ms: int, first: Offset, block: bytes) -> pa.RecordBatch:
+def _batch(
+    epoch: Epoch, clock: Clock | None, at_ms: int, first: Offset, block: bytes
+) -> pa.RecordBatch:
     count = block_count(block)
     keys, values = block_columns(block)
     columns = [
         pa.array(np.arange(first, first + count)),
         pa.array(np.full(count, epoch)),
-        pa.StructArray.from_arrays(
-            [
-                pa.array(np.full(count, clock.logical)),
-                pa.array(np.full(count, clock.counter, np.int32)),
-            ],
-            fields=CLOCK.fields,
-        ),
+        _clocks(clock, count),
         pa.array(np.full(count, at_ms * 1000)).cast(pa.timestamp("us")).cast(AT),
         keys,
         values,
     ]
     return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
+
+
+def _clocks(clock: Clock | None, count: int) -> pa.Array:
+    if clock is None:
+        return pa.nulls(count, CLOCK)
+    return pa.StructArray.from_arrays(
+        [
+            pa.array(np.full(count, clock.logical)),
+            pa.array(np.full(count, clock.counter, np.int32)),
+        ],
+        fields=CLOCK.fields,
+    )
 
 
 def block_columns(block: bytes) -> tuple[pa.BinaryArray, pa.BinaryArray]:

@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
+from motet.core.clock.hlc import ZERO, drift_ms
 from motet.core.clock.node_clock import NodeClock
 from motet.core.clock.time_peer import TimePeer
 from motet.core.datanode.node import DataNode
@@ -114,8 +115,10 @@ class Node:
     def clock_drift_ms(self) -> int:
         """How far the cluster clock is ahead of the time of day; 0 while it does not serve."""
         now = self._time.now()
-        clocks = self._machines_of(NodeClock)
-        return clocks[0].drift_ms(now.wall_ms) if clocks else 0
+        drifts = [clock.drift_ms(now.wall_ms) for clock in self._machines_of(NodeClock)]
+        data = [machine.state.clock.current for machine in self._machines_of(DataNode)]
+        drifts += [drift_ms(clock, now.wall_ms) for clock in data if clock > ZERO]
+        return max(drifts, default=0)
 
     def wall_drift_ms(self) -> int | None:
         """How far our time of day is ahead of the cluster's; None while that is not agreed on."""

@@ -17,7 +17,7 @@ from typing import Any
 from motet.client.keeper.client import KeeperClient
 from motet.client.keeper.errors import BadVersion, NodeExists, NoNode
 from motet.client.keeper.watches import Watch
-from motet.core.catalog.paths import DRAINS, MAPS, NODES, OPERATORS, SHARDS, STREAMS
+from motet.core.catalog.paths import DRAINS, MAPS, NODES, OPERATORS, SETTINGS, SHARDS, STREAMS
 from motet.core.machine import Message
 from motet.core.operator.store import (
     STORE,
@@ -45,7 +45,7 @@ session_ms = 4_000
 reads_max = 1000
 """Nodes that are read in one request, as at one moment."""
 
-WATCHED = (NODES, STREAMS, DRAINS)
+WATCHED = (NODES, STREAMS, DRAINS, SETTINGS)
 ROOTS = (*WATCHED, SHARDS, OPERATORS, MAPS)
 
 Tell = Callable[[Message], None]

@@ -17,8 +17,7 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as f
+from pyspark.sql import DataFrame, SparkSession
 
 from motet.core.clock.hlc import Clock
 from motet.core.tables.records import StagedPart, WriterStep
@@ -118,7 +117,9 @@ class BatchWorker:
         if step is None:
             return
         todo = worked_on(step)
-        changes, parts = self._stage(behind(feed, handed_out, todo))
+        if handed_out.after != todo.after:
+            feed = self._read(feed.sparkSession, todo)
+        changes, parts = self._stage(feed)
         if self._db.publish(parts, step=step).duplicate:
             self._confirm(step)
         self.last = step
@@ -127,6 +128,20 @@ class BatchWorker:
         lag_ms, left = lag(self._source, self._plan.stream_names, step.through)
         seconds = time.monotonic() - began
         self._report(BatchReport(batch, changes, rows, step.through, lag_ms, left, seconds))
+
+    def _read(self, spark: SparkSession, todo: Slice) -> DataFrame:
+        """The changes of a batch that are still to be worked on, read once more.
+
+        They cannot be told from the others by their clocks: those may be null, while the clock is off.
+        """
+        return (
+            spark.read.format("motet")
+            .option("endpoint", self._source.endpoint)
+            .option("streams", ",".join(self._plan.stream_names))
+            .option("after", str(todo.after))
+            .option("up_to", str(todo.through))
+            .load()
+        )
 
     def _stage(self, feed: DataFrame) -> tuple[int, list[StagedPart]]:
         """How many changes there are, and the parts that they make. No changes make no rows."""
@@ -172,13 +187,3 @@ class BatchWorker:
 def numbered(rows: DataFrame) -> DataFrame:
     """The same columns under plain names: ``mapInArrow`` takes a name with a dot for a field in a struct."""
     return rows.toDF(*(f"c{place}" for place in range(len(rows.columns))))
-
-
-def behind(feed: DataFrame, handed_out: Slice, todo: Slice) -> DataFrame:
-    """The changes of a batch that are still to be worked on."""
-    if handed_out.after == todo.after:
-        return feed
-    after, clock = todo.after, f.col("clock")
-    logical, counter = clock["logical"], clock["counter"]
-    is_later = (logical == after.logical) & (counter > after.counter)
-    return feed.where((logical > after.logical) | is_later)

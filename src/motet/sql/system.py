@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 import pyarrow as pa
 
-from motet.columnar.feed import AT, CLOCK, feed_schema
+from motet.columnar.feed import AT, CLOCK, clock_column, feed_schema
 from motet.columnar.schema import decode_schema
 from motet.core.clock.hlc import Clock
 from motet.core.streams.change import Change
@@ -168,16 +168,9 @@ def commit_clock_table(changes: Sequence[Change]) -> pa.Table:
         for place, change in enumerate(changes)
         if not place or changes[place - 1].transaction != change.transaction
     ]
-    clock = pa.StructArray.from_arrays(
-        [
-            pa.array([change.clock.logical for change in firsts], pa.int64()),
-            pa.array([change.clock.counter for change in firsts], pa.int32()),
-        ],
-        fields=CLOCK.fields,
-    )
     columns = [
         pa.array([change.transaction for change in firsts], pa.string()),
-        clock,
+        clock_column(firsts),
         pa.array([change.at_ms * 1000 for change in firsts], pa.int64()).cast(AT),
     ]
     return pa.Table.from_arrays(columns, schema=commit_clock_schema())
@@ -205,7 +198,9 @@ STANDINGS: dict[str, pa.Schema] = {
             ("leads", pa.int32()),
         ]
     ),
-    "clock": pa.schema([("clock", CLOCK), ("visible", CLOCK), ("behind_ms", pa.int64())]),
+    "clock": pa.schema(
+        [("clock", CLOCK), ("visible", CLOCK), ("behind_ms", pa.int64()), ("enabled", pa.bool_())]
+    ),
     "incomplete_transactions": pa.schema(
         [
             ("transaction", pa.string()),

@@ -72,7 +72,7 @@ def test_pages_by_key_by_clock_and_of_the_last_hour(db: motet.Database) -> None:
     ]
     db.visible_clock("chosen", wait=True)
 
-    def found(**options: object) -> list[tuple[Clock, str]]:
+    def found(**options: object) -> list[tuple[Clock | None, str]]:
         page = db.changes("chosen", **options)  # type: ignore[arg-type]
         return [(change.clock, change.key.decode()) for change in page]
 
@@ -271,9 +271,9 @@ def at_every_clock(db: motet.Database, stream: str) -> list[tuple[Clock, State]]
         after, more = page.cursor, page.more
         for change in page:
             state[change.stream, change.key] = None if change.op == "delete" else change.row
-            if found and found[-1][0] == change.clock:
+            if found and found[-1][0] == change.raw.clock:
                 found.pop()
-            found.append((change.clock, dict(state)))
+            found.append((change.raw.clock, dict(state)))
     return found
 
 

@@ -164,7 +164,7 @@ def test_accounts_keep_their_total_under_rivals(cluster: DevCluster) -> None:
             for change in page.changes:
                 balances[change.key] = change.row["balance"]
                 if change.index == change.count - 1:
-                    clocks.append(change.clock)
+                    clocks.append(change.raw.clock)
                     assert sum(balances.values()) == 600
             if not page.more:
                 break
@@ -208,6 +208,7 @@ def test_a_clock_is_fixed_before_the_block_is_left(shards: int, db: motet.Databa
         for key in keys:
             txn.change(stream, key, "insert", row={"n": 1})
         told = txn.commit_clock()
+        assert told is not None
         assert db.transaction_status(txn.id).standing == "prepared"
         assert db.visible_clock(stream) < told
         with pytest.raises(BadInput, match="fixed"):

@@ -45,13 +45,13 @@ def filled(db: motet.Database, stream: str) -> list[Clock]:
     return clocks
 
 
-def until_expired(db: motet.Database, stream: str, cursor: str) -> str:
+def until_expired(db: motet.Database, *streams: str, cursor: str) -> str:
     """What somebody is told who reads on from there, once every replica has heard of the pruning."""
     deadline = time.monotonic() + patience_seconds
     while time.monotonic() < deadline:
         with motet.connect(db.endpoint) as other:
             try:
-                other.changes(stream, after=cursor)
+                other.changes(*streams, after=cursor)
             except CursorExpired as error:
                 return str(error)
     raise AssertionError("it is still shown")
@@ -72,13 +72,39 @@ def test_pruning_stops_at_a_named_cursor_and_goes_on_by_force(db: motet.Database
     assert rows(db.changes("kept", after=first.cursor)) == [1] * 3 + [2] * 3
     assert db.prune("kept", up_to=clocks[1], force=True) == clocks[1]
     assert next(each for each in db.cursors() if each.name == "reader").is_expired
-    assert f"read on after {clocks[1]}" in until_expired(db, "kept", first.cursor)
+    assert f"read on after {clocks[1]}" in until_expired(db, "kept", cursor=first.cursor)
     assert rows(db.changes("kept", after=clocks[1])) == [2] * 3
     with pytest.raises(CursorExpired):
         db.save_cursor("late", first.cursor)
     db.drop_cursor("reader")
     db.drop_cursor("reader")
     assert "reader" not in [each.name for each in db.cursors()]
+
+
+def test_an_expired_cursor_can_go_on_where_all_shards_have_the_feed(db: motet.Database) -> None:
+    """One of two streams was pruned, and then the other one further: the higher horizon is told."""
+    db.create_stream("left", shards=2)
+    db.create_stream("right", shards=1)
+    clocks = []
+    for number in range(4):
+        with db.transaction() as txn:
+            for key in ("a", "b", "c"):
+                txn.change("left", key, "update", row={"n": number})
+            txn.change("right", "a", "update", row={"n": number})
+        assert txn.clock is not None
+        clocks.append(txn.clock)
+    db.visible_clock("left", "right", wait=True)
+    cursor = db.changes("left", "right", limit=4).cursor
+    db.prune("left", up_to=clocks[1])
+    db.prune("right", up_to=clocks[2])
+    told = until_expired(db, "left", "right", cursor=cursor)
+    assert f"read on after {clocks[2]}" in told
+    assert rows(db.changes("left", "right", after=clocks[2])) == [3] * 4
+    with motet.connect(db.endpoint) as other:
+        found = other.changes("left", "right").changes
+    assert [change.row["n"] for change in found] == [3] * 4, (
+        "transactions are whole from the beginning"
+    )
 
 
 def test_pruning_by_age_counts_back_from_the_clock(db: motet.Database) -> None:

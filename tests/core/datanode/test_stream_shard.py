@@ -6,12 +6,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from motet.core.clock.hlc import Clock
+from motet.core.clock.hlc import ZERO, Clock, plus
 from motet.core.datanode import stream_shard
-from motet.core.datanode.records import Chunk, Records, encode_records
+from motet.core.datanode.records import Chunk, Records, decode_records, encode_records
 from motet.core.datanode.stream_shard import Place, StreamShard
 from motet.core.shardlog.entry import Entry, EntryId, EntryKind
 from motet.core.streams.change import Token
+from motet.core.transaction.orders import Prune
 from motet.errors import BadRecord, TokenExpired, TooLarge
 from motet.format.record_block import encode_block
 from motet.ids import Epoch, Offset
@@ -102,6 +103,40 @@ def test_a_record_is_found_from_the_milestone_before_it(
         assert len(feeder.machine.state.milestone_records) <= 4
         record = Offset(data.draw(st.integers(0, sum(counts) - 1)))
         assert first[feeder.machine.entry_before(record)] <= record
+
+
+def test_the_feed_begins_at_a_milestone_where_the_log_does_not_begin_with_its_first_entry() -> None:
+    feeder = Feeder()
+    feeder.machine.state.milestone_step_bytes = 60
+    for _ in range(12):
+        feeder.records(chunk(1))
+    machine, milestones = feeder.machine, feeder.machine.state.milestone_entries
+    assert len(milestones) > 2
+    assert machine.feed_begins(Offset(1)) == ZERO
+    trimmed = Offset(milestones[1] + 1)
+    begins = machine.feed_begins(trimmed)
+    assert begins == plus(Clock(milestones[2], 0), -1)
+    assert machine.entry_above(begins, trimmed)[0] == milestones[2], "its own records are shown"
+    later = Clock(milestones[2], 0)
+    assert machine.entry_above(later, trimmed)[0] == milestones[2]
+    assert machine.entry_above(Clock(12, 0), trimmed)[0] == milestones[-1]
+
+
+def test_what_is_pruned_and_not_gone_is_not_shown() -> None:
+    feeder = Feeder()
+    for _ in range(5):
+        feeder.records(chunk(1))
+    feeder.machine.state.rules.apply(Prune(Clock(3, 0), is_forced=False))
+    assert feeder.machine.feed_begins(Offset(1)) == Clock(3, 0)
+    assert feeder.machine.feed_begins(Offset(2)) == Clock(5, 0), "there is no milestone left"
+
+
+def test_records_say_whether_they_have_a_clock_only_if_they_have_none() -> None:
+    records = Records(Offset(3), 7, (chunk(2),))
+    hidden = Records(Offset(3), 7, (chunk(2),), has_clock=False)
+    assert len(encode_records(hidden)) == len(encode_records(records)) + 1
+    assert decode_records(encode_records(records)) == records
+    assert decode_records(encode_records(hidden)) == hidden
 
 
 def test_a_snapshot_is_the_state() -> None:

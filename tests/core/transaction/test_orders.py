@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from motet.core.clock.hlc import ZERO, Clock
-from motet.core.transaction.orders import FeedRules, Order, Prune, SetCursor
+from motet.core.transaction.orders import FeedRules, LoggedOrder, Prune, SetCursor, TurnClock
 from motet.errors import BadInput, TooLarge
 from motet.errors.shards import CursorExpired, CursorInTheWay
 from motet.limits import named_cursors_max
@@ -13,7 +13,7 @@ from motet.limits import named_cursors_max
 CLOSED = Clock(100, 0)
 
 
-def obeyed(rules: FeedRules, *orders: Order) -> FeedRules:
+def obeyed(rules: FeedRules, *orders: LoggedOrder) -> FeedRules:
     for order in orders:
         assert rules.check(order, CLOSED)
         rules.apply(order)
@@ -38,6 +38,18 @@ def test_pruning_stops_at_a_cursor_unless_it_is_forced() -> None:
     obeyed(rules, Prune(Clock(7, 0), is_forced=False))
     with pytest.raises(CursorExpired, match="pruned up to"):
         rules.check(SetCursor("b", Clock(6, 5)), CLOSED)
+
+
+def test_the_newest_setting_of_the_clock_counts() -> None:
+    rules = FeedRules()
+    assert (rules.has_clock, rules.clock_version) == (True, -1)
+    obeyed(rules, TurnClock(is_on=False, version=0))
+    assert not rules.has_clock
+    assert not rules.check(TurnClock(is_on=True, version=0), CLOSED), "it comes late"
+    rules.apply(TurnClock(is_on=True, version=0))
+    assert not rules.has_clock
+    obeyed(rules, TurnClock(is_on=True, version=3))
+    assert (rules.has_clock, rules.clock_version) == (True, 3)
 
 
 def test_the_horizon_never_falls() -> None:

@@ -15,21 +15,23 @@ from motet.verify.seed_range import run_seeds
 FOUND_AT = {
     "reads-not-validated": (1, "ReadsValid"),
     "torn-tie": (1, "FeedComplete"),
-    "locks-forgotten": (1, "OneState"),
+    "locks-forgotten": (2, "OneState"),
     "closed-over-prepare": (1, "FeedComplete"),
+    "born-in-the-past": (1, "Born"),
+    "closed-in-memory": (1, "FeedClosed"),
+    "hidden-in-part": (2, "Valve"),
 }
 """Planted bug -> a seed that finds it, and the rule that it breaks there."""
 
 FOUND_LATER = {
-    "clock-too-early": (22, "CausalOrder"),
-    "decision-forgotten": (8, "SessionReads"),
+    "clock-too-early": (6, "CausalOrder"),
+    "decision-forgotten": (4, "SessionReads"),
     "decided-twice": (6, "Atomic"),
-    "decided-late": (8, "Decided"),
-    "born-in-the-past": (4, "Born"),
+    "decided-late": (7, "Stuck"),
     "bookmark-left-behind": (4, "SessionReads"),
-    "append-over-lock": (7, "KeyOrder"),
-    "get-over-lock": (7, "SessionReads"),
-    "closed-in-memory": (1, "FeedClosed"),
+    "append-over-lock": (3, "ReadsValid"),
+    "get-over-lock": (6, "SessionReads"),
+    "pruned-over-cursor": (7, "CursorKept"),
 }
 """The same, in the long tier."""
 

@@ -15,6 +15,7 @@ from motet.client.cluster.feed import ClusterFeed
 from motet.client.cluster.measure import FeedMeasure
 from motet.client.cluster.router import Router
 from motet.client.cluster.transactions import Coordinator
+from motet.client.valve import Valve
 from motet.core.catalog.stream_definition import StreamDefinition
 from motet.core.clock.hlc import ZERO, Clock
 from motet.core.operator.messages import CreateStream as CreateOnCluster
@@ -81,6 +82,7 @@ class ClusterCalls(Calls):
         self.coordinator = Coordinator(router)
         self.feed = ClusterFeed(router)
         self._measure = FeedMeasure(self.feed)
+        self.valve = Valve()
         self._closing = asyncio.Event()
         self._entropy = RealEntropy()
 
@@ -109,14 +111,14 @@ class ClusterCalls(Calls):
             found = await self.coordinator.latest(message.stream, message.key)
             return Latest(message.request, found)
         if isinstance(message, Commit):
-            clock = await self.coordinator.commit(message, self._begin())
-            return CommitDone(message.request, message.transaction, clock)
+            told = await self.coordinator.commit(message, self._begin())
+            return CommitDone(message.request, message.transaction, *told)
         if isinstance(message, FixClock):
-            clock = await self.coordinator.fix(message, self._begin())
-            return ClockFixed(message.request, message.transaction, clock)
+            told = await self.coordinator.fix(message, self._begin())
+            return ClockFixed(message.request, message.transaction, *told)
         if isinstance(message, CommitFixed):
-            clock = await self.coordinator.commit_fixed(message.transaction)
-            return CommitDone(message.request, message.transaction, clock)
+            told = await self.coordinator.commit_fixed(message.transaction)
+            return CommitDone(message.request, message.transaction, *told)
         if isinstance(message, ReleaseClock):
             await self.coordinator.release(message.transaction)
             return ClockReleased(message.request)
@@ -182,8 +184,8 @@ class ClusterCalls(Calls):
             for place in self.router.map.streams
             if not place.definition.is_deleted
         )
-        clock = self.router.clock
-        return Described(RequestId(0), self.router.map.cluster, clock, clock, streams)
+        clock, is_enabled = self.router.clock, self.router.map.clock_enabled
+        return Described(RequestId(0), self.router.map.cluster, clock, clock, streams, is_enabled)
 
     async def infos(self) -> list[StreamInfo]:
         """The streams by name, with what the leaders of their shards say."""
@@ -215,6 +217,7 @@ class TransactionCalls(ClusterCalls):
         self.coordinator = calls.coordinator
         self.feed = calls.feed
         self._measure = calls._measure
+        self.valve = calls.valve
         self._closing = calls._closing
         self._entropy = calls._entropy
         self._began = begin

@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack
 from typing import TypeVar
 
 from motet.client.bookmark import Bookmark, bookmark_text, clock_of
-from motet.client.cluster.calls import ClusterCalls, operator_seconds_max
+from motet.client.cluster.calls import ClusterCalls, map_seconds_max, operator_seconds_max
 from motet.client.cluster.orders import ClusterOrders
 from motet.client.cluster.router import MakeOperator, Router
 from motet.client.cluster.stream import Appenders, ClusterStream
@@ -23,6 +23,7 @@ from motet.core.operator.messages import (
     DescribeShards,
     DrainNode,
     ElectLeader,
+    EnableClock,
     ExpandShard,
     OperatorDone,
     ShardsDescribed,
@@ -97,6 +98,10 @@ class AsyncClusterDatabase(AsyncDatabase):
     async def clock(self) -> Clock:
         """The highest clock of all shards, and of all that this client has seen."""
         return (await self.feed_status()).clock
+
+    async def _enable_clock(self, enabled: bool) -> None:
+        await self._ordered(lambda n: EnableClock(n, enabled), operator_seconds_max)
+        await self.router.until_clock(is_enabled=enabled, seconds=map_seconds_max)
 
     async def feed_status(self, *streams: str) -> FeedStatus:
         return await self._cluster.feed.status(tuple(map(stream_name, streams)))

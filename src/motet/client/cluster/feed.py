@@ -33,6 +33,7 @@ from motet.core.transaction.messages import (
     ShardFeed,
 )
 from motet.errors import MotetError, NodeError, NoSuchShard, OutcomeUnknown
+from motet.errors.shards import CursorExpired
 from motet.ids import RequestId, ShardId, ShardName, StreamName
 from motet.limits import page_bytes_max, page_changes_max
 from motet.real.entropy import RealEntropy
@@ -91,7 +92,8 @@ class ClusterFeed:
         closed = [each.closed for each in answers]
         known = [clock for clock in closed if clock is not None]
         visible = min(known) if known and None not in closed else None
-        return FeedStatus(visible, self._router.clock, tuple(answers))
+        is_enabled = self._router.map.clock_enabled
+        return FeedStatus(visible, self._router.clock, tuple(answers), is_enabled)
 
     async def _standing(
         self, stream: StreamName, number: ShardId, place: ShardPlace
@@ -216,13 +218,21 @@ class ClusterFeed:
         """
         if after is not None and after > ZERO:
             return after
-        return max((await self.horizons(places)).values(), default=ZERO)
+        return max((kept.begins for kept in await self.kept(places)), default=ZERO)
 
     # Pages
 
     async def read(self, message: ReadFeed) -> FeedPage:
         """One page: whole transactions, up to the visible clock."""
         places = await self.places(message.streams)
+        try:
+            return await self._read(places, message)
+        except CursorExpired as error:
+            # Where all of these shards have the feed, not only the one that said so.
+            begins = max([kept.begins for kept in await self.kept(places)])
+            raise CursorExpired(error.what, hint=f"read on after {begins}") from None
+
+    async def _read(self, places: Places, message: ReadFeed) -> FeedPage:
         after = await self.begin(places, message.after)
         page: FeedPage | None = None
         for is_fresh in (False, True):

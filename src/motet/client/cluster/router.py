@@ -187,6 +187,13 @@ class Router:
                 return
             await asyncio.sleep(pause_seconds_min)
 
+    async def until_clock(self, *, is_enabled: bool, seconds: float) -> None:
+        """Wait until the map at hand has the setting of the clock, as the operator has said it is."""
+        deadline = asyncio.get_running_loop().time() + seconds
+        while self.map.clock_enabled != is_enabled and asyncio.get_running_loop().time() < deadline:
+            await asyncio.sleep(pause_seconds_min)
+            await self.refresh()
+
     def place(self, shard: ShardName) -> ShardPlace | None:
         """Who serves a shard, by the map at hand."""
         return self._places.get(shard)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -46,6 +47,13 @@ commit_seconds_max = answer_seconds_max + 5.0
 
 fresh_seconds_max = 1.0
 """Who has not heard of the cluster for so long asks for its clock before a commit: shards forget old ones."""
+
+
+class ToldClock(NamedTuple):
+    """The clock of a transaction, and whether its user gets to see it."""
+
+    clock: Clock
+    has_clock: bool
 
 
 class PartInShard(msgspec.Struct):
@@ -99,26 +107,26 @@ class Coordinator:
 
     # Committing
 
-    async def commit(self, message: Commit, begin: Clock) -> Clock:
+    async def commit(self, message: Commit, begin: Clock) -> ToldClock:
         """Commit, and the clock; ``Conflict`` when it was not, ``OutcomeUnknown`` when nobody can tell."""
         parts, made = await self._made(message, begin)
         home, *participants = parts
         floor = ZERO
         if participants:
-            floor = await self._prepare(home, participants, participants, parts, made)
+            floor, _ = await self._prepare(home, participants, participants, parts, made)
         return await self._commit(home, participants, parts[home], made[home], floor)
 
-    async def fix(self, message: FixClock, begin: Clock) -> Clock:
+    async def fix(self, message: FixClock, begin: Clock) -> ToldClock:
         """Have all shards prepare, the home shard too: what it will be committed at, if it is."""
         parts, made = await self._made(message, begin)
         home, *participants = parts
-        clock = await self._prepare(home, participants, list(parts), parts, made)
+        told = await self._prepare(home, participants, list(parts), parts, made)
         self._fixed[message.transaction] = FixedTransaction(
-            home, participants, parts[home], made[home], clock
+            home, participants, parts[home], made[home], told.clock
         )
-        return clock
+        return told
 
-    async def commit_fixed(self, transaction: TransactionId) -> Clock:
+    async def commit_fixed(self, transaction: TransactionId) -> ToldClock:
         """Commit what is prepared, at the clock that was told."""
         it = self._fixed.pop(transaction, None)
         if it is None:
@@ -186,8 +194,8 @@ class Coordinator:
         voters: Sequence[ShardName],
         parts: dict[ShardName, PartInShard],
         made: dict[ShardName, Part],
-    ) -> Clock:
-        """Have these vote, and the highest clock of their votes."""
+    ) -> ToldClock:
+        """Have these vote: the highest clock of their votes, and what the home shard says, if it does."""
 
         async def ask(shard: ShardName) -> TransactionPrepared:
             return await self._router.ask_leader(
@@ -212,9 +220,11 @@ class Coordinator:
             if len(errors) < len(votes) or not all(isinstance(e, Conflict) for e in errors):
                 await self._abort(home, participants, made[home])
             raise _worst(errors)
-        clocks = [vote.clock for vote in votes if isinstance(vote, TransactionPrepared)]
-        self._router.see(max(clocks))
-        return max(clocks)
+        prepared = [vote for vote in votes if isinstance(vote, TransactionPrepared)]
+        highest = max(vote.clock for vote in prepared)
+        self._router.see(highest)
+        # The home shard is the first of those that vote, if it is one of them.
+        return ToldClock(highest, prepared[0].has_clock)
 
     async def _abort(self, home: ShardName, participants: Sequence[ShardName], part: Part) -> None:
         """Have it given up now. If nobody hears this, the home shard will do so by itself."""
@@ -239,7 +249,7 @@ class Coordinator:
         part: Part,
         floor: Clock,
         fixed: Clock | None = None,
-    ) -> Clock:
+    ) -> ToldClock:
         reads = tuple(part_in_home.reads)
         try:
             ended = await self._router.ask_leader(
@@ -266,11 +276,11 @@ class Coordinator:
             (home, *participants), ended.clock, is_settled=ended.is_settled
         )
         self._fresh_at = asyncio.get_running_loop().time()
-        return ended.clock
+        return ToldClock(ended.clock, ended.has_clock)
 
     # Asking later
 
-    async def status(self, transaction: TransactionId) -> tuple[Standing, Clock | None]:
+    async def status(self, transaction: TransactionId) -> tuple[Standing, Clock | None, bool]:
         """What became of a transaction, as far as any shard knows."""
         await self._router.refresh()
         shards = [place.shard for stream in self._router.map.streams for place in stream.places]
@@ -279,10 +289,10 @@ class Coordinator:
         for standing in ("committed", "aborted", "prepared"):
             if standing in standings:
                 found = standings[standing]
-                return found.standing, found.clock
+                return found.standing, found.clock, found.has_clock
         if None in answers:
             raise OutcomeUnknown(f"not all shards can say what became of {transaction}")
-        return "unknown", None
+        return "unknown", None, True
 
     async def _ask(self, shard: ShardName, transaction: TransactionId) -> TransactionIs | None:
         def make(request: RequestId, clock: Clock) -> GetTransaction:

@@ -29,6 +29,8 @@ from __future__ import annotations
 import hashlib
 from typing import Self
 
+import msgspec
+
 from motet.core.catalog.definitions import (
     Definition,
     TableDefinition,
@@ -185,7 +187,7 @@ class CatalogedStreams:
         answer = effect.message
         if isinstance(answer, Described):
             streams = tuple(map(self._stream_info, answer.streams))
-            told = Described(answer.request, answer.database, answer.clock, answer.visible, streams)
+            told = msgspec.structs.replace(answer, streams=streams)
             return Send(effect.to, told, effect.after)
         if isinstance(answer, TablesAre):
             tables = tuple(map(self._table_info, answer.tables))

@@ -10,6 +10,7 @@
       nodes/<id>          a node that lives (ephemeral)
       drains/<id>         is there while a node is to be emptied
       operators/<id>-<n>  who stands for the office of the operator (ephemeral)
+      settings/<name>     what holds for the whole cluster: ``clock.enabled``, true or false
       maps/term           counts the operators that have been active, and says which cluster this is
 """
 
@@ -25,6 +26,10 @@ SHARDS = f"{ROOT}/shards"
 NODES = f"{ROOT}/nodes"
 DRAINS = f"{ROOT}/drains"
 OPERATORS = f"{ROOT}/operators"
+SETTINGS = f"{ROOT}/settings"
+CLOCK_ENABLED = f"{SETTINGS}/clock.enabled"
+"""Whether users get to see clocks."""
+
 MAPS = f"{ROOT}/maps"
 MAP_TERM = f"{MAPS}/term"
 """What makes the versions of shard maps rise from one operator to the next, and the number of the cluster."""

@@ -123,9 +123,12 @@ def _keys(waiting: Waiting) -> Iterator[bytes]:
 
 
 def cut(
-    appends: ShardAppends, replica: ShardReplica, clock: Clock, now: Now
+    appends: ShardAppends, replica: ShardReplica, clock: Clock, now: Now, *, has_clock: bool = True
 ) -> tuple[list[Effect], bool]:
-    """Put what fits into the next entry; and whether there is more, which needs another clock."""
+    """Put what fits into the next entry; and whether there is more, which needs another clock.
+
+    The records say whether their readers get to see it (P3 in :mod:`motet.core.transaction.orders`).
+    """
     if not replica.is_serving:
         return abandon(appends, replica.shard), False
     lead_on(appends, replica)
@@ -149,7 +152,7 @@ def cut(
             continue
         appends.pending.append(waiting)
     if chunks:
-        body = encode_records(Records(first_offset, now.wall_ms, tuple(chunks)))
+        body = encode_records(Records(first_offset, now.wall_ms, tuple(chunks), has_clock))
         appended, begun = replica.append(EntryKind.RECORDS, clock, body, now)
         assert appended == entry
         effects += begun

@@ -7,10 +7,12 @@ lead, is said again by whoever is concerned.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 
 import msgspec
 
 from motet.core.datanode.appends import ShardAppends
+from motet.core.datanode.stream_shard import machine_of
 from motet.core.machine import Effect, Note, Now, Send
 from motet.core.operator.messages import SealedShard, ShardMap
 from motet.core.shardlog.replica import ShardReplica
@@ -29,6 +31,7 @@ from motet.core.transaction.messages import (
     PrepareTransaction,
     TransactionResolved,
 )
+from motet.core.transaction.orders import TurnClock
 from motet.core.transaction.work import ShardTransactions, Work
 from motet.errors import MotetError
 from motet.ids import Address, NodeId, Offset, ShardName
@@ -64,6 +67,14 @@ def refuse_waiting(errands: Errands, error: MotetError) -> list[Effect]:
         each for ours in errands.of_shards.values() for each in leading.refuse_waiting(ours, error)
     ]
     return [each for each in said if not isinstance(each, Forward)]
+
+
+def has_clock(errands: Errands, replica: ShardReplica) -> bool:
+    """Whether what is put into the log of a shard now has a clock for its readers."""
+    rules, ours = machine_of(replica).state.rules, errands.of_shards.get(replica.shard)
+    if ours is None or ours.elected_epoch != replica.elected_epoch:
+        return rules.has_clock
+    return ours.has_clock(rules)
 
 
 def _of(errands: Errands, replica: ShardReplica) -> ShardTransactions:
@@ -130,6 +141,26 @@ class Dispatcher:
                 ours.looked_at = Offset(-1)
                 self._errands.busy[shard] = None
         return effects
+
+    # The clock's valve
+
+    def turn(self, valve: TurnClock | None) -> tuple[tuple[ShardName, int], ...]:
+        """Have the shards that are led here obey the setting; and which version of it each has obeyed."""
+        if valve is None:
+            return ()
+        found = []
+        for shard, replica in self._shards.replicas.items():
+            if not replica.is_serving:
+                continue
+            version = machine_of(replica).state.rules.clock_version
+            found.append((shard, version))
+            ours = _of(self._errands, replica)
+            is_of_another = ours.elected_epoch != replica.elected_epoch and not ours.is_idle
+            if version >= valve.version or is_of_another or ours.is_turned:
+                continue
+            with suppress(MotetError):  # it is said again with the next heartbeat
+                _take(self._errands, replica, Work(Address(""), valve, self._now.monotonic_ns))
+        return tuple(found)
 
     # Streams that are deleted
 

@@ -71,6 +71,7 @@ from motet.core.transaction.messages import (
 )
 from motet.errors import (
     BadInput,
+    ClockDrift,
     ClockError,
     MotetError,
     NodeError,
@@ -114,8 +115,9 @@ class DataNode:
         self.own = own
         self.config = config or ShardlogConfig()
         self.transactions = transactions or TransactionConfig()
-        remembered = self.transactions.outcomes_remembered
-        self.shards = Shards(own, self.config, lambda _shard: StreamShard(remembered))
+        few = self.transactions
+        shard = StreamShard(few.outcomes_remembered, few.milestone_bytes)
+        self.shards = Shards(own, self.config, lambda _shard: shard.clone())
         self.state = DataState()
 
     def step(self, event: Event) -> list[Effect]:
@@ -187,6 +189,7 @@ class DataNode:
             self.shards.clock,
             dispatcher.seal(message.seal),
             dispatcher.missing(),
+            dispatcher.turn(message.valve),
         )
 
     def _on_request(self, client: Address, message: DataRequest, now: Now) -> list[Effect]:
@@ -204,7 +207,8 @@ class DataNode:
                 return self._take_errand(client, message, now)
             raise BadInput(f"{type(message).__name__} is no request of this version")
         except MotetError as error:
-            return [refusal(client, message.request, error, self._leader_of(message))]
+            told = [refusal(client, message.request, error, self._leader_of(message))]
+            return [*_reported(error), *told]
 
     def _check_serving(self) -> None:
         if self.state.broken is not None:
@@ -261,7 +265,8 @@ class DataNode:
                     break
                 if clock is None:
                     break  # goes on when the bound is durable
-                begun, has_more = appends.cut(of_shard, replica, clock, now)
+                has_clock = errands.has_clock(self.state.errands, replica)
+                begun, has_more = appends.cut(of_shard, replica, clock, now, has_clock=has_clock)
                 effects += begun
         return effects
 
@@ -386,3 +391,8 @@ class DataNode:
         reservation = self.state.clock.reservation
         of_clock = [] if reservation is None else reservation.invariants()
         return self.shards.invariants() + of_clock
+
+
+def _reported(error: MotetError) -> list[Effect]:
+    """Somebody's clock is wrong, or ours: that is for more than the one who asked."""
+    return [Note("data_clock_drift", error.what)] if isinstance(error, ClockDrift) else []

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
+from motet.core.clock.hlc import Clock
 from motet.core.datanode import reads
 from motet.core.datanode.messages import DescribeShard, ReadRecords, RecordsRead, ShardDescribed
 from motet.core.datanode.reads import ClientReading, Question
@@ -178,8 +179,8 @@ def _finish(readings: Readings, number: int, reading: ClientReading, replica: Sh
         return Send(reading.client, _standing(message, replica))
     if isinstance(message, DescribeFeed):
         rules = machine_of(replica).state.rules
-        cursors = tuple(rules.cursors.items())
-        return Send(reading.client, FeedDescribed(message.request, cursors, rules.horizon))
+        cursors, begins = tuple(rules.cursors.items()), _begins(replica)
+        return Send(reading.client, FeedDescribed(message.request, cursors, rules.horizon, begins))
     if isinstance(message, ListPrepared):
         return Send(reading.client, _prepared(message, replica))
     if isinstance(message, ReadShardFeed):
@@ -203,7 +204,11 @@ def _feed(message: ReadShardFeed, reading: ClientReading, replica: ShardReplica)
         reading.scan.closed = max(reading.scan.closed, reading.scan.up_to)
     entries, through = reading.scan.page()
     closed = machine_of(replica).state.transactions.closed
-    return ShardFeed(message.request, entries, through, closed)
+    return ShardFeed(message.request, entries, through, closed, _begins(replica))
+
+
+def _begins(replica: ShardReplica) -> Clock:
+    return machine_of(replica).feed_begins(replica.first_offset)
 
 
 def _standing(message: GetTransaction, replica: ShardReplica) -> TransactionIs:
@@ -211,7 +216,7 @@ def _standing(message: GetTransaction, replica: ShardReplica) -> TransactionIs:
     outcome = state.outcomes.get(message.transaction)
     if outcome is not None:
         what: Standing = "aborted" if outcome.clock is None else "committed"
-        return TransactionIs(message.request, what, outcome.clock, None)
+        return TransactionIs(message.request, what, outcome.clock, None, outcome.has_clock)
     opened = state.prepared.get(message.transaction)
     if opened is not None:
         return TransactionIs(message.request, "prepared", None, opened.prepared.home)

@@ -106,22 +106,19 @@ def _begin_at_latest(
 
 def _begin_scan(reading: ClientReading, replica: ShardReplica, message: ReadShardFeed) -> bool:
     machine = machine_of(replica)
-    closed, horizon = machine.state.transactions.closed, machine.state.rules.horizon
-    # Who reads from the beginning begins with what is not pruned.
-    after = horizon if message.after is None or message.after == ZERO else message.after
-    if after < horizon:
+    begins = machine.feed_begins(replica.first_offset)
+    # Who reads from the beginning begins with what is kept.
+    after = begins if message.after is None or message.after == ZERO else message.after
+    if after < begins:
+        is_pruned = begins == machine.state.rules.horizon
+        what = f"pruned up to {begins}" if is_pruned else f"kept only behind {begins}"
         raise CursorExpired(
-            f"the feed of {replica.shard} is pruned up to {horizon}",
-            hint=f"read on after {horizon}",
+            f"the feed of {replica.shard} is {what}", hint=f"read on after {begins}"
         )
-    entry, opens = machine.entry_above(after if after > ZERO else None)
+    entry, opens = machine.entry_above(after if after > ZERO else None, replica.first_offset)
     changed = machine.state.changed
     is_quiet = changed is not None and changed <= after
-    if entry < replica.first_offset and not is_quiet:
-        raise CursorExpired(
-            f"the feed of {replica.shard} is no longer kept from {message.after} on"
-        )
-    reading.scan = FeedScan.of(message, closed, opens, after)
+    reading.scan = FeedScan.of(message, machine.state.transactions.closed, opens, after)
     # Whoever follows a shard in which nothing happens reads nothing.
     reading.after_entry = replica.applied_index.offset if is_quiet else Offset(entry - 1)
     is_over = reading.scan.up_to <= after

@@ -26,11 +26,22 @@ class Records(msgspec.Struct, frozen=True, array_like=True, gc=False):
     #: the leader's time of day, in milliseconds
     at_ms: int
     chunks: tuple[Chunk, ...]
+    #: for their readers: False if the clock was off when they were appended
+    has_clock: bool = True
 
     @property
     def count(self) -> int:
         return sum(chunk.count for chunk in self.chunks)
 
 
-encode_records = msgspec.msgpack.Encoder().encode
+_encode = msgspec.msgpack.Encoder().encode
+
+
+def encode_records(records: Records) -> bytes:
+    """What is logged. Those that have a clock do not say so, which is how it was before there was a valve."""
+    if records.has_clock:
+        return _encode((records.first_offset, records.at_ms, records.chunks))
+    return _encode(records)
+
+
 decode_records = msgspec.msgpack.Decoder(Records).decode

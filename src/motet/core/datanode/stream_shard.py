@@ -14,12 +14,12 @@ Transactions are in :mod:`motet.core.transaction.state`; their changes count as 
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from typing import Self
 
 import msgspec
 
-from motet.core.clock.hlc import ZERO, Clock
+from motet.core.clock.hlc import ZERO, Clock, plus
 from motet.core.datanode.records import Records, decode_records
 from motet.core.fingerprint import clone_plain, fingerprint
 from motet.core.shardlog.entry import Entry, EntryKind
@@ -37,12 +37,16 @@ from motet.core.transaction.state import TransactionState
 from motet.errors import BadRecord, TokenExpired, TooLarge
 from motet.format.record_block import decode_keys
 from motet.ids import Epoch, Offset, TransactionId
-from motet.limits import KIB, outcomes_remembered, producer_window, producers_max
-
-milestone_step_bytes = 256 * KIB
-"""So much of the log is between two milestones at first: what has to be read to find a record."""
+from motet.limits import (
+    milestone_step_bytes,
+    outcomes_remembered,
+    producer_window,
+    producers_max,
+)
 
 milestones_max = 1 << 16
+FIRST = Offset(1)
+"""The first entry of a log that was never trimmed."""
 
 Opens = tuple[tuple[TransactionId, Clock], ...]
 
@@ -93,8 +97,13 @@ _decode = msgspec.msgpack.Decoder(ShardState).decode
 class StreamShard:
     """The state machine of a shard."""
 
-    def __init__(self, outcomes: int = outcomes_remembered) -> None:
-        self.state = ShardState(transactions=TransactionState(remembered=outcomes))
+    def __init__(
+        self, outcomes: int = outcomes_remembered, milestone_bytes: int = milestone_step_bytes
+    ) -> None:
+        self.state = ShardState(
+            transactions=TransactionState(remembered=outcomes),
+            milestone_step_bytes=milestone_bytes,
+        )
 
     def apply(self, entry: Entry) -> None:
         transactions = self.state.transactions
@@ -119,6 +128,7 @@ class StreamShard:
     def _apply_records(self, entry: Entry, records: Records) -> None:
         state = self.state
         assert records.first_offset == state.next_offset, "T1"
+        assert records.has_clock == state.rules.has_clock, "P3"
         self._set_milestone(entry, records.first_offset)
         offset = records.first_offset
         for chunk in records.chunks:
@@ -185,13 +195,33 @@ class StreamShard:
         at = bisect_right(state.milestone_records, record) - 1
         return state.milestone_entries[at] if at >= 0 else Offset(1)
 
-    def entry_above(self, clock: Clock | None) -> tuple[Offset, Opens]:
-        """An entry: all that is above a clock is not before it; and the prepares that were open there."""
+    def entry_above(self, clock: Clock | None, first: Offset = FIRST) -> tuple[Offset, Opens]:
+        """An entry: all that is above a clock is not before it; and the prepares that were open there.
+
+        It is not before ``first``, where the log begins, if the feed can be read behind that clock.
+        """
         state = self.state
         at = -1 if clock is None else bisect_right(state.milestone_clocks, clock) - 1
-        return (
-            (state.milestone_entries[at], state.milestone_opens[at]) if at >= 0 else (Offset(1), ())
-        )
+        if first > 1:
+            at = max(at, bisect_left(state.milestone_entries, first))
+            at = min(at, len(state.milestone_entries) - 1)
+        if at < 0:
+            return first, ()
+        return state.milestone_entries[at], state.milestone_opens[at]
+
+    def feed_begins(self, first: Offset) -> Clock:
+        """The feed can be read behind this clock, and behind no lower one; zero: all of it.
+
+        What is pruned is not shown. And where the log begins with a later entry than its first, a reader
+        has to begin at a milestone: there it is known what was prepared before.
+        """
+        state, horizon = self.state, self.state.rules.horizon
+        if first <= 1 or not state.milestone_entries:
+            return horizon
+        at = bisect_left(state.milestone_entries, first)
+        if at == len(state.milestone_entries):  # nothing to begin at, until there is the next one
+            return max(horizon, state.changed or state.transactions.clock)
+        return max(horizon, plus(state.milestone_clocks[at], -1))
 
     # What the log needs
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from motet.core.catalog.paths import DRAINS, MAPS, STREAMS
+from motet.core.catalog.paths import DRAINS, MAPS, SETTINGS, STREAMS
 from motet.core.machine import NS_PER_MS
-from motet.core.operator import deletion, loading, moves, shard_map, streams, writing
+from motet.core.operator import deletion, loading, moves, shard_map, streams, valve, writing
 from motet.core.operator.context import Core
 from motet.core.operator.state import CallKind, ShardControl, StoreCall
 from motet.core.operator.store import (
@@ -23,6 +23,7 @@ REREAD: dict[CallKind, str] = {
     CallKind.PUT_DRAIN: DRAINS,
     CallKind.FORGET_DRAIN: DRAINS,
     CallKind.PUT_TERM: MAPS,
+    CallKind.PUT_VALVE: SETTINGS,
 }
 """What to read again when such a write was not done, or perhaps was."""
 
@@ -86,6 +87,8 @@ def _on_done(core: Core, message: Done, call: StoreCall) -> None:
         moves.on_drain_forgotten(core, NodeId(call.about))
     elif call.kind is CallKind.PUT_TERM:
         shard_map.on_term_raised(core, call, message.version)
+    elif call.kind is CallKind.PUT_VALVE:
+        valve.on_valve_put(core, call, message.version)
 
 
 def _on_not_done(

@@ -35,7 +35,7 @@ def ask(core: Core) -> None:
         if (definition := state.definitions.get(each.stream)) is not None
         and definition.value.is_deleted
     )
-    message = Heartbeat(state.round, state.clock, seal)
+    message = Heartbeat(state.round, state.clock, seal, state.valve)
     for node in state.nodes.values():
         if node.has_data:
             core.send(node.id, message)

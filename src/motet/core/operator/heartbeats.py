@@ -7,6 +7,7 @@ H2  Being taken for dead decides nothing about data. A dead leader is replaced b
 
 from __future__ import annotations
 
+from motet.core.clock.hlc import Clock, drift_ms
 from motet.core.machine import NS_PER_MS
 from motet.core.operator import births
 from motet.core.operator.context import Core
@@ -16,6 +17,7 @@ from motet.core.operator.followers import look_at_reports, look_at_stranger
 from motet.core.operator.loading import HEARTBEAT
 from motet.core.operator.messages import HeartbeatAnswer
 from motet.core.operator.state import NodeState, Phase
+from motet.core.operator.valve import take_turned
 from motet.ids import NodeId
 from motet.limits import clock_drift_ms_max
 
@@ -61,8 +63,7 @@ def on_heartbeat_answer(core: Core, sender: NodeId, message: HeartbeatAnswer) ->
     node.is_heard, node.is_dead = True, False
     node.incarnation, node.map_version = message.incarnation, message.map_version
     node.reports = {report.shard: report for report in message.shards}
-    if message.clock.logical <= core.now.wall_ms + clock_drift_ms_max:
-        state.clock = max(state.clock, message.clock)
+    _look_at_clock(core, node, message.clock)
     state.logged = max(state.logged, message.logged)
     for control in state.shards.values():
         if control.metadata is None:
@@ -75,8 +76,22 @@ def on_heartbeat_answer(core: Core, sender: NodeId, message: HeartbeatAnswer) ->
     find_missing(core, node, message.missing)
     if message.sealed:
         take_sealed(core, sender, message.sealed)
+    take_turned(core, message.turned)
     if is_back:
         _welcome(core, node)
+
+
+def _look_at_clock(core: Core, node: NodeState, clock: Clock) -> None:
+    """A clock that is too far ahead is not handed on; and said to be, once, until it is right again."""
+    ahead_ms = drift_ms(clock, core.now.wall_ms)
+    is_ahead, was_ahead = ahead_ms > clock_drift_ms_max, node.is_ahead
+    node.is_ahead = is_ahead
+    if not is_ahead:
+        core.state.clock = max(core.state.clock, clock)
+    elif not was_ahead:
+        core.note(
+            "clock_drift", f"{node.id} is {ahead_ms} ms ahead, {clock_drift_ms_max} are allowed"
+        )
 
 
 def _welcome(core: Core, node: NodeState) -> None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import msgspec
 
-from motet.core.catalog.paths import DRAINS, MAP_TERM, MAPS, NODES, SHARDS, STREAMS
+from motet.core.catalog.paths import DRAINS, MAP_TERM, MAPS, NODES, SETTINGS, SHARDS, STREAMS
 from motet.core.catalog.stream_definition import (
     StreamDefinition,
     decode_stream_definition,
@@ -35,12 +35,13 @@ from motet.core.operator.state import (
     StoreCall,
 )
 from motet.core.operator.store import ReadAll, StoredNode
+from motet.core.operator.valve import take_settings
 from motet.core.operator.writing import is_ours, is_unsettled, load, on_saved, save
 from motet.ids import NodeId, StreamName, TimerName
 from motet.limits import cluster_nodes_max
 
-EVERYTHING = (DRAINS, MAPS, NODES, SHARDS, STREAMS)
-WATCHED = (DRAINS, NODES, STREAMS)
+EVERYTHING = (DRAINS, MAPS, NODES, SETTINGS, SHARDS, STREAMS)
+WATCHED = (DRAINS, NODES, SETTINGS, STREAMS)
 """Paths that others write to."""
 
 HEARTBEAT = TimerName("heartbeat")
@@ -88,6 +89,8 @@ def on_cluster_read(core: Core, call: StoreCall, nodes: tuple[StoredNode, ...]) 
         }
     if MAPS in below:
         _take_term(core, below[MAPS])
+    if SETTINGS in below:
+        take_settings(core, below[SETTINGS])
     core.state.map_changed = True
     if SHARDS in below:
         _take_shards(core, call, below[SHARDS])

@@ -15,6 +15,7 @@ from motet.core.clock.hlc import ZERO, Clock
 from motet.core.machine import Message
 from motet.core.operator.metadata import ShardMetadata
 from motet.core.shardlog.entry import EntryId
+from motet.core.transaction.orders import TurnClock
 from motet.ids import Epoch, NodeId, RequestId, ShardId, ShardName, StreamName
 
 
@@ -47,6 +48,8 @@ class Heartbeat(OperatorMessage, frozen=True):
     clock: Clock
     #: shards that are about to be deleted: their leaders take no more transactions
     seal: tuple[ShardName, ...] = ()
+    #: the setting of the clock's valve, for leaders; None: it was never set
+    valve: TurnClock | None = None
 
 
 class SealedShard(msgspec.Struct, frozen=True, array_like=True):
@@ -72,6 +75,8 @@ class HeartbeatAnswer(OperatorMessage, frozen=True):
     sealed: tuple[SealedShard, ...] = ()
     #: shards that transactions wait for, and that are not in its map
     missing: tuple[ShardName, ...] = ()
+    #: of the shards that it leads: which version of the valve's setting their logs have
+    turned: tuple[tuple[ShardName, int], ...] = ()
 
 
 class ShardsGone(OperatorMessage, frozen=True):
@@ -115,6 +120,8 @@ class ShardMap(msgspec.Struct, frozen=True):
     streams: tuple[StreamPlace, ...]
     #: which cluster this is, for ever: a cursor of another one is refused
     cluster: int = 0
+    #: the setting ``clock.enabled``
+    clock_enabled: bool = True
 
 
 class ShardMapPushed(OperatorMessage, frozen=True):
@@ -193,6 +200,12 @@ class DrainNode(OperatorRequest, frozen=True):
     is_drained: bool = True
 
 
+class EnableClock(OperatorRequest, frozen=True):
+    """Show clocks to users from now on, or not. Answered when all shards have obeyed."""
+
+    is_enabled: bool
+
+
 class StreamCreated(OperatorMessage, frozen=True):
     """The stream is there, and its shards can be written to."""
 
@@ -244,6 +257,7 @@ REFERENCE: tuple[tuple[type[OperatorMessage], str, str], ...] = (
     (ExpandShard, "client", "operator"),
     (ContractShard, "client", "operator"),
     (DrainNode, "client", "operator"),
+    (EnableClock, "client", "operator"),
     (OperatorDone, "operator", "client"),
     (OperatorRefused, "operator", "client"),
 )
@@ -259,6 +273,7 @@ OperatorCall = (
     | ExpandShard
     | ContractShard
     | DrainNode
+    | EnableClock
 )
 """What a node with the role operator takes in, besides answers about shards."""
 

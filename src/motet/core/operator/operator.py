@@ -17,6 +17,7 @@ How to read it, a file per protocol:
 ``streams``           founding what is defined; ``deletion`` is its end
 ``moves``             away from nodes that are dead for long or are to be emptied
 ``shard_map``         who gets to know where everything is
+``valve``             whether users get to see clocks, for all leaders to hear
 ``requests``          what people ask for; ``changes`` of ensembles among it, and ``preconditions``
 ====================  ==========================================================================
 
@@ -210,7 +211,7 @@ class Operator:
         state.nodes, state.shards = {}, {}
         state.definitions, state.drains = {}, {}
         state.leftovers, state.missing = {}, {}
-        state.term, state.map, state.cluster = 0, None, 0
+        state.term, state.map, state.cluster, state.valve = 0, None, 0, None
 
     def _on_heartbeat_answer(self, sender: NodeId, message: HeartbeatAnswer) -> None:
         core = self.core

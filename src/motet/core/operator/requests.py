@@ -30,6 +30,7 @@ from motet.core.operator.messages import (
     DescribeShards,
     DrainNode,
     ElectLeader,
+    EnableClock,
     ExpandShard,
     OperatorDone,
     OperatorRequest,
@@ -40,6 +41,7 @@ from motet.core.operator.moves import drain_node, settle_drain
 from motet.core.operator.preconditions import check_steady, shard_control
 from motet.core.operator.state import Waiting
 from motet.core.operator.streams import create_stream, settle_creation
+from motet.core.operator.valve import enable_clock, settle_valve
 from motet.errors import MotetError, NoSuchStream, OutcomeUnknown
 from motet.errors.operator import NotActive, NotInEnsemble, OperatorBusy
 from motet.ids import Address, Epoch
@@ -147,6 +149,7 @@ STARTS: dict[type[OperatorRequest], Start] = {
     ExpandShard: expand_shard,
     ContractShard: contract_shard,
     DrainNode: drain_node,
+    EnableClock: enable_clock,
 }
 
 SETTLES: dict[type[OperatorRequest], Start] = {
@@ -157,4 +160,5 @@ SETTLES: dict[type[OperatorRequest], Start] = {
     ExpandShard: settle_change,
     ContractShard: settle_change,
     DrainNode: settle_drain,
+    EnableClock: settle_valve,
 }

@@ -25,6 +25,7 @@ from motet.core.operator.messages import (
 )
 from motet.core.operator.state import CallKind, Definition, NodeState, StoreCall
 from motet.core.operator.store import Put
+from motet.core.operator.valve import is_enabled
 from motet.ids import Epoch, ShardName, TimerName
 
 MAP = TimerName("map")
@@ -128,7 +129,7 @@ def _build(core: Core, version: int) -> ShardMap:
         for name in sorted(state.definitions)
         if not state.definitions[name].value.is_deleted
     )
-    return ShardMap(version, state.own, nodes, streams, state.cluster)
+    return ShardMap(version, state.own, nodes, streams, state.cluster, is_enabled(core))
 
 
 def place_of(core: Core, definition: Definition) -> StreamPlace:

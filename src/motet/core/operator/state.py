@@ -13,6 +13,7 @@ from motet.core.operator.messages import OperatorRequest, ShardMap, ShardReport
 from motet.core.operator.metadata import ShardMetadata
 from motet.core.shardlog.entry import EntryId
 from motet.core.shardlog.messages import FenceResponse, PrepareReconfigurationResponse
+from motet.core.transaction.orders import TurnClock
 from motet.ids import Address, Epoch, NodeId, RequestId, ShardName, StreamName
 
 
@@ -122,6 +123,8 @@ class ShardControl(msgspec.Struct):
     deletions: dict[NodeId, Retry] = {}
     #: transactions that its deletion waits for
     unsettled: int = 0
+    #: the version of the valve's setting that its log has
+    valve_version: int = -1
     steady_epoch: Epoch = Epoch(0)
     #: reports of this heartbeat or earlier ones say nothing about the present epoch
     steady_round: int = 0
@@ -164,6 +167,8 @@ class NodeState(msgspec.Struct):
     round: int = 0
     incarnation: int = 0
     map_version: int = 0
+    #: its clock was too far ahead when it last answered
+    is_ahead: bool = False
     reports: dict[ShardName, ShardReport] = {}
 
     @property
@@ -194,6 +199,7 @@ class CallKind(StrEnum):
     PUT_DRAIN = "put_drain"
     FORGET_DRAIN = "forget_drain"
     PUT_TERM = "put_term"
+    PUT_VALVE = "put_valve"
 
 
 class StoreCall(msgspec.Struct, frozen=True):
@@ -224,6 +230,8 @@ class Waiting(msgspec.Struct):
     #: the definition has been written by us, or found
     is_defined: bool = False
     created: bool = False
+    #: of the valve's setting when it was asked for
+    valve_version: int = -1
 
 
 class State(msgspec.Struct):
@@ -270,6 +278,10 @@ class State(msgspec.Struct):
     term_version: int | None = None
     #: which cluster this is, as the store says; 0: not known
     cluster: int = 0
+    #: the setting of the clock's valve; None: it was never set
+    valve: TurnClock | None = None
+    #: the version of its node in the store; None: it is not there
+    valve_stored: int | None = None
     map: ShardMap | None = None
     map_changed: bool = False
     map_again_ns: int = 0

@@ -22,6 +22,7 @@ from motet.core.operator.metadata import ShardMetadata, ShardStatus
 from motet.core.operator.shard_map import place_of
 from motet.core.operator.state import CallKind, Definition, Phase, StoreCall, Waiting
 from motet.core.operator.store import Put
+from motet.core.operator.valve import has_obeyed
 from motet.core.operator.writing import save
 from motet.core.placement.choosing import new_ensemble
 from motet.errors import StreamExists, TooLarge
@@ -129,7 +130,7 @@ def found_shards(core: Core) -> None:
 
 
 def settle_creation(core: Core, waiting: Waiting, message: CreateStream) -> None:
-    """Answer once every shard has a leader."""
+    """Answer once every shard has a leader, and has heard whether clocks are shown."""
     definition = core.state.definitions.get(message.definition.name)
     if not waiting.is_defined or definition is None:
         return
@@ -139,6 +140,6 @@ def settle_creation(core: Core, waiting: Waiting, message: CreateStream) -> None
         )
         return
     controls = [core.state.shards.get(shard) for shard in shard_names(definition.value)]
-    if all(c is not None and c.metadata and c.metadata.leader for c in controls):
+    if all(c and c.metadata and c.metadata.leader and has_obeyed(core, c) for c in controls):
         place = place_of(core, definition)
         answer(core, waiting, StreamCreated(message.request, waiting.created, place))

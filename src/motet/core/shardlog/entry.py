@@ -51,6 +51,7 @@ class EntryKind(IntEnum):
     PUBLISHED = 35
     WRITER_NOTED = 36
     FEED_ORDERED = 37
+    CLOCK_TURNED = 40
 
 
 class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):

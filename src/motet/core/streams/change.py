@@ -36,6 +36,13 @@ class StreamCreated(msgspec.Struct, frozen=True, array_like=True):
     schema: bytes | None
 
 
+class ClockTurned(msgspec.Struct, frozen=True, array_like=True):
+    """From here on users get to see clocks, or none: the setting ``clock.enabled``."""
+
+    clock: Clock
+    is_on: bool
+
+
 class LoggedChange(msgspec.Struct, frozen=True, array_like=True):
     """One change of one key, and where it is in its shard."""
 
@@ -84,15 +91,18 @@ class Change(msgspec.Struct, frozen=True, array_like=True, gc=False):
     row: bytes | None
     before: bytes | None
     at_ms: int
+    #: for its readers: False if the clock was off when it was committed. Its place it has all the same
+    has_clock: bool = True
 
 
 encode_body = msgspec.msgpack.Encoder().encode
 decode_stream_created = msgspec.msgpack.Decoder(StreamCreated).decode
+decode_clock_turned = msgspec.msgpack.Decoder(ClockTurned).decode
 decode_committed = msgspec.msgpack.Decoder(Committed).decode
 decode_feed_ordered = msgspec.msgpack.Decoder(FeedOrdered).decode
 
 
-def feed_change(committed: Committed, index: int) -> Change:
+def feed_change(committed: Committed, index: int, *, has_clock: bool = True) -> Change:
     """The change with this index as the feed shows it."""
     logged = committed.changes[index]
     return Change(
@@ -108,4 +118,5 @@ def feed_change(committed: Committed, index: int) -> Change:
         row=logged.row,
         before=logged.before,
         at_ms=committed.at_ms,
+        has_clock=has_clock,
     )

@@ -38,7 +38,9 @@ def commit(core: Core, client: Address, message: CommitFixed, now: Now) -> list[
             hint=f"leave the block within {clock_held_ms_max} ms of commit_clock()",
         )
     state.held = None
-    done = Send(client, CommitDone(message.request, held.transaction, held.clock))
+    # Nobody has turned the clock's valve since it was fixed: who writes waits.
+    has_clock = state.overlay.has_clock(core.index)
+    done = Send(client, CommitDone(message.request, held.transaction, held.clock, has_clock))
     if held.record is None:
         return [done, *core.serve_visible()]
     if log.refusal(0) is not None:
@@ -70,7 +72,8 @@ def standing(core: Core, message: GetTransaction) -> TransactionIs:
     name, state = message.transaction, core.state
     clock = core.index.transactions.get(name)
     if clock is not None:
-        return TransactionIs(message.request, "committed", clock)
+        has_clock = core.index.has_clock_at(clock)
+        return TransactionIs(message.request, "committed", clock, has_clock)
     records = [pending.record for pending in state.pending]
     messages = [waiting.message for waiting in state.waiting]
     is_under_way = (

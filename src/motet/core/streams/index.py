@@ -18,7 +18,7 @@ import msgspec
 from motet.core.clock.hlc import ZERO, Clock
 from motet.core.fingerprint import clone_plain, fingerprint
 from motet.core.shardlog.entry import Entry, EntryKind
-from motet.core.streams.change import Committed, FeedOrdered, StreamCreated, Token
+from motet.core.streams.change import ClockTurned, Committed, FeedOrdered, StreamCreated, Token
 from motet.core.streams.messages import StreamInfo
 from motet.core.streams.record import LogRecord, decode_record
 from motet.core.tables.catalog import Catalog
@@ -78,6 +78,9 @@ class Index(msgspec.Struct):
     #: the newest transactions and their clocks, in the order of the log
     transactions: dict[TransactionId, Clock] = msgspec.field(default_factory=dict)
     catalog: Catalog = msgspec.field(default_factory=Catalog)
+    #: turned_on[i] says whether what is above turned_at[i] has a clock for its readers; before all it has
+    turned_at: list[Clock] = msgspec.field(default_factory=list)
+    turned_on: list[bool] = msgspec.field(default_factory=list)
     #: those that say something, and the clock of the last of them
     records: int = 0
     newest_record: Clock = ZERO
@@ -140,6 +143,11 @@ class Index(msgspec.Struct):
         """How many changes there are before a record."""
         return self.change_totals[sequence - 1] if sequence else 0
 
+    def has_clock_at(self, clock: Clock) -> bool:
+        """Whether what was committed at a clock has one for its readers."""
+        place = bisect_right(self.turned_at, clock)
+        return place == 0 or self.turned_on[place - 1]
+
     def objection(self, record: LogRecord) -> str | None:
         """Why a record cannot be the next one of this log; None when it can. For what a disk gives back."""
         if record.clock <= self.newest:
@@ -151,6 +159,8 @@ class Index(msgspec.Struct):
         if isinstance(record, FeedOrdered):
             strange = [name for name in record.streams if name not in self.streams]
             return f"there is no stream {strange[0]}" if strange else None
+        if isinstance(record, ClockTurned):
+            return None
         if not isinstance(record, Committed):
             return self.catalog.objection(record)
         return self._objection_to_changes(record)
@@ -187,6 +197,9 @@ class Index(msgspec.Struct):
         elif isinstance(record, FeedOrdered):
             for name in record.streams:
                 self.streams[name].rules.apply(record.order)
+        elif isinstance(record, ClockTurned):
+            self.turned_at.append(record.clock)
+            self.turned_on.append(record.is_on)
         else:
             self.catalog.add(record)
 

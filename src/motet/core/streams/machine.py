@@ -167,7 +167,8 @@ class StreamsMachine:
         if isinstance(message, Describe):
             streams = tuple(stream.info() for stream in index.streams.values())
             visible, last = core.tell_visible(), state.clock.last
-            described = Described(message.request, state.database, last, visible, streams)
+            is_on = state.overlay.has_clock(index)
+            described = Described(message.request, state.database, last, visible, streams, is_on)
             return [Send(client, described)]
         if isinstance(message, GetTransaction):
             return [Send(client, fixing.standing(core, message))]
@@ -222,7 +223,7 @@ class StreamsMachine:
         try:
             if done.error is not None:
                 raise error_of(*done.error, DiskReadFailed.hint)
-            reading.take(begun, done.entries)
+            reading.take(begun, done.entries, self.index)
             return self._read_on(begun)
         except MotetError as error:
             return [refusal(begun.client, begun.message.request, error)]

@@ -36,6 +36,12 @@ class CreateStream(StreamsRequest, frozen=True):
     schema: bytes | None = None
 
 
+class EnableClock(StreamsRequest, frozen=True):
+    """Show clocks to users from now on, or not; all else goes on by them. The same again is fine."""
+
+    is_enabled: bool
+
+
 class Append(StreamsRequest, frozen=True):
     """Append a raw entry."""
 
@@ -192,6 +198,15 @@ class Described(StreamsMessage, frozen=True):
     clock: Clock
     visible: Clock
     streams: tuple[StreamInfo, ...]
+    #: the setting ``clock.enabled``
+    clock_enabled: bool = True
+
+
+class ClockEnabled(StreamsMessage, frozen=True):
+    """Clocks are shown from here on, or not."""
+
+    request: RequestId
+    is_enabled: bool
 
 
 class StreamReady(StreamsMessage, frozen=True):
@@ -237,6 +252,8 @@ class CommitDone(StreamsMessage, frozen=True):
     request: RequestId
     transaction: TransactionId
     clock: Clock
+    #: whether its user gets to see it
+    has_clock: bool = True
 
 
 class ClockFixed(StreamsMessage, frozen=True):
@@ -245,6 +262,8 @@ class ClockFixed(StreamsMessage, frozen=True):
     request: RequestId
     transaction: TransactionId
     clock: Clock
+    #: whether its user gets to see it
+    has_clock: bool = True
 
 
 class ClockReleased(StreamsMessage, frozen=True):
@@ -259,6 +278,8 @@ class TransactionIs(StreamsMessage, frozen=True):
     request: RequestId
     standing: Standing
     clock: Clock | None
+    #: whether users get to see it
+    has_clock: bool = True
 
 
 class FeedPage(StreamsMessage, frozen=True):
@@ -339,6 +360,7 @@ class StreamsRefused(StreamsMessage, frozen=True):
 StreamsCall = (
     Describe
     | CreateStream
+    | EnableClock
     | Append
     | ReadEntries
     | GetLatest
@@ -359,6 +381,7 @@ StreamsCall = (
 StreamsAnswer = (
     Described
     | StreamReady
+    | ClockEnabled
     | Appended
     | Entries
     | Latest

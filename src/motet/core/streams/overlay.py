@@ -11,7 +11,7 @@ import msgspec
 
 from motet.core.clock.hlc import Clock
 from motet.core.fingerprint import clone_plain
-from motet.core.streams.change import Committed, FeedOrdered, StreamCreated
+from motet.core.streams.change import ClockTurned, Committed, FeedOrdered, StreamCreated
 from motet.core.streams.index import Index, TokenUse, token_use
 from motet.core.streams.record import LogRecord
 from motet.core.tables.records import TableRecord
@@ -33,6 +33,8 @@ class Overlay(msgspec.Struct):
     orders: list[FeedOrdered] = msgspec.field(default_factory=list)
     #: oldest first
     tables: list[TableRecord] = msgspec.field(default_factory=list)
+    #: turns of the clock's valve; oldest first
+    turns: list[ClockTurned] = msgspec.field(default_factory=list)
 
     def clear(self) -> None:
         """Nothing is under way any more."""
@@ -42,6 +44,11 @@ class Overlay(msgspec.Struct):
         self.tokens.clear()
         self.orders.clear()
         self.tables.clear()
+        self.turns.clear()
+
+    def has_clock(self, index: Index) -> bool:
+        """Whether what is put into the log now has a clock for its readers."""
+        return self.turns[-1].is_on if self.turns else index.has_clock_at(index.newest)
 
     def shards(self, index: Index, stream: StreamName) -> int | None:
         """How many shards a stream has; None when there is no such stream."""
@@ -93,6 +100,8 @@ class Overlay(msgspec.Struct):
             self._add_changes(record, epoch)
         elif isinstance(record, FeedOrdered):
             self.orders.append(record)
+        elif isinstance(record, ClockTurned):
+            self.turns.append(record)
         else:
             self.tables.append(record)
 
@@ -115,6 +124,8 @@ class Overlay(msgspec.Struct):
         elif isinstance(record, FeedOrdered):
             assert self.orders[0] == record, "records become durable in their order"
             del self.orders[0]
+        elif isinstance(record, ClockTurned):
+            del self.turns[0]
         else:
             assert self.tables[0] == record, "records become durable in their order"
             del self.tables[0]

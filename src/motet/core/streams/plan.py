@@ -7,17 +7,19 @@ everything before it is durable, so the order of the log is the order in which r
 from __future__ import annotations
 
 from motet.core.clock.hlc import Clock
-from motet.core.streams.change import Committed, LoggedChange, Op, StreamCreated
+from motet.core.streams.change import ClockTurned, Committed, LoggedChange, Op, StreamCreated
 from motet.core.streams.checks import shard_of
 from motet.core.streams.index import Index
 from motet.core.streams.keeping import plan_order
 from motet.core.streams.messages import (
     Append,
     Appended,
+    ClockEnabled,
     ClockFixed,
     Commit,
     CommitDone,
     CreateStream,
+    EnableClock,
     FixClock,
     OrderFeed,
     StreamInfo,
@@ -30,7 +32,7 @@ from motet.errors import BadInput, Conflict, NoSuchStream, StreamExists, TokenEx
 from motet.ids import Epoch, Offset, ShardId, StreamName, TransactionId
 from motet.limits import streams_max
 
-LogWrite = CreateStream | Append | Commit | FixClock | OrderFeed | TableWrite
+LogWrite = CreateStream | EnableClock | Append | Commit | FixClock | OrderFeed | TableWrite
 """The requests that want to write to the log."""
 
 
@@ -45,6 +47,11 @@ def plan(
     """Decide; a ``MotetError`` refuses the request and changes nothing."""
     if isinstance(message, CreateStream):
         return _create(index, overlay, message, clock)
+    if isinstance(message, EnableClock):
+        done = ClockEnabled(message.request, message.is_enabled)
+        if overlay.has_clock(index) == message.is_enabled:
+            return Answered(done, overlay.turns[-1].clock if overlay.turns else clock)
+        return Planned(ClockTurned(clock, message.is_enabled), done)
     if isinstance(message, Append):
         return _append(index, overlay, message, clock, epoch, wall_ms)
     if isinstance(message, Commit | FixClock):
@@ -110,7 +117,7 @@ def _commit(
         if seen != read.seen:
             raise Conflict(f"{_key(read.key)} of {read.stream} has changed since it was read")
     told = CommitDone if isinstance(message, Commit) else ClockFixed
-    done = told(message.request, message.transaction, clock)
+    done = told(message.request, message.transaction, clock, overlay.has_clock(index))
     if not message.changes:
         return Answered(done, clock)
     ahead: dict[tuple[StreamName, ShardId], int] = {}

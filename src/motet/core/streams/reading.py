@@ -92,7 +92,7 @@ def begin(
     return Reading(client, message, first, stop, visible)
 
 
-def take(reading: Reading, entries: Sequence[Entry]) -> None:
+def take(reading: Reading, entries: Sequence[Entry], index: Index) -> None:
     """Pick from the stretch what was asked for; ``BadRecord`` when it is not what was written."""
     for entry in entries:
         if reading.next >= reading.stop:
@@ -102,19 +102,20 @@ def take(reading: Reading, entries: Sequence[Entry]) -> None:
         if entry.kind == EntryKind.COMMITTED:
             committed = decode_record(entry)
             assert isinstance(committed, Committed)
-            if not _pick(reading, committed, entry.id.epoch):
+            has_clock = index.has_clock_at(committed.clock)
+            if not _pick(reading, committed, entry.id.epoch, has_clock=has_clock):
                 reading.is_full = True
                 return
         reading.next += 1
 
 
-def _pick(reading: Reading, committed: Committed, epoch: Epoch) -> bool:
+def _pick(reading: Reading, committed: Committed, epoch: Epoch, *, has_clock: bool) -> bool:
     """Take what was asked for of one transaction; False if the page has no room for it."""
     message = reading.message
     if isinstance(message, ReadFeed):
-        return _pick_runs(reading, message, committed)
+        return _pick_runs(reading, message, committed, has_clock=has_clock)
     picked = [
-        feed_change(committed, number)
+        feed_change(committed, number, has_clock=has_clock)
         for number, change in enumerate(committed.changes)
         if change.stream == message.stream
         and (
@@ -132,7 +133,9 @@ def _pick(reading: Reading, committed: Committed, epoch: Epoch) -> bool:
     return len(reading.found) < message.limit
 
 
-def _pick_runs(reading: Reading, message: ReadFeed, committed: Committed) -> bool:
+def _pick_runs(
+    reading: Reading, message: ReadFeed, committed: Committed, *, has_clock: bool
+) -> bool:
     streams, key = message.streams, message.key
     picked = [
         (number, change)
@@ -145,7 +148,7 @@ def _pick_runs(reading: Reading, message: ReadFeed, committed: Committed) -> boo
     begin = 0
     for end in range(1, len(picked) + 1):
         if end == len(picked) or not _follows(picked[end - 1][1], picked[end][1]):
-            reading.runs.append(_run(committed, picked[begin:end]))
+            reading.runs.append(_run(committed, picked[begin:end], has_clock=has_clock))
             begin = end
     return True
 
@@ -158,7 +161,7 @@ def _follows(last: LoggedChange, change: LoggedChange) -> bool:
     )
 
 
-def _run(committed: Committed, picked: list[tuple[int, LoggedChange]]) -> Run:
+def _run(committed: Committed, picked: list[tuple[int, LoggedChange]], *, has_clock: bool) -> Run:
     first = picked[0][1]
     return Run(
         committed.clock,
@@ -169,6 +172,7 @@ def _run(committed: Committed, picked: list[tuple[int, LoggedChange]]) -> Run:
         committed.at_ms,
         first.offset,
         tuple([PartChange(n, each.key, each.op, each.row, each.before) for n, each in picked]),
+        has_clock,
     )
 
 

@@ -8,9 +8,11 @@ import msgspec
 
 from motet.core.shardlog.entry import Entry, EntryKind
 from motet.core.streams.change import (
+    ClockTurned,
     Committed,
     FeedOrdered,
     StreamCreated,
+    decode_clock_turned,
     decode_committed,
     decode_feed_ordered,
     decode_stream_created,
@@ -26,11 +28,12 @@ from motet.core.tables.records import (
 )
 from motet.errors import BadRecord
 
-LogRecord = StreamCreated | Committed | FeedOrdered | TableRecord
+LogRecord = StreamCreated | Committed | FeedOrdered | ClockTurned | TableRecord
 
 KINDS: dict[type[LogRecord], EntryKind] = {
     StreamCreated: EntryKind.STREAM_CREATED,
     Committed: EntryKind.COMMITTED,
+    ClockTurned: EntryKind.CLOCK_TURNED,
     TableCreated: EntryKind.TABLE_CREATED,
     Published: EntryKind.PUBLISHED,
     WriterNoted: EntryKind.WRITER_NOTED,
@@ -39,6 +42,7 @@ KINDS: dict[type[LogRecord], EntryKind] = {
 _DECODERS: dict[int, Callable[[bytes], LogRecord]] = {
     EntryKind.STREAM_CREATED: decode_stream_created,
     EntryKind.COMMITTED: decode_committed,
+    EntryKind.CLOCK_TURNED: decode_clock_turned,
     EntryKind.TABLE_CREATED: decode_table_created,
     EntryKind.PUBLISHED: decode_published,
     EntryKind.WRITER_NOTED: decode_writer_noted,

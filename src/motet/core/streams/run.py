@@ -29,12 +29,14 @@ class Run(msgspec.Struct, frozen=True, array_like=True, gc=False):
     #: of the first of them; they follow each other in the shard, too
     first_offset: Offset
     changes: tuple[PartChange, ...]
+    #: for readers: False if the clock was off when it was committed
+    has_clock: bool = True
 
     def expanded(self) -> list[Change]:
         """The changes one by one."""
         # Fields by their places, not their names: a reader makes a million of them in a few seconds.
         clock, transaction, count = self.clock, self.transaction, self.count
-        stream, shard, at_ms = self.stream, self.shard, self.at_ms
+        stream, shard, at_ms, has_clock = self.stream, self.shard, self.at_ms, self.has_clock
         return [
             Change(
                 clock,
@@ -49,6 +51,7 @@ class Run(msgspec.Struct, frozen=True, array_like=True, gc=False):
                 each.row,
                 each.before,
                 at_ms,
+                has_clock,
             )
             for offset, each in enumerate(self.changes, self.first_offset)
         ]
@@ -100,4 +103,5 @@ def _run(some: list[Change]) -> Run:
         first.at_ms,
         first.offset,
         tuple(parts),
+        first.has_clock,
     )

@@ -31,6 +31,7 @@ from motet.core.transaction.messages import (
     TransactionPrepared,
     TransactionResolved,
 )
+from motet.core.transaction.orders import FeedRules, TurnClock
 from motet.core.transaction.state import TransactionState
 from motet.core.transaction.work import ShardTransactions, Work
 from motet.errors import Conflict
@@ -72,7 +73,8 @@ def answer_known(
             if opened is None:
                 gone = Conflict(f"transaction {errand.part.transaction} is over already")
                 return [refusal(work.client, errand.request, gone)]
-            return [Send(work.client, TransactionPrepared(errand.request, opened.clock))]
+            vote = TransactionPrepared(errand.request, opened.clock, opened.prepared.has_clock)
+            return [Send(work.client, vote)]
         case CommitTransaction():
             return _answer_ended(ours, state, work, errand.part.transaction, now, config)
         case AbortTransaction() if work.died is not None:
@@ -80,7 +82,9 @@ def answer_known(
         case AbortTransaction():
             return _answer_ended(ours, state, work, errand.transaction, now, config)
         case CloseShard():
-            return [Send(work.client, closed_is(errand.request, state))]
+            return [
+                Send(work.client, closed_is(errand.request, state, machine_of(replica).state.rules))
+            ]
         case AskOutcome():
             return _answer_doubt(replica.shard, state, work.client, errand)
         case ResolveTransaction():
@@ -89,13 +93,17 @@ def answer_known(
             return [Note("transaction_decisions_forgotten", str(len(errand.transactions)))]
         case OrderShard():
             return [Send(work.client, ShardOrdered(errand.request, state.clock))]
+        case TurnClock():
+            ours.turning = None
+            is_on = "on" if errand.is_on else "off"
+            return [Note("transaction_clock_turned", f"{replica.shard} {is_on}")]
 
 
-def closed_is(request: RequestId, state: TransactionState) -> ShardClosed:
+def closed_is(request: RequestId, state: TransactionState, rules: FeedRules) -> ShardClosed:
     """How far a shard is closed, and by whom it is held back."""
     oldest = next(iter(state.prepared.items()), None)
     held_by = None if oldest is None else (oldest[0], oldest[1].prepared.home)
-    return ShardClosed(request, state.closed, state.clock, held_by)
+    return ShardClosed(request, state.closed, state.clock, held_by, rules.has_clock)
 
 
 def _answer_ended(
@@ -116,7 +124,8 @@ def _answer_ended(
     if not is_settled and not is_late and outcome.clock is not None:
         ours.adjusting.append(work)
         return []
-    return [Send(work.client, TransactionEnded(work.errand.request, outcome.clock, is_settled))]
+    ended = TransactionEnded(work.errand.request, outcome.clock, is_settled, outcome.has_clock)
+    return [Send(work.client, ended)]
 
 
 def _answer_doubt(
@@ -127,11 +136,11 @@ def _answer_doubt(
         state.decisions.get(errand.transaction),
         state.outcome_of(errand.transaction),
     )
-    clock = None if outcome is None else outcome.clock
+    clock, has_clock = (None, True) if outcome is None else (outcome.clock, outcome.has_clock)
     at_ms = 0 if decision is None else decision.at_ms
     what = "transaction_doubt_aborted" if clock is None else "transaction_doubt_committed"
     message = ResolveTransaction(
-        errand.participant, errand.transaction, errand.asked, shard, clock, at_ms
+        errand.participant, errand.transaction, errand.asked, shard, clock, at_ms, has_clock
     )
     return [Note(what, errand.transaction), Forward(errand.participant, message, sender)]
 
@@ -182,6 +191,7 @@ def tell(
                 replica.shard,
                 decision.clock,
                 decision.at_ms,
+                decision.has_clock,
             ),
         )
         for shard in missing(ours, state, transaction)
@@ -247,7 +257,8 @@ def lose(
 def hold_retention(replica: ShardReplica) -> None:
     """Nothing is trimmed from the oldest transaction on that is not decided, or not logged everywhere.
 
-    Nor what a named cursor has not read; and what is pruned goes, whatever the rules of retention say.
+    Nor what a named cursor has not read; and what is pruned goes, whatever the rules of retention say. Where
+    milestones are closer than files end, the last one stays: a reader of the feed begins at one.
     """
     state, machine = state_of(replica), machine_of(replica)
     rules = machine.state.rules
@@ -255,7 +266,10 @@ def hold_retention(replica: ShardReplica) -> None:
     clocks += [plus(opened.clock, -1) for opened in state.prepared.values()]
     if rules.kept_from is not None:
         clocks.append(rules.kept_from)
-    keep = None if not clocks else machine.entry_above(min(clocks))[0]
+    kept = [] if not clocks else [machine.entry_above(min(clocks))[0]]
+    if machine.state.milestone_step_bytes <= replica.core.config.segment_bytes:
+        kept += machine.state.milestone_entries[-1:]
+    keep = min(kept, default=None)
     is_pruned = rules.horizon > ZERO
     replica.keep_from(keep, machine.entry_above(rules.horizon)[0] if is_pruned else None)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from motet.limits import outcomes_remembered
+from motet.limits import milestone_step_bytes, outcomes_remembered
 
 
 class TransactionConfig(msgspec.Struct, frozen=True):
@@ -24,3 +24,5 @@ class TransactionConfig(msgspec.Struct, frozen=True):
     close_ms: int = 100
     #: of so many transactions a shard remembers what became of them
     outcomes_remembered: int = outcomes_remembered
+    #: so much of a log is between two milestones at first: what has to be read to find something
+    milestone_bytes: int = milestone_step_bytes

@@ -57,6 +57,8 @@ class Prepared(msgspec.Struct, frozen=True, array_like=True, gc=False):
     home: ShardName
     #: all that must hear of the decision: those that log a prepare, without the home shard
     participants: tuple[ShardName, ...]
+    #: in the home shard: whether somebody may be told the clock that it will have
+    has_clock: bool = True
 
 
 class Committed(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -71,6 +73,8 @@ class Committed(msgspec.Struct, frozen=True, array_like=True, gc=False):
     first_offset: Offset
     #: in the home shard: who must hear of it; empty in all others
     participants: tuple[ShardName, ...] = ()
+    #: for its readers: False if the clock was off when it was decided
+    has_clock: bool = True
 
 
 class Aborted(msgspec.Struct, frozen=True, array_like=True, gc=False):

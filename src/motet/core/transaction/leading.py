@@ -44,7 +44,7 @@ from motet.core.transaction.messages import (
     PrepareTransaction,
     ResolveTransaction,
 )
-from motet.core.transaction.orders import encode_order
+from motet.core.transaction.orders import TurnClock, encode_order
 from motet.core.transaction.work import Flight, ShardTransactions, Work
 from motet.errors import ClockError, Conflict, MotetError, NodeError, NoSuchShard
 from motet.ids import Epoch, Offset, ShardName, TransactionId
@@ -116,6 +116,7 @@ def abandon(ours: ShardTransactions, shard: ShardName) -> Said:
         if (asked := _request(work)) is not None:
             said.append(refusal(work.client, asked.request, unknown_outcome(shard)))
     ours.waiting, ours.pending, ours.adjusting = [], [], []
+    ours.turning = None
     ours.ground()
     ours.elected_epoch = Epoch(0)
     return said
@@ -222,10 +223,11 @@ def _judge(
         return judge_outcome(state, ours, errand)
     if isinstance(errand, CloseShard):
         return _judge_closing(replica, work, errand, now, config, is_late=is_late)
-    if isinstance(errand, OrderShard):
+    if isinstance(errand, OrderShard | TurnClock):
         if ours.is_ordered:
             return Verdict.WAIT
-        return Verdict.GO if shard.rules.check(errand.order, state.closed) else Verdict.KNOWN
+        order = errand if isinstance(errand, TurnClock) else errand.order
+        return Verdict.GO if shard.rules.check(order, state.closed) else Verdict.KNOWN
     return Verdict.GO
 
 
@@ -307,7 +309,8 @@ def _log(
     now: Now,
 ) -> Said:
     entry = EntryId(replica.epoch, Offset(replica.head.offset + 1))
-    kind, body, flight = _entry(appends, replica, work, clock, now, entry)
+    has_clock = ours.has_clock(machine_of(replica).state.rules)
+    kind, body, flight = _entry(appends, replica, work, clock, now, entry, has_clock=has_clock)
     try:
         appended, effects = replica.append(kind, clock, body, now)
     except MotetError as error:
@@ -319,6 +322,8 @@ def _log(
             appends.next_offset = Offset(appends.next_offset + flight.changes)
     work.entry = entry
     ours.pending.append(work)
+    if isinstance(work.errand, TurnClock):
+        ours.turning = work.errand
     return list(effects)
 
 
@@ -329,24 +334,36 @@ def _entry(
     clock: Clock,
     now: Now,
     entry: EntryId,
+    *,
+    has_clock: bool,
 ) -> tuple[EntryKind, bytes, Flight | None]:
     """The entry of an errand, and what is known of it until it is applied."""
     errand = work.errand
     match errand:
         case PrepareTransaction():
             reads = tuple(read.key for read in errand.reads)
-            body = Prepared(errand.part, reads, errand.home, errand.participants)
+            body = Prepared(errand.part, reads, errand.home, errand.participants, has_clock)
             flight = _flight(entry, errand.part, is_prepare=True, reads=reads)
             return EntryKind.PREPARED, encode_part(body), flight
         case CommitTransaction():
             opened = machine_of(replica).state.transactions.prepared.get(errand.part.transaction)
             part = errand.part if opened is None else opened.prepared.part
             at = clock if errand.fixed is None else errand.fixed
-            committed = Committed(part, at, now.wall_ms, appends.next_offset, errand.participants)
+            committed = Committed(
+                part,
+                at,
+                now.wall_ms,
+                appends.next_offset,
+                errand.participants,
+                # Somebody may have been told it when it was fixed, or that there is none.
+                has_clock if opened is None else opened.prepared.has_clock,
+            )
             return EntryKind.PART_COMMITTED, encode_part(committed), _flight(entry, part)
         case ResolveTransaction() if errand.clock is not None:
             part = machine_of(replica).state.transactions.prepared[errand.transaction].prepared.part
-            committed = Committed(part, errand.clock, errand.at_ms, appends.next_offset)
+            committed = Committed(
+                part, errand.clock, errand.at_ms, appends.next_offset, (), errand.has_clock
+            )
             return EntryKind.PART_COMMITTED, encode_part(committed), _flight(entry, part)
         case ResolveTransaction():
             aborted = Aborted(errand.transaction, errand.asked)
@@ -360,6 +377,8 @@ def _entry(
             return EntryKind.CLOSED, b"", None
         case OrderShard():
             return EntryKind.ORDERED, encode_order(errand.order), None
+        case TurnClock():
+            return EntryKind.ORDERED, encode_order(errand), None
 
 
 def _flight(

@@ -142,6 +142,7 @@ def run_of(stream: StreamName, number: ShardId, shard: ShardName, found: FoundEn
         body.at_ms,
         body.first_offset,
         part.changes,
+        body.has_clock,
     )
 
 
@@ -163,4 +164,5 @@ def _records(stream: StreamName, number: ShardId, shard: ShardName, found: Found
         records.at_ms,
         records.first_offset,
         tuple(changes),
+        records.has_clock,
     )

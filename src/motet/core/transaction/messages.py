@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from motet.core.clock.hlc import Clock
+from motet.core.clock.hlc import ZERO, Clock
 from motet.core.datanode.conversation import DataMessage, DataRequest
 from motet.core.streams.messages import Standing
 from motet.core.transaction.entries import Part
@@ -148,6 +148,8 @@ class TransactionPrepared(DataMessage, frozen=True):
     request: RequestId
     #: of the prepare
     clock: Clock
+    #: of the home shard: whether somebody may be told the clock that the transaction will have
+    has_clock: bool = True
 
 
 class TransactionEnded(DataMessage, frozen=True):
@@ -158,6 +160,8 @@ class TransactionEnded(DataMessage, frozen=True):
     clock: Clock | None
     #: all participants have logged it; else some keys are still locked
     is_settled: bool = True
+    #: whether users get to see its clock
+    has_clock: bool = True
 
 
 class TransactionIs(DataMessage, frozen=True):
@@ -168,6 +172,8 @@ class TransactionIs(DataMessage, frozen=True):
     clock: Clock | None
     #: where it is decided, if it is only prepared here
     home: ShardName | None
+    #: whether users get to see its clock
+    has_clock: bool = True
 
 
 class PreparedTransaction(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -194,6 +200,8 @@ class ShardClosed(DataMessage, frozen=True):
     clock: Clock
     #: the oldest open transaction, if one holds it back, and its home
     held_by: tuple[TransactionId, ShardName] | None = None
+    #: whether what is committed now has a clock for its readers
+    has_clock: bool = True
 
 
 class ShardOrdered(DataMessage, frozen=True):
@@ -210,6 +218,8 @@ class FeedDescribed(DataMessage, frozen=True):
     cursors: tuple[tuple[str, Clock], ...]
     #: everything up to here is pruned; zero: nothing
     horizon: Clock
+    #: behind this clock the feed can be read: not below the horizon; zero: all of it
+    begins: Clock = ZERO
 
 
 class ShardFeed(DataMessage, frozen=True):
@@ -220,6 +230,8 @@ class ShardFeed(DataMessage, frozen=True):
     through: Clock
     #: how far the shard is closed, as this replica knows
     closed: Clock
+    #: behind this clock the feed can be read, as this replica knows; zero: all of it
+    begins: Clock = ZERO
 
 
 # Between leaders
@@ -245,6 +257,8 @@ class ResolveTransaction(DataMessage, frozen=True):
     #: None: it was aborted
     clock: Clock | None
     at_ms: int
+    #: for readers
+    has_clock: bool = True
 
 
 class TransactionResolved(DataMessage, frozen=True):

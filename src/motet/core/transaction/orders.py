@@ -1,10 +1,16 @@
-"""Orders to a shard about its feed, each an entry of its log: named cursors, and pruning.
+"""Orders to a shard about its feed, each an entry of its log: named cursors, pruning, and the clock's valve.
 
 P1  A *named cursor* stands for a reader that has everything up to its clock. What is above it is kept, by
     retention and by pruning.
 P2  Everything up to the *horizon* is pruned: nobody is shown it any more, and what is on disk goes by and by.
     The horizon never falls. It does not pass a named cursor, unless that is forced; then the cursor has
     expired, and holds nothing any more.
+P3  *The valve*: while it is off, what is committed has no clock for its readers. Inside all goes on by the
+    same clocks: order, locks, feed, cursors, and how far the shard is closed. So what is committed after it
+    was turned on again is above everything before. What is committed says of itself whether it has a clock,
+    as the last order before it in the log says; a transaction over several shards as its home shard says.
+    Operators give this order, each with the version of the setting that stands in their store. One that is
+    not newer than what was obeyed changes nothing, so it does not matter how late it comes.
 """
 
 from __future__ import annotations
@@ -31,7 +37,18 @@ class Prune(msgspec.Struct, frozen=True, array_like=True, tag="prune"):
     is_forced: bool
 
 
+class TurnClock(msgspec.Struct, frozen=True, array_like=True, tag="clock"):
+    """Whether what is committed from here on has a clock for its readers: the setting ``clock.enabled``."""
+
+    is_on: bool
+    #: of the setting; it rises
+    version: int
+
+
 Order = SetCursor | Prune
+"""What clients may order."""
+
+LoggedOrder = Order | TurnClock
 
 
 class FeedRules(msgspec.Struct):
@@ -39,9 +56,14 @@ class FeedRules(msgspec.Struct):
 
     cursors: dict[str, Clock] = msgspec.field(default_factory=dict)
     horizon: Clock = ZERO
+    #: None: the clock was never turned off
+    turned: TurnClock | None = None
 
-    def apply(self, order: Order) -> None:
-        if isinstance(order, Prune):
+    def apply(self, order: LoggedOrder) -> None:
+        if isinstance(order, TurnClock):
+            if order.version > self.clock_version:
+                self.turned = order
+        elif isinstance(order, Prune):
             self.horizon = max(self.horizon, order.up_to)
         elif order.clock is None:
             self.cursors.pop(order.name, None)
@@ -53,11 +75,23 @@ class FeedRules(msgspec.Struct):
         """What is above this clock is kept for named cursors (P1); None: there are none."""
         return min((c for c in self.cursors.values() if c >= self.horizon), default=None)
 
-    def check(self, order: Order, closed: Clock) -> bool:
+    @property
+    def has_clock(self) -> bool:
+        """Whether what is committed now has a clock for its readers (P3)."""
+        return self.turned is None or self.turned.is_on
+
+    @property
+    def clock_version(self) -> int:
+        """Of the setting, as far as it was obeyed."""
+        return -1 if self.turned is None else self.turned.version
+
+    def check(self, order: LoggedOrder, closed: Clock) -> bool:
         """Whether it changes anything; an error says why it cannot be obeyed.
 
         What is not closed may still get changes: it is not pruned.
         """
+        if isinstance(order, TurnClock):
+            return order.version > self.clock_version
         if isinstance(order, Prune):
             if order.up_to > closed:
                 raise BadInput(f"the shard is not closed up to {order.up_to}, only up to {closed}")
@@ -92,4 +126,4 @@ def check_order(order: Order) -> None:
 cursor_name_length_max = 128
 
 encode_order = msgspec.msgpack.Encoder().encode
-decode_order = msgspec.msgpack.Decoder(Order).decode
+decode_order = msgspec.msgpack.Decoder(LoggedOrder).decode

@@ -10,6 +10,7 @@ X3  The commit clock is the clock of the decision's entry, which is above the cl
     outcome's entry is above the commit clock. So the next transaction on a key has a higher clock than the
     one before. If it was fixed before the decision, it is the highest clock of the prepares, and the home
     shard has one too: it is above what was there before on all keys, and nobody has closed over it.
+    Whether readers get to see it is decided with it (P3).
 X4  A decision is forgotten only after every participant has logged the outcome; until then the home shard
     tells them, and whoever is in doubt asks.
 X5  What became of a transaction is remembered for the newest ``remembered``. One that is not known
@@ -48,6 +49,8 @@ class Outcome(msgspec.Struct, frozen=True, array_like=True, gc=False):
     asked: Clock
     #: None: it was aborted
     clock: Clock | None
+    #: for whoever asks
+    has_clock: bool = True
 
 
 class Decision(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -58,6 +61,8 @@ class Decision(msgspec.Struct, frozen=True, array_like=True, gc=False):
     clock: Clock | None
     at_ms: int
     participants: tuple[ShardName, ...]
+    #: for readers
+    has_clock: bool = True
 
 
 class TransactionState(msgspec.Struct):
@@ -99,7 +104,7 @@ class TransactionState(msgspec.Struct):
         """What became of it, as long as that is remembered, or has not been logged everywhere (X4)."""
         decision = self.decisions.get(transaction)
         if decision is not None:
-            return Outcome(decision.asked, decision.clock)
+            return Outcome(decision.asked, decision.clock, decision.has_clock)
         return self.outcomes.get(transaction)
 
     def knows(self, transaction: TransactionId) -> bool:
@@ -124,9 +129,11 @@ class TransactionState(msgspec.Struct):
             self.locks.get(c.key, part.transaction) == part.transaction for c in part.changes
         )
         if body.participants:
-            decided = Decision(part.asked, body.clock, body.at_ms, body.participants)
+            decided = Decision(
+                part.asked, body.clock, body.at_ms, body.participants, body.has_clock
+            )
             self._decide(part.transaction, decided)
-        self._end(part.transaction, Outcome(part.asked, body.clock))
+        self._end(part.transaction, Outcome(part.asked, body.clock, body.has_clock))
 
     def abort(self, body: Aborted) -> None:
         if body.participants:

@@ -17,6 +17,7 @@ from motet.core.transaction.messages import (
     PrepareTransaction,
     ResolveTransaction,
 )
+from motet.core.transaction.orders import FeedRules, TurnClock
 from motet.ids import Address, Epoch, Offset, ShardName, TransactionId
 
 Errand = (
@@ -28,6 +29,7 @@ Errand = (
     | ResolveTransaction
     | Forgotten
     | OrderShard
+    | TurnClock
 )
 """What may lead to an entry."""
 
@@ -77,6 +79,8 @@ class ShardTransactions(msgspec.Struct):
     told_ns: dict[TransactionId, int] = msgspec.field(default_factory=dict)
     #: as a participant: since when a prepare is open, or when we asked last
     doubts_ns: dict[TransactionId, int] = msgspec.field(default_factory=dict)
+    #: the clock's valve is being turned: in the log, not applied
+    turning: TurnClock | None = None
     #: the shard is about to be deleted: no more transactions
     is_sealed: bool = False
     #: how far the log was applied when those that wait were looked at
@@ -89,7 +93,18 @@ class ShardTransactions(msgspec.Struct):
     @property
     def is_ordered(self) -> bool:
         """Whether an order is in the log and not applied: the next one waits for it."""
-        return any(isinstance(work.errand, OrderShard) for work in self.pending)
+        return any(isinstance(work.errand, OrderShard | TurnClock) for work in self.pending)
+
+    @property
+    def is_turned(self) -> bool:
+        """Whether somebody is about to turn the clock's valve."""
+        return self.turning is not None or any(
+            isinstance(work.errand, TurnClock) for work in self.waiting
+        )
+
+    def has_clock(self, rules: FeedRules) -> bool:
+        """Whether what is put into the log now has a clock for its readers (P3)."""
+        return rules.has_clock if self.turning is None else self.turning.is_on
 
     def is_flying(self, transaction: TransactionId) -> bool:
         """Whether an entry about it is in the log and not applied."""

@@ -210,7 +210,7 @@ class Load:
         found.foreign += sum(entry.value != entry.key + self._padding for entry in there)
         found.out_of_order += tally.out_of_order
         found.out_of_order += sum(entry.offset != n for n, entry in enumerate(there))
-        clocks = [entry.clock for entry in there]
+        clocks = [entry.raw.clock for entry in there]
         found.out_of_order += sum(b < a for a, b in itertools.pairwise(clocks))
         found.seen_differently += tally.seen != keys[: len(tally.seen)]
 

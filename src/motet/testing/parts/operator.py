@@ -8,12 +8,11 @@ traced.
 
 from __future__ import annotations
 
-import re
 from typing import Literal
 
 import msgspec
 
-from motet.core.catalog.paths import NODES, SHARDS, shard_path
+from motet.core.catalog.paths import CLOCK_ENABLED, NODES, SETTINGS, SHARDS, shard_path
 from motet.core.catalog.stream_definition import StreamDefinition, shard_name
 from motet.core.clock.hlc import Clock
 from motet.core.machine import Message
@@ -25,22 +24,20 @@ from motet.core.operator.messages import (
     DescribeShards,
     DrainNode,
     ElectLeader,
+    EnableClock,
     ExpandShard,
     SwapNode,
 )
-from motet.core.operator.metadata import ShardMetadata, decode_metadata, encode_metadata
+from motet.core.operator.metadata import decode_metadata, encode_metadata
 from motet.core.operator.operator import Operator
 from motet.core.operator.state import NodeEntry
 from motet.core.operator.store import Changed, Deposed, Elected
-from motet.core.shardlog.entry import EntryId
 from motet.errors import BadScenario
 from motet.ids import (
     Address,
     Epoch,
     NodeId,
-    Offset,
     RequestId,
-    ShardId,
     ShardName,
     StreamId,
     StreamName,
@@ -49,10 +46,10 @@ from motet.testing.bench_part import BenchPart
 from motet.testing.part import verb
 from motet.testing.parts.operator_bench import Lost, OperatorBench, told_version
 from motet.testing.parts.operator_puppets import PuppetNode, PuppetReplica, PuppetStore
+from motet.testing.parts.operator_words import entry_of, named_shard, told_metadata
 
 CLIENT = "client"
 STORE_NAME = "store"
-ENTRY = re.compile(r"\((\d+),(\d+)\)")
 
 
 class OperatorPart(BenchPart):
@@ -183,7 +180,7 @@ class OperatorPart(BenchPart):
     def head(self, node: str, entry: str, *, shard: str | None = None, epoch: int = 0) -> list[str]:
         """Let the log of a replica end here, whether the node runs or not."""
         replica = self._replica(node, shard)
-        replica.head = _entry(entry)
+        replica.head = entry_of(entry)
         if epoch:
             replica.epoch = Epoch(epoch)
         return []
@@ -195,7 +192,9 @@ class OperatorPart(BenchPart):
         return []
 
     @verb
-    def says(self, node: str, *, opened: int = 0, misses: str = "", logged: str = "") -> list[str]:
+    def says(
+        self, node: str, *, opened: int = 0, misses: str = "", logged: str = "", clock: str = ""
+    ) -> list[str]:
         """What a node says of transactions: how many are open, what they wait for, its highest clock."""
         machine = self.bench.node(node).machine
         assert isinstance(machine, PuppetNode)
@@ -204,6 +203,7 @@ class OperatorPart(BenchPart):
             replica.unsettled = opened
         state.missing = (self._shard(misses),) if misses else ()
         state.logged = Clock.parse(logged) if logged else state.logged
+        state.clock = Clock.parse(clock) if clock else state.clock
         return []
 
     @verb
@@ -253,7 +253,7 @@ class OperatorPart(BenchPart):
         self, shard: str = "orders.0", *, prefer: str | None = None, wait: bool = True
     ) -> list[str]:
         """Elect a leader anew."""
-        stream, number = _named(shard)
+        stream, number = named_shard(shard)
         preferred = None if prefer is None else NodeId(prefer)
         return self._ask(ElectLeader(self._request(), stream, number, preferred), wait)
 
@@ -262,7 +262,7 @@ class OperatorPart(BenchPart):
         self, old: str, new: str | None = None, *, shard: str = "orders.0", wait: bool = True
     ) -> list[str]:
         """Replace a node."""
-        stream, number = _named(shard)
+        stream, number = named_shard(shard)
         node = None if new is None else NodeId(new)
         return self._ask(SwapNode(self._request(), stream, number, NodeId(old), node), wait)
 
@@ -271,7 +271,7 @@ class OperatorPart(BenchPart):
         self, new: str | None = None, *, shard: str = "orders.0", wait: bool = True
     ) -> list[str]:
         """Add a node."""
-        stream, number = _named(shard)
+        stream, number = named_shard(shard)
         node = None if new is None else NodeId(new)
         return self._ask(ExpandShard(self._request(), stream, number, node), wait)
 
@@ -280,7 +280,7 @@ class OperatorPart(BenchPart):
         self, old: str | None = None, *, shard: str = "orders.0", wait: bool = True
     ) -> list[str]:
         """Take a node out."""
-        stream, number = _named(shard)
+        stream, number = named_shard(shard)
         node = None if old is None else NodeId(old)
         return self._ask(ContractShard(self._request(), stream, number, node), wait)
 
@@ -288,6 +288,24 @@ class OperatorPart(BenchPart):
     def drain(self, node: str, drained: bool = True, *, wait: bool = True) -> list[str]:
         """Empty a node, or take that back."""
         return self._ask(DrainNode(self._request(), NodeId(node), drained), wait, ms=20_000)
+
+    @verb
+    def clock(self, enabled: bool, *, wait: bool = True) -> list[str]:
+        """Have clocks shown, or not."""
+        return self._ask(EnableClock(self._request(), enabled), wait)
+
+    @verb
+    def setting(self, text: str | None = None) -> list[str]:
+        """Somebody else writes the setting of the clock, or it is ``gone``; without a text it is told."""
+        nodes = self._store().state.nodes
+        there = nodes.get(CLOCK_ENABLED)
+        if text is None:
+            return ["no setting" if there is None else f"{there[0].decode()} version {there[1]}"]
+        if text == "gone":
+            del nodes[CLOCK_ENABLED]
+        else:
+            nodes[CLOCK_ENABLED] = text.encode(), 0 if there is None else there[1] + 1
+        return self._changed(SETTINGS)
 
     def _ask(self, message: Message, wait: bool, ms: int = 10_000) -> list[str]:
         answers = self.bench.received.setdefault(Address(CLIENT), [])
@@ -363,7 +381,7 @@ class OperatorPart(BenchPart):
         return machine
 
     def _shard(self, name: str | None) -> ShardName:
-        stream, number = _named(name or "orders.0")
+        stream, number = named_shard(name or "orders.0")
         if stream not in self.streams:
             raise BadScenario(f"there is no stream {stream!r} yet")
         return shard_name(self.streams[stream], number)
@@ -372,27 +390,3 @@ class OperatorPart(BenchPart):
         machine = self.bench.node(node).machine
         known = machine.state.replicas if isinstance(machine, PuppetNode) else self.disks[node]
         return known.setdefault(self._shard(shard), PuppetReplica())
-
-
-def _named(name: str) -> tuple[StreamName, ShardId]:
-    stream, _, number = name.partition(".")
-    return StreamName(stream), ShardId(int(number or "0"))
-
-
-def _entry(text: str) -> EntryId:
-    match = ENTRY.fullmatch(text)
-    if match is None:
-        raise BadScenario(f"{text!r} is no entry id", hint="write (epoch,offset)")
-    return EntryId(Epoch(int(match[1])), Offset(int(match[2])))
-
-
-def told_metadata(m: ShardMetadata) -> str:
-    """Metadata in one line."""
-    text = f"{m.shard} epoch={m.epoch} {m.status.value} leader={m.leader or '-'}"
-    text += f" ensemble={' '.join(m.ensemble)} rf={m.replication_factor}"
-    change = m.reconfiguration
-    if change is not None:
-        text += f" {change.op.value}:{change.phase.value} {change.old_node or '-'}>{change.new_node or '-'}"
-    if m.removed_nodes:
-        text += f" removed={' '.join(m.removed_nodes)}"
-    return f"{text} new" if m.is_new else text

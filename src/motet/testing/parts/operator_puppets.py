@@ -81,6 +81,8 @@ class PuppetReplica(msgspec.Struct):
     fetched: int = 0
     #: of a leader: transactions that are open
     unsettled: int = 0
+    #: the version of the valve's setting that its log has
+    valve_version: int = -1
 
 
 class PuppetState(msgspec.Struct):
@@ -92,6 +94,8 @@ class PuppetState(msgspec.Struct):
     replicas: dict[ShardName, PuppetReplica] = {}
     #: the highest clock of an entry
     logged: Clock = ZERO
+    #: its own clock
+    clock: Clock = ZERO
     #: shards that transactions wait for
     missing: tuple[ShardName, ...] = ()
 
@@ -152,15 +156,26 @@ class PuppetNode:
             for shard, each in self.state.replicas.items()
             if shard in message.seal and each.status == "leader"
         )
+        turned = tuple(
+            (shard, each.valve_version)
+            for shard, each in self.state.replicas.items()
+            if message.valve is not None and each.status == "leader"
+        )
+        for shard, _ in turned:  # logged by the next time it is asked
+            self.state.replicas[shard].valve_version = max(
+                self.state.replicas[shard].valve_version,
+                -1 if message.valve is None else message.valve.version,
+            )
         return HeartbeatAnswer(
             message.round,
-            _NO_TIME,
+            self.state.clock,
             self.state.incarnation,
             reports,
             self.state.map_version,
             self.state.logged,
             sealed,
             self.state.missing,
+            turned,
         )
 
     def _fence(self, replica: PuppetReplica, m: FenceRequest) -> Message:

@@ -31,6 +31,7 @@ from motet.core.streams.machine import StreamsMachine
 from motet.core.streams.messages import (
     Append,
     Appended,
+    ClockEnabled,
     ClockFixed,
     ClockReleased,
     Commit,
@@ -39,6 +40,7 @@ from motet.core.streams.messages import (
     CreateStream,
     Describe,
     Described,
+    EnableClock,
     Entries,
     FeedPage,
     FixClock,
@@ -190,6 +192,11 @@ class StreamsPart(BenchPart):
         """What became of a transaction."""
         return self._ask(GetTransaction(self._request(), TransactionId(transaction)))
 
+    @verb
+    def clock(self, enabled: bool) -> list[str]:
+        """Have clocks shown, or not."""
+        return self._ask(EnableClock(self._request(), enabled))
+
     # Reading
 
     @verb
@@ -295,16 +302,18 @@ class StreamsPart(BenchPart):
                 again = ", again" if answer.duplicate else ""
                 return [f"#{request} appended @{offset} of shard {shard} at {clock}{again}"]
             case CommitDone(request=request, transaction=transaction, clock=clock):
-                return [f"#{request} committed {transaction} at {clock}"]
+                return [f"#{request} committed {transaction} at {clock}{_off(answer.has_clock)}"]
             case VisibleIs(request=request, clock=clock):
                 self._check_visible(clock)
                 return [f"#{request} visible {clock}"]
             case ClockFixed(request=request, transaction=transaction, clock=clock):
-                return [f"#{request} {transaction} would be at {clock}"]
+                return [f"#{request} {transaction} would be at {clock}{_off(answer.has_clock)}"]
+            case ClockEnabled(request=request, is_enabled=is_enabled):
+                return [f"#{request} the clock is {'on' if is_enabled else 'off'}"]
             case ClockReleased(request=request):
                 return [f"#{request} released"]
             case TransactionIs(request=request, standing=standing):
-                at = "" if answer.clock is None else f" at {answer.clock}"
+                at = "" if answer.clock is None else f" at {answer.clock}{_off(answer.has_clock)}"
                 return [f"#{request} {standing}{at}"]
             case _:
                 return self._told_reading(answer)
@@ -343,7 +352,13 @@ def _shown(change: Change) -> str:
     row = "" if change.row is None else f" {_text(change.row)}"
     before = "" if change.before is None else f" before {_text(change.before)}"
     part = "" if change.op == "append" else f" {change.transaction}[{change.index}/{change.count}]"
-    return f"{change.clock}{part} {place} {change.op} {_text(change.key)}{row}{before}"
+    at = f"{change.clock}{_off(change.has_clock)}"
+    return f"{at}{part} {place} {change.op} {_text(change.key)}{row}{before}"
+
+
+def _off(has_clock: bool) -> str:
+    """Whether users get to see the clock before it."""
+    return "" if has_clock else " hidden"
 
 
 def _text(value: bytes) -> str:

@@ -33,7 +33,6 @@ from motet.core.shardlog.entry import Entry, EntryKind
 from motet.core.shardlog.messages import BecomeLeaderRequest, FenceRequest
 from motet.core.shardlog.replica import ShardReplica
 from motet.core.transaction.config import TransactionConfig
-from motet.core.transaction.entries import Part, PartChange
 from motet.core.transaction.messages import (
     AbortTransaction,
     AskOutcome,
@@ -44,9 +43,8 @@ from motet.core.transaction.messages import (
     OrderShard,
     PrepareTransaction,
     ReadShardFeed,
-    SeenKey,
 )
-from motet.core.transaction.orders import Order, Prune, SetCursor
+from motet.core.transaction.orders import Order, Prune, SetCursor, TurnClock
 from motet.errors import BadScenario
 from motet.format.record_block import encode_block
 from motet.ids import (
@@ -65,6 +63,7 @@ from motet.testing.bench_trace import Line
 from motet.testing.part import Converter, verb
 from motet.testing.parts.shardlog_bench import OPERATOR, ShardBench
 from motet.testing.parts.transactions_told import STREAM, told_answer, told_entry
+from motet.testing.parts.transactions_words import part_of, reads_of, words
 from motet.testing.script import Command
 
 CLIENT = Address("client")
@@ -225,12 +224,12 @@ class TransactionsPart(BenchPart):
         """Ask a participant to prepare changes KEY:VALUE; ``others`` prepare, too."""
         name = ShardName(shard)
         itself = () if shard == home else (name,)
-        participants = (*itself, *map(ShardName, _words(others)))
-        part = _part(transaction, changes, age, first, count)
+        participants = (*itself, *map(ShardName, words(others)))
+        part = part_of(transaction, changes, age, first, count)
         return self._ask(
             name,
             PrepareTransaction(
-                self._request(), ZERO, name, part, _reads(reads), ShardName(home), participants
+                self._request(), ZERO, name, part, reads_of(reads), ShardName(home), participants
             ),
         )
 
@@ -250,10 +249,10 @@ class TransactionsPart(BenchPart):
     ) -> list[str]:
         """Ask the home shard to commit, after these have prepared."""
         name = ShardName(shard)
-        participants = tuple(map(ShardName, _words(after)))
-        part = _part(transaction, changes, age, first, count)
+        participants = tuple(map(ShardName, words(after)))
+        part = part_of(transaction, changes, age, first, count)
         message = CommitTransaction(
-            self._request(), ZERO, name, part, _reads(reads), participants, floor, fixed
+            self._request(), ZERO, name, part, reads_of(reads), participants, floor, fixed
         )
         return self._ask(name, message)
 
@@ -261,7 +260,7 @@ class TransactionsPart(BenchPart):
     def abort(self, transaction: str, shard: str, *, after: str | None = None) -> list[str]:
         """Ask the home shard to give up."""
         name = ShardName(shard)
-        participants = tuple(map(ShardName, _words(after)))
+        participants = tuple(map(ShardName, words(after)))
         return self._ask(
             name,
             AbortTransaction(
@@ -316,12 +315,19 @@ class TransactionsPart(BenchPart):
     @verb
     def seal(self, *shards: str) -> list[str]:
         """An operator asks all nodes how they are, and is about to delete these shards."""
+        return self._beat(Heartbeat(self.rounds + 1, ZERO, tuple(map(ShardName, shards))))
+
+    @verb
+    def turn_clock(self, is_on: bool, *, version: int, only: str | None = None) -> list[str]:
+        """An operator asks all nodes how they are, or one, and says that the clock is on or off."""
+        return self._beat(Heartbeat(self.rounds + 1, ZERO, (), TurnClock(is_on, version)), only)
+
+    def _beat(self, beat: Heartbeat, only: str | None = None) -> list[str]:
         self.rounds += 1
-        beat = Heartbeat(self.rounds, ZERO, tuple(map(ShardName, shards)))
         return [
             line
             for name, node in self.bench.nodes.items()
-            if node.machine is not None
+            if node.machine is not None and only in (None, name)
             for line in self.bench.receive(name, OPERATOR, beat)
         ]
 
@@ -348,15 +354,16 @@ class TransactionsPart(BenchPart):
         if replica is None:
             return [f"{shard} is not there"]
         state = machine_of(replica).state.transactions
-        words = [f"{shard}:", *map(told_entry, _entries(replica))]
+        told = [f"{shard}:", *map(told_entry, _entries(replica))]
         if state.locks:
-            words.append("locked " + ",".join(key.decode() for key in state.locks))
+            told.append("locked " + ",".join(key.decode() for key in state.locks))
         if state.decisions:
-            words.append("to tell " + ",".join(state.decisions))
+            told.append("to tell " + ",".join(state.decisions))
         rules = machine_of(replica).state.rules
-        words += [f"cursor {name} {clock}" for name, clock in rules.cursors.items()]
-        words += [f"pruned {rules.horizon}"] if rules.horizon > ZERO else []
-        return [" ".join([*words, f"closed {state.closed}"])]
+        told += [f"cursor {name} {clock}" for name, clock in rules.cursors.items()]
+        told += [f"pruned {rules.horizon}"] if rules.horizon > ZERO else []
+        told += [] if rules.has_clock else ["clock off"]
+        return [" ".join([*told, f"closed {state.closed}"])]
 
 
 def _maker(name: NodeId, remembered: int) -> type[DataNode]:
@@ -368,31 +375,6 @@ def _node(shard: ShardName) -> NodeId:
     if shard not in ("a", "b", "c"):
         raise BadScenario(f"there is no shard {shard!r}; there are a, b, c")
     return NodeId(f"n{'abc'.index(shard) + 1}")
-
-
-def _words(text: str | None) -> list[str]:
-    return text.split(",") if text else []
-
-
-def _part(
-    transaction: str, changes: tuple[str, ...], age: int, first: int, count: int | None
-) -> Part:
-    pairs = [change.partition(":") for change in changes]
-    made = tuple(
-        PartChange(number, key.encode(), "update", value.encode(), None)
-        for number, (key, _, value) in enumerate(pairs, first)
-    )
-    total = first + len(made) if count is None else count
-    return Part(TransactionId(transaction), Clock(age, 0), Clock(1, 0), total, made)
-
-
-def _reads(text: str | None) -> tuple[SeenKey, ...]:
-    found = []
-    for word in (text or "").split(";"):
-        key, at, seen = word.partition("@")
-        if at:
-            found.append(SeenKey(key.encode(), None if seen == "none" else Clock.parse(seen)))
-    return tuple(found)
 
 
 def _entries(replica: ShardReplica) -> list[Entry]:

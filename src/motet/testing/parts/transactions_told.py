@@ -22,7 +22,7 @@ from motet.core.transaction.messages import (
     TransactionIs,
     TransactionPrepared,
 )
-from motet.core.transaction.orders import decode_order
+from motet.core.transaction.orders import TurnClock, decode_order
 from motet.ids import ShardId, ShardName, StreamName
 
 STREAM = StreamName("stream")
@@ -32,12 +32,14 @@ def told_entry(entry: Entry) -> str:
     """An entry in few words."""
     match entry.kind:
         case EntryKind.RECORDS:
-            return f"records({decode_records(entry.body).count})@{entry.clock}"
+            records = decode_records(entry.body)
+            return f"records({records.count}{_off(records.has_clock)})@{entry.clock}"
         case EntryKind.PREPARED:
             return f"prepared({decode_prepared(entry.body).part.transaction})@{entry.clock}"
         case EntryKind.PART_COMMITTED:
             body = decode_committed(entry.body)
             told = f" for {','.join(body.participants)}" if body.participants else ""
+            told += _off(body.has_clock)
             return f"committed({body.part.transaction} {body.clock}{told})@{entry.clock}"
         case EntryKind.ABORTED:
             aborted = decode_aborted(entry.body)
@@ -46,7 +48,9 @@ def told_entry(entry: Entry) -> str:
         case EntryKind.FORGOTTEN:
             return f"forgotten({','.join(decode_forgotten(entry.body).transactions)})@{entry.clock}"
         case EntryKind.ORDERED:
-            return f"ordered({type(decode_order(entry.body)).__name__})@{entry.clock}"
+            order = decode_order(entry.body)
+            told = f" {'on' if order.is_on else 'off'}" if isinstance(order, TurnClock) else ""
+            return f"ordered({type(order).__name__}{told})@{entry.clock}"
     return f"closed@{entry.clock}"
 
 
@@ -54,15 +58,16 @@ def told_answer(message: Message) -> str:
     """An answer in few words."""
     match message:
         case TransactionPrepared():
-            return f"#{message.request} prepared at {message.clock}"
+            return f"#{message.request} prepared at {message.clock}{_off(message.has_clock)}"
         case TransactionEnded(clock=None):
             return f"#{message.request} aborted"
         case TransactionEnded():
-            late = "" if message.is_settled else ", not logged everywhere"
+            late = _off(message.has_clock)
+            late += "" if message.is_settled else ", not logged everywhere"
             return f"#{message.request} committed at {message.clock}{late}"
         case TransactionIs():
             home = "" if message.home is None else f", home {message.home}"
-            at = "" if message.clock is None else f" at {message.clock}"
+            at = "" if message.clock is None else f" at {message.clock}{_off(message.has_clock)}"
             return f"#{message.request} {message.standing}{at}{home}"
         case ShardClosed():
             held = "" if message.held_by is None else f", held by {message.held_by[0]}"
@@ -73,10 +78,12 @@ def told_answer(message: Message) -> str:
             assert message.found is not None
             found = list(changes_of(STREAM, ShardId(0), ShardName("-"), message.found))
             change = found[message.place]
-            return f"#{message.request} {_told(change.key, change.row)} at {change.clock}"
+            at = f"{change.clock}{_off(change.has_clock)}"
+            return f"#{message.request} {_told(change.key, change.row)} at {at}"
         case ShardFeed():
             told = [
-                f"{change.clock} {change.transaction[:2]}.{change.index} {_told(change.key, change.row)}"
+                f"{change.clock}{_off(change.has_clock)} {change.transaction[:2]}.{change.index}"
+                f" {_told(change.key, change.row)}"
                 for entry in message.entries
                 for change in changes_of(STREAM, ShardId(0), ShardName("-"), entry)
             ]
@@ -88,6 +95,11 @@ def told_answer(message: Message) -> str:
         case DataRefused():
             return f"#{message.request} {message.code} {message.what}"
     raise AssertionError(f"{type(message).__name__} is no answer to a client")
+
+
+def _off(has_clock: bool) -> str:
+    """Whether users get to see the clock before it."""
+    return "" if has_clock else " hidden"
 
 
 def _told(key: bytes, row: bytes | None) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from motet.core.catalog.paths import DRAINS, NODES, SHARDS, STREAMS
+from motet.core.catalog.paths import DRAINS, NODES, SETTINGS, SHARDS, STREAMS
 from motet.core.machine import NS_PER_MS, Effect, Event, Message, Received, Send, Violation
 from motet.core.operator.metadata import ShardMetadata, decode_metadata
 from motet.core.operator.operator import Operator
@@ -44,7 +44,7 @@ late_ms_max = 600
 look_ms = 100
 deaf_ms_max = 900
 
-WATCHED = (DRAINS, NODES, STREAMS)
+WATCHED = (DRAINS, NODES, SETTINGS, STREAMS)
 _encode_entry = msgspec.json.Encoder().encode
 
 Watcher = Callable[[ShardName, ShardMetadata | None, ShardMetadata | None], None]

@@ -2,7 +2,8 @@
 
 The cluster, its operators and its faults are those of ``streams``. Clients move amounts between accounts in
 several shards, append to the same keys beside that, and give up wherever they are; readers follow the feed of
-all shards with pages of any size. What must hold is in ``transactions_checks``.
+all shards with pages of any size. Meanwhile a second stream is created and used, the feed is pruned, and the
+clock is turned off and on. What must hold is in ``transactions_checks``.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from motet.core.datanode.node import DataNode
 from motet.core.shardlog.config import Retention
 from motet.core.transaction.config import TransactionConfig
 from motet.core.transaction.merging import merge
-from motet.ids import Address, NodeId, StreamId
+from motet.ids import Address, NodeId, StreamId, StreamName
 from motet.sim.dice import Dice
 from motet.sim.world import World
 from motet.verify.parts.streams import HOST, StreamsRun
@@ -32,6 +33,7 @@ from motet.verify.parts.transactions_births import Births
 from motet.verify.parts.transactions_checks import Ledger
 from motet.verify.parts.transactions_clients import Banker, KeyWriter
 from motet.verify.parts.transactions_feed import FeedReader
+from motet.verify.parts.transactions_orders import Orderer, Pruner
 from motet.verify.parts.transactions_plants import (
     NO_BOOKMARK,
     TORN_TIE,
@@ -40,6 +42,9 @@ from motet.verify.parts.transactions_plants import (
     transaction_node,
 )
 from motet.verify.parts.transactions_session import Traveller
+
+LATER = StreamName("later")
+"""The second stream, which is created in the storm."""
 
 
 def draw_transactions(dice: Dice) -> TransactionConfig:
@@ -52,6 +57,7 @@ def draw_transactions(dice: Dice) -> TransactionConfig:
         wait_ms=500,
         close_ms=dice.pick([5, 40]),
         outcomes_remembered=dice.pick([3, 25]),
+        milestone_bytes=dice.pick([300, 1_500]),
     )
 
 
@@ -74,6 +80,10 @@ class TransactionsPart:
         LOCKS_INHERITED,
         CLOSED_INHERITED,
         "feed_page",
+        "feed_pruned",
+        "pruning_held_back",
+        "feed_expired",
+        "clock_hidden",
         "stream_born",
         "session_hop",
     )
@@ -114,23 +124,38 @@ class TransactionsRun(StreamsRun):
         operators = tuple(host.node.address for host in self.operators)
         shards, replicas = dice.pick([2, 3, 3]), dice.pick([None, 3, 1])
         self.stays = StreamDefinition(StreamId("f" * 16), STAYS, shards, replicas)
-        self.ledger = Ledger(world, self.watch, self.stays)
+        later = StreamDefinition(
+            StreamId("e" * 16), LATER, dice.pick([1, 2]), dice.pick([None, min(3, len(nodes))])
+        )
+        self.ledger = Ledger(world, self.watch, self.stays, later)
+        self.ledger.is_forced = dice.chance(0.25)
         self.bankers = [
             Banker(world, f"b{number}", self.watch, nodes, self.ledger, 40)
             for number in range(1, dice.between(3, 5))
         ]
         self.writers: list[Writer] = [KeyWriter(world, "w1", self.watch, nodes, self.ledger, 30)]
-        self.readers = [Reader(world, "r1", self.watch, nodes, has_gaps=False)]
+        self.readers = [Reader(world, "r1", self.watch, nodes, has_gaps=True)]
         self.feeders = [
-            FeedReader(world, f"f{number}", self.watch, nodes, self.ledger, self.merge)
+            FeedReader(
+                world, f"f{number}", self.watch, nodes, self.ledger, self.merge, keeps=number == 1
+            )
             for number in (1, 2)
         ]
+        self.pruner = Pruner(
+            world,
+            "p1",
+            self.watch,
+            nodes,
+            self.ledger,
+            lambda: list(self.feeders[0].saved),
+            lambda: [feeder.after for feeder in self.feeders],
+        )
         self.travellers = [
             Traveller(
                 world, "t1", self.watch, nodes, self.ledger, is_forgetful=self._plant == NO_BOOKMARK
             )
         ]
-        self.changer = Changer(
+        self.changer = Orderer(
             world,
             "c1",
             self.watch,
@@ -139,9 +164,10 @@ class TransactionsRun(StreamsRun):
             self.stays,
             self.atlas.may_contract,
             between_ms_max=dice.pick([200, 800]),
+            later=later,
         )
         askers: list[DataClient | Changer] = [*self.bankers, *self.writers, *self.readers]
-        for client in (*askers, *self.feeders, *self.travellers, self.changer):
+        for client in (*askers, *self.feeders, *self.travellers, self.pruner, self.changer):
             world.host(world.add_node(client.name, immune=True), HOST, client.itself)
         self.births = Births(world, self.watch)
         world.observe(self.births.saw)
@@ -189,5 +215,7 @@ class TransactionsRun(StreamsRun):
             self.ledger.check_all()
             self.births.check()
             for feeder in self.feeders:
-                self.ledger.check_feed(feeder.name, feeder.seen, feeder.after)
+                self.ledger.check_feed(
+                    feeder.name, feeder.seen, feeder.after, feeder.gaps, feeder.joined
+                )
         return is_finished

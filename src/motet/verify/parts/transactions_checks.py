@@ -7,7 +7,12 @@ KeyOrder       the changes of a key are in its log in the order of their clocks
 ReadsValid     what a committed transaction has read was the latest change below its clock: no lost update
 CausalOrder    a transaction's clock is above everything that its client had seen
 SessionReads   a client reads its own writes, and never goes back
-FeedComplete   readers were shown every change up to their cursor, once, by (clock, transaction, index)
+FeedComplete   readers were shown every change up to their cursor, once, by (clock, transaction, index); but
+               for what was pruned before they got there, as they were told
+CursorKept     who has a named cursor is never told that the feed is pruned, unless that was forced
+Expired        who is told so can go on where all shards have the feed, and that is not above what was pruned
+Valve          what is committed has a clock for its readers as the last order before it in the log says; a
+               transaction as its home shard says, in all shards, and as its client was told
 Stuck          nothing is left open after the storm
 """
 
@@ -16,20 +21,24 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from motet.core.catalog.stream_definition import StreamDefinition, shard_names
-from motet.core.clock.hlc import Clock
+from motet.core.clock.hlc import ZERO, Clock
 from motet.core.datanode.records import decode_records
 from motet.core.shardlog.entry import Entry, EntryKind
 from motet.core.shardlog.replica import ShardReplica
+from motet.core.streams.checks import shard_of
 from motet.core.transaction.answering import state_of
 from motet.core.transaction.entries import Committed, decode_aborted, decode_committed
 from motet.core.transaction.merging import changes_of
 from motet.core.transaction.messages import FoundEntry
+from motet.core.transaction.orders import FeedRules, decode_order
 from motet.ids import Offset, ShardId, ShardName, TransactionId
 from motet.sim.world import World
 from motet.verify.parts.streams_changes import STAYS
 from motet.verify.parts.streams_checks import Watch
 
 ACCOUNTS = [f"account-{number}".encode() for number in range(7)]
+LATER_ACCOUNTS = [f"later-{number}".encode() for number in range(4)]
+"""Of the second stream."""
 
 
 class SeenChange(NamedTuple):
@@ -46,13 +55,23 @@ class SeenChange(NamedTuple):
 class Ledger:
     """What clients wanted and were told, compared with the logs in the end."""
 
-    def __init__(self, world: World, watch: Watch, definition: StreamDefinition) -> None:
+    def __init__(
+        self, world: World, watch: Watch, stays: StreamDefinition, later: StreamDefinition
+    ) -> None:
         self._world = world
         self._watch = watch
-        self.shards: list[ShardName] = list(shard_names(definition))
+        self.stays: list[ShardName] = list(shard_names(stays))
+        self.later: list[ShardName] = list(shard_names(later))
+        #: of both streams
+        self.shards = self.stays + self.later
+        #: nothing above it was asked to be pruned; and whether that is done by force
+        self.pruned: Clock = ZERO
+        self.is_forced = False
         #: transaction -> what it had read
         self._reads: dict[TransactionId, dict[bytes, Clock | None]] = {}
         self._committed: dict[TransactionId, Clock] = {}
+        #: those whose clients were told no clock
+        self._hidden: dict[TransactionId, None] = {}
         self._aborted: dict[TransactionId, None] = {}
 
     # What clients say
@@ -60,7 +79,17 @@ class Ledger:
     def wants(self, name: TransactionId, reads: dict[bytes, Clock | None]) -> None:
         self._reads[name] = dict(reads)
 
-    def told_committed(self, client: str, name: TransactionId, clock: Clock) -> None:
+    def shard_of(self, key: bytes) -> ShardName:
+        """The shard of an account."""
+        shards = self.later if key in LATER_ACCOUNTS else self.stays
+        return shards[shard_of(key, len(shards))]
+
+    def told_committed(
+        self, client: str, name: TransactionId, clock: Clock, *, has_clock: bool
+    ) -> None:
+        if not has_clock:
+            self._hidden[name] = None
+            self._world.mark("clock_hidden")
         known = self._committed.setdefault(name, clock)
         if name in self._aborted or known != clock:
             self._violated("Decided", f"{client}: {name} is committed at {clock}, too")
@@ -100,15 +129,19 @@ class Ledger:
         outcomes: dict[TransactionId, dict[ShardName, Committed | None]] = {}
         versions: dict[bytes, list[Clock]] = {}
         for shard in self.shards:
+            rules = FeedRules()
             for entry in self._entries(shard):
                 self._note(shard, entry, outcomes, versions)
+                self._check_valve(shard, entry, rules)
         for name, parts in outcomes.items():
             self._check_atomic(name, parts)
         for name, clock in self._committed.items():
             parts = outcomes.get(name, {})
-            clocks = [part.clock for part in parts.values() if part is not None]
-            if not clocks or clocks[0] != clock:
-                self._violated("Decided", f"{name} was told committed at {clock}: {clocks}")
+            committed = [part for part in parts.values() if part is not None]
+            if not committed or committed[0].clock != clock:
+                self._violated("Decided", f"{name} was told committed at {clock}: {committed}")
+            elif committed[0].has_clock == (name in self._hidden):
+                self._violated("Valve", f"{name} was told otherwise: {committed[0]}")
         for name in self._aborted:
             if any(part is not None for part in outcomes.get(name, {}).values()):
                 self._violated("Decided", f"{name} was told aborted, and is committed")
@@ -140,6 +173,17 @@ class Ledger:
                 self._violated("KeyOrder", f"{shard} {key!r}: {clock} after {known[-1]}")
             known.append(clock)
 
+    def _check_valve(self, shard: ShardName, entry: Entry, rules: FeedRules) -> None:
+        if entry.kind == EntryKind.ORDERED:
+            rules.apply(decode_order(entry.body))
+            return
+        is_wrong = (
+            entry.kind == EntryKind.RECORDS
+            and decode_records(entry.body).has_clock != rules.has_clock
+        )
+        if is_wrong:
+            self._violated("Valve", f"{shard} {entry.id}: not as {rules.turned} says")
+
     def _end(
         self,
         shard: ShardName,
@@ -162,6 +206,8 @@ class Ledger:
             self._violated("Atomic", f"{name}: {parts}")
         if indices != list(range(committed[0].part.count)):
             self._violated("Atomic", f"{name}: changes {indices} of {committed[0].part.count}")
+        if len({part.has_clock: None for part in committed}) != 1:
+            self._violated("Valve", f"{name}: {parts}")
 
     def _check_reads(
         self,
@@ -179,8 +225,24 @@ class Ledger:
                     what = f"{name} at {clock} had read {key!r} at {seen}, latest was {latest}"
                     self._violated("ReadsValid", what)
 
-    def check_feed(self, name: str, seen: list[SeenChange], after: Clock) -> None:
-        """What a reader was shown is all there is up to its cursor."""
+    def check_feed(
+        self,
+        name: str,
+        seen: list[SeenChange],
+        after: Clock,
+        gaps: list[tuple[Clock, Clock]],
+        joined: Clock | None,
+    ) -> None:
+        """What a reader was shown is all there is up to its cursor.
+
+        But for gaps, of which it was told, and for what the second stream had when the reader came to it.
+        """
+
+        def is_wanted(shard: ShardName, clock: Clock) -> bool:
+            if shard in self.later and (joined is None or clock <= joined):
+                return False
+            return clock <= after and not any(low < clock <= high for low, high in gaps)
+
         wanted: list[SeenChange] = []
         for number, shard in enumerate(self.shards):
             for entry in self._entries(shard):
@@ -190,7 +252,7 @@ class Ledger:
                 wanted += [
                     SeenChange(c.clock, c.transaction, c.index, c.shard, c.offset, c.key)
                     for c in changes_of(STAYS, ShardId(number), shard, found)
-                    if c.clock <= after
+                    if is_wanted(shard, c.clock)
                 ]
         wanted.sort()
         if seen != wanted:

@@ -8,7 +8,6 @@ from motet.core.clock.hlc import ZERO, Clock
 from motet.core.datanode.messages import AppendRecords, DataRefused, GetShardMap
 from motet.core.datanode.records import Chunk
 from motet.core.machine import Effect, Message
-from motet.core.streams.checks import shard_of
 from motet.core.transaction.entries import Part, PartChange
 from motet.core.transaction.messages import (
     AbortTransaction,
@@ -21,13 +20,13 @@ from motet.core.transaction.messages import (
     TransactionPrepared,
 )
 from motet.errors import Conflict, NoSuchShard, OutcomeUnknown
-from motet.errors.shards import NotLeader, TransactionExpired
+from motet.errors.shards import KeyForgotten, NotLeader, TransactionExpired
 from motet.format.record_block import encode_block
 from motet.ids import Address, ShardName, TransactionId
 from motet.sim.world import World
 from motet.verify.parts.streams_checks import Watch
 from motet.verify.parts.streams_clients import DataClient, Writer
-from motet.verify.parts.transactions_checks import ACCOUNTS, Ledger
+from motet.verify.parts.transactions_checks import ACCOUNTS, LATER_ACCOUNTS, Ledger
 
 dies_share = 0.03
 blind_share = 0.2
@@ -101,7 +100,9 @@ class Banker(DataClient):
             return False
         self._deals += 1
         count = self.dice.pick([1, 2, 2, 3])
-        keys = self.dice.shuffled(ACCOUNTS)[:count]
+        has_later = self.place(self._ledger.later[0]) is not None
+        accounts = ACCOUNTS + LATER_ACCOUNTS if has_later else ACCOUNTS
+        keys = self.dice.shuffled(accounts)[:count]
         deal = Deal(TransactionId(f"{self.name}-{self._deals}"), keys, self._begin or self._clock)
         if not self.dice.chance(blind_share):
             deal.to_read = list(keys)
@@ -111,7 +112,7 @@ class Banker(DataClient):
         return True
 
     def _shard(self, key: bytes) -> ShardName:
-        return self._ledger.shards[shard_of(key, len(self._ledger.shards))]
+        return self._ledger.shard_of(key)
 
     def _next(
         self, deal: Deal
@@ -186,7 +187,7 @@ class Banker(DataClient):
         if isinstance(asked, CommitTransaction) and deal.asked >= answer.clock:
             what = f"{self.name} {deal.name}: {answer.clock} after it had seen {deal.asked}"
             self.world.violated("CausalOrder", what)
-        self._ledger.told_committed(self.name, deal.name, answer.clock)
+        self._ledger.told_committed(self.name, deal.name, answer.clock, has_clock=answer.has_clock)
         self.see_clock(answer.clock)
         for key in deal.keys:
             self._floors[key] = answer.clock
@@ -212,6 +213,9 @@ class Banker(DataClient):
             else:
                 deal.is_aborting = True
             return
+        elif code == KeyForgotten.code and isinstance(asked, GetLatestChange):
+            self.world.mark("key_forgotten")
+            deal.to_read.pop(0)  # pruned: it is changed without having been read
         elif code == TransactionExpired.code:
             self.world.mark("transaction_expired")
             self._drop()
@@ -250,7 +254,7 @@ class KeyWriter(Writer):
             self.is_done = True
             return self.pause()
         key = self.dice.pick(ACCOUNTS)
-        shard = self._ledger.shards[shard_of(key, len(self._ledger.shards))]
+        shard = self._ledger.shard_of(key)
         leader = self.leader(shard)
         if leader is None:
             return self.look()

@@ -1,4 +1,8 @@
-"""A reader of the feed of all shards: any replica, pages of any size, one cursor."""
+"""A reader of the feed of all shards: any replica, pages of any size, one cursor.
+
+It reads the second stream as well, from the moment it hears of it. One that keeps a named cursor is never
+overtaken by pruning; another one is told so, and goes on where all shards have the feed.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +12,26 @@ from motet.core.clock.hlc import ZERO, Clock
 from motet.core.datanode.messages import DataRefused, GetShardMap
 from motet.core.machine import Effect, Message
 from motet.core.transaction.merging import MergedPage, ShardPage
-from motet.core.transaction.messages import CloseShard, ReadShardFeed, ShardClosed, ShardFeed
+from motet.core.transaction.messages import (
+    CloseShard,
+    DescribeFeed,
+    FeedDescribed,
+    OrderShard,
+    ReadShardFeed,
+    ShardClosed,
+    ShardFeed,
+    ShardOrdered,
+)
+from motet.core.transaction.orders import SetCursor
+from motet.errors.shards import CursorExpired
 from motet.ids import Address, ShardId, ShardName
 from motet.sim.world import World
 from motet.verify.parts.streams_changes import STAYS
 from motet.verify.parts.streams_checks import Watch
 from motet.verify.parts.streams_clients import DataClient
 from motet.verify.parts.transactions_checks import Ledger, SeenChange
+
+save_share = 0.3
 
 
 class FeedReader(DataClient):
@@ -28,8 +45,24 @@ class FeedReader(DataClient):
         nodes: tuple[Address, ...],
         ledger: Ledger,
         merge: Callable[[Sequence[ShardPage], int], MergedPage],
+        *,
+        keeps: bool,
     ) -> None:
         super().__init__(world, name, watch, nodes)
+        #: has a named cursor
+        self._keeps = keeps
+        #: shards that have it
+        self.saved: dict[ShardName, None] = {}
+        self._to_save: list[ShardName] = []
+        self._saving: Clock = ZERO
+        #: what was pruned before it came there: above one clock, up to another
+        self.gaps: list[tuple[Clock, Clock]] = []
+        #: where it was when the second stream was there
+        self.joined: Clock | None = None
+        self._shards = list(ledger.stays)
+        #: of each shard, where its feed begins; asked for after it was told that it is too late
+        self._begins: dict[ShardName, Clock] = {}
+        self._is_late = False
         self._between_ms_max //= 2
         self._merge = merge
         self._ledger = ledger
@@ -52,15 +85,65 @@ class FeedReader(DataClient):
         if self.is_last_round and not self._is_ending:
             self._is_ending = True
             self._closed, self._heads, self._pages = {}, {}, {}
-        for shard in self._ledger.shards:
+        if self._to_save:
+            return self._save(self._to_save[0])
+        if self._is_late:
+            return self._look_where_it_begins()
+        if not self._closed:
+            self._join()
+        for shard in self._shards:
             if shard not in self._closed:
                 return self._close(shard)
         self._take_visible()
-        for shard in self._ledger.shards:
+        for shard in self._shards:
             if shard not in self._pages:
                 return self._read(shard)
         self._turn()
         return self.pause()
+
+    # The second stream, a named cursor, and pruning
+
+    def _join(self) -> None:
+        later = self._ledger.later
+        if self.joined is None and self.place(later[0]) is not None:
+            self.joined = self.after
+            self._shards = self._shards + later
+            self._visible = ZERO  # it is another one, of more shards
+
+    def _save(self, shard: ShardName) -> list[Effect]:
+        leader = self.leader(shard)
+        if leader is None:
+            return self.look()
+        order = SetCursor(self.name, self._saving)
+        return self.ask_at(leader, OrderShard(self.next_request(), self._clock, shard, order))
+
+    def _look_where_it_begins(self) -> list[Effect]:
+        """All shards are asked, not only the one that has given up what was asked for."""
+        for shard in self._shards:
+            if shard not in self._begins:
+                leader = self.leader(shard)
+                if leader is None:
+                    return self.look()
+                return self.ask_at(leader, DescribeFeed(self.next_request(), self._clock, shard))
+        resume = max(self._begins.values())
+        if not self.after < resume <= self._ledger.pruned:
+            what = f"{self.name} at {self.after} can resume at {resume}"
+            self.world.violated("Expired", f"{what}, {self._ledger.pruned} was pruned")
+        self._go_on_at(resume)
+        self._is_late, self._begins = False, {}
+        return self.pause()
+
+    def _go_on_at(self, resume: Clock) -> None:
+        self.gaps.append((self.after, resume))
+        self.after, self._pages = resume, {}
+        if resume >= self._visible:
+            self._closed = {}
+
+    def _too_late(self, refused: DataRefused) -> None:
+        if self._keeps and not self._ledger.is_forced:
+            self.world.violated("CursorKept", f"{self.name} at {self.after}: {refused.what}")
+        self._is_late = True
+        self._begins, self._pages = {}, {}
 
     def _close(self, shard: ShardName) -> list[Effect]:
         leader = self.leader(shard)
@@ -104,6 +187,11 @@ class FeedReader(DataClient):
 
     def _turn(self) -> None:
         """A page is whole: show it."""
+        begins = max(self._begins.values(), default=ZERO)
+        self._begins = {}
+        if self.after == ZERO and begins > ZERO:
+            self._go_on_at(begins)  # what one of them has pruned is shown of none
+            return
         merged = self._merge(list(self._pages.values()), self._limit)
         if merged.changes and merged.changes[0].clock <= self.after:
             self.world.violated("FeedOrder", f"{self.name}: {merged.changes[0]} at {self.after}")
@@ -122,6 +210,8 @@ class FeedReader(DataClient):
             self.is_done = True
         elif self.after >= self._visible:
             self._closed = {}
+        if self._keeps and not self._is_ending and self.dice.chance(save_share):
+            self._to_save, self._saving = list(self._shards), self.after
 
     def answered(self, asked: Message, answer: Message | None) -> list[Effect]:
         if isinstance(asked, GetShardMap):
@@ -137,9 +227,21 @@ class FeedReader(DataClient):
             self._pages[asked.shard] = ShardPage(
                 STAYS, ShardId(number), asked.shard, answer.entries, answer.through
             )
+            self._begins[asked.shard] = answer.begins
+        elif isinstance(asked, OrderShard) and isinstance(answer, ShardOrdered):
+            self._to_save.remove(asked.shard)
+            self.saved[asked.shard] = None
+        elif isinstance(asked, DescribeFeed) and isinstance(answer, FeedDescribed):
+            self._begins[asked.shard] = answer.begins
+        elif isinstance(answer, DataRefused) and answer.code == CursorExpired.code:
+            self.world.mark("feed_expired")
+            self._to_save = []
+            self._too_late(answer)
         elif isinstance(answer, DataRefused):
             self.world.mark(f"feed_{answer.code.lower()}")
             self._map = None
-        if isinstance(asked, CloseShard) and not isinstance(answer, ShardClosed):
-            self.lose_leader(asked.shard, answer if isinstance(answer, DataRefused) else None)
+        if isinstance(asked, CloseShard | OrderShard | DescribeFeed) and (
+            answer is None or isinstance(answer, DataRefused)
+        ):
+            self.lose_leader(asked.shard, answer)
         return self.pause()

@@ -33,6 +33,7 @@ from motet.core.transaction.messages import (
     ResolveTransaction,
     ShardClosed,
 )
+from motet.core.transaction.orders import FeedRules
 from motet.core.transaction.scan import FeedScan
 from motet.core.transaction.state import TransactionState
 from motet.core.transaction.work import ShardTransactions, Work
@@ -195,8 +196,8 @@ class ClosesInMemory(DataNode):
         def judged(*_given: object, **_named: object) -> Verdict:
             return Verdict.KNOWN
 
-        def closed_is(request: RequestId, state: TransactionState) -> ShardClosed:
-            answer = real(request, state)
+        def closed_is(request: RequestId, state: TransactionState, rules: FeedRules) -> ShardClosed:
+            answer = real(request, state, rules)
             clock = self.state.clock.tick_above(state.clock, event.now.wall_ms)
             if clock is None or answer.held_by is not None:
                 return answer
@@ -219,6 +220,28 @@ class ClosesInMemory(DataNode):
             return super().step(event)
 
 
+class HidesAlone(DataNode):
+    """A participant decides by its own valve whether a transaction has a clock for its readers."""
+
+    def step(self, event: Event) -> list[Effect]:
+        def entry(*given: object, has_clock: bool) -> object:
+            _, _, work, *_ = given
+            assert isinstance(work, Work)
+            if isinstance(work.errand, ResolveTransaction):
+                work.errand = msgspec.structs.replace(work.errand, has_clock=has_clock)
+            return real(*given, has_clock=has_clock)  # type: ignore[arg-type]
+
+        real = leading._entry
+        with _instead(leading, "_entry", entry):
+            return super().step(event)
+
+
+class PrunesOverCursors(Planted):
+    """Named cursors hold nothing."""
+
+    planted = (FeedRules, "_check_pruning", lambda rules, order: order.up_to > rules.horizon)
+
+
 NODES: dict[str, type[DataNode]] = {
     "closed-over-prepare": ClosesOverPrepares,
     "decided-twice": DecidesAlone,
@@ -231,6 +254,8 @@ NODES: dict[str, type[DataNode]] = {
     "decided-late": DecidesLate,
     "born-in-the-past": BornInThePast,
     "closed-in-memory": ClosesInMemory,
+    "hidden-in-part": HidesAlone,
+    "pruned-over-cursor": PrunesOverCursors,
 }
 TORN_TIE = "torn-tie"
 """A page ends anywhere, also between changes of one clock."""

@@ -80,7 +80,9 @@ class Traveller(DataClient):
         return self.ask_at(leader, self._read("leader"))
 
     def _choose(self) -> None:
-        self._shard = self.dice.pick(self._ledger.shards)
+        self._shard = self.dice.pick(
+            [shard for shard in self._ledger.shards if self.place(shard) is not None]
+        )
         if self.dice.chance(hop_share):
             self._session = Session()
             self.world.mark("session_hop")

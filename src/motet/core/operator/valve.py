@@ -1,0 +1,123 @@
+"""The clock's valve: the setting ``clock.enabled`` stands in the store, and takes effect shard by shard.
+
+What it does is P3 of :mod:`motet.core.transaction.orders`. Here is how leaders hear of it.
+
+L1  What stands in the store counts, whoever has written it. Every heartbeat tells it, together with the
+    version of its node there; a leader whose log knows only an older one logs the order, and says in its
+    answers which version its log has.
+L2  Versions rise: what an operator says that is behind changes nothing. Nobody here deletes the setting; if
+    somebody else has, it is written again with what it was to be counted from, as in ``false 7``.
+L3  Whoever asked for it is answered when every shard has obeyed; and a stream is there for whoever creates it
+    when its shards have.
+"""
+
+from __future__ import annotations
+
+import re
+
+from motet.core.catalog.paths import CLOCK_ENABLED
+from motet.core.operator import births
+from motet.core.operator.answers import answer, refuse
+from motet.core.operator.context import Core
+from motet.core.operator.messages import EnableClock, OperatorDone
+from motet.core.operator.metadata import ShardStatus
+from motet.core.operator.state import CallKind, ShardControl, StoreCall, Waiting
+from motet.core.operator.store import Put, StoredNode
+from motet.core.transaction.orders import TurnClock
+from motet.errors import OutcomeUnknown
+from motet.ids import ShardName
+
+ON, OFF = "true", "false"
+SETTING = re.compile(rf"({ON}|{OFF})(?: (\d{{1,9}}))?")
+
+
+def is_enabled(core: Core) -> bool:
+    """Whether clocks are shown, as the setting says."""
+    return core.state.valve is None or core.state.valve.is_on
+
+
+def take_settings(core: Core, found: list[StoredNode]) -> None:
+    """The settings have been read."""
+    core.state.valve_stored = None
+    for each in found:
+        if each.path != CLOCK_ENABLED:
+            continue
+        core.state.valve_stored = each.version
+        text = each.data.decode(errors="replace").strip()
+        setting = SETTING.fullmatch(text)
+        if setting is None:
+            core.note("bad_setting", f"{each.path}: {text[:40]!r}")
+        else:
+            _take(core, TurnClock(setting[1] == ON, each.version + int(setting[2] or 0)))
+
+
+def _take(core: Core, valve: TurnClock) -> None:
+    state = core.state
+    if state.valve is None or valve.version > state.valve.version:
+        core.note("clock_enabled", f"{ON if valve.is_on else OFF}, version {valve.version}")
+        state.valve = valve
+        state.map_changed = True
+
+
+# Whoever asks for it
+
+
+def enable_clock(core: Core, waiting: Waiting, message: EnableClock) -> None:
+    """Write the setting, if it stands otherwise."""
+    valve = core.state.valve
+    waiting.valve_version = -1 if valve is None else valve.version
+    _put(core, message)
+
+
+def _put(core: Core, message: EnableClock) -> None:
+    state = core.state
+    is_asked = any(call.kind is CallKind.PUT_VALVE for call in state.calls.values())
+    if is_enabled(core) == message.is_enabled or is_asked:
+        return
+    valve, stored = state.valve, state.valve_stored
+    text = ON if message.is_enabled else OFF
+    counted_from = 0 if valve is None else valve.version - (-1 if stored is None else stored)
+    if counted_from > 0:
+        text += f" {counted_from}"
+    put = Put(core.next_request(), CLOCK_ENABLED, text.encode(), stored)
+    core.ask_store(put, StoreCall(CallKind.PUT_VALVE, core.now_ns, about=text))
+
+
+def on_valve_put(core: Core, call: StoreCall, version: int) -> None:
+    """The setting stands."""
+    take_settings(core, [StoredNode(CLOCK_ENABLED, call.about.encode(), version)])
+    births.ask(core)  # so that leaders hear of it
+
+
+def settle_valve(core: Core, waiting: Waiting, message: EnableClock) -> None:
+    """Answer when all have obeyed (L3); write again what an unknown outcome has left unwritten."""
+    valve = core.state.valve
+    if is_enabled(core) != message.is_enabled:
+        if valve is not None and valve.version > waiting.valve_version:
+            what = "somebody else has set it otherwise meanwhile"
+            refuse(core, waiting, OutcomeUnknown(what, hint="see how it stands: `motet clock`"))
+        else:
+            _put(core, message)
+    elif all(has_obeyed(core, control) for control in core.state.shards.values()):
+        text = "on" if message.is_enabled else "off"
+        answer(core, waiting, OperatorDone(message.request, f"the clock is {text}"))
+
+
+# Leaders
+
+
+def has_obeyed(core: Core, control: ShardControl) -> bool:
+    """Whether the log of a shard has what the setting says; one that is being deleted need not."""
+    valve = core.state.valve
+    if valve is None or control.valve_version >= valve.version:
+        return True
+    return control.metadata is not None and control.metadata.status is ShardStatus.DELETING
+
+
+def take_turned(core: Core, turned: tuple[tuple[ShardName, int], ...]) -> None:
+    """A node says how far shards that it leads have obeyed. What is in a log stays there."""
+    for shard, version in turned:
+        control = core.state.shards.get(shard)
+        if control is not None and version > control.valve_version:
+            control.valve_version = version
+            core.state.map_changed = True  # somebody may wait for it

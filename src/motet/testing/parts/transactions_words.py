@@ -1,0 +1,36 @@
+"""What the commands of golden scripts about transactions are given, made into what requests hold."""
+
+from __future__ import annotations
+
+from motet.core.clock.hlc import Clock
+from motet.core.transaction.entries import Part, PartChange
+from motet.core.transaction.messages import SeenKey
+from motet.ids import TransactionId
+
+
+def words(text: str | None) -> list[str]:
+    """A list as it is written: ``a,b``."""
+    return text.split(",") if text else []
+
+
+def part_of(
+    transaction: str, changes: tuple[str, ...], age: int, first: int, count: int | None
+) -> Part:
+    """A part with changes KEY:VALUE, numbered from ``first``."""
+    pairs = [change.partition(":") for change in changes]
+    made = tuple(
+        PartChange(number, key.encode(), "update", value.encode(), None)
+        for number, (key, _, value) in enumerate(pairs, first)
+    )
+    total = first + len(made) if count is None else count
+    return Part(TransactionId(transaction), Clock(age, 0), Clock(1, 0), total, made)
+
+
+def reads_of(text: str | None) -> tuple[SeenKey, ...]:
+    """What was read: ``x@(1000,1);y@none``."""
+    found = []
+    for word in (text or "").split(";"):
+        key, at, seen = word.partition("@")
+        if at:
+            found.append(SeenKey(key.encode(), None if seen == "none" else Clock.parse(seen)))
+    return tuple(found)
