@@ -5,7 +5,9 @@ put has an acknowledgement of its own; puts that are in flight at once share req
 generator written in C (h2load), ours by Python processes that wait for 64 acknowledgements at a time, as a
 front end does, so that both measure the cluster more than the client.
 
-1x1       one put at a time: the median latency, which must not be above etcd's
+1x1       one put at a time, by a load generator that waits on its socket (``one_by_one``): the median
+          latency, which must not be above etcd's
+          ("program": the same by our client in a program's loop, for what that adds)
 4x64      four client processes with 64 puts in flight each: at least four times etcd's rate
           ("coroutines": each put awaited by a coroutine of its own, for what that costs the client)
 dead      the same with one backup killed: at least 70 % of the healthy rate
@@ -40,11 +42,12 @@ import msgspec
 
 from motet.client.consensus import ConsensusClient
 from motet.core.vsr.config import VsrConfig
-from motet.core.vsr.key_value import Found, Get, Put, Stored
+from motet.core.vsr.key_value import Found, Get, Put, Result, Stored
 from motet.ids import Address
 from motet.node.replica_files import Sizes
 from motet.real.loop import run as run_loop
 from motet.testing.consensus_cluster import ConsensusCluster
+from one_by_one import OneByOne
 from peers import etcd
 
 VALUE = bytes(range(256))
@@ -71,6 +74,8 @@ class Load(msgspec.Struct):
     sessions: int
     seconds: float
     start_at: float
+    #: one put at a time, without a loop
+    is_bare: bool = False
 
 
 def _puts(load: Load, lane: int) -> list[list[Put]]:
@@ -85,6 +90,34 @@ def _puts(load: Load, lane: int) -> list[list[Put]]:
 
 def _put(client: int, place: int) -> Put:
     return Put(b"bench/%d/%06d" % (client, place % KEYS), b"%016d" % place + VALUE[16:])
+
+
+def put_one_by_one(load: Load) -> dict[str, Any]:
+    """One put at a time, without a loop; all is read back at the end."""
+    rounds = _puts(load, 0)
+    client = OneByOne(load.config, load.endpoints)
+    time.sleep(max(0.0, load.start_at - time.time()))
+    begin = time.perf_counter() + 1.0
+    end = begin + load.seconds
+    latencies: list[float] = []
+    done = 0
+    while (before := time.perf_counter()) < end:
+        (result,) = client.call(rounds[done % len(rounds)])
+        after = time.perf_counter()
+        assert type(result) is Stored
+        done += 1
+        if begin <= before and after <= end:
+            latencies.append(after - before)
+    acknowledged = {
+        put.key: put.value
+        for number in range(max(0, done - len(rounds)), done)
+        for put in rounds[number % len(rounds)]
+    }
+    sample = random.Random(1).sample(sorted(acknowledged), min(100, len(acknowledged)))
+    found = client.call([Get(key) for key in sample])
+    _check_found(sample, found, acknowledged)
+    client.close()
+    return _figures(latencies, load.seconds)
 
 
 async def put_for_a_while(load: Load) -> dict[str, Any]:
@@ -118,20 +151,35 @@ async def put_for_a_while(load: Load) -> dict[str, Any]:
 
         await asyncio.gather(*map(lane, lanes))
         sample = random.Random(1).sample(sorted(acknowledged), min(100, len(acknowledged)))
-        found = await client.call([Get(key) for key in sample])
-        for key, result in zip(sample, found, strict=True):
-            assert isinstance(result, Found)
-            assert result.value == acknowledged[key], f"{key!r} was acknowledged and is not there"
+        _check_found(sample, await client.call([Get(key) for key in sample]), acknowledged)
+    return _figures(latencies, load.seconds)
+
+
+def _check_found(
+    sample: list[bytes], found: list[Result], acknowledged: dict[bytes, bytes]
+) -> None:
+    for key, result in zip(sample, found, strict=True):
+        assert isinstance(result, Found)
+        assert result.value == acknowledged[key], f"{key!r} was acknowledged and is not there"
+
+
+def _figures(latencies: list[float], seconds: float) -> dict[str, Any]:
     latencies.sort()
     return {
-        "rate": len(latencies) / load.seconds,
+        "rate": len(latencies) / seconds,
         "p50_ms": 1e3 * statistics.median(latencies),
         "p99_ms": 1e3 * latencies[int(0.99 * len(latencies))],
     }
 
 
 def ours(
-    cluster: ConsensusCluster, processes: int, lanes: int, together: int, seconds: float
+    cluster: ConsensusCluster,
+    processes: int,
+    lanes: int,
+    together: int,
+    seconds: float,
+    *,
+    is_bare: bool = False,
 ) -> dict[str, Any]:
     """What some client processes get done together."""
     start_at = time.time() + 1.5
@@ -146,6 +194,7 @@ def ours(
             sessions=min(lanes, 2),
             seconds=seconds,
             start_at=start_at,
+            is_bare=is_bare,
         )
         text = msgspec.json.encode(load).decode()
         command = [sys.executable, __file__, "--client", text]
@@ -211,7 +260,7 @@ def measure(folder: Path, seconds: int, rounds: int, keys: int) -> dict[str, Any
     """Both clusters are up all the time and are asked in turns: a disk has good and bad minutes."""
     theirs: dict[str, list[dict[str, Any]]] = {case: [] for case in CASES}
     mine: dict[str, list[dict[str, Any]]] = {
-        case: [] for case in (*CASES, "4x64 coroutines", "dead")
+        case: [] for case in (*CASES, "1x1 program", "4x64 coroutines", "dead")
     }
     with contextlib.ExitStack() as running:
         peer = None
@@ -224,7 +273,10 @@ def measure(folder: Path, seconds: int, rounds: int, keys: int) -> dict[str, Any
             for case, (processes, together) in CASES.items():
                 if peer is not None:
                     theirs[case].append(peer.puts(processes, together, seconds))
-                mine[case].append(ours(cluster, processes, 1, together, seconds))
+                mine[case].append(
+                    ours(cluster, processes, 1, together, seconds, is_bare=together == 1)
+                )
+        mine["1x1 program"].append(ours(cluster, 1, 1, 1, seconds))
         mine["4x64 coroutines"].append(ours(cluster, 4, 64, 1, seconds))
         cluster.kill((cluster.primary() + 1) % 3)
         mine["dead"].append(ours(cluster, 4, 1, 64, seconds))
@@ -265,7 +317,8 @@ def main() -> int:
     options = parser.parse_args()
     if options.client is not None:
         load = msgspec.json.decode(options.client, type=Load)
-        print(json.dumps(run_loop(put_for_a_while(load))))
+        figures = put_one_by_one(load) if load.is_bare else run_loop(put_for_a_while(load))
+        print(json.dumps(figures))
         return 0
     with tempfile.TemporaryDirectory(prefix="motet-bench-") as folder:
         seconds, rounds, keys = (3, 2, 0) if options.quick else (4, 5, 1_000_000)
