@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -35,6 +36,8 @@ REFUSED: dict[str, list[str]] = {
     "toy --seeds -5": ["'-5'", "1-500"],
     "toy --seed 1 --seeds 1-2": ["--seeds", "--seed"],
     "toy --seeds 1-2 --trace": ["--seeds", "--trace"],
+    "toy --seeds 1-2 --history run": ["--seeds", "--history"],
+    "clock --history run": ["clients of clock", "choose one of toy"],
     "toy --seeds 1-20 --jobs 2 --profile tempest": ["tempest", "swarm"],
     "toy --seeds 1-20 --jobs 2 --plant moth": ["moth", PLANT],
 }
@@ -132,6 +135,36 @@ def test_the_line_that_is_printed_replays_to_the_byte_in_other_processes(
     }
     assert len(traces) == 1
     assert traces.pop().count(b"\n") > 100
+
+
+def test_what_clients_saw_is_written_down_for_the_checkers(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    one, several = tmp_path / "toy.ndjson", tmp_path / "run.ndjson"
+    assert run(capsys, "toy", "--seed", "3")[1] == _without_advice(
+        run(capsys, "toy", "--seed", "3", "--history", str(one))[1]
+    )
+    assert json.loads(one.read_text().splitlines()[0])["checker"] == "set"
+    code, out, _ = run(
+        capsys, "database", "--seed", "3", "--history", str(several), "--output", "json"
+    )
+    assert code == 0
+    written = json.loads(out)["histories"]
+    assert written == [
+        str(tmp_path / f"run-{kind}.ndjson") for kind in ("feed", "causal", "bank-snapshots")
+    ]
+    for file in (str(one), *written):
+        with pytest.raises(SystemExit) as exited:
+            root.main(["verify", "history", file])
+        assert exited.value.code == 0
+        assert capsys.readouterr().out.startswith("ok (")
+    code, _, err = run(capsys, "toy", "--seed", "3", "--history", str(tmp_path / "no" / "run"))
+    assert (code, "cannot be written" in err) == (1, True)
+
+
+def _without_advice(out: str) -> str:
+    lines = out.splitlines(keepends=True)
+    return "".join(line for line in lines if not line.startswith("judge what clients saw"))
 
 
 # A range

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import time
+from pathlib import Path
+from typing import Annotated
 
 import typer
 
@@ -15,6 +17,10 @@ from motet.verify.parts import PARTS
 
 app = command_app()
 
+HistoryOption = Annotated[
+    Path | None, typer.Option(help="Write down what clients saw, for `motet verify history`.")
+]
+
 
 @app.command()
 def simulate(
@@ -24,6 +30,7 @@ def simulate(
     profile: str = typer.Option("swarm", help="Which faults: see docs/internals/simulation.md."),
     plant: str | None = typer.Option(None, help="Run with this bug planted, to see it found."),
     trace: bool = typer.Option(False, "--trace", help="Print every line of the trace."),
+    history: HistoryOption = None,
     jobs: int = typer.Option(0, min=0, help="Processes for a range; 0 means one per core."),
     output: Output = OUTPUT_OPTION,
 ) -> None:
@@ -33,16 +40,17 @@ def simulate(
 
     Example: motet simulate toy --seeds 1-200
     """
-    if seeds is not None and (seed is not None or trace):
+    if seeds is not None and (seed is not None or trace or history is not None):
         raise BadInput(
-            "--seeds cannot go together with --seed or --trace",
+            "--seeds cannot go together with --seed, --trace or --history",
             hint="use --seed N --trace for one seed, --seeds A-B for a range",
         )
     if seeds is not None:
         first, last = _range(seeds)
         failed = _run_range(part, first, last, profile, plant, jobs or os.cpu_count() or 1, output)
     else:
-        failed = _run_one(part, 1 if seed is None else seed, profile, plant, trace, output)
+        one = 1 if seed is None else seed
+        failed = _run_one(part, one, profile, plant, trace, history, output)
     raise typer.Exit(1 if failed else 0)
 
 
@@ -54,18 +62,30 @@ def _range(text: str) -> tuple[int, int]:
 
 
 def _run_one(
-    name: str, seed: int, profile: str, plant: str | None, show: bool, output: Output
+    name: str,
+    seed: int,
+    profile: str,
+    plant: str | None,
+    show: bool,
+    history: Path | None,
+    output: Output,
 ) -> bool:
     from motet.sim.simulate import simulate as run
     from motet.sim.trace import Trace
     from motet.verify.parts import part_named
+    from motet.verify.parts.histories import Recorded
 
     trace = Trace(lines_max=None if show else 1)
-    outcome = run(part_named(name), seed, profile=profile, plant=plant, trace=trace)
+    part = part_named(name)
+    recorded = None if history is None else Recorded(part)
+    outcome = run(recorded or part, seed, profile=profile, plant=plant, trace=trace)
+    files = [] if recorded is None or history is None else _write(recorded.files(), history)
     if output is Output.JSON:
         from msgspec import to_builtins
 
         document = to_builtins(outcome) | {"replay": outcome.replay_command()}
+        if history is not None:
+            document["histories"] = [str(file) for file in files]
         if not show:
             del document["tail"]
         print_json(document)
@@ -81,9 +101,27 @@ def _run_one(
     typer.echo(f"marks: {seen or 'none'}")
     for violation in outcome.violations:
         typer.echo(f"violates {violation.invariant}: {violation.what}")
+    for file in files:
+        typer.echo(f"judge what clients saw: motet verify history {file}")
+    if history is not None and not files:
+        typer.echo("no history: in this seed none of the checkers fits what clients saw")
     if outcome.verdict != "ok" and not show:
         typer.echo(f"replay: {outcome.replay_command()}")
     return outcome.verdict != "ok"
+
+
+def _write(histories: dict[str, bytes], file: Path) -> list[Path]:
+    """One history into this file; several beside it, each with its checker in its name."""
+    written = []
+    for checker, data in histories.items():
+        name = file if len(histories) == 1 else file.with_stem(f"{file.stem}-{checker}")
+        try:
+            name.write_bytes(data)
+        except OSError as error:
+            why = error.strerror or str(error)
+            raise BadInput(f"{name} cannot be written: {why}", hint="name another file") from None
+        written.append(name)
+    return written
 
 
 def _run_range(

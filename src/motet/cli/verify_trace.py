@@ -62,7 +62,7 @@ def trace(
     from motet.verify.models import model_named
     from motet.verify.trace import check_trace
 
-    header, steps = _read(files, shard)
+    header, steps = _read(files, name, shard)
     chosen = name or header.model
     if chosen is None:
         raise BadInput("nobody says which model this is a trace of", hint="add --model NAME")
@@ -75,15 +75,17 @@ def trace(
     raise typer.Exit(0 if checked.verdict == "explained" else 1)
 
 
-def _read(files: list[Path], shard: str | None) -> tuple[Header, Iterable[TraceLine]]:
+def _read(
+    files: list[Path], model: str | None, shard: str | None
+) -> tuple[Header, Iterable[TraceLine]]:
     from motet.verify.trace import read_trace
-    from motet.verify.trace.nodes import is_of_a_node, numbered, read_nodes
+    from motet.verify.trace.nodes import is_of_a_node, read_of_nodes
 
     try:
         with files[0].open("rb") as first:
             lines = list(first)
         if len(files) > 1 or (lines and is_of_a_node(lines[0])):
-            return numbered(read_nodes(files, shard))
+            return read_of_nodes(files, model, shard)
     except OSError as error:
         named = error.filename or files[0]
         raise BadInput(f"{named} cannot be read: {error.strerror}", hint="name a file") from None

@@ -101,7 +101,10 @@ class DebugSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ] = ""
     protocol: Annotated[
         str,
-        Meta(description="File for the steps of the shards' protocol, for `motet verify trace`."),
+        Meta(
+            description="File for the steps of shards and of the keeper's replica, "
+            "for `motet verify trace`."
+        ),
     ] = ""
 
 

@@ -29,6 +29,7 @@ from motet.ids import Address
 from motet.node import logs
 from motet.node.clocks import CLOCK_MACHINE, TIME_MACHINE, host_clock, host_time
 from motet.node.config import Config
+from motet.node.consensus_trace import ConsensusTrace
 from motet.node.data import DATA_MACHINE, host_data
 from motet.node.driver import Driver
 from motet.node.hosted import Recorder
@@ -206,7 +207,7 @@ class Node:
         recorder: Recorder | None = None
         if debug.trace:
             recorder = self._open_trace(Path(debug.trace))
-        if debug.protocol and DATA_ROLE in settings.roles:
+        if debug.protocol:
             recorder = both(recorder, self._open_protocol_trace(Path(debug.protocol)))
         replicas = tuple(settings.peers) or (settings.id,)
         hostings: list[Hosting[Any]] = [
@@ -243,16 +244,24 @@ class Node:
         self._opened.callback(recorder.close)
         return recorder
 
-    def _open_protocol_trace(self, path: Path) -> ProtocolTrace:
+    def _open_protocol_trace(self, path: Path) -> Recorder | None:
+        settings = self.config.node
+        recorder: Recorder | None = None
         try:
-            trace = ProtocolTrace(path, self.config.node.id, lambda: self._machines_of(DataNode)[0])
+            if DATA_ROLE in settings.roles:
+                shards = ProtocolTrace(path, settings.id, lambda: self._machines_of(DataNode)[0])
+                self._opened.callback(shards.close)
+                recorder = shards
+            if KEEPER_ROLE in settings.roles:
+                keeper = ConsensusTrace(path, settings.id, lambda: self._machines_of(KeeperNode)[0])
+                self._opened.callback(keeper.close)
+                recorder = both(recorder, keeper)
         except OSError as error:
             raise NodeError(
                 f"cannot write the trace {path}: {error.strerror}",
                 hint="set debug.protocol to a file this user can write, or to nothing",
             ) from None
-        self._opened.callback(trace.close)
-        return trace
+        return recorder
 
     def _open_disk(self, machine: str) -> RealDisk:
         disk = RealDisk(Path(self.config.node.data) / machine)

@@ -19,9 +19,10 @@ from typing import Any
 import msgspec
 
 from motet.core.datanode.node import DataNode
-from motet.core.machine import Effect, Event, Note
+from motet.core.machine import Effect, Event
+from motet.core.shardlog.replica import ShardReplica
 from motet.core.shardlog.state import Status
-from motet.core.shardlog.steps import Look, look_at, restart_of, steps_between
+from motet.core.shardlog.steps import Chronicle
 from motet.ids import NodeId, ShardName
 from motet.node.data import DATA_MACHINE
 from motet.node.hosted import Recorder
@@ -36,7 +37,7 @@ class ProtocolTrace:
         self._file = path.open("ab", buffering=0)
         self._own = own
         self._machine = machine
-        self._looks: dict[ShardName, Look] = {}
+        self._chronicles: dict[ShardName, Chronicle] = {}
         #: replicas that were on disk when this process began, and have not been looked at since
         self._found: dict[ShardName, None] = {}
 
@@ -44,34 +45,30 @@ class ProtocolTrace:
         if machine != DATA_MACHINE:
             return
         for shard, replica in self._machine().shards.replicas.items():
+            if shard not in self._chronicles:
+                self._chronicles[shard] = Chronicle(shard, 0, replaced_at_once=True)
             if replica.status is Status.RECOVERING:
                 self._found[shard] = None
-                continue
-            look = look_at(replica)
-            if look is not None and look != self._looks.get(shard):
-                self._saw(shard, look, effects)
+            else:
+                self._look_at(shard, replica, effects)
 
-    def _saw(self, shard: ShardName, look: Look, effects: list[Effect]) -> None:
-        before = self._looks.get(shard, Look())
-        self._looks[shard] = look
+    def _look_at(self, shard: ShardName, replica: ShardReplica, effects: list[Effect]) -> None:
+        chronicle = self._chronicles[shard]
         if shard in self._found:
             del self._found[shard]
-            self._write(shard, restart_of(0, look))
-            return
-        numbers = {name: at for at, name in enumerate((self._own, *look.followers))}
-        installed = any(
-            isinstance(effect, Note)
-            and effect.what == "shard_installed"
-            and effect.detail.partition(" ")[0] == shard
-            for effect in effects
-        )
-        for line in steps_between(0, before, look, numbers, installed=installed):
-            if line["action"] == "BecomeLeader":
-                line["with"]["others"] = list(look.followers)
+            lines = chronicle.restarted(replica)
+        else:
+            followers = list(replica.core.state.cursors)
+            numbers = {name: at for at, name in enumerate((self._own, *followers))}
+            lines = chronicle.saw(replica, effects, numbers)
+            for line in lines:
+                if line["action"] == "BecomeLeader":
+                    line["with"]["others"] = followers
+        for line in lines:
             self._write(shard, line)
 
     def _write(self, shard: ShardName, line: dict[str, Any]) -> None:
-        """Nodes are named here; who reads it numbers them."""
+        """Nodes are named here; whoever reads it numbers them."""
         arguments = line["with"] | {"n": self._own}
         seen = line.get("state", {}).get("node", {}).get("0")
         state = {} if seen is None else {"state": {"node": {self._own: seen}}}

@@ -25,6 +25,9 @@ LONG = {
     ("shard-log-steps", "minority-elects"),
     ("shard-log-steps", "lowest-head-leads"),
     ("shard-log-steps", "no-truncation"),
+    ("shard-log-changes", "stalled-swap"),
+    ("shard-log-changes", "stalled-expand"),
+    ("shard-log-changes", "stalled-contract"),
 }
 """They hold or fail like the others, and take some seconds."""
 
@@ -33,13 +36,18 @@ REPAIRED: dict[str, dict[str, int]] = {
     "replication-repaired": {"replicas": 2, "records": 4},
     "quorum-repaired": {"replicas": 2, "quorum": 2, "records": 2, "reads": 1},
     "shard-log-steps": {"nodes": 2, "founded": 0},
+    "shard-log-changes": {"nodes": 2, "ensemble": 1, "entries": 2, "epochs": 2},
     "zero-copy": {"replicas": 2, "copies": 2},
     "zero-copy-exclusive": {"replicas": 2},
     "cluster-clock": {"transactions": 1},
     "vsr-view-change": {"most_faults": 0},
 }
-NEVER_TAKEN = {"vsr-view-change": {"Corrupt"}, "shard-log-steps": {"Install", "Restart"}}
-"""What a model without faults does not do."""
+NEVER_TAKEN = {
+    "vsr-view-change": {"Corrupt", "Restart"},
+    "shard-log-steps": {"Install", "Restart"},
+    "shard-log-changes": {"Found", "Restart"},
+}
+"""What a model without faults does not do, or one that is founded from the beginning."""
 
 
 @pytest.mark.parametrize("name", REPAIRED)

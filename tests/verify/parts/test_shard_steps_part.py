@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from motet.core.shardlog.steps import Look, restart_of, steps_between
+from motet.core.shardlog.steps import Installed, Look, restart_of, steps_between
 from motet.ids import NodeId
 from motet.sim.simulate import simulate
 from motet.sim.world import World
@@ -78,33 +78,54 @@ def test_a_planted_bug_that_hides_is_found_among_many_seeds() -> None:
     assert is_found(hidden, range(1, 100))
 
 
+NUMBERS = {NodeId("n1"): 0, NodeId("n2"): 1}
+
+
+def names(before: Look, after: Look, **options: Any) -> list[Any]:
+    """The actions that lead from one look to the next."""
+    return [line["action"] for line in steps_between(0, before, after, NUMBERS, **options)]
+
+
 def test_a_look_at_a_replica_becomes_named_actions() -> None:
-    numbers = {NodeId("n1"): 0, NodeId("n2"): 1}
-
-    def names(before: Look, after: Look, **options: Any) -> list[Any]:
-        return [line["action"] for line in steps_between(0, before, after, numbers, **options)]
-
-    fenced = Look(epoch=1, is_member=True)
+    others: dict[str, Any] = {"followers": (NodeId("n2"),), "elected": 1}
+    fenced = Look(epoch=1, is_member=True, may_lead=True)
     assert names(Look(), fenced) == ["Join", "Fence"]
-    leads = Look("leader", 1, 1, 0, 0, True, ((1, 1),), (NodeId("n2"),))
+    leads = Look("leader", 1, 1, 0, 0, True, ((1, 1),), **others)
     assert names(fenced, leads) == ["BecomeLeader", "Write"]
-    done = Look("leader", 1, 2, 1, 1, True, ((1, 2),), (NodeId("n2"),))
+    done = Look("leader", 1, 2, 1, 1, True, ((1, 2),), **others)
     assert names(leads, done) == ["Write", "Sync", "Commit"]
     follows = Look("follower", 1, 2, 0, 1, True, ((1, 2),))
     assert names(fenced, follows) == ["Append", "LearnCommit"]
-    again = Look("fenced", 2, 1, 1, 1, True, ((1, 1),))
+    again = Look("fenced", 2, 1, 1, 1, True, ((1, 1),), may_lead=True)
     assert names(done, again) == ["Fence"]
     cut = Look("follower", 2, 0, 0, 0, True, ())
     assert names(again, cut) == ["Truncate"]
     assert names(done, Look("fenced", 1, 2, 1, 1, True, ((1, 2),))) == ["Abdicate"]
-    installed = Look("fenced", 2, 4, 4, 4, True, None)
-    assert names(again, installed, installed=True) == ["Install"]
-    lost = Look("fenced", 2, 0, 0, 0, False, ())
+    lost = Look("fenced", 2, 0, 0, 0, False, (), may_lead=True)
     assert names(again, lost) == [None], "what has no name is looked at, and the model has it not"
-    assert restart_of(1, again)["with"] == {
-        "n": 1,
-        "whole": True,
-        "epoch": 2,
-        "last": 1,
-        "upto": 1,
-    }
+    known = {"epoch": 2, "last": 1, "upto": 1}
+    assert restart_of(1, again)["with"] == {"n": 1, "whole": True, **known}
+
+
+def test_a_snapshot_is_installed_in_the_epoch_in_which_it_came() -> None:
+    again = Look("fenced", 2, 1, 1, 1, True, ((1, 1),), may_lead=True)
+    after = Look("fenced", 2, 4, 4, 4, True, None, may_lead=True)
+    mended = Installed(2, 4, is_member=True, is_told=False, may_lead=True, meta_version=1)
+    assert names(again, after, installed=mended) == ["Install"]
+    told = Installed(3, 4, is_member=True, is_told=True, may_lead=False, meta_version=1)
+    new = Look("fenced", 3, 4, 4, 4, True, None)
+    assert names(again, new, installed=told) == ["Summon", "Become"]
+    fenced = Look("fenced", 4, 4, 4, 4, True, None, may_lead=True)
+    assert names(again, fenced, installed=told) == ["Summon", "Become", "Fence"]
+
+
+def test_a_leader_that_changes_its_ensemble_leads_on() -> None:
+    before = Look("leader", 2, 3, 3, 3, True, None, elected=2, factor=3)
+    changing = Look("leader", 3, 4, 3, 3, True, None, elected=2, factor=3, is_changing=True)
+    assert names(before, changing) == ["PrepareChange", "Write"]
+    changed = Look("leader", 3, 4, 4, 4, True, None, elected=2, factor=4, changed=3)
+    assert names(changing, changed) == ["Sync", "CommitChange", "Commit"]
+    assert names(changing, Look("leader", 3, 4, 3, 3, True, None, elected=2)) == ["AbortChange"]
+    assert names(before, Look("leader", 3, 4, 3, 3, True, None, elected=2)) == [
+        *("AbortChange", "Write")
+    ]

@@ -13,10 +13,10 @@ from motet.verify.seed_range import run_seeds
 
 SEEDS_A_DAY = 1_000
 FOUND_AT = {
-    "direct-commit": (22, "Convergence"),
+    "direct-commit": (79, "NoLossOfConfirmedWrite"),
     "no-truncation": (7, "I3"),
     "commit-falls": (6, "I2"),
-    "ack-before-durable": (22, "TokensOnce"),
+    "ack-before-durable": (33, "NoLogDivergence"),
     "read-by-deposed-leader": (27, "LinearizableReads"),
     "tokens-not-replicated": (2, "OneState"),
     "minority-elects": (6, "NoLogDivergence"),

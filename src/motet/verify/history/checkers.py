@@ -47,6 +47,10 @@ class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     initial: Any = None
 
 
+def _anything(initial: Any) -> Any:
+    return initial
+
+
 def _mapping(initial: Any) -> Mapping[Any, object]:
     if initial is not None and not isinstance(initial, dict):
         raise BadHistory("what was there at first is no object", hint='as in {"a": 100}')
@@ -64,80 +68,83 @@ def _nothing(initial: Any) -> None:
         raise BadHistory("this checker begins with nothing", hint="leave `initial` out")
 
 
-def _queue(history: History, initial: Any, budget: int) -> Verdict:
-    _nothing(initial)
-    return check_queue(history, budget_steps=budget)
+def _begun_with(first: Callable[[Any], Any], check: Callable[..., Verdict]) -> Check:
+    """A checker that is told what was there at first, and takes a budget."""
+    return lambda history, initial, budget: check(
+        history, initial=first(initial), budget_steps=budget
+    )
 
 
-def _causal(history: History, initial: Any, _budget: int) -> Verdict:
-    _nothing(initial)
-    return check_causal(history)
+def _quickly_with(first: Callable[[Any], Any], check: Callable[..., Verdict]) -> Check:
+    """The same without a budget."""
+    return lambda history, initial, _: check(history, initial=first(initial))
 
 
-def _causal_only(history: History, initial: Any, _budget: int) -> Verdict:
-    _nothing(initial)
-    return check_causal(history, convergent=False)
+def _from_nothing(check: Callable[[History, int], Verdict]) -> Check:
+    """A checker of what begins with nothing."""
 
+    def judged(history: History, initial: Any, budget: int) -> Verdict:
+        _nothing(initial)
+        return check(history, budget)
 
-def _sessions(history: History, initial: Any, _budget: int) -> Verdict:
-    _nothing(initial)
-    return check_sessions(history)
-
-
-def _feed(history: History, initial: Any, _budget: int) -> Verdict:
-    _nothing(initial)
-    return check_feed(history)
+    return judged
 
 
 CHECKERS: dict[str, Checker] = {
     "register": Checker(
-        "read, write, cas",
-        "a linearizable register",
-        lambda history, initial, budget: check_register(
-            history, initial=initial, budget_steps=budget
-        ),
+        "read, write, cas", "a linearizable register", _begun_with(_anything, check_register)
     ),
     "unique-register": Checker(
         "read, write",
         "the same where no value is written twice, in near-linear time",
-        lambda history, initial, _: check_unique_register(history, initial=initial),
+        _quickly_with(_anything, check_unique_register),
     ),
     "keyed": Checker(
         "get, put, delete, cas",
         "a linearizable key-value store",
-        lambda history, initial, budget: check_keyed(
-            history, initial=_mapping(initial), budget_steps=budget
-        ),
+        _begun_with(_mapping, check_keyed),
     ),
-    "set": Checker(
-        "add, read",
-        "a linearizable set that grows",
-        lambda history, initial, _: check_set(history, initial=_list(initial)),
+    "set": Checker("add, read", "a linearizable set that grows", _quickly_with(_list, check_set)),
+    "queue": Checker(
+        "enqueue, dequeue",
+        "a linearizable first-in first-out queue",
+        _from_nothing(lambda history, budget: check_queue(history, budget_steps=budget)),
     ),
-    "queue": Checker("enqueue, dequeue", "a linearizable first-in first-out queue", _queue),
     "tree": Checker(
         "create, set, delete, get, exists, children, multi, end_session",
         "a linearizable tree of nodes, as the keeper has it",
-        lambda history, initial, budget: check_tree(
-            history, initial=_list(initial), budget_steps=budget
-        ),
+        _begun_with(_list, check_tree),
     ),
     "bank": Checker(
         "transfer, read",
         "a bank whose transfers and reads are linearizable",
-        lambda history, initial, budget: check_bank(
-            history, initial=_mapping(initial), budget_steps=budget
-        ),
+        _begun_with(_mapping, check_bank),
     ),
     "bank-snapshots": Checker(
         "transfer, read",
         "a bank whose reads may be old, but are of one moment each",
-        lambda history, initial, _: check_snapshots(history, initial=_mapping(initial)),
+        _quickly_with(_mapping, check_snapshots),
     ),
-    "causal": Checker("read, write (get, put)", "causal order, and one last writer", _causal),
-    "causal-only": Checker("read, write (get, put)", "causal order", _causal_only),
-    "sessions": Checker("read, write, with clocks", "the four guarantees of a session", _sessions),
-    "feed": Checker("commit, page", "a complete feed of changes, in order", _feed),
+    "causal": Checker(
+        "read, write (get, put)",
+        "causal order, and one last writer",
+        _from_nothing(lambda history, _: check_causal(history)),
+    ),
+    "causal-only": Checker(
+        "read, write (get, put)",
+        "causal order",
+        _from_nothing(lambda history, _: check_causal(history, convergent=False)),
+    ),
+    "sessions": Checker(
+        "read, write, with clocks",
+        "the four guarantees of a session",
+        _from_nothing(lambda history, _: check_sessions(history)),
+    ),
+    "feed": Checker(
+        "commit, page",
+        "a complete feed of changes, in order",
+        _from_nothing(lambda history, _: check_feed(history)),
+    ),
 }
 
 
@@ -155,6 +162,11 @@ def read_history(data: bytes) -> tuple[Header, History]:
     if header is None:
         return Header(), History.from_ndjson(data)
     return header, History.from_ndjson(b"\n" + rest)  # a blank line keeps the numbers right
+
+
+def write_history(header: Header, history: History) -> bytes:
+    """A history file that says what it is a history of."""
+    return msgspec.json.encode(header) + b"\n" + history.to_ndjson()
 
 
 def _header(line: bytes) -> Header | None:

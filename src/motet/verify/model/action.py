@@ -32,7 +32,9 @@ class Domain:
 
     def values(self, model: object, state: object) -> Iterable[Any]:
         """The values in this state."""
-        return self.choose(model, state) if self.choose else self.fixed(model) or ()
+        if self.choose is not None:
+            return self.choose(model, state)
+        return () if self.count is None else range(getattr(model, self.count))
 
     def show(self, value: object) -> str:
         """A value as the traces write it: ``r0`` for the first replica."""

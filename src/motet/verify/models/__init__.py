@@ -20,7 +20,7 @@ from motet.verify.models.replication import Replication
 from motet.verify.models.replication_repaired import ReplicationRepaired
 from motet.verify.models.shard_log import ShardLog, ShardLogRepaired
 from motet.verify.models.shard_log_core import ShardLogCore
-from motet.verify.models.shard_log_steps import ShardLogSteps
+from motet.verify.models.shard_log_steps import ShardLogChanges, ShardLogSteps
 from motet.verify.models.view_change import ViewChange
 from motet.verify.models.zero_copy import ZeroCopy, ZeroCopyExclusive
 
@@ -36,6 +36,7 @@ _CLASSES: tuple[type[Model[Any]], ...] = (
     ShardLogRepaired,
     ShardLogCore,
     ShardLogSteps,
+    ShardLogChanges,
     ZeroCopy,
     ZeroCopyExclusive,
     ClusterClock,

@@ -14,6 +14,7 @@ PARTS: dict[str, str] = {
     "database": "motet.verify.parts.database:DatabasePart",
     "streams": "motet.verify.parts.streams:StreamsPart",
     "shard-log": "motet.verify.parts.shard_steps:ShardStepsPart",
+    "shard-changes": "motet.verify.parts.shard_changes:ShardChangesPart",
     "transactions": "motet.verify.parts.transactions:TransactionsPart",
     "vsr": "motet.verify.parts.vsr:VsrPart",
     "view-change": "motet.verify.parts.view_change:ViewChangePart",

@@ -71,6 +71,11 @@ class Asker(ABC):
         self._asked = message
         return [Send(self._server, message), SetTimer(TIMEOUT, self._timeout_ms)]
 
+    @property
+    def asked(self) -> Message | None:
+        """What it waits for an answer to."""
+        return self._asked
+
     def at(self) -> int:
         """Virtual time, for a recorder."""
         return self.world.virtual.elapsed_ns

@@ -139,10 +139,10 @@ def _check_books(feed: list[Change]) -> list[Violation]:
     balances: dict[bytes, int] = {}
     for position, change in enumerate(feed):
         assert change.row is not None
-        before = 0 if change.before is None else _amount(change.before)
+        before = 0 if change.before is None else amount_of(change.before)
         if balances.get(change.key, 0) != before:
             return [Violation("S4", f"{change.transaction} read a balance that was not there")]
-        balances[change.key] = _amount(change.row)
+        balances[change.key] = amount_of(change.row)
         ends = position + 1 == len(feed) or feed[position + 1].transaction != change.transaction
         if ends and (sum(balances.values()) != 0 or change.index + 1 != change.count):
             return [Violation("S4", f"the books do not balance after {change.transaction}")]
@@ -153,7 +153,8 @@ def _row(balance: int, padding: int) -> bytes:
     return msgspec.json.encode((balance, "." * padding))
 
 
-def _amount(row: bytes) -> int:
+def amount_of(row: bytes) -> int:
+    """The balance that a row tells."""
     return msgspec.json.decode(row, type=tuple[int, str])[0]
 
 
@@ -187,7 +188,7 @@ class Writer(Actor):
         reads, changes = [], []
         for key, seen, by in zip(self._accounts, self._seen, (amount, -amount), strict=True):
             before = None if seen is None else seen.row
-            balance = by if before is None else _amount(before) + by
+            balance = by if before is None else amount_of(before) + by
             reads.append(KeyRead(STREAM, key, None if seen is None else seen.clock))
             # Long enough to span sectors now and then, so that a crash can tear it.
             row = _row(balance, self.dice.pick([0, 300, 900, 1_500]))

@@ -6,7 +6,7 @@ several, or none (a *stutter*). R1: what no behaviour of the model explains is a
 says it. R2: what a replica then has is what the model has: status, epoch, log, what of it is durable and what
 is committed.
 
-The ensemble does not change here, no disk is lost, and nothing rots.
+The ensemble does not change here (``shard_changes`` has that), no disk is lost, and nothing rots.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import msgspec
 
 from motet.core.catalog.stream_definition import StreamDefinition, shard_names
 from motet.core.datanode.node import DataNode
-from motet.core.machine import Effect, Event, Note
+from motet.core.machine import Effect, Event
 from motet.core.operator.messages import OperatorRequest
-from motet.core.shardlog.steps import Look, look_at, restart_of, steps_between
+from motet.core.shardlog.steps import Chronicle
 from motet.ids import Address, NodeId, StreamId
 from motet.sim.dice import Dice
 from motet.sim.host import Host
@@ -30,7 +30,7 @@ from motet.verify.parts.streams_changes import STAYS, Changer
 from motet.verify.trace import TraceLine, Tracker
 
 REPLICAS = 3
-ENTRIES = EPOCHS = RESTARTS = 100_000
+UNBOUNDED = {"founded": 0, "entries": 100_000, "epochs": 100_000, "most_restarts": 100_000}
 HARMLESS = ("crash", "pause", "partition", "partition_one_way", "clog", "slow_disk", "full_disk")
 
 
@@ -59,19 +59,27 @@ class Elector(Changer):
 class ShardStepsRun(StreamsRun):
     """A shard whose every step is followed."""
 
-    changers = Elector
+    changers: type[Changer] = Elector
+    #: whether the model knows how many replicas a leader expects
+    with_factor = False
 
     def __init__(self, world: World, plant: str | None) -> None:
         super().__init__(world, plant)
-        settings = {"founded": 0, "entries": ENTRIES, "epochs": EPOCHS, "most_restarts": RESTARTS}
-        self.tracker = Tracker(ShardLogSteps(nodes=REPLICAS, **settings))
+        (self._shard,) = shard_names(self.stays)
+        self._numbers = {name: at for at, name in enumerate(self.hosts)}
+        self.tracker = Tracker(self.model())
         #: the lines so far, as ``motet verify trace`` reads them
         self.lines: list[TraceLine] = []
-        self._numbers = {name: at for at, name in enumerate(self.hosts)}
-        self._looks = dict.fromkeys(self.hosts, Look())
+        self._chronicles = {
+            name: Chronicle(self._shard, n, with_factor=self.with_factor)
+            for name, n in self._numbers.items()
+        }
         self._lives: dict[NodeId, object] = {}
-        (self._shard,) = shard_names(self.stays)
         world.observe(self._follow_in_model)
+
+    def model(self) -> ShardLogSteps:
+        """What the replicas are followed in."""
+        return ShardLogSteps(nodes=REPLICAS, **UNBOUNDED)
 
     def draw_nodes(self, dice: Dice) -> int:  # noqa: ARG002
         return REPLICAS
@@ -92,31 +100,25 @@ class ShardStepsRun(StreamsRun):
         machine = host.machine
         if not isinstance(machine, DataNode) or self._world.violations:
             return
-        replica = machine.shards.replica(self._shard)
-        look = None if replica is None else look_at(replica)
-        if look is None:
-            return
         name = NodeId(host.node.address)
-        n, before = self._numbers[name], self._looks[name]
-        self._looks[name] = look
-        if self._lives.setdefault(name, machine) is not machine:
-            self._lives[name] = machine
-            self._world.mark("restarted")
-            self._take(name, restart_of(n, look))
-            return
-        if look == before:
-            return
-        installed = any(
-            isinstance(effect, Note) and effect.what == "shard_installed" for effect in effects
-        )
-        for line in steps_between(n, before, look, self._numbers, installed=installed):
+        chronicle, replica = self._chronicles[name], machine.shards.replica(self._shard)
+        if replica is None:
+            lines = chronicle.gone(effects)
+        elif self._lives.setdefault(name, machine) is not machine:
+            lines = chronicle.restarted(replica)
+            if lines:
+                self._lives[name] = machine
+                self._world.mark("restarted")
+        else:
+            lines = chronicle.saw(replica, effects, self._numbers)
+        for line in lines:
             self._take(name, line)
 
-    def _take(self, name: NodeId, line: dict[str, Any]) -> None:
+    def _take(self, who: str, line: dict[str, Any]) -> None:
         step = TraceLine(line["action"], line["with"], line.get("state", {}), len(self.lines) + 1)
         self.lines.append(step)
         why = None if self._world.violations else self.tracker.take(step)
         self._world.mark("followed")
         if why is not None:
             said = msgspec.json.encode(line).decode()
-            self._world.violated("R1", f"{name} {said}: {'; '.join(why)}")
+            self._world.violated("R1", f"{who} {said}: {'; '.join(why)}")

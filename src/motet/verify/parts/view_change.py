@@ -17,19 +17,18 @@ import msgspec
 
 from motet.core.machine import Effect, Event, Send
 from motet.core.vsr.config import VsrConfig
-from motet.core.vsr.context import Core
+from motet.core.vsr.look import can_be_seen, observed
 from motet.core.vsr.messages import DoViewChange
 from motet.core.vsr.replica import Replica
-from motet.core.vsr.state import Status
-from motet.ids import Address, Op
+from motet.ids import Address
 from motet.sim.dice import Dice
 from motet.sim.host import Host
 from motet.sim.world import World
 from motet.verify.models.view_change import ViewChange
-from motet.verify.parts.view_change_lines import Observed, Slots, lines_between
 from motet.verify.parts.vsr import VsrRun
 from motet.verify.parts.vsr import draw_config as draw_any
 from motet.verify.trace import TraceLine, Tracker
+from motet.verify.trace.view_changes import ViewChangeSteps
 
 REPLICAS = 3
 OPS = 120
@@ -58,11 +57,8 @@ class ViewChangeRun(VsrRun):
         self.tracker = Tracker(ViewChange(replicas=REPLICAS, ops=OPS, views=VIEWS, most_faults=0))
         #: the lines so far, as ``motet verify trace`` reads them
         self.lines: list[TraceLine] = []
-        self._seen = {address: Observed() for address in self.config.replicas}
-        self._said: dict[Address, Observed] = {}
+        self._steps = ViewChangeSteps(REPLICAS)
         self._is_over = False
-        #: view -> its log's head, and what was committed, when it began
-        self._heads: dict[int, tuple[int, int]] = {0: (0, 0)}
         world.observe(self._follow_in_model)
 
     def draw_config(self, dice: Dice) -> VsrConfig:
@@ -81,32 +77,15 @@ class ViewChangeRun(VsrRun):
         if not isinstance(replica, Replica) or self._world.violations or self._is_over:
             return
         core = replica.core
-        if core.state.status not in (Status.NORMAL, Status.VIEW_CHANGE) or not core.is_view_durable:
+        if not can_be_seen(core):
             return
-        address = host.node.address
-        before, after = self._seen[address], observed(core)
+        after = observed(core)
         if after.op > OPS or after.view > VIEWS:
             self._is_over = True  # the model ends here, and so does what can be said
             return
-        self._seen[address] = after
-        lines = lines_between(core.own, REPLICAS, before, after, self._heads)
         sends = any(isinstance(e, Send) and isinstance(e.message, DoViewChange) for e in effects)
-        if sends and self._said.get(address) != after:
-            self._said[address] = after
-            lines.append({"action": "DoViewChange", "with": {"r": core.own}})
-        if lines:
-            lines.append({"action": None, "state": {"replica": {str(core.own): after.as_seen()}}})
-        for line in lines:
-            if not self._is_stutter(line):
-                self._take(address, line)
-
-    def _is_stutter(self, line: dict[str, Any]) -> bool:
-        """A prepare whose header was not known for a while, and which the model has had all along."""
-        if line["action"] != "WritePrepare":
-            return False
-        r, at = line["with"]["r"], line["with"]["number"]
-        logs = [state.replica[r].log for state in self.tracker.states]
-        return all(at < len(log) and log[at].disk == "written" for log in logs)
+        for line in self._steps.saw(core.own, after, sends=sends):
+            self._take(host.node.address, line)
 
     def _take(self, address: Address, line: dict[str, Any]) -> None:
         step = TraceLine(
@@ -118,19 +97,3 @@ class ViewChangeRun(VsrRun):
         if why is not None:
             said = msgspec.json.encode(line).decode()
             self._world.violated("R1", f"{address} {said}: {'; '.join(why)}")
-
-
-def observed(core: Core) -> Observed:
-    """What the model has of a replica."""
-    state, journal = core.state, core.state.journal
-    status = "leading" if state.leading else str(state.status)
-    slots: Slots = []
-    for number in range(1, state.op + 1):
-        header = journal.header(Op(number))
-        is_linked = number <= state.commit_min or number >= state.connected_op
-        if header is not None and not is_linked and header.view < state.log_view:
-            header = None  # it may be of an older log: the chain of headers does not reach here yet
-        disk = "written" if journal.is_clean(Op(number)) else "dirty"
-        slots.append(None if header is None else (int(header.view), disk))
-    commit = min(state.commit_max, state.op)
-    return Observed(state.view, state.log_view, status, tuple(slots), commit)

@@ -1,7 +1,8 @@
 """The traces of several nodes put together: one order, one shard, and numbers for the names of nodes.
 
 A node writes what its replicas do (``debug.protocol``), each line with ``at``, ``node`` and ``shard``. The
-lines of all nodes are merged by ``at``, which must be one clock: nodes of one machine have that.
+lines of all nodes are merged by ``at``, which must be one clock: nodes of one machine have that. Lines about
+the keeper's replicas are in the same files, and read by ``consensus``.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from typing import Any
 import msgspec
 
 from motet.errors import BadInput
-from motet.verify.trace.lines import Header, TraceLine, malformed
+from motet.verify.trace import consensus
+from motet.verify.trace.files import SHARD, kind_of, read_lines
+from motet.verify.trace.lines import Header, TraceLine
 
 MODEL = "shard-log-steps"
 LARGE = 1_000_000
@@ -36,40 +39,38 @@ class NodeLine(msgspec.Struct, frozen=True):
 def is_of_a_node(first: bytes) -> bool:
     """Whether a trace begins with a line of a node."""
     try:
-        document = msgspec.json.decode(first)
+        return kind_of(msgspec.json.decode(first)) is not None
     except msgspec.MsgspecError:
         return False
-    return isinstance(document, dict) and "shard" in document and "node" in document
+
+
+def read_of_nodes(
+    files: Sequence[Path], model: str | None, shard: str | None
+) -> tuple[Header, Iterable[TraceLine]]:
+    """The steps of a shard, or of the keeper's replicas if that is what the model is of."""
+    if model == consensus.MODEL:
+        return consensus.steps_of(consensus.read_looks(files))
+    return numbered(read_nodes(files, shard))
 
 
 def read_nodes(files: Sequence[Path], shard: str | None) -> list[NodeLine]:
     """The lines about one shard, in their order; without a name there must be but one shard."""
-    lines: list[NodeLine] = []
-    for file in files:
-        with file.open("rb") as content:
-            lines += _read(file, content)
+    lines = [
+        msgspec.structs.replace(line, file=file, number=number)
+        for file, number, line in read_lines(files, SHARD, NodeLine)
+    ]
     shards = sorted({line.shard for line in lines})
+    if not shards:
+        hint = f"of the keeper's replicas it may be: add --model {consensus.MODEL}"
+        raise BadInput("nothing is said of a shard", hint=hint)
     if shard is None and len(shards) > 1:
         raise BadInput(
             f"the traces are of {len(shards)} shards", hint=f"add --shard {' or '.join(shards[:8])}"
         )
-    chosen = shards[0] if shard is None and shards else shard
+    chosen = shards[0] if shard is None else shard
     if chosen not in shards:
         raise BadInput(f"nothing is said of shard {chosen!r}", hint=f"of {', '.join(shards)} it is")
     return sorted((line for line in lines if line.shard == chosen), key=lambda line: line.at)
-
-
-def _read(file: Path, content: Iterable[bytes]) -> list[NodeLine]:
-    lines: list[NodeLine] = []
-    for number, text in enumerate(content, start=1):
-        if not text.strip():
-            continue
-        try:
-            line = msgspec.json.decode(text, type=NodeLine)
-        except msgspec.MsgspecError as error:
-            raise malformed(number, error, of=f" {file.name}") from None
-        lines.append(msgspec.structs.replace(line, file=file.name, number=number))
-    return lines
 
 
 def numbered(lines: Sequence[NodeLine]) -> tuple[Header, list[TraceLine]]:

@@ -64,6 +64,7 @@ class ShardLogSteps(Model[State]):
     Offsets = chosen(lambda model, _: range(model.entries + 1), "at ")
     Others = chosen(_others)
     Whole = chosen(lambda _, s: (False, True))  # noqa: ARG005
+    Back = chosen(lambda model, s: (False, True) if s.restarts < model.most_restarts else ())
 
     def initial(self) -> Iterator[State]:
         start = State((Node(member=bool(self.founded)),) * self.nodes)
@@ -230,14 +231,18 @@ class ShardLogSteps(Model[State]):
     def commit(self, s: State, n: int, upto: int) -> State:
         me = s.node[n]
         require(me.status == "leader" and me.commit < upto <= length(me.log))
-        require(self.may_commit(me, upto))
-        votes = sum(e == me.epoch and at >= upto for e, m, at in s.acks if m != n)
-        require(votes + (me.durable >= upto) >= self.majority)
+        require(self.may_commit(me, upto) and self.is_held(s, n, upto))
         own = self.leadership(s, me.epoch)
         log = cut(me.log, upto)
         longest = log if length(log) > length(s.committed) else s.committed
         told = self.changed(s, own.but(told=upto))
         return self.put(s, n, me.but(commit=upto), leaderships=told, committed=longest)
+
+    def is_held(self, s: State, n: int, upto: int) -> bool:
+        """Whether a majority has all of a leader's log up to here."""
+        me = s.node[n]
+        votes = sum(e == me.epoch and at >= upto for e, m, at in s.acks if m != n)
+        return votes + (me.durable >= upto) >= self.majority
 
     def may_commit(self, me: Node, upto: int) -> bool:
         """Entries of earlier epochs are committed by one of this epoch, never by themselves."""
@@ -251,7 +256,7 @@ class ShardLogSteps(Model[State]):
         require(upto <= min(their.told, common(me.log, their.log)))
         return self.put(s, n, me.but(commit=upto))
 
-    @action(n=Nodes, epoch=AnyEpochs, last=Offsets, upto=Offsets, whole=Whole)
+    @action(n=Nodes, epoch=AnyEpochs, last=Offsets, upto=Offsets, whole=Back)
     def restart(self, s: State, n: int, epoch: int, last: int, upto: int, whole: bool) -> State:
         """Of what was not durable any beginning may have been; what was committed is learnt again.
 
@@ -292,8 +297,12 @@ class ShardLogSteps(Model[State]):
         return all(
             common(s.node[n].log, newest.log) >= at
             for epoch, n, at in s.acks
-            if epoch == newest.epoch == s.node[n].epoch
+            if epoch == newest.epoch == s.node[n].epoch and self.is_counted(newest, n)
         )
+
+    def is_counted(self, leadership: Leadership, n: int) -> bool:  # noqa: ARG002
+        """Whether a leader relies on what this node has."""
+        return True
 
     @classmethod
     def variants(cls) -> dict[str, Variant]:

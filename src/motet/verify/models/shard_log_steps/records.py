@@ -6,7 +6,9 @@ its offset, so two logs that have the same entry at an offset have the same entr
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
+
+import msgspec
 
 from motet.verify.model import Record
 from motet.verify.models.merge_tree import Natural
@@ -70,6 +72,23 @@ def is_prefix(one: Log, other: Log) -> bool:
     return common(one, other) == length(one)
 
 
+NOBODY = -1
+Somebody = Annotated[int, msgspec.Meta(ge=NOBODY)]
+
+
+class Change(Record, frozen=True):
+    """A change of the ensemble: who leaves it, and who joins it."""
+
+    op: Literal["swap", "expand", "contract"]
+    old: Somebody = NOBODY
+    new: Somebody = NOBODY
+
+    def applied_to(self, ensemble: tuple[int, ...]) -> tuple[int, ...]:
+        """The ensemble when it is complete."""
+        kept = tuple(n for n in ensemble if n != self.old)
+        return kept if self.new == NOBODY else tuple(sorted((*kept, self.new)))
+
+
 class Node(Record, frozen=True):
     """A replica. What is behind ``durable`` may be lost in a crash."""
 
@@ -82,6 +101,10 @@ class Node(Record, frozen=True):
     log: Log = ()
     durable: Natural = 0
     commit: Natural = 0
+    #: where ensembles change: of a leader, how many replicas it takes the ensemble to have
+    factor: Natural = 0
+    #: and of one that has left: its files are being removed, and nothing that it has counts
+    gone: bool = False
 
 
 class Leadership(Record, frozen=True):
@@ -89,11 +112,34 @@ class Leadership(Record, frozen=True):
 
     epoch: Natural
     leader: Natural
-    #: its log when it was elected, and with all it has written since
+    #: its log when the epoch began, and with all it has written since
     elected: Log
     log: Log
     #: the highest commit index that it has told anybody
     told: Natural = 0
+    #: where ensembles change: who counts, the change that it has prepared, and what was committed then;
+    #: and how far its log went when it was elected, maybe in an earlier epoch
+    members: tuple[Natural, ...] = ()
+    change: Change | None = None
+    floor: Natural = 0
+    inherited: Natural = 0
+
+
+class Stored(Record, frozen=True):
+    """What the metadata store says of an epoch, in the end."""
+
+    epoch: Natural
+    ensemble: tuple[Natural, ...]
+    #: nobody as long as one is elected
+    leader: Somebody = NOBODY
+    change: Change | None = None
+    #: the change is in its commit phase
+    is_ordered: bool = False
+    #: who may be fenced in it
+    asked: tuple[Natural, ...] = ()
+    #: whom the change of this epoch takes in, also when it has been called off
+    invited: Somebody = NOBODY
+    is_installed: bool = False
 
 
 class State(Record, frozen=True):
@@ -109,3 +155,5 @@ class State(Record, frozen=True):
     #: the longest log that was ever committed
     committed: Log = ()
     restarts: Natural = 0
+    #: by epoch, where ensembles change
+    stored: tuple[Stored, ...] = ()

@@ -54,23 +54,28 @@ class ViewChange(Model[State]):
     """A primary orders ops and commits what a quorum has; the next one keeps them, on disks that fail.
 
     Messages are never taken back: they arrive late, twice or never. View, log_view and log are on disk before
-    anything is said of them, so a restart changes nothing. A replica may leave its view at any time
-    (``start_view_change`` and its votes only say when). What it has prepared may become unreadable: it
-    then neither has the op nor denies it. Headers survive, and there are no checkpoints.
+    anything is said of them, so a restart loses only what nobody was told of. A replica may leave its view at
+    any time (``start_view_change`` and its votes only say when). What it has prepared may become unreadable:
+    it then neither has the op nor denies it. Headers survive, and there are no checkpoints.
     """
 
     name = "vsr-view-change"
     state_type = State
     may_end = True
-    auxiliary = ("committed", "faults", "prepares", "prepare_oks", "do_view_changes", "start_views")
+    auxiliary = (
+        *("committed", "faults", "restarts", "prepares", "prepare_oks"),
+        *("do_view_changes", "start_views"),
+    )
     replicas = parameter(3, least=1, most=6, what="replicas")
-    ops = parameter(1, least=1, most=1_000, what="ops in a log at most")
-    views = parameter(1, least=0, most=1_000, what="the last view")
+    ops = parameter(1, least=1, most=100_000, what="ops in a log at most")
+    views = parameter(1, least=0, most=10_000, what="the last view")
     most_faults = parameter(1, least=0, most=3, what="prepares that become unreadable")
+    most_restarts = parameter(0, least=0, most=1_000, what="crashes that lose what is not on disk")
     #: steps to where a behaviour begins; what is found from there is reachable
     script: ClassVar[tuple[str, ...]] = ()
     Replicas = numbered("replicas", "r")
     Ops = numbered("ops", "op")
+    Heads = chosen(lambda model, _: range(model.ops + 1), "at ")
     Views = chosen(lambda model, _: range(1, model.views + 1), "v")
     Logs = chosen(_quorums_of_logs)
     Begun = chosen(lambda _, s: sorted(s.start_views))
@@ -221,6 +226,22 @@ class ViewChange(Model[State]):
         log = (*me.log[:number], slot, *me.log[number + 1 :])
         return self.put(s, r, me.but(log=log), faults=s.faults + 1)
 
+    @action(r=Replicas, head=Heads, commit=Heads)
+    def restart(self, s: State, r: int, head: int, commit: int) -> State:
+        """What is not written may be gone; nobody was told of it. What is committed is learnt again.
+
+        A primary does not know what it had promised: it goes to the next view.
+        """
+        me = s.replica[r]
+        require(s.restarts < self.most_restarts and head <= len(me.log))
+        require(commit <= min(me.commit, head))
+        require(all(slot.disk != "written" for slot in me.log[head:]))
+        back = me.but(log=me.log[:head], commit=commit, is_back=True)
+        if self.is_primary(me.view, r) and me.log_view == me.view:
+            require(me.view < self.views)
+            back = back.but(view=me.view + 1, status="view_change")
+        return self.put(s, r, back, restarts=s.restarts + 1)
+
     def installed(self, log: Log, headers: Sequence[int]) -> Log:
         """The log with these headers: what was there under another header is not part of it."""
         return tuple(
@@ -281,7 +302,7 @@ class ViewChange(Model[State]):
         """Whoever leads a view has everything that was committed in the views before it."""
         newest = max((m.view for m in s.start_views), default=0)
         me = s.replica[newest % self.replicas]
-        if me.log_view != newest:
+        if me.log_view != newest or me.is_back:
             return True  # it has left that view, and its log is another
         return all(header_at(me.log, op) == view for op, view in s.committed)
 

@@ -33,6 +33,8 @@ class Replica(Record, frozen=True):
     status: Status = "normal"
     log: Log = ()
     commit: Natural = 0
+    #: since it has had this log it was restarted
+    is_back: bool = False
 
 
 class DoViewChange(Record, frozen=True):
@@ -68,6 +70,7 @@ class State(Record, frozen=True):
     #: (op, view it was prepared in) of what was committed, ever
     committed: frozenset[tuple[Natural, Natural]] = frozenset()
     faults: Natural = 0
+    restarts: Natural = 0
 
 
 class Decision(Record, frozen=True):
