@@ -28,10 +28,10 @@ def clock(
     cluster: Annotated[str, typer.Option(help="Name of the cluster.")] = "motet",
     output: Output = OUTPUT_OPTION,
 ) -> None:
-    """Show a node's cluster clock, how far it is ahead of the node's wall, and its durable bound.
+    """Show the clock of a database, embedded or a cluster, and its visible clock: all up to it can be read.
 
-    Of a database, embedded or a cluster, also the visible clock: everything up to it can be read.
-    Clocks can be read and ticked, never set.
+    Of a node without streams its own clock, how far that is ahead of the node's wall, and its durable
+    bound. Clocks can be read and ticked, never set.
 
     Example: motet clock --endpoint 127.0.0.1:7400 --tick
     """
@@ -88,7 +88,7 @@ def _of_database(data: Path | None, endpoint: str | None) -> dict[str, object]:
 
 
 async def _ask(endpoint: str, cluster: str, *, tick: bool) -> dict[str, object]:
-    """Of the first node that answers its clock; of an embedded database that is served what it has."""
+    """Of a database the clock of all its shards; of a node without streams its own."""
     from motet.client.clock import ClockClient
     from motet.client.link import greeting_of, parse_endpoint
     from motet.format.frame import FrameKind
@@ -98,27 +98,17 @@ async def _ask(endpoint: str, cluster: str, *, tick: bool) -> dict[str, object]:
     async with ClockClient({node: first}, cluster) as client:
         await client.reach(node)
         takes = await greeting_of(*parse_endpoint(first), answer_seconds_max)
-        if FrameKind.CLOCK not in takes and FrameKind.STREAMS in takes and not tick:
-            return await asyncio.to_thread(_of_database, None, endpoint)
+        if not tick and (FrameKind.DATA in takes or FrameKind.STREAMS in takes):
+            try:
+                return await asyncio.to_thread(_of_database, None, endpoint)
+            except MotetError:
+                if FrameKind.CLOCK not in takes:
+                    raise
+                # A node has a clock of its own, also when its cluster has no map.
         if tick:
             return {"clock": str(await client.tick(node))}
         found = await client.read(node)
-        shown: dict[str, object] = {
-            "clock": str(found.clock),
-            "drift_ms": found.drift_ms,
-            "bound": str(found.bound),
-        }
-    if FrameKind.DATA in takes:
-        try:
-            of_all = await asyncio.to_thread(_of_database, None, endpoint)
-        except MotetError:
-            return {
-                **shown,
-                "visible": None,
-                "enabled": None,
-            }  # the node has its clock, also when the cluster has no map
-        shown |= {name: of_all[name] for name in ("visible", "enabled")}
-    return shown
+        return {"clock": str(found.clock), "drift_ms": found.drift_ms, "bound": str(found.bound)}
 
 
 answer_seconds_max = 3.0

@@ -6,13 +6,13 @@ Tables live in an embedded database in this release; a cluster says so, and noth
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 
 import msgspec
 
 from motet.client.calls import Calls, Expected, Make, closed
 from motet.client.cluster.feed import ClusterFeed
 from motet.client.cluster.measure import FeedMeasure
+from motet.client.cluster.moments import after_a_moment
 from motet.client.cluster.router import Router
 from motet.client.cluster.transactions import Coordinator
 from motet.client.valve import Valve
@@ -54,10 +54,6 @@ operator_seconds_max = 15.0
 """How long an operator may take: a new stream is ready when all its shards have leaders."""
 
 map_seconds_max = 5.0
-
-nodes_seconds_max = 1.0
-nodes_again_seconds = 0.1
-"""How long, and how often, nodes are waited for that a stream needs and the operator does not know."""
 
 Answer = (
     StreamReady
@@ -154,20 +150,12 @@ class ClusterCalls(Calls):
             stream = StreamId(f"{self._entropy.nonce():016x}")
             return CreateOnCluster(number, StreamDefinition(stream, name, shards, replicas, schema))
 
-        done = await self._placed(attempt)
+        done = await after_a_moment(
+            lambda: self.router.ask_operator(attempt, StreamCreated, operator_seconds_max),
+            NoNodeToPlaceOn,
+        )
         await self.router.until_known(name, is_there=True, seconds=map_seconds_max)
         return StreamReady(RequestId(0), done.created, info_of(done.place.definition))
-
-    async def _placed(self, attempt: Callable[[RequestId], CreateOnCluster]) -> StreamCreated:
-        """Ask until the operator knows enough nodes: it hears of one a moment after that is ready."""
-        deadline = asyncio.get_running_loop().time() + nodes_seconds_max
-        while True:
-            try:
-                return await self.router.ask_operator(attempt, StreamCreated, operator_seconds_max)
-            except NoNodeToPlaceOn:
-                if asyncio.get_running_loop().time() > deadline:
-                    raise
-            await asyncio.sleep(nodes_again_seconds)
 
     async def delete(self, name: StreamName) -> None:
         """Have a stream deleted, with its data."""

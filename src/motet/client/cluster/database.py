@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from motet.client.bookmark import Bookmark, bookmark_text, clock_of
 from motet.client.cluster.calls import ClusterCalls, map_seconds_max, operator_seconds_max
+from motet.client.cluster.moments import after_a_moment
 from motet.client.cluster.orders import ClusterOrders
 from motet.client.cluster.router import MakeOperator, Router
 from motet.client.cluster.stream import Appenders, ClusterStream
@@ -31,6 +32,7 @@ from motet.core.operator.messages import (
 )
 from motet.core.streams.messages import StreamInfo
 from motet.errors import Conflict, NotInCluster, OutcomeUnknown
+from motet.errors.operator import NoLeader
 from motet.ids import NodeId, ShardId
 
 T = TypeVar("T")
@@ -201,8 +203,11 @@ class AsyncClusterDatabase(AsyncDatabase):
     async def _changed(self, make: MakeOperator) -> str:
         """A change of an ensemble: one that is repeated would be another one."""
         try:
-            done = await self.router.ask_operator(
-                make, OperatorDone, reconfiguration_seconds_max, may_repeat=False
+            done = await after_a_moment(
+                lambda: self.router.ask_operator(
+                    make, OperatorDone, reconfiguration_seconds_max, may_repeat=False
+                ),
+                NoLeader,
             )
         except OutcomeUnknown as error:
             hint = "look with `motet shard describe` before you try again"
@@ -211,7 +216,9 @@ class AsyncClusterDatabase(AsyncDatabase):
         return done.what
 
     async def _ordered(self, make: MakeOperator, seconds: float) -> str:
-        done = await self.router.ask_operator(make, OperatorDone, seconds)
+        done = await after_a_moment(
+            lambda: self.router.ask_operator(make, OperatorDone, seconds), NoLeader
+        )
         await self.router.refresh()
         return done.what
 
