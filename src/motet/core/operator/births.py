@@ -5,7 +5,8 @@ overlooked. So before a leader without a log is told to lead, all data nodes are
 that they know of from a log, and it is told the highest of all.
 
 V1  Every clock that was handed out is in an entry that a majority of an ensemble has. So it is known when a
-    majority of each ensemble has answered, to a heartbeat that was sent after the shard came to be known.
+    majority of each ensemble has answered, to a heartbeat that was sent after the shard came to be known. A
+    node that has lost its disk does not count: what it had acknowledged is gone with it.
 V2  A shard that has lost its majority does not keep streams from being created for ever: after a while those
     are believed that live.
 """
@@ -14,7 +15,7 @@ from __future__ import annotations
 
 from motet.core.machine import NS_PER_MS
 from motet.core.operator.context import Core
-from motet.core.operator.messages import Heartbeat
+from motet.core.operator.messages import RECOVERING, Heartbeat
 from motet.core.operator.metadata import ShardStatus
 from motet.core.operator.state import NodeState, ShardControl
 from motet.ids import ShardName, StreamName
@@ -57,13 +58,21 @@ def may_begin(core: Core, control: ShardControl) -> bool:
 
 
 def _is_known(core: Core, other: ShardControl, since_round: int) -> bool:
-    """V1, for one shard. One that is new has handed out nothing, and one that is deleted has no readers."""
+    """V1, for one shard. One that is new has handed out nothing, and one that is deleted has no readers.
+
+    Nor has one that was founded with the shard that is to be born, or after it, handed out anything before.
+    """
     known = other.metadata
     if known is None or known.is_new or known.status is ShardStatus.DELETING:
         return True
-    fresh = [node for node in known.ensemble if _is_fresh(core.node(node), since_round)]
-    return 2 * len(fresh) > len(known.ensemble)
+    if other.is_founded and other.birth_round >= since_round:
+        return True
+    told = [node for node in known.ensemble if _has_told(core.node(node), other.shard, since_round)]
+    return 2 * len(told) > len(known.ensemble)
 
 
-def _is_fresh(node: NodeState | None, since_round: int) -> bool:
-    return node is not None and node.is_alive and node.round >= since_round
+def _has_told(node: NodeState | None, shard: ShardName, since_round: int) -> bool:
+    if node is None or not node.is_alive or node.round < since_round:
+        return False
+    report = node.reports.get(shard)
+    return report is not None and report.is_whole and report.status != RECOVERING

@@ -23,7 +23,7 @@ import msgspec
 
 from motet.core.operator.context import Core
 from motet.core.operator.elections import fence, start_election
-from motet.core.operator.messages import ShardReport
+from motet.core.operator.messages import FENCED, LEADER, RECOVERING, ShardReport
 from motet.core.operator.state import Join, NodeState, Phase, Retry, ShardControl
 from motet.core.operator.writing import load, save
 from motet.core.shardlog.messages import (
@@ -34,9 +34,6 @@ from motet.core.shardlog.messages import (
     FenceResponse,
 )
 from motet.ids import NodeId
-
-LEADER, FENCED, RECOVERING = "leader", "fenced", "recovering"
-"""What a report says of a replica, where it matters here."""
 
 
 def begin_steady(core: Core, control: ShardControl) -> None:

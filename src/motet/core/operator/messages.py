@@ -26,6 +26,10 @@ class OperatorMessage(Message, frozen=True, tag=lambda name: f"operator.{name}")
 # Operator and node
 
 
+LEADER, FENCED, RECOVERING = "leader", "fenced", "recovering"
+"""What a report says of a replica, where it matters."""
+
+
 class ShardReport(msgspec.Struct, frozen=True, array_like=True):
     """What a node says of a shard that it holds."""
 
@@ -39,6 +43,8 @@ class ShardReport(msgspec.Struct, frozen=True, array_like=True):
     caught_up: tuple[NodeId, ...] = ()
     #: how much is here of a snapshot that is being fetched; it rises until all of it is here
     fetched: int = 0
+    #: it has everything that it ever acknowledged; one that has lost its disk, or is damaged, has not
+    is_whole: bool = True
 
 
 class Heartbeat(OperatorMessage, frozen=True):

@@ -87,6 +87,8 @@ class ShardControl(msgspec.Struct):
 
     #: a shard without an entry begins above all clocks that nodes knew of in this heartbeat or a later one
     birth_round: int = 0
+    #: founded by this operator in its present life, so it was new then
+    is_founded: bool = False
     #: when it came to be known here
     since_ns: int = 0
 

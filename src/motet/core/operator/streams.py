@@ -119,7 +119,7 @@ def found_shards(core: Core) -> None:
                 return
             load.place(ensemble)
             control = state.shards[shard] = births.control(core, shard, name)
-            control.preferred = ensemble[0]
+            control.preferred, control.is_founded = ensemble[0], True
             metadata = ShardMetadata(
                 shard, Epoch(1), ShardStatus.ELECTION, None, ensemble, len(ensemble), is_new=True
             )

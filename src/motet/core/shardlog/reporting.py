@@ -40,7 +40,10 @@ def report(core: Core) -> ShardReport:
     )
     ends = (core.head, state.commit_index)
     fetched = 0 if state.installing is None else state.installing.fetched
-    return ShardReport(core.shard, state.epoch, state.status.value, *ends, caught_up, fetched)
+    is_whole = state.is_member and not state.is_damaged
+    return ShardReport(
+        core.shard, state.epoch, state.status.value, *ends, caught_up, fetched, is_whole
+    )
 
 
 def violations(core: Core) -> list[Violation]:

@@ -148,6 +148,7 @@ class PuppetNode:
                 each.head,
                 tuple(each.cursors),
                 each.fetched,
+                each.is_member,
             )
             for shard, each in self.state.replicas.items()
         )
