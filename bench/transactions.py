@@ -91,7 +91,7 @@ async def commits(
 async def make_streams(endpoints: str) -> None:
     async with await motet.aio.connect(endpoints) as db:
         for name in STREAMS["two"]:
-            await db.create_stream(name, shards=3, replicas=3)
+            await db.create_stream(name, shards=1, replicas=3)
 
 
 def measure(folder: Path, lanes: int, seconds: int, rounds: int) -> dict[str, Any]:

@@ -197,6 +197,20 @@ def test_a_machine_that_keeps_itself_busy_starves_nobody() -> None:
     run(main())
 
 
+def test_a_message_says_whether_another_one_for_its_machine_follows_in_the_turn() -> None:
+    async def main() -> None:
+        bench = Bench(lambda _: [])
+        await bench.start()
+        bench.network.deliver(Ping(1), Ping(2), Ping(3))
+        await bench.one_turn()
+        bench.network.deliver(Ping(4))
+        await bench.one_turn()
+        received = [event for event in bench.machine.events if isinstance(event, Received)]
+        assert [event.is_followed for event in received] == [True, True, False, False]
+
+    run(main())
+
+
 def test_frames_of_an_unknown_kind_are_counted_and_dropped() -> None:
     async def main() -> None:
         bench = Bench(lambda _: [])

@@ -77,6 +77,8 @@ class Received(Event, frozen=True):
 
     sender: Address
     message: Message
+    #: another message for the same machine follows in this turn: what can wait for it may
+    is_followed: bool = False
 
 
 class Written(Event, frozen=True):

@@ -34,8 +34,9 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from motet.core.machine import Event, Now, Received, Started
+from motet.core.machine import Event, Message, Now, Received, Started
 from motet.errors import NodeError
+from motet.ids import Address
 from motet.limits import turn_events_max
 from motet.node.counters import Counters
 from motet.node.hosted import UNDECODABLE, Hosted, Recorder
@@ -222,6 +223,7 @@ class Driver:
         deliveries = self._network.take(limit)
         self._network_has_more = len(deliveries) == limit
         by_kind = self._by_kind
+        last: tuple[Hosted, Address, Message] | None = None
         for delivery in deliveries:
             frame = delivery.frame
             hosted = by_kind.get(frame.kind)
@@ -233,8 +235,12 @@ class Driver:
                 message = hosted.decode(frame.body)
             except UNDECODABLE as error:
                 hosted.refuse(delivery.sender, error)
-            else:
-                hosted.step(Received(now, delivery.sender, message))
+                continue
+            if last is not None:
+                last[0].step(Received(now, last[1], last[2], last[0] is hosted))
+            last = hosted, delivery.sender, message
+        if last is not None:
+            last[0].step(Received(now, last[1], last[2]))
         self.counters.frames_received += len(deliveries)
         return len(deliveries)
 

@@ -66,6 +66,7 @@ class _Received(msgspec.Struct, frozen=True, tag="Received"):
     now: Now
     sender: Address
     message: msgspec.Raw
+    is_followed: bool = False
 
 
 _encode = msgspec.json.Encoder().encode
@@ -139,5 +140,6 @@ def replay(
 def _read_event(line: TraceLine, decode_message: Callable[[msgspec.Raw], Message]) -> Event:
     event: Event | _Received = _decode_event(line.event)
     if isinstance(event, _Received):
-        return Received(event.now, event.sender, decode_message(event.message))
+        message = decode_message(event.message)
+        return Received(event.now, event.sender, message, event.is_followed)
     return event

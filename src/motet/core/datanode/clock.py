@@ -7,12 +7,17 @@ ahead of use (:mod:`motet.core.clock.reservation`); an append that comes before 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
 from motet.core.clock.bound_file import decode_bound, encode_bound
-from motet.core.clock.hlc import ZERO, Clock, drift_ms
+from motet.core.clock.hlc import ZERO, Clock, drift_ms, maximum
 from motet.core.clock.reservation import Reservation
-from motet.core.machine import Replace
+from motet.core.machine import Now, Replace
+from motet.core.shardlog.replica import ShardReplica
+from motet.core.shardlog.shards import Shards
+from motet.core.transaction.leading import Tick
 from motet.errors import ClockDrift
 from motet.ids import FileName, WriteId
 from motet.limits import clock_drift_ms_max
@@ -72,3 +77,16 @@ class DataClock(msgspec.Struct):
             self.reservation.bound_written()
         else:
             self.reservation.bound_failed()
+
+
+def ticker(clock: DataClock, shards: Shards, now: Now) -> Callable[[ShardReplica], Tick]:
+    """For each shard what gives its entries their clocks: above all that the node and the shard have seen."""
+
+    def of(replica: ShardReplica) -> Tick:
+        def tick(floor: Clock) -> Clock | None:
+            seen = maximum((floor, shards.clock, replica.last_clock))
+            return clock.tick_above(seen, now.wall_ms)
+
+        return tick
+
+    return of

@@ -13,15 +13,14 @@ D2  The clock of an entry is above that of every entry before it in its shard, a
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Self
 
 import msgspec
 
-from motet.core.clock.hlc import ZERO, Clock, maximum
+from motet.core.clock.hlc import ZERO, maximum
 from motet.core.datanode import appends, errands, reading
 from motet.core.datanode.appends import ShardAppends
-from motet.core.datanode.clock import BOUND_FILE, DataClock
+from motet.core.datanode.clock import BOUND_FILE, DataClock, ticker
 from motet.core.datanode.conversation import DataRequest
 from motet.core.datanode.errands import Dispatcher, Errands, leader_by_map
 from motet.core.datanode.messages import (
@@ -63,7 +62,6 @@ from motet.core.shardlog.messages import ShardMessage
 from motet.core.shardlog.replica import ShardReplica
 from motet.core.shardlog.shards import Shards
 from motet.core.transaction.config import TransactionConfig
-from motet.core.transaction.leading import Tick
 from motet.core.transaction.messages import (
     BetweenLeaders,
     CloseShard,
@@ -86,6 +84,10 @@ CUT_TIMER = TimerName("data-cut")
 """Set for now: it fires when everything that arrived in this turn has been taken."""
 
 
+Gathered = AppendRecords | errands.Asked | BetweenLeaders
+"""What is put into a log together with what else has come in the same turn."""
+
+
 class DataState(msgspec.Struct):
     """What there is besides the replicas."""
 
@@ -101,6 +103,8 @@ class DataState(msgspec.Struct):
     readings: Readings = msgspec.field(default_factory=Readings)
     errands: Errands = msgspec.field(default_factory=Errands)
     is_cut_due: bool = False
+    #: requests of this turn have not been looked at, since others followed
+    is_gathered: bool = False
 
 
 class DataNode:
@@ -123,6 +127,9 @@ class DataNode:
     def step(self, event: Event) -> list[Effect]:
         if isinstance(event, Received):
             effects = self._on_received(event)
+            if event.is_followed and isinstance(event.message, Gathered):
+                self.state.is_gathered = True
+                return effects
         elif isinstance(event, Written):
             effects = self._on_written(event)
         elif isinstance(event, Fired):
@@ -290,16 +297,6 @@ class DataNode:
         state = self.state
         return Dispatcher(self.own, state.errands, self.shards, state.map, self.transactions, now)
 
-    def _ticker(self, now: Now) -> Callable[[ShardReplica], Tick]:
-        def of(replica: ShardReplica) -> Tick:
-            def tick(floor: Clock) -> Clock | None:
-                seen = maximum((floor, self.shards.clock, replica.last_clock))
-                return self.state.clock.tick_above(seen, now.wall_ms)
-
-            return tick
-
-        return of
-
     # The disk and time
 
     def _on_written(self, event: Written) -> list[Effect]:
@@ -356,7 +353,9 @@ class DataNode:
             effects += self._settle(shard)
         if state.errands.busy:
             dispatcher = self._dispatcher(now)
-            effects += dispatcher.go_on(state.appends, self._ticker(now))
+            tick, is_gathered = ticker(state.clock, self.shards, now), state.is_gathered
+            effects += dispatcher.go_on(state.appends, tick, is_gathered=is_gathered)
+        state.is_gathered = False
         if state.clock.wants_bound:
             bound = state.clock.bound_to_write(self.shards.new_write(), now.wall_ms)
             if bound is not None:

@@ -206,15 +206,21 @@ class ShardReplica:
         return reporting.refusal(self.core, body_bytes)
 
     def append(
-        self, kind: int, clock: Clock, body: bytes, now: Now
+        self, kind: int, clock: Clock, body: bytes, now: Now, *, is_followed: bool = False
     ) -> tuple[EntryId, list[Effect]]:
         """Append an entry; raises what ``refusal`` says. It is done when ``applied_index`` reaches it."""
         error = self.refusal(len(body))
         if error is not None:
             raise error
         self.core.desk.now = now
-        entry = leader.append(self.core, kind, clock, body)
+        entry = leader.append(self.core, kind, clock, body, is_followed=is_followed)
         return entry, self.core.desk.take()
+
+    def push(self, now: Now) -> list[Effect]:
+        """Write and push what was appended in this step, each followed by others, or by this."""
+        self.core.desk.now = now
+        leader.push_gathered(self.core)
+        return self.core.desk.take()
 
     def look_for_room(self, now: Now) -> list[Effect]:
         """Try again what the disk had no room for, without waiting for the next beat."""
@@ -254,10 +260,7 @@ class ShardReplica:
         return finished
 
     def keep_from(self, offset: Offset | None, pruned: Offset | None = None) -> None:
-        """Trim nothing from this entry on, whatever the rules say; None takes that back.
-
-        What is before ``pruned`` goes, even if the rules would keep it.
-        """
+        """Trim nothing from this entry on (None: all), but what is before ``pruned``, whatever the rules."""
         self.core.state.keep_from, self.core.state.pruned_from = offset, pruned
 
     def report(self) -> ShardReport:

@@ -218,10 +218,33 @@ def answer_adjusted(
 ) -> list[Effect | Forward]:
     """Answer those whose participants are done, or have had their time."""
     said: list[Effect | Forward] = []
-    adjusting, ours.adjusting = ours.adjusting, []
+    state, adjusting, ours.adjusting = state_of(replica), ours.adjusting, []
     for work in adjusting:
-        said += answer_known(ours, replica, work, now, config)
+        if _is_adjusting(ours, state, work, now, config):
+            ours.adjusting.append(work)
+        else:
+            said += answer_known(ours, replica, work, now, config)
     return said
+
+
+def _is_adjusting(
+    ours: ShardTransactions,
+    state: TransactionState,
+    work: Work,
+    now: Now,
+    config: TransactionConfig,
+) -> bool:
+    """Whether participants of a commit have not logged it, and have time left."""
+    if not isinstance(work.errand, CommitTransaction):
+        return False
+    transaction = work.errand.part.transaction
+    decision = state.decisions.get(transaction)
+    if decision is None or decision.clock is None:
+        return False
+    if now.monotonic_ns - work.since_ns >= config.adjust_ms * NS_PER_MS:
+        return False
+    done = ours.acknowledged.get(transaction)
+    return done is None or any(shard not in done for shard in decision.participants)
 
 
 def awaited(replica: ShardReplica) -> list[ShardName]:

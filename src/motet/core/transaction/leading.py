@@ -145,8 +145,10 @@ def advance(
     tick: Tick,
     now: Now,
     config: TransactionConfig,
+    *,
+    is_gathered: bool = False,
 ) -> Said:
-    """Put into the log what may go, if anything has changed since the last look."""
+    """Put into the log what may go, if anything has changed; what was gathered in a turn as one write."""
     if not ours.waiting or ours.looked_at == replica.applied_index.offset:
         return []
     ours.looked_at = replica.applied_index.offset
@@ -179,7 +181,9 @@ def advance(
                 ours.waiting += waiting[number:]
                 ours.looked_at = Offset(-1)
                 break
-            said += _log(ours, appends, replica, work, clock, now)
+            said += _log(ours, appends, replica, work, clock, now, is_followed=is_gathered)
+    if is_gathered:
+        said += replica.push(now)
     return said
 
 
@@ -307,12 +311,14 @@ def _log(
     work: Work,
     clock: Clock,
     now: Now,
+    *,
+    is_followed: bool,
 ) -> Said:
     entry = EntryId(replica.epoch, Offset(replica.head.offset + 1))
     has_clock = ours.has_clock(machine_of(replica).state.rules)
     kind, body, flight = _entry(appends, replica, work, clock, now, entry, has_clock=has_clock)
     try:
-        appended, effects = replica.append(kind, clock, body, now)
+        appended, effects = replica.append(kind, clock, body, now, is_followed=is_followed)
     except MotetError as error:
         return _refused(work, error)
     assert appended == entry

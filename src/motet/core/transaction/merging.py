@@ -16,11 +16,11 @@ from motet.core.clock.hlc import Clock
 from motet.core.datanode.records import decode_records
 from motet.core.shardlog.entry import EntryKind
 from motet.core.streams.change import Change
-from motet.core.streams.run import Run, changes_in, count_in, runs_of
+from motet.core.streams.run import Run, changes_in, count_in
 from motet.core.transaction.entries import PartChange, decode_committed
 from motet.core.transaction.messages import FoundEntry
 from motet.format.record_block import decode_block
-from motet.ids import ShardId, ShardName, StreamName, TransactionId
+from motet.ids import Offset, ShardId, ShardName, StreamName, TransactionId
 
 
 class ShardPage(msgspec.Struct, frozen=True):
@@ -84,12 +84,39 @@ def merge(pages: Sequence[ShardPage], limit: int, key: bytes | None = None) -> M
 def _together(
     some: list[Run], others: Sequence[tuple[ShardPage, FoundEntry]], key: bytes | None
 ) -> list[Run]:
-    """What has one clock, put together; an entry by itself has its changes in order."""
+    """What has one clock, by transaction and index; an entry by itself has its changes in order."""
     runs = some + [run_of(page.stream, page.number, page.shard, each) for page, each in others]
-    changes = changes_in(runs)
-    if key is not None:
-        changes = tuple([change for change in changes if change.key == key])
-    return runs_of(sorted(changes, key=_order))
+    placed = [
+        (run.transaction, change.index, number, place)
+        for number, run in enumerate(runs)
+        for place, change in enumerate(run.changes)
+        if key is None or change.key == key
+    ]
+    placed.sort()
+    found: list[Run] = []
+    begin = 0
+    for end in range(1, len(placed) + 1):
+        if end == len(placed) or placed[end][2:] != (placed[end - 1][2], placed[end - 1][3] + 1):
+            *_, number, first = placed[begin]
+            found.append(_piece(runs[number], first, first + end - begin))
+            begin = end
+    return found
+
+
+def _piece(run: Run, first: int, last: int) -> Run:
+    """Some changes of a run that follow each other."""
+    if first == 0 and last == len(run.changes):
+        return run
+    return Run(
+        run.clock,
+        run.transaction,
+        run.count,
+        run.stream,
+        run.shard,
+        run.at_ms,
+        Offset(run.first_offset + first),
+        run.changes[first:last],
+    )
 
 
 def _shortened(page: ShardPage, limit: int) -> ShardPage:
@@ -101,10 +128,6 @@ def _shortened(page: ShardPage, limit: int) -> ShardPage:
     if end >= len(entries):
         return page
     return ShardPage(page.stream, page.number, page.shard, entries[:end], entries[end - 1].clock)
-
-
-def _order(change: Change) -> tuple[TransactionId, int]:
-    return change.transaction, change.index
 
 
 def entries_in_order(
