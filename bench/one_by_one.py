@@ -22,7 +22,7 @@ from motet.format.frame import FrameDecoder, FrameKind, encode_frame
 from motet.ids import Address, ClientId
 from motet.real.connection import unpack
 from motet.real.entropy import RealEntropy
-from motet.real.hello import decode_hello, encode_hello
+from motet.real.hello import encode_hello
 from motet.real.time import RealTime
 
 answer_seconds_max = 30.0
@@ -44,7 +44,15 @@ class OneByOne:
             dialed.sendall(encode_hello(cluster_name(config.cluster), None))
             self._sockets[replica] = dialed
             self._decoders[replica] = FrameDecoder()
-        self._until_replied(self._client.begin(self._now()))
+        self._send(self._client.begin(self._now()))
+        while self._result() is None:
+            readable, _, _ = select.select(self._sockets.values(), (), (), answer_seconds_max)
+            assert readable, "no answer came"
+            for replica, each in self._sockets.items():
+                if each in readable:
+                    self._take(replica)
+        #: who answers, as long as nothing happens to the cluster
+        self._primary = config.replicas[config.primary(self._client.state.view)]
 
     def close(self) -> None:
         for each in self._sockets.values():
@@ -52,30 +60,27 @@ class OneByOne:
 
     def call(self, calls: Sequence[Call]) -> list[Result]:
         """Have these done in one request."""
-        body = encode_calls(calls)
-        return decode_results(
-            self._until_replied(self._client.submit(BATCH, body, self._now())).body
-        )
+        self._send(self._client.submit(BATCH, encode_calls(calls), self._now()))
+        while (replied := self._result()) is None:
+            self._take(self._primary)
+        return decode_results(replied.body)
 
-    def _until_replied(self, effects: list[Effect]) -> Replied:
+    def _send(self, effects: list[Effect]) -> None:
         for effect in effects:
             if isinstance(effect, Send):
                 frame = encode_frame(FrameKind.VSR, 0, _encode(effect.message))
                 self._sockets[effect.to].sendall(frame)
-        while True:
-            readable, _, _ = select.select(self._sockets.values(), (), (), answer_seconds_max)
-            assert readable, "no answer came"
-            for replica, each in self._sockets.items():
-                if each in readable:
-                    self._take(replica, each.recv(1 << 16))
-            if (result := self._client.take_result()) is not None:
-                assert isinstance(result, Replied), result
-                return result
 
-    def _take(self, replica: Address, data: bytes) -> None:
+    def _result(self) -> Replied | None:
+        result = self._client.take_result()
+        assert result is None or isinstance(result, Replied), result
+        return result
+
+    def _take(self, replica: Address) -> None:
+        data = self._sockets[replica].recv(1 << 16)
         assert data, f"{replica} has hung up"
         frames = self._decoders[replica].feed(data)
-        if frames and decode_hello(frames[0]) is not None:
+        if frames and frames[0].kind == FrameKind.HELLO:
             frames = frames[1:]
         for frame in unpack(frames):
             self._client.on_message(replica, _decode(frame.body), self._now())
