@@ -61,6 +61,15 @@ def test_a_budget_ends_in_unknown(capsys: pytest.CaptureFixture[str]) -> None:
     assert "unknown: the budget of 500 states is used up" in out
 
 
+def test_a_variant_that_begins_later_says_after_what(capsys: pytest.CaptureFixture[str]) -> None:
+    line = "run shard-log-changes --variant leaving-counts --json"
+    code, out, _ = run(capsys, *line.split())
+    result = json.loads(out.splitlines()[-1])
+    assert (code, result["property"], len(result["trace"])) == (1, "NoLossOfConfirmedWrite", 4)
+    assert result["begins_after"][-2:] == ["Fence(n2, e3)", "Fence(n3, e3)"]
+    assert f"it begins after {len(result['begins_after'])} steps: Fence(n0, e1), " in out
+
+
 def test_the_list_has_every_model(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, "list")
     assert code == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from html.parser import HTMLParser
+from typing import Any
 
 from motet.verify.explore import Budget, Exploration, explore
 from motet.verify.models import model_named
@@ -28,7 +29,7 @@ class Tags(HTMLParser):
         self.text += data + "\n"
 
 
-def read(result: Exploration, **options: str) -> str:
+def read(result: Exploration, **options: Any) -> str:
     tags = Tags()
     tags.feed(html_report(result, headline="What <it> is.", **options))
     assert tags.open == []
@@ -44,6 +45,13 @@ def test_a_counterexample_is_there_step_by_step() -> None:
         text.index("Upload(r0)") < text.index("FetchReceive(r1)") < text.index("DeleteObjects(r0)")
     )
     assert text.count("the whole state") == 10
+
+
+def test_a_counterexample_that_begins_later_says_after_what() -> None:
+    model = model_named("shard-log-changes", {}, variant="leaving-counts")
+    text = read(explore(model), script=model.script)
+    assert f"It begins after {len(model.script)} steps" in text
+    assert text.index("PrepareChange(n0, e2)") < text.index("BecomeLeader(n3, <1>)")
 
 
 def test_a_behaviour_that_goes_on_for_ever_says_where_it_comes_back() -> None:

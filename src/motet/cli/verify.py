@@ -142,7 +142,7 @@ def run(
     if json or output is not Output.JSON:
         _print_result(result, model, variant)
     if json or output is Output.JSON:
-        _print_json(result, variant)
+        _print_json(result, model, variant)
     raise typer.Exit(0 if result.verdict == "ok" else 1)
 
 
@@ -174,7 +174,7 @@ def _on_spark(
 def _write_html(file: Path, result: Exploration, model: Model[Any], variant: str | None) -> None:
     from motet.verify.report import html_report
 
-    page = html_report(result, headline=model.headline(), variant=variant)
+    page = html_report(result, headline=model.headline(), variant=variant, script=model.script)
     try:
         file.write_text(page, encoding="utf-8")
     except OSError as error:
@@ -182,10 +182,12 @@ def _write_html(file: Path, result: Exploration, model: Model[Any], variant: str
         raise BadInput(f"{file} cannot be written: {why}", hint="name another file") from None
 
 
-def _print_json(result: Exploration, variant: str | None) -> None:
+def _print_json(result: Exploration, model: Model[Any], variant: str | None) -> None:
     import msgspec
 
     document = msgspec.to_builtins(result) | {"variant": variant}
+    if model.script:
+        document["begins_after"] = list(model.script)
     typer.echo(msgspec.json.encode(document).decode())
 
 
@@ -240,6 +242,8 @@ def _print_result(result: Exploration, model: Model[Any], variant: str | None) -
     size = " ".join(f"{key}={value}" for key, value in result.settings.items())
     named = result.model if variant is None else f"{result.model} ({variant})"
     typer.echo(f"{named} {size}: {model.headline()}")
+    if model.script:
+        typer.echo(f"it begins after {len(model.script)} steps: {', '.join(model.script)}")
     for number, step in enumerate(result.trace, start=1):
         back = "  <- and from the end back to here, for ever" if _loops(result, number) else ""
         typer.echo(f"{number:4}  {step.action}{back}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from html import escape
 
 from motet.verify.explore.result import Exploration, Step
@@ -20,8 +21,10 @@ details { color: #555; } .loop { color: #b3261e; }
 """
 
 
-def html_report(result: Exploration, *, headline: str, variant: str | None = None) -> str:
-    """The page; it needs nothing but itself."""
+def html_report(
+    result: Exploration, *, headline: str, variant: str | None = None, script: Sequence[str] = ()
+) -> str:
+    """The page; it needs nothing but itself. ``script`` are the steps to where it begins."""
     name = result.model if variant is None else f"{result.model} ({variant})"
     body = [
         f"<h1>{escape(name)}</h1>",
@@ -31,6 +34,9 @@ def html_report(result: Exploration, *, headline: str, variant: str | None = Non
     ]
     if result.trace:
         body.append("<h2>The shortest way there</h2>")
+        if script:
+            steps = ", ".join(f"<code>{escape(step)}</code>" for step in script)
+            body.append(f"<p>It begins after {len(script)} steps: {steps}.</p>")
         body.append(_trace(result))
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'

@@ -50,6 +50,24 @@ def test_what_clients_saw_in_a_storm_is_ok(part: str) -> None:
     assert all(verdict.operations > 50 for verdict in verdicts.values())
 
 
+PLANTED = {
+    ("toy", "ack-before-durable", 1): {"set": "lost"},
+    ("database", "do-not-validate", 2): {"feed": "clock", "bank-snapshots": "total"},
+    ("streams", "no-truncation", 7): {"queue": "doubled", "sessions": "phantom"},
+}
+"""Part, planted bug and seed -> what the checkers find, each alone."""
+
+
+@pytest.mark.parametrize(("part", "plant", "seed"), PLANTED)
+def test_a_planted_bug_is_found_by_what_clients_saw(part: str, plant: str, seed: int) -> None:
+    found = {
+        checker: verdict.witness.fault
+        for checker, verdict in judged(part, seed, plant=plant).items()
+        if verdict.witness is not None
+    }
+    assert found == PLANTED[part, plant, seed]
+
+
 @pytest.mark.parametrize("part", ["toy", "database"])
 def test_a_seed_does_the_same_whether_it_is_written_down_or_not(part: str) -> None:
     traces = Trace(lines_max=1), Trace(lines_max=1)

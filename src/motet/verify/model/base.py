@@ -59,6 +59,8 @@ class Model(Generic[S]):
     may_end: ClassVar[bool] = False
     #: its states are numbers in tables of its own, which another process does not have
     is_of_one_process: ClassVar[bool] = False
+    #: steps to where its behaviours begin; what is found from there is reachable from the very beginning
+    script: ClassVar[tuple[str, ...]] = ()
     #: variables that only check properties need; a running system does not show them
     auxiliary: ClassVar[tuple[str, ...]] = ()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import combinations
-from typing import Any, ClassVar
+from typing import Any
 
 from motet.verify.explore.script import led
 from motet.verify.model import (
@@ -56,8 +56,6 @@ class ShardLogSteps(Model[State]):
     epochs = parameter(2, least=1, most=1_000_000, what="the last epoch")
     founded = parameter(1, least=0, most=1, what="1: all are members from the beginning")
     most_restarts = parameter(0, least=0, most=1_000_000, what="crashes at most")
-    #: steps to where a behaviour begins; what is found from there is reachable
-    script: ClassVar[tuple[str, ...]] = ()
     Nodes = numbered("nodes", "n")
     Epochs = chosen(lambda model, _: range(1, model.epochs + 1), "e")
     AnyEpochs = chosen(lambda model, _: range(model.epochs + 1), "e")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import combinations, product
-from typing import ClassVar
 
 from motet.verify.explore.script import led
 from motet.verify.model import (
@@ -71,8 +70,6 @@ class ViewChange(Model[State]):
     views = parameter(1, least=0, most=10_000, what="the last view")
     most_faults = parameter(1, least=0, most=3, what="prepares that become unreadable")
     most_restarts = parameter(0, least=0, most=1_000, what="crashes that lose what is not on disk")
-    #: steps to where a behaviour begins; what is found from there is reachable
-    script: ClassVar[tuple[str, ...]] = ()
     Replicas = numbered("replicas", "r")
     Ops = numbered("ops", "op")
     Heads = chosen(lambda model, _: range(model.ops + 1), "at ")
