@@ -8,6 +8,8 @@ clock is turned off and on. What must hold is in ``transactions_checks``.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
 from motet.core.catalog.stream_definition import StreamDefinition
@@ -111,12 +113,15 @@ class TransactionsRun(StreamsRun):
         node = self._world.add_node(name)
         if self.skew_ms:
             node.time.jump(self._dice.between(-self.skew_ms, self.skew_ms))
-        make = transaction_node(plant, name, self.config, self.transactions)
-        host = self._world.host(node, HOST, make)
+        host = self._world.host(node, HOST, self._maker(name, plant))
         self.hosts[name] = host
         self.watch.add_host(host)
         self.store.enter(node)
         host.disk.damage = self.atlas.page(name)
+
+    def _maker(self, name: NodeId, plant: str | None) -> Callable[[], DataNode]:
+        """What makes the data node of each incarnation."""
+        return transaction_node(plant, name, self.config, self.transactions)
 
     def _add_clients(self) -> None:
         world, dice = self._world, self._dice
