@@ -1,9 +1,9 @@
 """Transactions of a cluster, against PostgreSQL in the same run.
 
-Ours: three nodes on this machine, every shard on all of them, one client process with 64 coroutines that
-each wait for their own commit. PostgreSQL: one node with its defaults, which sync a commit before it is
-answered (``synchronous_commit`` on), 64 connections of pgbench, which is written in C, prepared statements.
-Both insert the same rows.
+Ours: three nodes on this machine, streams of one shard that all of them have, one client process with 64
+coroutines that each wait for their own commit. PostgreSQL: one node with its defaults, which sync a commit
+before it is answered (``synchronous_commit`` on), 64 connections of pgbench, which is written in C, with
+prepared statements. Both insert the same rows.
 
 one     one row: at least its rate
 two     two rows, ours in two shards of two streams, PostgreSQL's in two tables: at least 0.4 of its rate

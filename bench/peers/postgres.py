@@ -56,7 +56,7 @@ class Postgres:
                 shutil.chown(each, self._user)
             folder.parent.chmod(0o711)
         self._folder = folder
-        self.version = self._run(str(programs / "postgres"), "--version").split()[-2]
+        self.version = self._run(str(programs / "postgres"), "--version").split()[2]
         self._run(str(programs / "initdb"), "-D", str(data), "-A", "trust", "-U", NAME)
         command = [str(programs / "postgres"), "-D", str(data), "-p", str(self._port)]
         command += ["-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories="]
