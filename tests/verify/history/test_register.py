@@ -95,6 +95,7 @@ def test_every_arrangement_of_acts_that_hide_each_other(acts: list[Act]) -> None
 
 
 @pytest.mark.long
+@pytest.mark.timeout(1_200)
 def test_every_history_of_four_operations() -> None:
     for history in all_histories(READS + WRITES + CAS + UNKNOWN, 4):
         compare(history)

@@ -139,7 +139,7 @@ class Chronicle:
             return []
         if self._note(effects, "shard_installed") is not None:
             self._installed = _installed(replica)
-        if not self._is_on_disk(replica):
+        if not self._is_on_disk(replica) or self._is_being_founded(replica, look):
             self._untold = [each for each in self._untold if each.epoch < look.epoch] + [look]
             return []
         if look == self._look and self._installed is None:
@@ -175,6 +175,12 @@ class Chronicle:
             return True
         is_named = installed is None or core.state.meta_durable >= installed.meta_version
         return is_named and core.is_epoch_durable
+
+    def _is_being_founded(self, replica: ShardReplica, look: Look) -> bool:
+        """It is a member from now on, and its disk does not say so yet; nobody was told."""
+        is_new = look.is_member and not look.head and not self._look.is_member
+        state = replica.core.state
+        return is_new and not self._at_once and state.meta_durable < state.meta_version
 
     def _steps_to(self, look: Look, numbers: Mapping[NodeId, int]) -> list[Line]:
         """By way of epochs in which entries came that are there still."""

@@ -50,7 +50,11 @@ class ViewChangeSteps:
             return False
         at = line["with"]["number"]
         slot = after.slots[at]
-        return slot is not None and self._written[r].get(at) == slot[0]
+        assert slot is not None, "it is written"
+        if self._written[r].get(at) == slot[0]:
+            return True
+        self._written[r][at] = slot[0]
+        return False
 
     def _keep_written(self, r: int, after: Observed) -> None:
         kept = {at: view for at, view in self._written[r].items() if at < after.op}
