@@ -25,6 +25,7 @@ changes = st.lists(
         row=st.sampled_from([None, b"1"]),
         before=st.sampled_from([None, b"0"]),
         at_ms=st.just(7),
+        has_clock=st.booleans(),
     ),
     max_size=12,
 )

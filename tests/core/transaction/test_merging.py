@@ -178,3 +178,19 @@ def test_a_page_takes_in_what_it_gives_wherever_it_is(begin: int, limit: int) ->
     left = sum(1 for _ in rest)
     assert len(scan.page()[0]) == min(limit, 400 - begin)
     assert 400 - begin - left == len(scan.page()[0]), "no entry more than the page has"
+
+
+def test_what_has_no_clock_for_its_readers_has_none_in_any_piece() -> None:
+    """The changes of two shards take turns, so that each run is cut."""
+    clock, name, pages = Clock(5, 0), TransactionId("t1"), []
+    for shard, indices in ((0, (0, 2, 3)), (1, (1, 4))):
+        made = tuple(PartChange(n, f"k{n}".encode(), "update", b"v", None) for n in indices)
+        body = Committed(Part(name, ZERO, ZERO, 5, made), clock, 0, Offset(0), (), has_clock=False)
+        entry = FoundEntry(Epoch(1), clock, EntryKind.PART_COMMITTED, encode_part(body))
+        pages.append(
+            ShardPage(STREAM, ShardId(shard), ShardName(f"s.{shard}"), (entry,), Clock(6, 0))
+        )
+    for key in (None, b"k2"):
+        found = merge(pages, 100, key).changes
+        assert [change.index for change in found] == ([0, 1, 2, 3, 4] if key is None else [2])
+        assert not any(change.has_clock for change in found)

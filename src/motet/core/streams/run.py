@@ -82,9 +82,17 @@ def runs_of(changes: Iterable[Change]) -> list[Run]:
 
 
 def _follows(last: Change, change: Change) -> bool:
-    return (last.transaction, last.clock, last.stream, last.shard, last.offset + 1) == (
+    return (
+        last.transaction,
+        last.clock,
+        last.has_clock,
+        last.stream,
+        last.shard,
+        last.offset + 1,
+    ) == (
         change.transaction,
         change.clock,
+        change.has_clock,
         change.stream,
         change.shard,
         change.offset,

@@ -116,6 +116,7 @@ def _piece(run: Run, first: int, last: int) -> Run:
         run.at_ms,
         Offset(run.first_offset + first),
         run.changes[first:last],
+        run.has_clock,
     )
 
 

@@ -25,6 +25,7 @@ from motet.core.clock.hlc import ZERO, Clock
 from motet.core.datanode.records import decode_records
 from motet.core.shardlog.entry import Entry, EntryKind
 from motet.core.shardlog.replica import ShardReplica
+from motet.core.streams.change import Change
 from motet.core.streams.checks import shard_of
 from motet.core.transaction.answering import state_of
 from motet.core.transaction.entries import Committed, decode_aborted, decode_committed
@@ -50,6 +51,21 @@ class SeenChange(NamedTuple):
     shard: int
     offset: Offset
     key: bytes
+    #: for its readers
+    has_clock: bool
+
+
+def seen_of(change: Change) -> SeenChange:
+    """A change as a reader has seen it."""
+    return SeenChange(
+        change.clock,
+        change.transaction,
+        change.index,
+        change.shard,
+        change.offset,
+        change.key,
+        change.has_clock,
+    )
 
 
 class Ledger:
@@ -250,7 +266,7 @@ class Ledger:
                     continue
                 found = FoundEntry(entry.id.epoch, entry.clock, entry.kind, entry.body)
                 wanted += [
-                    SeenChange(c.clock, c.transaction, c.index, c.shard, c.offset, c.key)
+                    seen_of(c)
                     for c in changes_of(STAYS, ShardId(number), shard, found)
                     if is_wanted(shard, c.clock)
                 ]

@@ -29,7 +29,7 @@ from motet.sim.world import World
 from motet.verify.parts.streams_changes import STAYS
 from motet.verify.parts.streams_checks import Watch
 from motet.verify.parts.streams_clients import DataClient
-from motet.verify.parts.transactions_checks import Ledger, SeenChange
+from motet.verify.parts.transactions_checks import Ledger, SeenChange, seen_of
 
 save_share = 0.3
 
@@ -195,10 +195,7 @@ class FeedReader(DataClient):
         merged = self._merge(list(self._pages.values()), self._limit)
         if merged.changes and merged.changes[0].clock <= self.after:
             self.world.violated("FeedOrder", f"{self.name}: {merged.changes[0]} at {self.after}")
-        self.seen += [
-            SeenChange(c.clock, c.transaction, c.index, c.shard, c.offset, c.key)
-            for c in merged.changes
-        ]
+        self.seen += map(seen_of, merged.changes)
         if merged.through < self.after:
             self.world.violated("FeedOrder", f"{self.name}: {merged.through} < {self.after}")
         self.after = merged.through
