@@ -8,7 +8,7 @@ transaction is as old as its ``age`` says. ``shards`` shows what is logged, and 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import ClassVar
 
 import msgspec
@@ -366,9 +366,9 @@ class TransactionsPart(BenchPart):
         return [" ".join([*told, f"closed {state.closed}"])]
 
 
-def _maker(name: NodeId, remembered: int) -> type[DataNode]:
+def _maker(name: NodeId, remembered: int) -> Callable[[], DataNode]:
     config = msgspec.structs.replace(CONFIG, outcomes_remembered=remembered)
-    return lambda: DataNode(name, None, config)  # type: ignore[return-value]
+    return lambda: DataNode(name, None, config)
 
 
 def _node(shard: ShardName) -> NodeId:
