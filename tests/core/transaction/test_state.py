@@ -85,6 +85,15 @@ def test_what_is_older_than_what_was_forgotten_is_refused() -> None:
     assert not state.is_expired(Clock(2, 1))
 
 
+def test_who_had_seen_no_clock_when_it_asked_is_refused_once_something_is_forgotten() -> None:
+    state = TransactionState(remembered=1)
+    state.commit(Clock(5, 0), committed("t1", Clock(5, 0)))
+    assert not state.is_expired(ZERO), "nothing is forgotten"
+    state.commit(Clock(6, 0), committed("t2", Clock(6, 0)))
+    assert state.is_expired(ZERO), "it may be t1"
+    assert not state.is_expired(Clock(5, 0))
+
+
 def test_a_shard_without_transactions_does_not_remember_all_its_keys() -> None:
     latest = LatestChanges()
     keys = [str(number).encode() for number in range(raw_keys_max + 1)]

@@ -29,6 +29,8 @@ from motet.core.transaction.entries import Aborted, Committed, Forgotten, Prepar
 from motet.ids import ShardName, TransactionId
 from motet.limits import outcomes_remembered
 
+ABOVE_ZERO = Clock(0, 1)
+
 
 class Open(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A prepare whose outcome is not logged yet."""
@@ -158,7 +160,8 @@ class TransactionState(msgspec.Struct):
         self.outcomes[transaction] = outcome
         if len(self.outcomes) > self.remembered:
             oldest = next(iter(self.outcomes))
-            self.horizon = max(self.horizon, self.outcomes.pop(oldest).asked)
+            # Never zero again: also who had seen no clock at all may have been forgotten.
+            self.horizon = max(self.horizon, self.outcomes.pop(oldest).asked, ABOVE_ZERO)
 
 
 def changes_bytes(body: Prepared) -> int:
