@@ -15,11 +15,11 @@ from motet.verify.seed_range import run_seeds
 FOUND_AT = {
     "reads-not-validated": (1, "ReadsValid"),
     "torn-tie": (1, "FeedComplete"),
-    "locks-forgotten": (2, "OneState"),
+    "locks-forgotten": (5, "OneState"),
     "closed-over-prepare": (1, "FeedComplete"),
     "born-in-the-past": (1, "Born"),
     "closed-in-memory": (1, "FeedClosed"),
-    "hidden-in-part": (2, "Valve"),
+    "hidden-in-part": (5, "Valve"),
 }
 """Planted bug -> a seed that finds it, and the rule that it breaks there."""
 

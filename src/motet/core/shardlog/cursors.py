@@ -8,7 +8,8 @@
 ``is_leaving`` is the text's *pending removal*: a change of the ensemble has been prepared that takes the
 node out. It gets nothing any more and does not count.
 
-U1  confirmed <= pushed <= head. ``confirmed`` rises, but when the node says that it has lost its log.
+U1  confirmed <= pushed <= head. ``confirmed`` rises, but when the node says that it has lost its log, or the
+    end of it: damage in the last record cannot be told from a write that was cut short.
 U2  Answers to what was sent before the cursor was attached do not count.
 """
 

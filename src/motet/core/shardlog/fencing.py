@@ -132,6 +132,8 @@ def on_add_follower_request(core: Core, sender: Address, message: AddFollowerReq
         leader.add_cursor(core, message.follower, message.head_index)  # it was fenced once more
     elif message.head_index == NO_ENTRY and cursor.confirmed > 0 and cursor.is_attached:
         leader.lose(core, cursor, "has lost its log")
+    elif cursor.is_attached and message.head_index.offset < cursor.confirmed:
+        leader.fall_back(core, cursor, message.head_index)
     core.send(sender, AddFollowerResponse(core.shard, state.epoch, message.follower))
 
 

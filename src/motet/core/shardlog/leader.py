@@ -237,6 +237,16 @@ def stop_leading(core: Core) -> None:
 # Followers
 
 
+def fall_back(core: Core, cursor: Cursor, head: EntryId) -> None:
+    """A follower has lost the end of its log, or had it when this was said: push what is behind it again.
+
+    Only if its log is ours as far as it goes: who says otherwise was fenced in an earlier epoch, and is late.
+    """
+    if quorum.truncation_point(core.state.log.runs, head) == head:
+        core.note("follower_fell_back", f"{cursor.node} to {head}")
+        cursor.attach(head.offset, core.state.round, core.now_ns)
+
+
 def add_cursor(core: Core, follower: NodeId, head: EntryId) -> None:
     """Begin with a follower whose log ends here: attach it, cut its log first, or send it a snapshot."""
     state = core.state
