@@ -23,6 +23,7 @@ from tests.node.nodes import (
 
 from motet.errors import BadConfig, MotetError, NodeError
 from motet.ids import NodeId
+from motet.node import registry
 from motet.node.config import Config, DebugSettings, NodeSettings
 from motet.node.node import Node, check_can_run, host_port
 from motet.node.trace import replay
@@ -108,7 +109,10 @@ def test_a_node_that_cannot_serve_says_why(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
-def test_a_node_is_ready_when_the_keeper_knows_of_it(tmp_path: Path) -> None:
+def test_a_node_is_ready_when_the_keeper_knows_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry, "entry_seconds_max", SECONDS_MAX)
     ports = {f"n{i}": free_base_port() for i in range(2)}
 
     def with_roles(node: str, *roles: str) -> Config:
@@ -128,6 +132,22 @@ def test_a_node_is_ready_when_the_keeper_knows_of_it(tmp_path: Path) -> None:
             async with running(with_roles("n1", "keeper")):
                 await ready(ports["n1"])
                 await ready(ports["n0"])
+
+    asyncio.run(main())
+
+
+def test_a_node_that_finds_no_keeper_is_ready_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry, "entry_seconds_max", 0.1)
+    ports = {f"n{i}": free_base_port() for i in range(2)}
+    settings = config(tmp_path, ports["n0"], "n0", **ports)
+    place = msgspec.structs.replace(settings.node, roles=("data",))
+    keeper = msgspec.structs.replace(settings.keeper, members=(NodeId("n1"),))
+
+    async def main() -> None:
+        async with running(msgspec.structs.replace(settings, node=place, keeper=keeper)):
+            await ready(ports["n0"])
 
     asyncio.run(main())
 

@@ -18,7 +18,16 @@ from motet.verify.parts import PARTS, part_named
 from motet.verify.seed_range import run_seeds
 
 SEEDS = tomllib.loads((Path(__file__).parent / "seeds.toml").read_text())["seed"]
-LARGE = ("vsr", "view-change", "keeper", "streams", "shard-log", "shard-changes", "transactions")
+LARGE = (
+    "vsr",
+    "view-change",
+    "keeper",
+    "streams",
+    "shard-log",
+    "shard-changes",
+    "transactions",
+    "transactions-in-turns",
+)
 """Parts whose seeds take a second each: their ranges and planted bugs have tests of their own."""
 
 SMALL = [name for name in PARTS if name not in LARGE]

@@ -51,7 +51,10 @@ def test_messages_overtake_each_other() -> None:
     stage.bench.deliver("n2", nth=2)
     stage.bench.drop("n2", nth=2)
     stage.bench.deliver("n2")
-    assert stage.happened("n2") == [(Received, "n1", Ping(3)), (Received, "n1", Ping(1))]
+    assert stage.happened("n2") == [
+        (Received, "n1", Ping(3), False),
+        (Received, "n1", Ping(1), False),
+    ]
     with pytest.raises(BadScenario, match="nth=1, but 0"):
         stage.bench.repeat("n2", nth=1)
 
@@ -61,7 +64,7 @@ def test_a_repeated_message_arrives_twice() -> None:
     stage.do(ping(0))
     assert stage.bench.repeat("n2") == ["  n1 -> n2 Ping number=0"]
     stage.bench.deliver()
-    assert stage.happened("n2") == [(Received, "n1", Ping(0))] * 2
+    assert stage.happened("n2") == [(Received, "n1", Ping(0), False)] * 2
 
 
 def test_settling_delivers_answers_too() -> None:

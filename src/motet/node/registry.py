@@ -6,7 +6,8 @@ and enters itself again. An entry that an earlier life has left behind is replac
 
 R1  The entry of an id is that of its latest life. A life is known by when it began.
 R2  A node is not ready before it has entered itself: nobody would place anything on it, and a stream that is
-    created meanwhile would have fewer replicas than there are nodes.
+    created meanwhile would have fewer replicas than there are nodes. But a node can do without a keeper, so
+    it is not waited for any longer than for one that is starting, too.
 """
 
 from __future__ import annotations
@@ -28,6 +29,9 @@ from motet.node.logs import logger
 
 again_seconds = 0.2
 """How long to wait before another attempt."""
+
+entry_seconds_max = 5.0
+"""How long a node is not ready because it has not entered itself."""
 
 leave_seconds_max = 2.0
 session_ms = 10_000
@@ -64,9 +68,13 @@ class Registry:
 
     def not_entered(self) -> list[str]:
         """Why this life is not known to the others yet: until it is, nobody gives it anything to do."""
-        return [] if self._has_entered else ["registry: not entered in the keeper yet"]
+        waited_seconds = asyncio.get_running_loop().time() - self._started_seconds
+        if self._has_entered or waited_seconds > entry_seconds_max:
+            return []
+        return ["registry: not entered in the keeper yet"]
 
     def start(self) -> None:
+        self._started_seconds = asyncio.get_running_loop().time()
         self._task = asyncio.get_running_loop().create_task(self._stay_entered())
 
     async def stop(self) -> None:
