@@ -72,6 +72,8 @@ def test_there_is_a_seed_for_every_planted_bug() -> None:
     assert sorted(FOUND_AT) == sorted(ShardChangesPart.plants)
 
 
+@pytest.mark.long
+@pytest.mark.timeout(1_800)
 @pytest.mark.parametrize("plant", FOUND_AT)
 def test_a_planted_bug_is_found_by_its_seed(plant: str) -> None:
     seed, rule = FOUND_AT[plant]
