@@ -47,6 +47,15 @@ def test_a_shard_is_chosen(files: list[Path]) -> None:
         read_nodes(files, "u")
 
 
+def test_a_shard_whose_ensemble_changes_is_refused_and_not_called_unexplained(
+    files: list[Path],
+) -> None:
+    change = '{"at":11,"node":"n1","shard":"s","action":"PrepareChange","with":{"n":"n1"}}'
+    files[0].write_text(f"{N1}{change}\n")
+    with pytest.raises(BadInput, match=r"line 4 of n1\.ndjson: the ensemble of s is changed there"):
+        read_nodes(files, None)
+
+
 def test_a_malformed_line_is_named_with_its_file(files: list[Path]) -> None:
     files[1].write_text(N2 + '{"at":"noon"}\n')
     with pytest.raises(BadInput, match=r"line 3 of the trace n2\.ndjson is malformed"):

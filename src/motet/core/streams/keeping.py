@@ -30,9 +30,8 @@ def plan_order(
     for name in message.streams:
         if overlay.shards(index, name) is None:
             raise NoSuchStream(f"there is no stream {name!r}")
-    closed = plus(
-        clock, -1
-    )  # what was put into the log before has a lower clock, and nothing follows there
+    # What was put into the log before has a lower clock, and nothing follows there.
+    closed = plus(clock, -1)
     changed = [overlay.rules(index, name).check(message.order, closed) for name in message.streams]
     done = FeedObeyed(message.request)
     if any(changed):

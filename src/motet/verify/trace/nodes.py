@@ -21,6 +21,9 @@ from motet.verify.trace.lines import Header, TraceLine
 MODEL = "shard-log-steps"
 LARGE = 1_000_000
 
+CHANGES = ("PrepareChange", "CommitChange", "AbortChange")
+"""What a leader does when its ensemble is changed; what operators write for it, no trace of nodes says."""
+
 
 class NodeLine(msgspec.Struct, frozen=True):
     """A line as a node writes it."""
@@ -70,7 +73,15 @@ def read_nodes(files: Sequence[Path], shard: str | None) -> list[NodeLine]:
     chosen = shards[0] if shard is None else shard
     if chosen not in shards:
         raise BadInput(f"nothing is said of shard {chosen!r}", hint=f"of {', '.join(shards)} it is")
-    return sorted((line for line in lines if line.shard == chosen), key=lambda line: line.at)
+    found = sorted((line for line in lines if line.shard == chosen), key=lambda line: line.at)
+    changing = next((line for line in found if line.action in CHANGES), None)
+    if changing is not None:
+        raise BadInput(
+            f"line {changing.number} of {changing.file}: the ensemble of {chosen} is changed there",
+            hint="a trace of nodes can be explained while the ensemble stays; "
+            "`motet simulate shard-changes` follows its changes",
+        )
+    return found
 
 
 def numbered(lines: Sequence[NodeLine]) -> tuple[Header, list[TraceLine]]:
