@@ -18,22 +18,58 @@ if not (3, 11) <= sys.version_info[:2] <= (3, 14):
     sys.exit(1)
 print(os.path.realpath(sys._base_executable))'
 
+# Behind the path: how long a small loop takes, and the version. Builds of one version differ by half: one without
+# profile-guided optimisation, or with its core in a shared library, is as slow as a release many years older.
+speed_probe="$python_probe"'
+from time import perf_counter
+class Probe:
+    def __init__(self, number): self.number = number
+    def next(self): return self.number + 1
+def loop():
+    began, seen = perf_counter(), {}
+    for number in range(20_000):
+        seen[number & 255] = Probe(number).next()
+    return perf_counter() - began
+print(int(min(loop() for _ in range(7)) * 1e6), sys.version_info[1])'
+
 find_python() {
-  local candidate
   if [ -n "${MOTET_PYTHON:-}" ]; then
     "$MOTET_PYTHON" -I -c "$python_probe" 2>/dev/null ||
       fail "MOTET_PYTHON=$MOTET_PYTHON is not a Python $python_range" "unset it, or point it at one"
     return
   fi
-  for candidate in python3.14 python3.13 python3.12 python3.11 python3 python; do
+  pythons_on_path | best_python ||
+    fail "found no Python $python_range" \
+      "Debian, Ubuntu   sudo apt install python3" \
+      "Fedora           sudo dnf install python3" \
+      "macOS            brew install python@3.13" \
+      "or set MOTET_PYTHON to one that is not on PATH"
+}
+
+pythons_on_path() { # two lines each: the path, then its speed and its minor version
+  local name candidate
+  for name in python3.14 python3.13 python3.12 python3.11 python3 python; do
     # A name that is found proves nothing: it may be a shim for a version that is not selected.
-    if "$candidate" -I -c "$python_probe" 2>/dev/null; then return; fi
+    { type -aP "$name" || true; } | while IFS= read -r candidate; do
+      "$candidate" -I -c "$speed_probe" 2>/dev/null </dev/null || true
+    done
   done
-  fail "found no Python $python_range" \
-    "Debian, Ubuntu   sudo apt install python3" \
-    "Fedora           sudo dnf install python3" \
-    "macOS            brew install python@3.13" \
-    "or set MOTET_PYTHON to one that is not on PATH"
+}
+
+best_python() { # the newest of those that are not much slower than the quickest
+  local path speed minor quickest='' best='' best_minor=0 rows='' tab=$'\t'
+  while IFS= read -r path && IFS=' ' read -r speed minor; do
+    rows="$rows$speed$tab$minor$tab$path"$'\n'
+    if [ -z "$quickest" ] || [ "$speed" -lt "$quickest" ]; then quickest=$speed; fi
+  done
+  [ -n "$quickest" ] || return 1
+  while IFS=$tab read -r speed minor path; do
+    [ -n "$path" ] || continue
+    if [ "$((speed * 4))" -le "$((quickest * 5))" ] && [ "$minor" -gt "$best_minor" ]; then
+      best=$path best_minor=$minor
+    fi
+  done <<<"$rows"
+  printf '%s\n' "$best"
 }
 
 dependency_checksum() { # of the locks, and of pyproject.toml up to the settings of the tools

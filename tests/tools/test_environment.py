@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.tools.conftest import PYTHON
+
 if TYPE_CHECKING:
     from tests.tools.conftest import Checkout
 
@@ -166,6 +168,27 @@ def test_a_python_that_only_pretends_is_passed_over(checkout: Checkout) -> None:
     for name in ("python3.14", "python3.13", "python3.12", "python3.11"):
         checkout.command(name, "#!/bin/sh\necho 'not selected' >&2\nexit 127\n")
     assert enter(checkout).stdout == "inside\n"
+
+
+@pytest.mark.parametrize(
+    ("quicker", "slower", "taken"),
+    [
+        ("4000 11", "5700 12", "quicker"),
+        ("4000 11", "4900 12", "slower"),
+        ("4000 12", "4100 11", "quicker"),
+    ],
+)
+def test_the_newest_python_is_taken_unless_its_build_is_slow(
+    checkout: Checkout, quicker: str, slower: str, taken: str
+) -> None:
+    """A build without optimisation costs more than a release brings."""
+    (checkout.bin / "python3").unlink()
+    for name, answer in (("quicker", quicker), ("slower", slower)):
+        real = checkout.command(name, f'#!/bin/sh\nexec "{PYTHON}" "$@"\n')
+        told = f'#!/bin/sh\necho "{real}"\necho {answer}\n'
+        checkout.command("python3" if name == "quicker" else "python", told)
+    chosen = enter(checkout)
+    assert f"with {checkout.bin / taken}:" in chosen.stderr
 
 
 def test_a_uv_that_only_pretends_is_passed_over(checkout: Checkout) -> None:
