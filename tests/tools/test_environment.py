@@ -8,7 +8,6 @@ import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
-
 from tests.tools.conftest import PYTHON
 
 if TYPE_CHECKING:
