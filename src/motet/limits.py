@@ -125,6 +125,10 @@ block_records_max = 10_000
 block_bytes_max = 4 * MIB
 """A block of records: half a message, so that it travels and is logged whole."""
 
+bundle_bytes_max = 64 * KIB
+"""What comes about transactions in one turn is put together into one entry of a shard's log up to this size:
+who looks for the latest change of one key reads all of it."""
+
 entry_bytes_max = 512 * KIB
 """Blocks of many clients are put together into one entry of a shard's log up to this size; a larger block has
 an entry of its own."""

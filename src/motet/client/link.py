@@ -28,6 +28,10 @@ from motet.real.network import TcpNetwork
 answer_seconds_max = 5.0
 """How long an answer is waited for unless told otherwise."""
 
+together_max = 16
+"""Requests of one turn that leave together. Were it all of them, a client with many callers and its nodes
+would take turns: one works while the others wait."""
+
 ZOOKEEPER_PORT_OFFSET = 1
 HTTP_PORT_OFFSET = 3
 """Ports count up from a node's base: native at +0, ZooKeeper's wire at +1, HTTP at +3."""
@@ -117,6 +121,8 @@ class Link(Generic[Answer]):
         #: why nothing can be asked any more
         self._over: NodeError | None = None
         self._is_flush_due = False
+        #: asked, and not flushed
+        self._gathered = 0
         self._patience = Patience()
         #: request -> who waits for its answer
         self._waiting: dict[int, asyncio.Future[Answer]] = {}
@@ -187,13 +193,18 @@ class Link(Generic[Answer]):
             del self._waiting[request], asked[request]
 
     def _flush_soon(self) -> None:
-        """What is asked in one turn of the loop leaves together."""
-        if not self._is_flush_due:
+        """What is asked in one turn of the loop leaves together, but no more than the nodes can use."""
+        self._gathered += 1
+        if self._gathered >= together_max:
+            self._network.flush()
+            self._gathered = 0
+        elif not self._is_flush_due:
             self._is_flush_due = True
             asyncio.get_running_loop().call_soon(self._flush)
 
     def _flush(self) -> None:
         self._is_flush_due = False
+        self._gathered = 0
         self._network.flush()
 
     def learn(self, node: Address, endpoint: str) -> None:

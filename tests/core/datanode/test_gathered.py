@@ -30,7 +30,9 @@ from motet.core.machine import (
     Write,
     Written,
 )
+from motet.core.shardlog.entry import EntryKind
 from motet.core.shardlog.messages import BecomeLeaderRequest, FenceRequest
+from motet.core.transaction.bundles import unbundled
 from motet.core.transaction.entries import Part, PartChange
 from motet.core.transaction.messages import CommitTransaction, SeenKey, TransactionEnded
 from motet.ids import Address, Epoch, NodeId, RequestId, ShardName, TransactionId
@@ -108,6 +110,9 @@ def test_what_comes_in_one_turn_is_one_write() -> None:
         if message is not messages[-1]:
             assert not lone.changes, "the others are waited for"
     assert lone.log_writes == 1
+    (head,) = lone.node.shards.replicas[SHARD].core.state.log.tail[-1:]
+    assert head.kind == EntryKind.BUNDLE
+    assert len(unbundled(head)) == 3
     lone.finish()
     assert [type(answer) for answer in lone.answers.values()] == [TransactionEnded] * 4
     assert machine_of(lone.node.shards.replicas[SHARD]).state.next_offset == 4
@@ -142,4 +147,3 @@ def test_everybody_is_answered_and_conflicts_are_found(
     assert all(shapes[number][1] in changed for number in lone.answers if number not in ended)
     replica = lone.node.shards.replicas[SHARD]
     assert machine_of(replica).state.next_offset == len(ended)
-    assert replica.core.state.log.unwritten is None

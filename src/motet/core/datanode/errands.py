@@ -208,8 +208,6 @@ class Dispatcher:
         self,
         appends: dict[ShardName, ShardAppends],
         tick: Callable[[ShardReplica], Tick],
-        *,
-        is_gathered: bool = False,
     ) -> list[Effect]:
         """What a step of the replicas means for those who wait."""
         effects: list[Effect] = []
@@ -219,9 +217,7 @@ class Dispatcher:
                 effects += self._carry_out(leading.abandon(ours, shard))
                 del self._errands.of_shards[shard]
             else:
-                effects += self._go_on(
-                    ours, replica, appends, tick(replica), is_gathered=is_gathered
-                )
+                effects += self._go_on(ours, replica, appends, tick(replica))
             if ours.is_idle:
                 self._errands.busy.pop(shard, None)
         return effects
@@ -232,15 +228,11 @@ class Dispatcher:
         replica: ShardReplica,
         appends: dict[ShardName, ShardAppends],
         tick: Tick,
-        *,
-        is_gathered: bool,
     ) -> list[Effect]:
         effects = self._carry_out(leading.settle(ours, replica, self._now, self._config))
         if ours.waiting:
             beside = appends.setdefault(replica.shard, ShardAppends())
-            said = leading.advance(
-                ours, beside, replica, tick, self._now, self._config, is_gathered=is_gathered
-            )
+            said = leading.advance(ours, beside, replica, tick, self._now, self._config)
             effects += self._carry_out(said)
         return effects
 

@@ -103,8 +103,6 @@ class DataState(msgspec.Struct):
     readings: Readings = msgspec.field(default_factory=Readings)
     errands: Errands = msgspec.field(default_factory=Errands)
     is_cut_due: bool = False
-    #: requests of this turn have not been looked at, since others followed
-    is_gathered: bool = False
 
 
 class DataNode:
@@ -128,8 +126,7 @@ class DataNode:
         if isinstance(event, Received):
             effects = self._on_received(event)
             if event.is_followed and isinstance(event.message, Gathered):
-                self.state.is_gathered = True
-                return effects
+                return effects  # looked at with what follows
         elif isinstance(event, Written):
             effects = self._on_written(event)
         elif isinstance(event, Fired):
@@ -353,9 +350,7 @@ class DataNode:
             effects += self._settle(shard)
         if state.errands.busy:
             dispatcher = self._dispatcher(now)
-            tick, is_gathered = ticker(state.clock, self.shards, now), state.is_gathered
-            effects += dispatcher.go_on(state.appends, tick, is_gathered=is_gathered)
-        state.is_gathered = False
+            effects += dispatcher.go_on(state.appends, ticker(state.clock, self.shards, now))
         if state.clock.wants_bound:
             bound = state.clock.bound_to_write(self.shards.new_write(), now.wall_ms)
             if bound is not None:

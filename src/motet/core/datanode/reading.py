@@ -72,7 +72,8 @@ def take(
         )
     number = readings.next_number
     readings.next_number += 1
-    reading = ClientReading(client, message, confirmed, replica.elected_epoch)
+    committed = replica.commit_index.offset
+    reading = ClientReading(client, message, confirmed, replica.elected_epoch, committed)
     readings.under_way[number] = reading
     return effects if confirmed is not None else _begin(readings, number, reading, replica)
 
@@ -92,7 +93,7 @@ def go_on(readings: Readings, shards: Shards) -> list[Effect]:
         replica = shards.replica(reading.message.shard)
         if replica is None or not _still_leads(replica, reading):
             effects += _fail(readings, number, not_leader(reading.message.shard))
-        elif replica.confirmed_round >= reading.round and not reads.is_locked(reading, replica):
+        elif replica.confirmed_round >= reading.round and reads.may_begin(reading, replica):
             reading.round = None
             effects += _begin(readings, number, reading, replica)
     return effects + _take_finished(readings, shards)

@@ -1,7 +1,8 @@
 """Reading records back: who may answer, where to begin in the log, and what to send.
 
-R1  A leader answers when a majority has confirmed, after the request came, that it still leads; and what it
-    answers is committed. A replica that is asked as such answers with what it knows to be committed.
+R1  A leader answers when a majority has confirmed, after the request came, that it still leads, and when it
+    has applied what it knew to be committed by then; and what it answers is committed. A replica that is
+    asked as such answers with what it knows to be committed.
 R2  Records come in the order of the shard, without a gap; what is no longer kept is an error that says where
     one can begin.
 R3  The latest change of a key is told when nobody has locked it: what is decided and not yet logged here is
@@ -15,9 +16,10 @@ import msgspec
 from motet.core.clock.hlc import ZERO
 from motet.core.datanode.messages import DescribeShard, FoundRecords, ReadRecords
 from motet.core.datanode.stream_shard import machine_of
-from motet.core.shardlog.entry import Entry
+from motet.core.shardlog.entry import Entry, EntryKind
 from motet.core.shardlog.replica import ShardReplica
-from motet.core.transaction.entries import record_range
+from motet.core.transaction.bundles import unbundled
+from motet.core.transaction.entries import decode_committed, record_range
 from motet.core.transaction.judging import key_forgotten
 from motet.core.transaction.messages import (
     DescribeFeed,
@@ -54,6 +56,8 @@ class ClientReading(msgspec.Struct):
     round: int | None
     #: the epoch the leader was elected in; another one, and somebody else may have led in between
     elected_epoch: Epoch
+    #: known to be committed when the request came: a leader has to have applied it
+    committed: Offset
     #: entries behind this one are wanted next
     after_entry: Offset = Offset(0)
     found: list[FoundRecords] = msgspec.field(default_factory=list)
@@ -68,6 +72,13 @@ class ClientReading(msgspec.Struct):
     #: the latest change of a key: in which entry, and where there
     latest: FoundEntry | None = None
     latest_place: int = 0
+
+
+def may_begin(reading: ClientReading, replica: ShardReplica) -> bool:
+    """Whether a leader that is confirmed may answer now."""
+    if replica.applied_index.offset < reading.committed:
+        return False  # R1: its disk is slower than a majority, and others may have shown it already
+    return not is_locked(reading, replica)
 
 
 def is_locked(reading: ClientReading, replica: ShardReplica) -> bool:
@@ -156,39 +167,55 @@ def take(reading: ClientReading, replica: ShardReplica, entries: tuple[Entry, ..
         reading.after_entry = reading.scan.reached
         return is_enough
     if isinstance(reading.message, GetLatestChange) and entries:
-        entry = entries[0]
+        entry = _holder(entries[0], reading.message.key)
         reading.latest = FoundEntry(entry.id.epoch, entry.clock, entry.kind, entry.body)
         return True
     return _take_records(reading, replica, entries)
 
 
+def _holder(entry: Entry, key: bytes) -> Entry:
+    """What of an entry holds the change of a key: in a bundle there is one (U2)."""
+    if entry.kind != EntryKind.BUNDLE:
+        return entry
+    return next(
+        each
+        for each in unbundled(entry)
+        if each.kind == EntryKind.PART_COMMITTED
+        and key in each.body  # only then it is worth a closer look
+        and any(change.key == key for change in decode_committed(each.body).part.changes)
+    )
+
+
 def _take_records(
     reading: ClientReading, replica: ShardReplica, entries: tuple[Entry, ...]
 ) -> bool:
+    message = reading.message
     for entry in entries:
         reading.after_entry = entry.id.offset
-        place = record_range(entry.kind, entry.body)
-        if place is None:
-            continue
-        first_offset, count = place
-        if reading.first_offset is None:
-            reading.first_offset = first_offset
-        message = reading.message
-        if isinstance(message, DescribeShard):
-            return True
-        assert isinstance(message, ReadRecords)
-        if first_offset + count <= message.after + 1:
-            continue
-        if not reading.found and first_offset > message.after + 1:
-            if reading.trusts_client:
-                reading.trusts_client = False
-                return not begin_at(reading, replica)
-            raise _expired(message, first_offset)
-        found = FoundRecords(entry.id.epoch, entry.clock, entry.body, entry.kind)
-        reading.found.append(found)
-        reading.records += count
-        reading.size_bytes += len(entry.body)
-        if reading.records >= message.limit or reading.size_bytes >= message.bytes_max:
+        for each in unbundled(entry):  # all of it: whoever reads on begins with the next entry
+            place = record_range(each.kind, each.body)
+            if place is None:
+                continue
+            first_offset, count = place
+            if reading.first_offset is None:
+                reading.first_offset = first_offset
+            if isinstance(message, DescribeShard):
+                return True
+            assert isinstance(message, ReadRecords)
+            if first_offset + count <= message.after + 1:
+                continue
+            if not reading.found and first_offset > message.after + 1:
+                if reading.trusts_client:
+                    reading.trusts_client = False
+                    return not begin_at(reading, replica)
+                raise _expired(message, first_offset)
+            found = FoundRecords(each.id.epoch, each.clock, each.body, each.kind)
+            reading.found.append(found)
+            reading.records += count
+            reading.size_bytes += len(each.body)
+        if isinstance(message, ReadRecords) and (
+            reading.records >= message.limit or reading.size_bytes >= message.bytes_max
+        ):
             return True
     return bool(reading.found)
 

@@ -25,6 +25,7 @@ from motet.core.fingerprint import clone_plain, fingerprint
 from motet.core.shardlog.entry import Entry, EntryKind
 from motet.core.shardlog.replica import ShardReplica
 from motet.core.streams.change import Token
+from motet.core.transaction.bundles import unbundled
 from motet.core.transaction.entries import (
     decode_aborted,
     decode_committed,
@@ -106,13 +107,26 @@ class StreamShard:
         )
 
     def apply(self, entry: Entry) -> None:
+        if entry.kind == EntryKind.BUNDLE:
+            self._set_milestone(entry)
+            for each in unbundled(entry):
+                assert each.clock > self.state.transactions.clock, "U1"
+                self._apply(each)
+            assert self.state.transactions.clock == entry.clock, "U1"
+        else:
+            if entry.kind in (EntryKind.RECORDS, EntryKind.PART_COMMITTED):
+                self._set_milestone(entry)
+            elif entry.kind == EntryKind.PREPARED:
+                self.state.bytes_since_milestone += len(entry.body)
+            self._apply(entry)
+
+    def _apply(self, entry: Entry) -> None:
         transactions = self.state.transactions
         if entry.kind == EntryKind.RECORDS:
             self._apply_records(entry, decode_records(entry.body))
         elif entry.kind == EntryKind.PART_COMMITTED:
             self._apply_committed(entry)
         elif entry.kind == EntryKind.PREPARED:
-            self.state.bytes_since_milestone += len(entry.body)
             self.state.latest.is_wanted = True
             transactions.prepare(entry.clock, decode_prepared(entry.body))
         elif entry.kind == EntryKind.ABORTED:
@@ -129,7 +143,7 @@ class StreamShard:
         state = self.state
         assert records.first_offset == state.next_offset, "T1"
         assert records.has_clock == state.rules.has_clock, "P3"
-        self._set_milestone(entry, records.first_offset)
+        state.changed = entry.clock
         offset = records.first_offset
         for chunk in records.chunks:
             if chunk.token is not None:
@@ -143,16 +157,17 @@ class StreamShard:
     def _apply_committed(self, entry: Entry) -> None:
         state, body = self.state, decode_committed(entry.body)
         assert body.first_offset == state.next_offset, "T1"
-        self._set_milestone(entry, body.first_offset)
+        state.changed = entry.clock
         state.latest.is_wanted = True
         state.latest.add_changes(body.clock, entry.id.offset, [c.key for c in body.part.changes])
         state.next_offset = Offset(body.first_offset + len(body.part.changes))
         state.transactions.commit(entry.clock, body)
 
-    def _set_milestone(self, entry: Entry, first_offset: Offset) -> None:
+    def _set_milestone(self, entry: Entry) -> None:
+        """Before anything of the entry is applied: what it says itself is not before it (T3)."""
         state = self.state
         if not state.milestone_records or state.bytes_since_milestone >= state.milestone_step_bytes:
-            state.milestone_records.append(first_offset)
+            state.milestone_records.append(state.next_offset)
             state.milestone_entries.append(entry.id.offset)
             state.milestone_clocks.append(entry.clock)
             state.milestone_opens.append(state.transactions.opens)
@@ -162,7 +177,6 @@ class StreamShard:
                 del state.milestone_clocks[1::2], state.milestone_opens[1::2]
                 state.milestone_step_bytes *= 2
         state.bytes_since_milestone += len(entry.body)
-        state.changed = entry.clock
 
     def _remember(self, token: Token, place: Place) -> None:
         producer = self.state.producers.setdefault(token.producer, Producer({}))

@@ -44,6 +44,8 @@ class EntryKind(IntEnum):
     CLOSED = 21
     #: see :mod:`motet.core.transaction.orders`
     ORDERED = 22
+    #: see :mod:`motet.core.transaction.bundles`
+    BUNDLE = 23
     # Of a database in one log (``core.streams``)
     STREAM_CREATED = 32
     COMMITTED = 33

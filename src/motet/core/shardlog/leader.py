@@ -38,25 +38,16 @@ from motet.ids import Address, NodeId, Offset
 # Appending
 
 
-def append(
-    core: Core, kind: int, clock: Clock, body: bytes, *, is_followed: bool = False
-) -> EntryId:
-    """Put an entry at the head of the log, and push it, unless others follow in the same step."""
+def append(core: Core, kind: int, clock: Clock, body: bytes) -> EntryId:
+    """Put an entry at the head of the log, and push it."""
     state, log = core.state, core.state.log
     assert clock > log.clock, "clocks rise along a log"
     entry = EntryId(state.epoch, Offset(log.head.offset + 1))
-    storage.append(core, log, [Entry(entry, kind, clock, body)], is_followed=is_followed)
+    storage.append(core, log, [Entry(entry, kind, clock, body)])
     state.unapplied_bytes += len(body)
     core.desk.hear_clock(clock)
-    if not is_followed:
-        push_all(core)
-    return entry
-
-
-def push_gathered(core: Core) -> None:
-    """Write and push what was appended in this step."""
-    storage.write_gathered(core, core.state.log)
     push_all(core)
+    return entry
 
 
 def append_barrier(core: Core) -> EntryId:

@@ -83,13 +83,6 @@ class Pending(msgspec.Struct):
     has_failed: bool = False
 
 
-class Unwritten(msgspec.Struct):
-    """Entries at the head of the newest segment that are to be written together with those that follow."""
-
-    place: int
-    records: list[bytes]
-
-
 class Log(msgspec.Struct):
     """All that is known of one log."""
 
@@ -105,8 +98,6 @@ class Log(msgspec.Struct):
     tail_bytes: int = 0
     #: oldest first: what is being written
     pending: list[Pending] = msgspec.field(default_factory=list)
-    #: None between two steps
-    unwritten: Unwritten | None = None
 
     @staticmethod
     def behind(base: EntryId, clock: Clock = ZERO) -> Log:

@@ -206,21 +206,15 @@ class ShardReplica:
         return reporting.refusal(self.core, body_bytes)
 
     def append(
-        self, kind: int, clock: Clock, body: bytes, now: Now, *, is_followed: bool = False
+        self, kind: int, clock: Clock, body: bytes, now: Now
     ) -> tuple[EntryId, list[Effect]]:
         """Append an entry; raises what ``refusal`` says. It is done when ``applied_index`` reaches it."""
         error = self.refusal(len(body))
         if error is not None:
             raise error
         self.core.desk.now = now
-        entry = leader.append(self.core, kind, clock, body, is_followed=is_followed)
+        entry = leader.append(self.core, kind, clock, body)
         return entry, self.core.desk.take()
-
-    def push(self, now: Now) -> list[Effect]:
-        """Write and push what was appended in this step, each followed by others, or by this."""
-        self.core.desk.now = now
-        leader.push_gathered(self.core)
-        return self.core.desk.take()
 
     def look_for_room(self, now: Now) -> list[Effect]:
         """Try again what the disk had no room for, without waiting for the next beat."""

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from motet.core.machine import Preallocate, Remove, Replace, Write
 from motet.core.shardlog.context import Core
 from motet.core.shardlog.entry import Entry
-from motet.core.shardlog.log import Log, Pending, Segment, Unwritten
+from motet.core.shardlog.log import Log, Pending, Segment
 from motet.core.shardlog.meta import (
     Meta,
     encode_meta,
@@ -35,17 +35,13 @@ SEGMENT, STATE = "segment", "state"
 # Entries
 
 
-def append(core: Core, log: Log, entries: Sequence[Entry], *, is_followed: bool = False) -> None:
-    """Put entries behind the head: into memory now, onto the disk with the next sync.
-
-    If others follow in the same step, all are one write: ``write_gathered`` comes behind the last.
-    """
+def append(core: Core, log: Log, entries: Sequence[Entry]) -> None:
+    """Put entries behind the head: into memory now, onto the disk with the next sync."""
     segment = _growing(core, log)
     durable_below = Offset(log.durable + 1)
     step_bytes, segment_bytes = core.config.index_step_bytes, core.config.segment_bytes
-    gathered, log.unwritten = log.unwritten, None
-    batch: list[bytes] = [] if gathered is None else gathered.records
-    place = segment.size_bytes if gathered is None else gathered.place
+    batch: list[bytes] = []
+    place = segment.size_bytes
     for entry in entries:
         data = encode_entry(segment.salt, entry, durable_below)
         if segment.size_bytes and segment.size_bytes + len(data) > segment_bytes:
@@ -57,17 +53,7 @@ def append(core: Core, log: Log, entries: Sequence[Entry], *, is_followed: bool 
         segment.clock = entry.clock
         log.add(entry)
         batch.append(data)
-    if is_followed:
-        log.unwritten = Unwritten(place, batch)
-    else:
-        _write(core, log, segment, place, batch)
-
-
-def write_gathered(core: Core, log: Log) -> None:
-    """Write what was put behind the head in this step, and not written."""
-    gathered, log.unwritten = log.unwritten, None
-    if gathered is not None:
-        _write(core, log, log.segments[-1], gathered.place, gathered.records)
+    _write(core, log, segment, place, batch)
 
 
 def _write(core: Core, log: Log, segment: Segment, place: int, batch: list[bytes]) -> None:

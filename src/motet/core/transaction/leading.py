@@ -10,23 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from motet.core.clock.hlc import ZERO, Clock, maximum
+from motet.core.clock.hlc import Clock
 from motet.core.datanode.appends import ShardAppends, is_touched, lead_on
 from motet.core.datanode.refusals import not_leader, refusal, unknown_outcome
 from motet.core.datanode.stream_shard import machine_of
 from motet.core.machine import NS_PER_MS, Effect, Note, Now
-from motet.core.shardlog.entry import EntryId, EntryKind
 from motet.core.shardlog.replica import ShardReplica
 from motet.core.transaction.answering import answer_applied, answer_known
 from motet.core.transaction.config import TransactionConfig
-from motet.core.transaction.entries import (
-    Aborted,
-    Committed,
-    Forgotten,
-    Part,
-    Prepared,
-    encode_part,
-)
 from motet.core.transaction.judging import (
     Verdict,
     judge_abort,
@@ -34,6 +25,7 @@ from motet.core.transaction.judging import (
     judge_outcome,
     judge_prepare,
 )
+from motet.core.transaction.logging import Pen, floor_of
 from motet.core.transaction.messages import (
     AbortTransaction,
     AskOutcome,
@@ -44,10 +36,10 @@ from motet.core.transaction.messages import (
     PrepareTransaction,
     ResolveTransaction,
 )
-from motet.core.transaction.orders import TurnClock, encode_order
-from motet.core.transaction.work import Flight, ShardTransactions, Work
-from motet.errors import ClockError, Conflict, MotetError, NodeError, NoSuchShard
-from motet.ids import Epoch, Offset, ShardName, TransactionId
+from motet.core.transaction.orders import TurnClock
+from motet.core.transaction.work import ShardTransactions, Work
+from motet.errors import Conflict, MotetError, NodeError, NoSuchShard
+from motet.ids import Epoch, Offset, ShardName
 from motet.limits import transactions_waiting_max
 
 Tick = Callable[[Clock], Clock | None]
@@ -145,15 +137,14 @@ def advance(
     tick: Tick,
     now: Now,
     config: TransactionConfig,
-    *,
-    is_gathered: bool = False,
 ) -> Said:
-    """Put into the log what may go, if anything has changed; what was gathered in a turn as one write."""
+    """Put into the log what may go, if anything has changed; all of it as one entry, if it fits."""
     if not ours.waiting or ours.looked_at == replica.applied_index.offset:
         return []
     ours.looked_at = replica.applied_index.offset
     lead_on(appends, replica)
     said: Said = []
+    pen = Pen(ours, appends, replica, now)
     waiting, ours.waiting = sorted(ours.waiting, key=_age), []
     for number, work in enumerate(waiting):
         try:
@@ -168,23 +159,25 @@ def advance(
         elif verdict is Verdict.KNOWN:
             said += answer_known(ours, replica, work, now, config)
         else:
-            error_now = replica.refusal(0)
-            if error_now is not None:
-                said += _refused(work, error_now)
-                continue
             try:
-                clock = tick(_floor(replica, work))
-            except ClockError as error:  # the end of its range
+                _check(replica)
+                clock = tick(floor_of(work))
+                if clock is None:  # goes on when a bound is durable
+                    ours.waiting += waiting[number:]
+                    ours.looked_at = Offset(-1)
+                    break
+                pen.put(work, clock)
+            except MotetError as error:  # the end of the clock's range, or the log takes no more
                 said += _refused(work, error)
-                continue
-            if clock is None:  # goes on when a bound is durable
-                ours.waiting += waiting[number:]
-                ours.looked_at = Offset(-1)
-                break
-            said += _log(ours, appends, replica, work, clock, now, is_followed=is_gathered)
-    if is_gathered:
-        said += replica.push(now)
-    return said
+    pen.write()
+    return said + pen.effects
+
+
+def _check(replica: ShardReplica) -> None:
+    """No clock is taken for what cannot be put into the log."""
+    error = replica.refusal(0)
+    if error is not None:
+        raise error
 
 
 def _age(work: Work) -> tuple[int, Clock, str]:
@@ -285,114 +278,3 @@ def _refused(work: Work, error: MotetError) -> Said:
     if asked is None:
         return [Note("transaction_errand_failed", f"{type(work.errand).__name__} {error.what}")]
     return [refusal(work.client, asked.request, error)]
-
-
-# Into the log
-
-
-def _floor(replica: ShardReplica, work: Work) -> Clock:
-    errand = work.errand
-    clocks = [replica.last_clock]
-    if isinstance(errand, Asked):
-        clocks.append(errand.clock)
-    if isinstance(errand, CommitTransaction):
-        clocks += (errand.floor, errand.fixed or ZERO)  # X3
-    elif isinstance(errand, ResolveTransaction) and errand.clock is not None:
-        clocks.append(errand.clock)  # X3
-    elif isinstance(errand, CloseShard) and errand.at_least is not None:
-        clocks.append(errand.at_least)
-    return maximum(clocks)
-
-
-def _log(
-    ours: ShardTransactions,
-    appends: ShardAppends,
-    replica: ShardReplica,
-    work: Work,
-    clock: Clock,
-    now: Now,
-    *,
-    is_followed: bool,
-) -> Said:
-    entry = EntryId(replica.epoch, Offset(replica.head.offset + 1))
-    has_clock = ours.has_clock(machine_of(replica).state.rules)
-    kind, body, flight = _entry(appends, replica, work, clock, now, entry, has_clock=has_clock)
-    try:
-        appended, effects = replica.append(kind, clock, body, now, is_followed=is_followed)
-    except MotetError as error:
-        return _refused(work, error)
-    assert appended == entry
-    if flight is not None:
-        ours.take_off(flight)
-        if kind == EntryKind.PART_COMMITTED:
-            appends.next_offset = Offset(appends.next_offset + flight.changes)
-    work.entry = entry
-    ours.pending.append(work)
-    if isinstance(work.errand, TurnClock):
-        ours.turning = work.errand
-    return list(effects)
-
-
-def _entry(
-    appends: ShardAppends,
-    replica: ShardReplica,
-    work: Work,
-    clock: Clock,
-    now: Now,
-    entry: EntryId,
-    *,
-    has_clock: bool,
-) -> tuple[EntryKind, bytes, Flight | None]:
-    """The entry of an errand, and what is known of it until it is applied."""
-    errand = work.errand
-    match errand:
-        case PrepareTransaction():
-            reads = tuple(read.key for read in errand.reads)
-            body = Prepared(errand.part, reads, errand.home, errand.participants, has_clock)
-            flight = _flight(entry, errand.part, is_prepare=True, reads=reads)
-            return EntryKind.PREPARED, encode_part(body), flight
-        case CommitTransaction():
-            opened = machine_of(replica).state.transactions.prepared.get(errand.part.transaction)
-            part = errand.part if opened is None else opened.prepared.part
-            at = clock if errand.fixed is None else errand.fixed
-            committed = Committed(
-                part,
-                at,
-                now.wall_ms,
-                appends.next_offset,
-                errand.participants,
-                # Somebody may have been told it when it was fixed, or that there is none.
-                has_clock if opened is None else opened.prepared.has_clock,
-            )
-            return EntryKind.PART_COMMITTED, encode_part(committed), _flight(entry, part)
-        case ResolveTransaction() if errand.clock is not None:
-            part = machine_of(replica).state.transactions.prepared[errand.transaction].prepared.part
-            committed = Committed(
-                part, errand.clock, errand.at_ms, appends.next_offset, (), errand.has_clock
-            )
-            return EntryKind.PART_COMMITTED, encode_part(committed), _flight(entry, part)
-        case ResolveTransaction():
-            aborted = Aborted(errand.transaction, errand.asked)
-            return EntryKind.ABORTED, encode_part(aborted), _bare(entry, errand.transaction)
-        case AbortTransaction() | AskOutcome():
-            aborted = Aborted(errand.transaction, errand.asked, errand.participants)
-            return EntryKind.ABORTED, encode_part(aborted), _bare(entry, errand.transaction)
-        case Forgotten():
-            return EntryKind.FORGOTTEN, encode_part(errand), None
-        case CloseShard():
-            return EntryKind.CLOSED, b"", None
-        case OrderShard():
-            return EntryKind.ORDERED, encode_order(errand.order), None
-        case TurnClock():
-            return EntryKind.ORDERED, encode_order(errand), None
-
-
-def _flight(
-    entry: EntryId, part: Part, *, is_prepare: bool = False, reads: tuple[bytes, ...] = ()
-) -> Flight:
-    keys = [*reads, *(change.key for change in part.changes)]
-    return Flight(entry, dict.fromkeys(keys), part.transaction, is_prepare, len(part.changes))
-
-
-def _bare(entry: EntryId, transaction: TransactionId) -> Flight:
-    return Flight(entry, {}, transaction, is_prepare=False, changes=0)

@@ -18,6 +18,7 @@ import msgspec
 from motet.core.clock.hlc import ZERO, Clock, plus
 from motet.core.datanode.records import decode_records
 from motet.core.shardlog.entry import Entry, EntryKind
+from motet.core.transaction.bundles import unbundled
 from motet.core.transaction.entries import decode_aborted, outline_committed, outline_prepared
 from motet.core.transaction.messages import FoundEntry, ReadShardFeed
 from motet.ids import Offset, TransactionId
@@ -70,7 +71,8 @@ class FeedScan(msgspec.Struct):
     def take(self, entries: Iterable[Entry]) -> bool:
         """Take in the next entries of the log; True when that is enough."""
         for entry in entries:
-            self._take(entry)
+            for each in unbundled(entry):
+                self._take(each)
             self.reached = entry.id.offset
             oldest = next(iter(self.opens.values()), None)
             self.closed = entry.clock if oldest is None else plus(oldest, -1)

@@ -49,7 +49,6 @@ class Work(msgspec.Struct):
 class Flight(msgspec.Struct, frozen=True):
     """An entry about transactions that is in the log and not applied."""
 
-    entry: EntryId
     #: the values mean nothing
     keys: dict[bytes, None]
     transaction: TransactionId
@@ -70,7 +69,8 @@ class ShardTransactions(msgspec.Struct):
     pending: list[Work] = msgspec.field(default_factory=list)
     #: decided here, and the participants have not all logged it
     adjusting: list[Work] = msgspec.field(default_factory=list)
-    flights: list[Flight] = msgspec.field(default_factory=list)
+    #: and the entry of each
+    flights: list[tuple[EntryId, Flight]] = msgspec.field(default_factory=list)
     #: what the flights are about, and in how many of them it is
     flying: dict[TransactionId, int] = msgspec.field(default_factory=dict)
     flying_keys: dict[bytes, int] = msgspec.field(default_factory=dict)
@@ -110,9 +110,9 @@ class ShardTransactions(msgspec.Struct):
         """Whether an entry about it is in the log and not applied."""
         return transaction in self.flying
 
-    def take_off(self, flight: Flight) -> None:
-        """An entry was put into the log."""
-        self.flights.append(flight)
+    def take_off(self, entry: EntryId, flight: Flight) -> None:
+        """What will be this entry, or is in it, is on its way."""
+        self.flights.append((entry, flight))
         _count(self.flying, flight.transaction, 1)
         for key in flight.keys:
             _count(self.flying_keys, key, 1)
@@ -120,8 +120,8 @@ class ShardTransactions(msgspec.Struct):
     def land(self, applied: EntryId) -> None:
         """Entries up to this one are applied."""
         landed = 0
-        for flight in self.flights:
-            if flight.entry > applied:
+        for entry, flight in self.flights:
+            if entry > applied:
                 break
             landed += 1
             _count(self.flying, flight.transaction, -1)
@@ -135,7 +135,7 @@ class ShardTransactions(msgspec.Struct):
 
     def locks_ahead(self) -> dict[bytes, None]:
         """Keys that will be locked when what is in the log is applied."""
-        return {key: None for flight in self.flights if flight.is_prepare for key in flight.keys}
+        return {key: None for _, flight in self.flights if flight.is_prepare for key in flight.keys}
 
 
 Counted = TypeVar("Counted", TransactionId, bytes)

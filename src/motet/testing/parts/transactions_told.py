@@ -6,6 +6,7 @@ from motet.core.datanode.messages import DataRefused, RecordsAppended
 from motet.core.datanode.records import decode_records
 from motet.core.machine import Message
 from motet.core.shardlog.entry import Entry, EntryKind
+from motet.core.transaction.bundles import unbundled
 from motet.core.transaction.entries import (
     decode_aborted,
     decode_committed,
@@ -30,6 +31,10 @@ STREAM = StreamName("stream")
 
 def told_entry(entry: Entry) -> str:
     """An entry in few words."""
+    return " + ".join(map(_told_entry, unbundled(entry)))
+
+
+def _told_entry(entry: Entry) -> str:
     match entry.kind:
         case EntryKind.RECORDS:
             records = decode_records(entry.body)

@@ -362,11 +362,11 @@ class Watch:
         for found in page.entries:
             first, count = record_range(found.kind, found.body) or (Offset(-1), 0)
             entry = truth.by_record.get(first)
-            is_true = entry is not None and truth.entries[entry].body == found.body
-            if entry is None or not is_true or entry.epoch != found.epoch:
+            is_true = entry is not None and entry.body == found.body
+            if entry is None or not is_true or entry.id.epoch != found.epoch:
                 self._violated("NoLogDivergence", f"{name} {shard}: shown another entry")
                 return after
-            if truth.entries[entry].clock != found.clock:
+            if entry.clock != found.clock:
                 self._violated("NoLogDivergence", f"{name} {shard}: shown another clock")
             end = first + count - 1
             if not first <= after + 1 <= end:

@@ -11,6 +11,7 @@ import msgspec
 from motet.core.clock.hlc import Clock
 from motet.core.datanode.records import Chunk, Records, decode_records
 from motet.core.shardlog.entry import NO_ENTRY, Entry, EntryId, EntryKind
+from motet.core.transaction.bundles import unbundled
 from motet.core.transaction.entries import record_range
 from motet.ids import Epoch, NodeId, Offset, ShardName
 
@@ -25,8 +26,8 @@ class Truth(msgspec.Struct):
     entries: dict[EntryId, Entry] = msgspec.field(default_factory=dict)
     #: of the next record that will be committed
     next_record: Offset = Offset(0)
-    #: first record of an entry -> the entry
-    by_record: dict[Offset, EntryId] = msgspec.field(default_factory=dict)
+    #: first record of an entry, or of one in a bundle -> the entry
+    by_record: dict[Offset, Entry] = msgspec.field(default_factory=dict)
     #: first record of a chunk -> the chunk and its entry
     chunks: dict[Offset, tuple[Chunk, EntryId]] = msgspec.field(default_factory=dict)
     tokens: dict[tuple[str, int], Offset] = msgspec.field(default_factory=dict)
@@ -51,23 +52,26 @@ class Truth(msgspec.Struct):
         content = self.entries.get(entry)
         if content is None:
             return [f"{entry} is committed, and nobody has seen it"]
-        if content.kind == EntryKind.RECORDS:
-            return self._add_records(entry, decode_records(content.body))
-        place = record_range(content.kind, content.body)
+        return [wrong for each in unbundled(content) for wrong in self._add(each)]
+
+    def _add(self, entry: Entry) -> list[str]:
+        if entry.kind == EntryKind.RECORDS:
+            return self._add_records(entry, decode_records(entry.body))
+        place = record_range(entry.kind, entry.body)
         return [] if place is None else self._add_changes(entry, *place)
 
-    def _add_changes(self, entry: EntryId, first: Offset, count: int) -> list[str]:
+    def _add_changes(self, entry: Entry, first: Offset, count: int) -> list[str]:
         self.by_record[self.next_record] = entry
         expected, self.next_record = self.next_record, Offset(self.next_record + count)
-        return [] if first == expected else [f"{entry} begins with {first}, not {expected}"]
+        return [] if first == expected else [f"{entry.id} begins with {first}, not {expected}"]
 
-    def _add_records(self, entry: EntryId, records: Records) -> list[str]:
-        found = []
+    def _add_records(self, content: Entry, records: Records) -> list[str]:
+        found, entry = [], content.id
         if records.first_offset != self.next_record:
             found.append(
                 f"{entry} begins with record {records.first_offset}, not {self.next_record}"
             )
-        self.by_record[self.next_record] = entry
+        self.by_record[self.next_record] = content
         for chunk in records.chunks:
             self.chunks[self.next_record] = chunk, entry
             if chunk.token is not None:

@@ -28,6 +28,7 @@ from motet.core.shardlog.replica import ShardReplica
 from motet.core.streams.change import Change
 from motet.core.streams.checks import shard_of
 from motet.core.transaction.answering import state_of
+from motet.core.transaction.bundles import unbundled
 from motet.core.transaction.entries import Committed, decode_aborted, decode_committed
 from motet.core.transaction.merging import changes_of
 from motet.core.transaction.messages import FoundEntry
@@ -138,7 +139,7 @@ class Ledger:
 
     def _entries(self, shard: ShardName) -> list[Entry]:
         truth = self._watch.truth(shard)
-        return [truth.entries[entry] for entry in truth.ids[1:]]
+        return [each for entry in truth.ids[1:] for each in unbundled(truth.entries[entry])]
 
     def check_all(self) -> None:
         """All rules about logs."""

@@ -20,9 +20,10 @@ from motet.core.shardlog.config import ShardlogConfig
 from motet.core.shardlog.messages import BecomeLeaderRequest
 from motet.core.shardlog.replica import ShardReplica
 from motet.core.streams.run import runs_of
-from motet.core.transaction import answering, judging, leading
+from motet.core.transaction import answering, judging, leading, logging
 from motet.core.transaction.config import TransactionConfig
 from motet.core.transaction.judging import Verdict
+from motet.core.transaction.logging import Pen
 from motet.core.transaction.merging import MergedPage, ShardPage, merge
 from motet.core.transaction.messages import (
     AbortTransaction,
@@ -98,12 +99,11 @@ class ClockTooEarly(DataNode):
     """The clock of a transaction is taken without a look at the other shards."""
 
     def step(self, event: Event) -> list[Effect]:
-        def floor(replica: ShardReplica, work: Work) -> Clock:
-            is_outcome = isinstance(work.errand, ResolveTransaction)
-            return real(replica, work) if is_outcome else replica.last_clock
+        def floor(work: Work) -> Clock:
+            return real(work) if isinstance(work.errand, ResolveTransaction) else ZERO
 
-        real = leading._floor
-        with _instead(leading, "_floor", floor):
+        real = logging.floor_of
+        with _instead(leading, "floor_of", floor):
             return super().step(event)
 
 
@@ -224,15 +224,14 @@ class HidesAlone(DataNode):
     """A participant decides by its own valve whether a transaction has a clock for its readers."""
 
     def step(self, event: Event) -> list[Effect]:
-        def entry(*given: object, has_clock: bool) -> object:
-            _, _, work, *_ = given
-            assert isinstance(work, Work)
+        def entry(pen: Pen, work: Work, clock: Clock) -> object:
             if isinstance(work.errand, ResolveTransaction):
+                has_clock = pen.ours.has_clock(machine_of(pen.replica).state.rules)
                 work.errand = msgspec.structs.replace(work.errand, has_clock=has_clock)
-            return real(*given, has_clock=has_clock)  # type: ignore[arg-type]
+            return real(pen, work, clock)
 
-        real = leading._entry
-        with _instead(leading, "_entry", entry):
+        real = Pen._entry
+        with _instead(Pen, "_entry", entry):
             return super().step(event)
 
 
