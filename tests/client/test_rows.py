@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -37,6 +38,12 @@ VALUES = st.recursive(
 @given(st.dictionaries(TEXT, VALUES, max_size=6))
 def test_a_row_comes_back_as_it_went_in(row: dict[str, Any]) -> None:
     assert row_of(row_bytes(row)) == row
+
+
+@given(st.dictionaries(TEXT, st.none() | st.booleans() | st.integers() | TEXT, max_size=6))
+def test_a_plain_row_is_encoded_as_any_other(row: dict[str, Any]) -> None:
+    text = json.dumps(row, ensure_ascii=False, separators=(",", ":"))
+    assert row_bytes(row) == text.encode()
 
 
 @pytest.mark.parametrize(

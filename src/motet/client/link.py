@@ -130,6 +130,7 @@ class Link(Generic[Answer]):
         self._asked: dict[Address, dict[int, None]] = {}
 
     async def __aenter__(self) -> Self:
+        self._loop = asyncio.get_running_loop()
         await self._network.start()
         return self
 
@@ -175,7 +176,7 @@ class Link(Generic[Answer]):
         self._requests += 1
         request = self._requests
         message = make(request)
-        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[Answer] = self._loop.create_future()
         self._waiting[request] = future
         asked = self._asked.setdefault(node, {})
         asked[request] = None
@@ -200,7 +201,7 @@ class Link(Generic[Answer]):
             self._gathered = 0
         elif not self._is_flush_due:
             self._is_flush_due = True
-            asyncio.get_running_loop().call_soon(self._flush)
+            self._loop.call_soon(self._flush)
 
     def _flush(self) -> None:
         self._is_flush_due = False

@@ -58,11 +58,14 @@ class Patience:
         is_worth: IsWorth | None,
     ) -> None:
         """From here on time counts."""
-        loop = asyncio.get_running_loop()
+        loop = future.get_loop()
         now = loop.time()
         doubts_at = never if is_worth is None else now + doubt_seconds
-        waiter = self._waiters[request] = _Waiter(future, now + seconds, doubts_at, is_worth)
-        self._ring_by(loop, min(waiter.deadline, doubts_at))
+        deadline = now + seconds
+        self._waiters[request] = _Waiter(future, deadline, doubts_at, is_worth)
+        due = min(doubts_at, deadline)
+        if due < self._alarm_at:
+            self._ring_by(loop, due)
 
     def end(self, request: int) -> None:
         """There is an answer, or nobody waits for it."""

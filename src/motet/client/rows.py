@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from motet.client.schemas import need_pyarrow
 from motet.core.streams.change import Token
@@ -37,6 +40,11 @@ Row = dict[str, Any]
 _encode_json = json.JSONEncoder(
     ensure_ascii=False, allow_nan=False, separators=(",", ":"), check_circular=True
 ).encode
+
+
+_encode_plain = msgspec.json.Encoder().encode
+_PLAIN = frozenset({str, int, bool, type(None)})
+"""Values of which a faster encoder makes the same text; others are left to one that takes a closer look."""
 
 
 def key_bytes(key: Key) -> bytes:
@@ -68,6 +76,9 @@ def row_bytes(row: Row, schema: bytes | None = None) -> bytes:
         raise BadInput(f"a row is a dict, not {type(row).__name__}")
     if schema is not None:
         return _bounded(_codec(schema).encode(row), "a row")
+    if all(type(name) is str for name in row) and _PLAIN.issuperset(map(type, row.values())):
+        with suppress(UnicodeEncodeError, OverflowError, msgspec.MsgspecError):
+            return _bounded(_encode_plain(row), "a row")
     try:
         _check_names(row)
         text = _encode_json(row)

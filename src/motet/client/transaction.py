@@ -130,7 +130,8 @@ class AsyncTransaction:
 
         Rows of a typed stream that do not fit its schema are a ``BadSchema``.
         """
-        self._check_open()
+        if self._phase != "open":
+            self._check_open()
         if op not in ROW_OPS:
             raise BadInput(f"{op!r} is not an operation", hint="use insert, update or delete")
         if (row is None) != (op == "delete"):
@@ -139,15 +140,15 @@ class AsyncTransaction:
             if data is not None and not isinstance(data, dict):
                 raise BadInput(f"a row is a dict, not {type(data).__name__}")
         self._check_count()
-        asked = Later(stream_name(stream), key_bytes(key), op, row, before)
-        if not self._schemas.knows(asked.stream):
+        name, kept = stream_name(stream), key_bytes(key)
+        if not self._schemas.knows(name):
             copies = [None if data is None else row_copy(data) for data in (row, before)]
-            self._wanted.append(Later(*asked[:3], *copies))
+            self._wanted.append(Later(name, kept, op, *copies))
             self._later += 1
             return
-        wanted = self._encoded(asked)
+        wanted = self._encoded(name, kept, op, row, before)
         self._wanted.append(wanted)
-        self._own[wanted.stream, wanted.key] = self._own_change(wanted)
+        self._own[name, kept] = self._own_change(wanted)
 
     def carry(self, change: Change) -> None:
         """Repeat a change of another database as it is, a raw entry too.
@@ -169,14 +170,17 @@ class AsyncTransaction:
         """Get to know a stream, if there is one of that name."""
         await self._schemas.look_for(stream_name(stream))
 
-    def _encoded(self, asked: Later) -> Wanted:
+    def _encoded(
+        self, stream: StreamName, key: bytes, op: RowOp, row: Row | None, before: Row | None
+    ) -> Wanted:
         """The change as it is sent; ``BadSchema`` if a row is not as its stream wants it."""
-        schema = self._schemas.known(asked.stream)
+        schema = self._schemas.known(stream)
         try:
-            rows = [None if data is None else row_bytes(data, schema) for data in asked[3:]]
+            now = None if row is None else row_bytes(row, schema)
+            then = None if before is None else row_bytes(before, schema)
         except BadSchema as error:
-            raise BadSchema(f"stream {asked.stream!r}: {error.what}") from None
-        return self._counted(Wanted(*asked[:3], *rows))
+            raise BadSchema(f"stream {stream!r}: {error.what}") from None
+        return self._counted(Wanted(stream, key, op, now, then))
 
     def _counted(self, wanted: Wanted) -> Wanted:
         size_bytes = len(wanted.key) + len(wanted.row or b"") + len(wanted.before or b"")
@@ -197,7 +201,7 @@ class AsyncTransaction:
         # No await below: another get may be here at the same time.
         for place, asked in enumerate(self._wanted):
             if isinstance(asked, Later) and self._schemas.knows(asked.stream):
-                self._wanted[place] = self._encoded(asked)
+                self._wanted[place] = self._encoded(*asked)
                 self._later -= 1
         for wanted in self._wanted:
             if isinstance(wanted, Wanted):
@@ -259,7 +263,8 @@ class AsyncTransaction:
 
     async def _gathered(self) -> tuple[tuple[KeyRead, ...], tuple[Wanted, ...]]:
         """What was read and what is to be changed, as it is sent."""
-        await self._settle()
+        if self._later:
+            await self._settle()
         reads = tuple(
             KeyRead(*place, None if seen is None else seen.raw.clock)
             for place, seen in self._reads.items()

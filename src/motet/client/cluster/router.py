@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
+from time import monotonic
 from typing import TypeVar
 
 import motet.errors.operator
@@ -164,6 +165,10 @@ class Router:
             self._operator.learn(node, place.native)
         self._known = [Address(place.id) for place in found.nodes] or self._known
 
+    def known_stream(self, name: StreamName) -> StreamPlace | None:
+        """A stream and its shards, if the map at hand has it."""
+        return self._streams.get(name)
+
     async def stream(self, name: StreamName) -> StreamPlace:
         """A stream and its shards; ``NoSuchStream`` if a fresh map does not have it."""
         for attempt in range(2):
@@ -218,9 +223,7 @@ class Router:
         A refusal has changed nothing, so the next leader is asked. An answer that did not come is
         ``OutcomeUnknown``, unless the question may be repeated. ``NoSuchShard`` when the map has lost it.
         """
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + failover_seconds_max
-        pause_seconds = pause_seconds_min
+        began, pause_seconds = monotonic(), pause_seconds_min
         while True:
             try:
                 return await self._ask_leader_once(shard, make, kind, seconds)
@@ -230,7 +233,7 @@ class Router:
                 if not may_repeat:
                     raise
                 why = error
-            if loop.time() > deadline:
+            if monotonic() > began + failover_seconds_max:
                 raise why
             await asyncio.sleep(pause_seconds)
             pause_seconds = min(2 * pause_seconds, pause_seconds_max)
@@ -238,9 +241,9 @@ class Router:
             if self.place(shard) is None:
                 raise NoSuchShard(f"shard {shard} is gone", hint="was its stream deleted?")
 
-    async def _ask_leader_once(
+    def _ask_leader_once(
         self, shard: ShardName, make: MakeData, kind: type[D], seconds: float
-    ) -> D:
+    ) -> Awaitable[D]:
         place = self.place(shard)
         leader = None if place is None else place.leader
         if leader is None:
@@ -251,7 +254,7 @@ class Router:
             now = self.place(shard)
             return now is not None and now.leader == leader
 
-        return await self.ask_node(leader, make, kind, seconds, still_leads)
+        return self.ask_node(leader, make, kind, seconds, still_leads)
 
     async def ask_replicas(
         self, shard: ShardName, make: MakeData, kind: type[D], *, first: int

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from time import monotonic
 from typing import NamedTuple
 
 import msgspec
@@ -59,8 +60,8 @@ class ToldClock(NamedTuple):
 class PartInShard(msgspec.Struct):
     """What a transaction does in one shard."""
 
-    reads: list[SeenKey] = msgspec.field(default_factory=list)
-    changes: list[PartChange] = msgspec.field(default_factory=list)
+    reads: list[SeenKey]
+    changes: list[PartChange]
 
 
 class FixedTransaction(msgspec.Struct, frozen=True):
@@ -147,7 +148,8 @@ class Coordinator:
         parts = await self._parts(message)
         if len(parts) > transaction_participants_max:
             raise TooLarge(f"a transaction has at most {transaction_participants_max} shards")
-        await self._freshen(next(iter(parts)))
+        if not self._is_fresh():
+            await self._freshen(next(iter(parts)))
         asked, count = self._router.clock, len(message.changes)
         made = {
             shard: Part(message.transaction, begin, asked, count, tuple(part.changes))
@@ -157,26 +159,23 @@ class Coordinator:
 
     async def _parts(self, message: Commit | FixClock) -> dict[ShardName, PartInShard]:
         """By shard; the first one with a change, or else a read, is home."""
-        places: dict[StreamName, StreamPlace] = {}
-        for stream in dict.fromkeys([*(c.stream for c in message.changes)]):
-            places[stream] = await self._router.stream(stream)
-        for stream in dict.fromkeys([*(r.stream for r in message.reads)]):
-            places[stream] = await self._router.stream(stream)
+        router = self._router
         parts: dict[ShardName, PartInShard] = {}
         for index, wanted in enumerate(message.changes):
+            place = router.known_stream(wanted.stream) or await router.stream(wanted.stream)
             change = PartChange(index, wanted.key, wanted.op, wanted.row, wanted.before)
-            shard = _shard(places[wanted.stream], wanted.key)
-            parts.setdefault(shard, PartInShard()).changes.append(change)
+            _part(parts, place, wanted.key).changes.append(change)
         for read in message.reads:
-            shard = _shard(places[read.stream], read.key)
-            parts.setdefault(shard, PartInShard()).reads.append(SeenKey(read.key, read.seen))
+            place = router.known_stream(read.stream) or await router.stream(read.stream)
+            _part(parts, place, read.key).reads.append(SeenKey(read.key, read.seen))
         return parts
+
+    def _is_fresh(self) -> bool:
+        return self._fresh_at is not None and monotonic() - self._fresh_at < fresh_seconds_max
 
     async def _freshen(self, shard: ShardName) -> None:
         """Have a clock that is not old: what is asked at an old one may have been forgotten."""
-        now = asyncio.get_running_loop().time()
-        if self._fresh_at is not None and now - self._fresh_at < fresh_seconds_max:
-            return
+        now = monotonic()
         closed = await self._router.ask_leader(
             shard,
             lambda n, clock: CloseShard(n, clock, shard),
@@ -275,7 +274,7 @@ class Coordinator:
         self._router.session.committed(
             (home, *participants), ended.clock, is_settled=ended.is_settled
         )
-        self._fresh_at = asyncio.get_running_loop().time()
+        self._fresh_at = monotonic()
         return ToldClock(ended.clock, ended.has_clock)
 
     # Asking later
@@ -306,8 +305,13 @@ class Coordinator:
             return None
 
 
-def _shard(place: StreamPlace, key: bytes) -> ShardName:
-    return place.places[shard_of(key, len(place.places))].shard
+def _part(parts: dict[ShardName, PartInShard], place: StreamPlace, key: bytes) -> PartInShard:
+    """What is done in the shard of a key."""
+    shard = place.places[shard_of(key, len(place.places))].shard
+    part = parts.get(shard)
+    if part is None:
+        part = parts[shard] = PartInShard([], [])
+    return part
 
 
 def _worst(errors: Sequence[BaseException]) -> BaseException:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from motet.core.clock.hlc import Clock
+from motet.core.clock.hlc import ZERO, Clock
 from motet.core.datanode.appends import ShardAppends, is_touched, lead_on
 from motet.core.datanode.refusals import not_leader, refusal, unknown_outcome
 from motet.core.datanode.stream_shard import machine_of
@@ -120,6 +120,7 @@ def refuse_waiting(ours: ShardTransactions, error: MotetError) -> Said:
     return [each for work in waiting for each in _refused(work, error)]
 
 
+PARTS = (CommitTransaction, PrepareTransaction)
 Asked = PrepareTransaction | CommitTransaction | AbortTransaction | CloseShard | OrderShard
 
 
@@ -160,7 +161,7 @@ def advance(
             said += answer_known(ours, replica, work, now, config)
         else:
             try:
-                _check(replica)
+                pen.check()  # no clock is taken for what cannot be put into the log
                 clock = tick(floor_of(work))
                 if clock is None:  # goes on when a bound is durable
                     ours.waiting += waiting[number:]
@@ -173,19 +174,13 @@ def advance(
     return said + pen.effects
 
 
-def _check(replica: ShardReplica) -> None:
-    """No clock is taken for what cannot be put into the log."""
-    error = replica.refusal(0)
-    if error is not None:
-        raise error
-
-
 def _age(work: Work) -> tuple[int, Clock, str]:
     """Outcomes first, which end waits; then transactions, the oldest first."""
     errand = work.errand
-    if isinstance(errand, PrepareTransaction | CommitTransaction):
-        return (1, *errand.part.age)
-    return 0, Clock(0, 0), ""
+    if isinstance(errand, PARTS):
+        part = errand.part
+        return 1, part.begin, part.transaction
+    return 0, ZERO, ""
 
 
 def _judge(
@@ -199,7 +194,7 @@ def _judge(
     shard, errand = machine_of(replica).state, work.errand
     state, latest = shard.transactions, shard.latest
     is_late = now.monotonic_ns - work.since_ns >= config.wait_ms * NS_PER_MS
-    if isinstance(errand, PrepareTransaction | CommitTransaction):
+    if isinstance(errand, PARTS):
         if ours.is_sealed and not state.knows(errand.part.transaction):
             raise NoSuchShard(f"the stream of shard {replica.shard} is being deleted")
 

@@ -47,6 +47,8 @@ class Pen(msgspec.Struct):
     now: Now
     bundled: list[Bundled] = msgspec.field(default_factory=list)
     size_bytes: int = 0
+    #: the log has been asked whether it takes more, and does
+    is_free: bool = False
     effects: list[Effect] = msgspec.field(default_factory=list)
 
     @property
@@ -54,15 +56,22 @@ class Pen(msgspec.Struct):
         """The place of what is gathered."""
         return EntryId(self.replica.epoch, Offset(self.replica.head.offset + 1))
 
+    def check(self, body_bytes: int = 0) -> None:
+        """Raises what the log has against an entry, or one of this size."""
+        if not self.is_free or body_bytes > bundle_bytes_max:
+            error = self.replica.refusal(body_bytes)
+            if error is not None:
+                raise error
+            self.is_free = True
+
     def put(self, work: Work, clock: Clock) -> None:
-        """Put an errand into the log; raises what the replica has against it."""
+        """Put an errand into the log; raises what the log has against it."""
         kind, body, flight = self._entry(work, clock)
-        error = self.replica.refusal(len(body))
-        if error is not None:
-            raise error
+        self.check(len(body))
         is_alone = kind not in BUNDLED_KINDS
         if self.bundled and (is_alone or self.size_bytes + len(body) > bundle_bytes_max):
             self.write()
+            self.check(len(body))
         self.bundled.append(Bundled(kind, clock, body))
         self.size_bytes += len(body)
         work.entry = self.entry
@@ -87,7 +96,7 @@ class Pen(msgspec.Struct):
         if kind == EntryKind.BUNDLE:
             self.effects.append(Note("transaction_bundle", str(len(self.bundled))))
         self.effects += effects
-        self.bundled, self.size_bytes = [], 0
+        self.bundled, self.size_bytes, self.is_free = [], 0, False
 
     def _entry(self, work: Work, clock: Clock) -> tuple[EntryKind, bytes, Flight | None]:
         """The entry of an errand, and what is known of it until it is applied."""
