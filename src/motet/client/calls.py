@@ -111,15 +111,17 @@ class Calls:
             raise NodeError(f"the node answered with {type(answer).__name__}, not {kind.__name__}")
         return answer
 
-    async def repeated(self, make: Make, kind: type[Expected]) -> Expected:
+    async def repeated(
+        self, make: Make, kind: type[Expected], seconds: float | None = None
+    ) -> Expected:
         """Ask, and again if no answer comes."""
         for _ in range(attempts_max - 1):
             try:
-                return await self.once(make, kind)
+                return await self.once(make, kind, seconds)
             except OutcomeUnknown:
                 if self.is_closing():
                     raise
-        return await self.once(make, kind)
+        return await self.once(make, kind, seconds)
 
     async def pause(self, seconds: float) -> None:
         """Wait so long, or until the database is closed."""

@@ -9,6 +9,9 @@ from motet.core.streams.messages import DescribeFeed, FeedDescribed, FeedObeyed,
 from motet.core.transaction.orders import Order, Prune, SetCursor
 from motet.ids import StreamName
 
+prune_seconds_max = 120.0
+"""How long a node may take to write once more what it keeps of files that it gives back."""
+
 
 class NodeOrders:
     """The orders of one client."""
@@ -24,7 +27,7 @@ class NodeOrders:
     async def prune(
         self, streams: tuple[StreamName, ...], up_to: Clock, *, is_forced: bool
     ) -> None:
-        await self._order(streams, Prune(up_to, is_forced))
+        await self._order(streams, Prune(up_to, is_forced), prune_seconds_max)
 
     async def horizons(self, streams: tuple[StreamName, ...]) -> dict[StreamName, Clock]:
         return {each.stream: each.horizon for each in await self._described(streams)}
@@ -33,8 +36,10 @@ class NodeOrders:
         found = await self._described(())
         return named_cursors((each.stream, each.cursors, each.horizon) for each in found)
 
-    async def _order(self, streams: tuple[StreamName, ...], order: Order) -> None:
-        await self._calls.repeated(lambda n: OrderFeed(n, streams, order), FeedObeyed)
+    async def _order(
+        self, streams: tuple[StreamName, ...], order: Order, seconds: float | None = None
+    ) -> None:
+        await self._calls.repeated(lambda n: OrderFeed(n, streams, order), FeedObeyed, seconds)
 
     async def _described(self, streams: tuple[StreamName, ...]) -> tuple[KeptFeed, ...]:
         answer = await self._calls.repeated(lambda n: DescribeFeed(n, streams), FeedDescribed)

@@ -35,7 +35,7 @@ def test_where_things_are() -> None:
     assert stream.entries == [[1, 1, 2], []]
     assert stream.latest == {b"a": LatestChange(Clock(2, 0), 2, 0)}
     assert stream.tokens == {"p": TokenUse(3, ShardId(0), EPOCH, Offset(0), Clock(1, 5))}
-    assert (made.behind, made.records) == (3, 3)
+    assert (made.places.behind, made.records) == (3, 3)
     info = stream.info()
     assert (info.schema, info.born, info.entries) == (b"schema", Clock(1, 0), (3, 0))
 
@@ -49,10 +49,10 @@ def test_the_later_change_of_a_key_in_a_transaction_is_the_latest() -> None:
 def test_the_first_record_above_a_clock() -> None:
     made = index()
     made.add(committed(Clock(2, 0), 0), EPOCH)
-    assert [made.first_after(c) for c in (None, ZERO)] == [0, 0]
-    assert [made.first_after(Clock(*c)) for c in ((1, 0), (1, 9), (2, 0), (3, 0))] == [1, 1, 2, 2]
-    assert made.newest == Clock(2, 0)
-    assert Index().newest == ZERO
+    assert [made.places.first_after(c) for c in (None, ZERO)] == [0, 0]
+    assert [made.places.first_after(Clock(*c)) for c in ((1, 0), (1, 9), (2, 0), (3, 0))] == [1, 1, 2, 2]
+    assert made.places.newest == Clock(2, 0)
+    assert Index().places.newest == ZERO
 
 
 def test_a_clock_that_does_not_rise_and_an_offset_that_leaves_a_gap_are_refused() -> None:

@@ -222,7 +222,7 @@ def test_a_copy_is_equal_and_leads_a_life_of_its_own(name: str, machine: Streams
     state.overlay.clear()
     state.clock.reserve_ticks += 1
     if twin.core.replica is not None:
-        twin.index.clocks.append(Clock(9, 9))
+        twin.index.places.add(Clock(9, 9), 0)
         twin.core.replica.core.state.log.tail.clear()
         twin.core.replica.core.state.log.segments.clear()
     for stream in twin.index.streams.values():

@@ -56,7 +56,7 @@ def ask(
     visible: Clock | None = None,
 ) -> FeedSplit:
     message = SplitFeed(REQUEST, (STOCK,), after, up_to, changes_max, stretches)
-    return split(index, message, DATABASE, visible or index.newest)
+    return split(index, message, DATABASE, visible or index.places.newest)
 
 
 class Twin:
@@ -99,7 +99,7 @@ def test_a_slice_is_what_its_twin_says(
     found = ask(index, after, up_to, changes_max, stretches)
     twin = Twin(counts, after, up_to)
     taken = twin.slice(changes_max)
-    assert (found.request, found.database, found.visible) == (REQUEST, DATABASE, index.newest)
+    assert (found.request, found.database, found.visible) == (REQUEST, DATABASE, index.places.newest)
     assert found.changes == sum(count for _, count in taken)
     assert found.changes_behind == twin.behind - found.changes
     assert len(found.bounds) <= stretches
@@ -149,9 +149,9 @@ def test_slice_by_slice_the_feed_is_read_once_and_to_its_end(
             assert found.changes_behind == 0
             break
         for low, high in zip((after, *found.bounds), found.bounds, strict=False):
-            inside = range(index.first_after(low), index.first_after(high))
+            inside = range(index.places.first_after(low), index.places.first_after(high))
             seen += [
-                each for each in inside if index.change_totals[each] > index.total_before(each)
+                each for each in inside if index.places.total_before(each + 1) > index.places.total_before(each)
             ]
         after = end
     else:

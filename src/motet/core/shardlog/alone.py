@@ -3,7 +3,7 @@
 The log of an embedded database is such a one. No other node ever has an entry of it, and none can repair it.
 
 N1  What is on disk is committed: it is applied as it is read at a start, the whole log, before anything is
-    written. So damage anywhere is found before anything has changed.
+    written; what the state has already is read too. So damage anywhere is found before anything has changed.
 N2  An entry that could not be written is taken back, with all behind it, instead of tried again: nobody has
     it, and whoever wants it is told at once that there is no room.
 N3  Damage is told and not written down: the files stay as they are for whoever can put them right. A page
@@ -22,8 +22,10 @@ from motet.errors import BadBytes
 
 
 def apply_found(core: Core, entry: Entry) -> None:
-    """An entry was found at a start (N1)."""
+    """An entry was found at a start (N1); one that is part of the state is only looked at."""
     state = core.state
+    if entry.id.offset <= state.applied:
+        return
     core.machine.apply(entry)
     state.applied, state.applied_clock = entry.id.offset, entry.clock
     state.applied_bytes += entry_bytes(entry)

@@ -54,6 +54,7 @@ class EntryKind(IntEnum):
     WRITER_NOTED = 36
     FEED_ORDERED = 37
     CLOCK_TURNED = 40
+    CARRIED = 41
 
 
 class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):

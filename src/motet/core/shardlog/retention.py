@@ -39,6 +39,16 @@ def trim(core: Core) -> None:
         core.note("trimmed", f"from {before} to {state.log.first}")
 
 
+def closed_ends(core: Core) -> list[Offset]:
+    """The last entries of all segments that are not written to any more, oldest first."""
+    return [segment.end for segment in core.state.log.segments if segment.end is not None]
+
+
+def is_state_under_way(core: Core) -> bool:
+    """Whether a state is on its way to the disk, without which nothing more can be trimmed (D1)."""
+    return core.state.state_write is not None
+
+
 def _wanted_first(core: Core, log: Log) -> Offset:
     """The first entry that is to be kept, as the rules of the shard say."""
     retention, state = core.retention, core.state

@@ -75,6 +75,25 @@ class FeedOrdered(msgspec.Struct, frozen=True, array_like=True):
     order: Order
 
 
+class CarriedChange(msgspec.Struct, frozen=True, array_like=True):
+    """The latest change of a key, as it was committed before."""
+
+    clock: Clock
+    transaction: TransactionId
+    at_ms: int
+    #: in its transaction, and how many that has
+    index: int
+    count: int
+    change: LoggedChange
+
+
+class Carried(msgspec.Struct, frozen=True, array_like=True):
+    """Changes that no feed shows any more, for those who ask for their keys: where they were is given back."""
+
+    clock: Clock
+    changes: tuple[CarriedChange, ...]
+
+
 class Change(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One change in the feed; ``(clock, transaction, index)`` is its place in the order of everything."""
 
@@ -100,16 +119,34 @@ decode_stream_created = msgspec.msgpack.Decoder(StreamCreated).decode
 decode_clock_turned = msgspec.msgpack.Decoder(ClockTurned).decode
 decode_committed = msgspec.msgpack.Decoder(Committed).decode
 decode_feed_ordered = msgspec.msgpack.Decoder(FeedOrdered).decode
+decode_carried = msgspec.msgpack.Decoder(Carried).decode
 
 
 def feed_change(committed: Committed, index: int, *, has_clock: bool = True) -> Change:
     """The change with this index as the feed shows it."""
-    logged = committed.changes[index]
+    return shown_change(carry(committed, index), has_clock=has_clock)
+
+
+def carry(committed: Committed, index: int) -> CarriedChange:
+    """The change with this index, to be carried on."""
+    return CarriedChange(
+        committed.clock,
+        committed.transaction,
+        committed.at_ms,
+        index,
+        len(committed.changes),
+        committed.changes[index],
+    )
+
+
+def shown_change(carried: CarriedChange, *, has_clock: bool = True) -> Change:
+    """A change as the feed shows it."""
+    logged = carried.change
     return Change(
-        clock=committed.clock,
-        transaction=committed.transaction,
-        index=index,
-        count=len(committed.changes),
+        clock=carried.clock,
+        transaction=carried.transaction,
+        index=carried.index,
+        count=carried.count,
         stream=logged.stream,
         shard=logged.shard,
         offset=logged.offset,
@@ -117,6 +154,6 @@ def feed_change(committed: Committed, index: int, *, has_clock: bool = True) -> 
         op=logged.op,
         row=logged.row,
         before=logged.before,
-        at_ms=committed.at_ms,
+        at_ms=carried.at_ms,
         has_clock=has_clock,
     )

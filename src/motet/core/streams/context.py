@@ -28,7 +28,7 @@ never = 1 << 62
 
 
 def log_config(segment_bytes: int, tail_bytes_max: int) -> ShardlogConfig:
-    """How the log of a database behaves: it is alone, keeps everything, and puts no state on disk.
+    """How the log of a database behaves: it is alone, and puts no state on disk until it is to be trimmed.
 
     A start folds the whole log into the index, as it has to read all of it anyway.
     """

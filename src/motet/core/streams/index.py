@@ -6,11 +6,14 @@ from the log when somebody asks.
 
 A place is the *sequence* of a record: entry ``sequence + 1`` of the log. Entries by which the log begins an
 epoch are counted too; they change nothing.
+
+What a log is about to lose from its beginning the index forgets first (``forget``), and is put on disk without
+it: then a restart folds what is kept of the log into that.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from typing import Self
 
 import msgspec
@@ -18,8 +21,16 @@ import msgspec
 from motet.core.clock.hlc import ZERO, Clock
 from motet.core.fingerprint import clone_plain, fingerprint
 from motet.core.shardlog.entry import Entry, EntryKind
-from motet.core.streams.change import ClockTurned, Committed, FeedOrdered, StreamCreated, Token
+from motet.core.streams.change import (
+    Carried,
+    ClockTurned,
+    Committed,
+    FeedOrdered,
+    StreamCreated,
+    Token,
+)
 from motet.core.streams.messages import StreamInfo
+from motet.core.streams.places import Places
 from motet.core.streams.record import LogRecord, decode_record
 from motet.core.tables.catalog import Catalog
 from motet.core.transaction.orders import FeedRules
@@ -54,8 +65,11 @@ class StreamState(msgspec.Struct):
     shards: int
     schema: bytes | None
     born: Clock
-    #: entries[shard][offset] is the sequence of the record that holds the entry
+    #: entries[shard][offset - firsts[shard]] is the sequence of the record that holds the entry
     entries: list[list[int]]
+    #: how many of each shard are forgotten
+    firsts: list[int]
+    #: in the order of their sequences
     latest: dict[bytes, LatestChange] = msgspec.field(default_factory=dict)
     #: by producer
     tokens: dict[str, TokenUse] = msgspec.field(default_factory=dict)
@@ -63,18 +77,42 @@ class StreamState(msgspec.Struct):
     rules: FeedRules = msgspec.field(default_factory=FeedRules)
 
     def info(self) -> StreamInfo:
-        counts = tuple(len(entries) for entries in self.entries)
+        counts = tuple(self.next_offset(ShardId(shard)) for shard in range(self.shards))
         return StreamInfo(self.name, self.shards, self.schema, self.born, counts)
+
+    def next_offset(self, shard: ShardId) -> Offset:
+        """Where the next entry of a shard goes."""
+        return Offset(self.firsts[shard] + len(self.entries[shard]))
+
+    def set_latest(self, key: bytes, latest: LatestChange) -> None:
+        """A key has a newer change, or the one it has lies further on in the log."""
+        self.latest.pop(key, None)  # it takes its place at the end
+        self.latest[key] = latest
+
+    def first_at(self, sequence: int) -> int | None:
+        """The first record of this stream that is not before another; None for nothing."""
+        found = [
+            entries[at]
+            for entries in self.entries
+            if (at := bisect_left(entries, sequence)) < len(entries)
+        ]
+        return min(found, default=None)
+
+    def forget(self, before: int) -> None:
+        """Records before this one are asked for no more."""
+        for shard, entries in enumerate(self.entries):
+            gone = bisect_left(entries, before)
+            del entries[:gone]
+            self.firsts[shard] += gone
 
 
 class Index(msgspec.Struct):
     """Everything durable, by where it is."""
 
     streams: dict[StreamName, StreamState] = msgspec.field(default_factory=dict)
-    #: clocks[s] is the clock of record s; they rise
-    clocks: list[Clock] = msgspec.field(default_factory=list)
-    #: change_totals[s] is how many changes there are up to record s and in it
-    change_totals: list[int] = msgspec.field(default_factory=list)
+    places: Places = msgspec.field(default_factory=Places)
+    #: how many changes each record holds that carries some on; by sequence, which rises
+    carried: dict[int, int] = msgspec.field(default_factory=dict)
     #: the newest transactions and their clocks, in the order of the log
     transactions: dict[TransactionId, Clock] = msgspec.field(default_factory=dict)
     catalog: Catalog = msgspec.field(default_factory=Catalog)
@@ -94,7 +132,7 @@ class Index(msgspec.Struct):
         if self.damage is not None:
             return
         if entry.kind == EntryKind.BARRIER:
-            self._add_place(entry.clock, 0)
+            self.places.add(entry.clock, 0)
             return
         try:
             record = decode_record(entry)
@@ -125,24 +163,6 @@ class Index(msgspec.Struct):
 
     # Looking
 
-    @property
-    def newest(self) -> Clock:
-        """The clock of the last entry."""
-        return self.clocks[-1] if self.clocks else ZERO
-
-    @property
-    def behind(self) -> int:
-        """The sequence behind the last record."""
-        return len(self.clocks)
-
-    def first_after(self, clock: Clock | None) -> int:
-        """The sequence of the first record above a clock."""
-        return 0 if clock is None else bisect_right(self.clocks, clock)
-
-    def total_before(self, sequence: int) -> int:
-        """How many changes there are before a record."""
-        return self.change_totals[sequence - 1] if sequence else 0
-
     def has_clock_at(self, clock: Clock) -> bool:
         """Whether what was committed at a clock has one for its readers."""
         place = bisect_right(self.turned_at, clock)
@@ -150,8 +170,8 @@ class Index(msgspec.Struct):
 
     def objection(self, record: LogRecord) -> str | None:
         """Why a record cannot be the next one of this log; None when it can. For what a disk gives back."""
-        if record.clock <= self.newest:
-            return f"its clock {record.clock} is not above {self.newest}"
+        if record.clock <= self.places.newest:
+            return f"its clock {record.clock} is not above {self.places.newest}"
         if isinstance(record, StreamCreated):
             return (
                 f"there is a stream {record.name} already" if record.name in self.streams else None
@@ -161,6 +181,10 @@ class Index(msgspec.Struct):
             return f"there is no stream {strange[0]}" if strange else None
         if isinstance(record, ClockTurned):
             return None
+        if isinstance(record, Carried):
+            names = [each.change.stream for each in record.changes]
+            strange = [name for name in names if name not in self.streams]
+            return f"there is no stream {strange[0]}" if strange else None
         if not isinstance(record, Committed):
             return self.catalog.objection(record)
         return self._objection_to_changes(record)
@@ -174,7 +198,7 @@ class Index(msgspec.Struct):
             if stream is None or not 0 <= change.shard < stream.shards:
                 return f"there is no shard {change.shard} of a stream {change.stream}"
             place = (change.stream, change.shard)
-            expected = len(stream.entries[change.shard]) + seen.get(place, 0)
+            expected = stream.next_offset(change.shard) + seen.get(place, 0)
             if change.offset != expected:
                 return f"{change.stream} goes on at {expected}, not at {change.offset}"
             seen[place] = seen.get(place, 0) + 1
@@ -182,44 +206,61 @@ class Index(msgspec.Struct):
 
     def add(self, record: LogRecord, epoch: Epoch) -> None:
         """Take in the next record of the log."""
-        assert record.clock > self.newest, "S2: clocks rise along the log"
-        sequence = len(self.clocks)
-        self._add_place(record.clock, len(record.changes) if isinstance(record, Committed) else 0)
+        assert record.clock > self.places.newest, "S2: clocks rise along the log"
+        sequence = self.places.behind
+        self.places.add(record.clock, len(record.changes) if isinstance(record, Committed) else 0)
         self.records += 1
         self.newest_record = record.clock
         if isinstance(record, StreamCreated):
-            entries: list[list[int]] = [[] for _ in range(record.shards)]
             self.streams[record.name] = StreamState(
-                record.name, record.shards, record.schema, record.clock, entries
+                record.name,
+                record.shards,
+                record.schema,
+                record.clock,
+                entries=[[] for _ in range(record.shards)],
+                firsts=[0] * record.shards,
             )
         elif isinstance(record, Committed):
             self._add_changes(record, epoch, sequence)
         elif isinstance(record, FeedOrdered):
             for name in record.streams:
                 self.streams[name].rules.apply(record.order)
+        elif isinstance(record, Carried):
+            self._add_carried(record, sequence)
         elif isinstance(record, ClockTurned):
             self.turned_at.append(record.clock)
             self.turned_on.append(record.is_on)
         else:
             self.catalog.add(record)
 
-    def _add_place(self, clock: Clock, changes: int) -> None:
-        self.change_totals.append(self.total_before(len(self.clocks)) + changes)
-        self.clocks.append(clock)
-
     def _add_changes(self, record: Committed, epoch: Epoch, sequence: int) -> None:
         for index, change in enumerate(record.changes):
             stream = self.streams[change.stream]
-            entries = stream.entries[change.shard]
-            assert len(entries) == change.offset, "S3: a shard has no gap"
-            entries.append(sequence)
-            stream.latest[change.key] = LatestChange(record.clock, sequence, index)
+            assert stream.next_offset(change.shard) == change.offset, "S3: a shard has no gap"
+            stream.entries[change.shard].append(sequence)
+            stream.set_latest(change.key, LatestChange(record.clock, sequence, index))
         if record.changes[0].op != "append":
             self._remember(record)
         if record.token is not None:
             change = record.changes[0]
             use = token_use(record, record.token, epoch)
             self.streams[change.stream].tokens[record.token.producer] = use
+
+    def _add_carried(self, record: Carried, sequence: int) -> None:
+        """What it carries is there from now on, unless there is something newer."""
+        self.carried[sequence] = len(record.changes)
+        for index, each in enumerate(record.changes):
+            stream, key = self.streams[each.change.stream], each.change.key
+            latest = stream.latest.get(key)
+            if latest is not None and latest.clock == each.clock:
+                stream.set_latest(key, LatestChange(each.clock, sequence, index))
+
+    def forget(self, before: int) -> None:
+        """The log will not keep what is before this record: no feed shows it, and no key needs it (S7)."""
+        self.places.forget(before)
+        self.carried = {at: count for at, count in self.carried.items() if at >= before}
+        for stream in self.streams.values():
+            stream.forget(before)
 
     def _remember(self, record: Committed) -> None:
         known = self.transactions

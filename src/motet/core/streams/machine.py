@@ -14,13 +14,14 @@ S3  The entries of a shard have offsets without a gap.
 S4  A transaction is applied whole or not at all, and only if what it read is still so when its turn comes.
 S5  A token is applied once; the newest of each producer is remembered, an older one is refused.
 S6  Nothing is answered from a log that has not been read, or that is damaged.
+S7  Where the latest change of a key is, and whatever a feed shows, is in the log.
 
 The rules of tables, T1 to T5, are in :mod:`motet.core.tables.plan`.
 
 The log is a shard of :mod:`motet.core.shardlog`, an ensemble of one whose operator this machine is; the index
 is its state machine. How to read it: ``starting`` is the way to serving, ``writing`` from a request to a
-record, ``fixing`` what is held before its commit, ``reading`` from a request to a page; ``plan`` and
-``overlay`` judge a request.
+record, ``fixing`` what is held before its commit, ``reading`` from a request to a page, ``clearing`` from a
+pruned feed to a smaller log; ``plan`` and ``overlay`` judge a request.
 
 A write that fails (a full disk) takes everything behind it with it: all of it is refused, and the log goes on
 from there when there is room.
@@ -49,7 +50,7 @@ from motet.core.machine import (
 )
 from motet.core.shardlog.shards import BEAT
 from motet.core.shardlog.state import FinishedRead
-from motet.core.streams import fixing, reading, starting, writing
+from motet.core.streams import clearing, fixing, reading, starting, writing
 from motet.core.streams.checks import check
 from motet.core.streams.context import Core, log_config, refusal
 from motet.core.streams.conversation import StreamsRequest
@@ -69,7 +70,7 @@ from motet.core.streams.messages import (
     ReleaseClock,
     SplitFeed,
 )
-from motet.core.streams.plan import LogWrite
+from motet.core.streams.plan import LogRequest
 from motet.core.streams.splitting import split
 from motet.core.streams.state import HOLD_TIMER, RETRY_TIMER, Phase, State, VisibleWaiter
 from motet.core.tables.reading import TableReading, answer_table
@@ -81,6 +82,7 @@ from motet.errors import (
     NoSuchStream,
     error_of,
 )
+from motet.errors.shards import EntriesGone
 from motet.ids import Address, StreamName
 from motet.limits import readings_max, segment_bytes, shard_tail_bytes_max
 
@@ -124,13 +126,18 @@ class StreamsMachine:
             effects = fixing.expire(self.core, event.now)
         else:
             return []
-        return effects + self._follow_up(event.now)
+        effects += self._follow_up(event.now)
+        if self.state.clearing is not None or self.state.is_clearing_due:
+            return clearing.go_on(self.core, effects, event.now)
+        return effects
 
     def _follow_up(self, now: Now) -> list[Effect]:
         """What a step of the log means for the start, for readers, and for those who wait."""
         core, phase = self.core, self.state.phase
         if phase is Phase.SERVING:
-            effects = self._take_finished() if self.state.readings else []
+            state = self.state
+            is_read = state.readings or state.clearing is not None
+            effects = self._take_finished() if is_read else []
             return effects + writing.settle(core, now)
         if phase is Phase.READING or phase is Phase.FOUNDING:
             return starting.go_on(core, now)
@@ -145,7 +152,7 @@ class StreamsMachine:
         try:
             self._check_serving()
             check(message)
-            if isinstance(message, LogWrite):
+            if isinstance(message, LogRequest):
                 return writing.take(self.core, client, message, event.now)
             if isinstance(message, CommitFixed):
                 return fixing.commit(self.core, client, message, event.now)
@@ -205,6 +212,10 @@ class StreamsMachine:
 
     def _read_on(self, begun: reading.Reading) -> list[Effect]:
         """Answer, or have the log read the next stretch; what is in memory is there at once."""
+        if begun.next < self.core.log.first_offset - 1:
+            # Given back while it was read: from where it begins now, or the error that says so.
+            visible = self.core.tell_visible()
+            begun = reading.begin(self.index, visible, begun.client, begun.message)
         if not begun.wants_more():
             return [Send(begun.client, reading.answer(begun, self.index))]
         number, effects = self.core.log.read(begun.after, begun.bytes_max)
@@ -219,9 +230,13 @@ class StreamsMachine:
         return effects
 
     def _take_one(self, done: FinishedRead) -> list[Effect]:
+        own = self.state.clearing
+        if own is not None and done.number == own.reading:
+            clearing.take(self.core, own, done)
+            return []
         begun = self.state.readings.pop(done.number)
         try:
-            if done.error is not None:
+            if done.error is not None and done.error[0] != EntriesGone.code:
                 raise error_of(*done.error, DiskReadFailed.hint)
             reading.take(begun, done.entries, self.index)
             return self._read_on(begun)
@@ -298,4 +313,15 @@ class StreamsMachine:
             found.append(Violation("S2", f"visible {core.visible()} after {state.told_visible}"))
         if state.phase is not Phase.SERVING and state.pending:
             found.append(Violation("S6", f"writes while {state.phase.value}"))
+        if state.phase is Phase.SERVING:
+            found += self._lost()
         return found + state.clock.invariants()
+
+    def _lost(self) -> list[Violation]:
+        """S7, of what can be seen at once: the oldest place of each stream."""
+        kept, found = self.core.log.first_offset - 1, []
+        for name, stream in self.index.streams.items():
+            oldest = next(iter(stream.latest.values()), None)
+            if oldest is not None and oldest.sequence < kept:
+                found.append(Violation("S7", f"a key of {name} is at {oldest.sequence} of {kept}"))
+        return found

@@ -11,7 +11,7 @@ import msgspec
 
 from motet.core.clock.hlc import Clock
 from motet.core.fingerprint import clone_plain
-from motet.core.streams.change import ClockTurned, Committed, FeedOrdered, StreamCreated
+from motet.core.streams.change import Carried, ClockTurned, Committed, FeedOrdered, StreamCreated
 from motet.core.streams.index import Index, TokenUse, token_use
 from motet.core.streams.record import LogRecord
 from motet.core.tables.records import TableRecord
@@ -48,7 +48,7 @@ class Overlay(msgspec.Struct):
 
     def has_clock(self, index: Index) -> bool:
         """Whether what is put into the log now has a clock for its readers."""
-        return self.turns[-1].is_on if self.turns else index.has_clock_at(index.newest)
+        return self.turns[-1].is_on if self.turns else index.has_clock_at(index.places.newest)
 
     def shards(self, index: Index, stream: StreamName) -> int | None:
         """How many shards a stream has; None when there is no such stream."""
@@ -60,7 +60,7 @@ class Overlay(msgspec.Struct):
     def next_offset(self, index: Index, stream: StreamName, shard: ShardId) -> Offset:
         """Where the next entry of a shard goes."""
         known = index.streams.get(stream)
-        durable = 0 if known is None else len(known.entries[shard])
+        durable = 0 if known is None else known.next_offset(shard)
         return Offset(durable + self.entries.get((stream, shard), 0))
 
     def seen(self, index: Index, stream: StreamName, key: bytes) -> Clock | None:
@@ -102,7 +102,7 @@ class Overlay(msgspec.Struct):
             self.orders.append(record)
         elif isinstance(record, ClockTurned):
             self.turns.append(record)
-        else:
+        elif not isinstance(record, Carried):  # which changes nothing that a request is judged by
             self.tables.append(record)
 
     def _add_changes(self, record: Committed, epoch: Epoch) -> None:
@@ -126,7 +126,7 @@ class Overlay(msgspec.Struct):
             del self.orders[0]
         elif isinstance(record, ClockTurned):
             del self.turns[0]
-        else:
+        elif not isinstance(record, Carried):
             assert self.tables[0] == record, "records become durable in their order"
             del self.tables[0]
 

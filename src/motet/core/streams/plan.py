@@ -6,8 +6,18 @@ everything before it is durable, so the order of the log is the order in which r
 
 from __future__ import annotations
 
+import msgspec
+
 from motet.core.clock.hlc import Clock
-from motet.core.streams.change import ClockTurned, Committed, LoggedChange, Op, StreamCreated
+from motet.core.streams.change import (
+    Carried,
+    CarriedChange,
+    ClockTurned,
+    Committed,
+    LoggedChange,
+    Op,
+    StreamCreated,
+)
 from motet.core.streams.checks import shard_of
 from motet.core.streams.index import Index
 from motet.core.streams.keeping import plan_order
@@ -20,6 +30,7 @@ from motet.core.streams.messages import (
     CommitDone,
     CreateStream,
     EnableClock,
+    FeedObeyed,
     FixClock,
     OrderFeed,
     StreamInfo,
@@ -29,11 +40,21 @@ from motet.core.streams.overlay import Overlay
 from motet.core.streams.planned import Answered, Planned
 from motet.core.tables.plan import Ahead, TableWrite, plan_table
 from motet.errors import BadInput, Conflict, NoSuchStream, StreamExists, TokenExpired
-from motet.ids import Epoch, Offset, ShardId, StreamName, TransactionId
+from motet.ids import Epoch, Offset, RequestId, ShardId, StreamName, TransactionId
 from motet.limits import streams_max
 
-LogWrite = CreateStream | EnableClock | Append | Commit | FixClock | OrderFeed | TableWrite
+LogRequest = CreateStream | EnableClock | Append | Commit | FixClock | OrderFeed | TableWrite
 """The requests that want to write to the log."""
+
+
+class Carry(msgspec.Struct, frozen=True):
+    """The machine's own wish: these changes are to be written once more (``clearing``)."""
+
+    request: RequestId
+    changes: tuple[CarriedChange, ...]
+
+
+LogWrite = LogRequest | Carry
 
 
 def plan(
@@ -58,6 +79,8 @@ def plan(
         return _commit(index, overlay, message, clock, wall_ms)
     if isinstance(message, OrderFeed):
         return plan_order(index, overlay, message, clock)
+    if isinstance(message, Carry):
+        return Planned(Carried(clock, message.changes), FeedObeyed(message.request))
     return plan_table(Ahead(index.catalog, overlay.tables), message, clock, wall_ms)
 
 

@@ -14,7 +14,14 @@ from motet.core.clock.hlc import Clock
 from motet.core.machine import Message
 from motet.core.shardlog.entry import Entry, EntryKind
 from motet.core.shardlog.records import entry_bytes
-from motet.core.streams.change import Change, Committed, LoggedChange, feed_change
+from motet.core.streams.change import (
+    Carried,
+    Change,
+    Committed,
+    LoggedChange,
+    feed_change,
+    shown_change,
+)
 from motet.core.streams.index import Index
 from motet.core.streams.keeping import begin_of
 from motet.core.streams.messages import (
@@ -28,6 +35,7 @@ from motet.core.streams.messages import (
 from motet.core.streams.record import decode_record
 from motet.core.streams.run import Run
 from motet.core.transaction.entries import PartChange
+from motet.errors.shards import OffsetExpired
 from motet.ids import Address, Epoch, Offset
 from motet.limits import page_bytes_max
 
@@ -75,20 +83,24 @@ def begin(
     index: Index, visible: Clock, client: Address, message: ReadFeed | ReadEntries | GetLatest
 ) -> Reading:
     """Where a request begins in the log, and where it ends at the latest."""
-    stop = index.behind
+    stop = index.places.behind
     if isinstance(message, ReadFeed):
         if message.up_to is not None:
-            stop = min(stop, index.first_after(message.up_to))
+            stop = min(stop, index.places.first_after(message.up_to))
         after = begin_of(index, message.streams, message.after)
-        return Reading(client, message, index.first_after(after), stop, visible, after)
+        return Reading(client, message, index.places.first_after(after), stop, visible, after)
     stream = index.streams[message.stream]
     if isinstance(message, GetLatest):
         latest = stream.latest.get(message.key)
         first = stop if latest is None else latest.sequence
         return Reading(client, message, first, stop if latest is None else first + 1, visible)
-    entries = stream.entries[message.shard]
+    entries, kept = stream.entries[message.shard], stream.firsts[message.shard]
     wanted = max(message.after + 1, 0)
-    first = entries[wanted] if wanted < len(entries) else stop
+    if wanted < kept:
+        raise OffsetExpired(
+            f"record {wanted} is no longer kept", hint=f"the first one that is there is {kept}"
+        )
+    first = entries[wanted - kept] if wanted - kept < len(entries) else stop
     return Reading(client, message, first, stop, visible)
 
 
@@ -106,6 +118,8 @@ def take(reading: Reading, entries: Sequence[Entry], index: Index) -> None:
             if not _pick(reading, committed, entry.id.epoch, has_clock=has_clock):
                 reading.is_full = True
                 return
+        elif entry.kind == EntryKind.CARRIED and isinstance(reading.message, GetLatest):
+            _pick_carried(reading, reading.message, entry, index)
         reading.next += 1
 
 
@@ -131,6 +145,16 @@ def _pick(reading: Reading, committed: Committed, epoch: Epoch, *, has_clock: bo
     reading.found += picked[:room]
     reading.epochs += [epoch] * len(picked[:room])
     return len(reading.found) < message.limit
+
+
+def _pick_carried(reading: Reading, message: GetLatest, entry: Entry, index: Index) -> None:
+    carried = decode_record(entry)
+    assert isinstance(carried, Carried)
+    reading.found = [
+        shown_change(each, has_clock=index.has_clock_at(each.clock))
+        for each in carried.changes
+        if each.change.stream == message.stream and each.change.key == message.key
+    ]
 
 
 def _pick_runs(
@@ -187,7 +211,7 @@ def answer(reading: Reading, index: Index) -> Message:
     visible = reading.visible
     through = visible if message.up_to is None else min(visible, message.up_to)
     if more:
-        through = index.clocks[reading.next - 1] if reading.next else through
+        through = index.places.clock_of(reading.next - 1)
     if reading.after_clock is not None:
         through = max(through, reading.after_clock)
     return FeedPage(message.request, tuple(reading.runs), through, visible, more)

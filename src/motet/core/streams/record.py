@@ -8,10 +8,12 @@ import msgspec
 
 from motet.core.shardlog.entry import Entry, EntryKind
 from motet.core.streams.change import (
+    Carried,
     ClockTurned,
     Committed,
     FeedOrdered,
     StreamCreated,
+    decode_carried,
     decode_clock_turned,
     decode_committed,
     decode_feed_ordered,
@@ -28,7 +30,7 @@ from motet.core.tables.records import (
 )
 from motet.errors import BadRecord
 
-LogRecord = StreamCreated | Committed | FeedOrdered | ClockTurned | TableRecord
+LogRecord = StreamCreated | Committed | FeedOrdered | ClockTurned | Carried | TableRecord
 
 KINDS: dict[type[LogRecord], EntryKind] = {
     StreamCreated: EntryKind.STREAM_CREATED,
@@ -38,6 +40,7 @@ KINDS: dict[type[LogRecord], EntryKind] = {
     Published: EntryKind.PUBLISHED,
     WriterNoted: EntryKind.WRITER_NOTED,
     FeedOrdered: EntryKind.FEED_ORDERED,
+    Carried: EntryKind.CARRIED,
 }
 _DECODERS: dict[int, Callable[[bytes], LogRecord]] = {
     EntryKind.STREAM_CREATED: decode_stream_created,
@@ -47,6 +50,7 @@ _DECODERS: dict[int, Callable[[bytes], LogRecord]] = {
     EntryKind.PUBLISHED: decode_published,
     EntryKind.WRITER_NOTED: decode_writer_noted,
     EntryKind.FEED_ORDERED: decode_feed_ordered,
+    EntryKind.CARRIED: decode_carried,
 }
 
 

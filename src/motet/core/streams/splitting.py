@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-
 from motet.core.clock.hlc import ZERO, Clock
 from motet.core.streams.index import Index
 from motet.core.streams.keeping import begin_of
 from motet.core.streams.messages import FeedSplit, SplitFeed
+from motet.core.streams.places import Places
 
 
 def split(index: Index, message: SplitFeed, database: int, visible: Clock) -> FeedSplit:
@@ -16,37 +15,36 @@ def split(index: Index, message: SplitFeed, database: int, visible: Clock) -> Fe
     It ends with a record that has changes, so a reader who follows is not woken by anything else: what
     is published from the feed would otherwise look like news to the one who publishes.
     """
-    totals = index.change_totals
+    places = index.places
     after = begin_of(index, message.streams, message.after)
-    first = index.first_after(after)
-    behind = index.first_after(visible if message.up_to is None else min(visible, message.up_to))
-    base = totals[first - 1] if first else 0
-    end = totals[behind - 1] if behind > first else base
-    last_total = index.total_before(index.first_after(visible))
+    first = places.first_after(after)
+    behind = places.first_after(visible if message.up_to is None else min(visible, message.up_to))
+    base = places.total_before(first)
+    end = places.total_before(behind) if behind > first else base
+    last_total = places.total_before(places.first_after(visible))
     if message.changes_max is not None and end - base > message.changes_max:
         # The record that goes beyond the bound is left out, unless it is the first with changes.
-        fits = bisect_right(totals, base + message.changes_max, first, behind)
-        end = totals[fits - 1] if fits > first else base
+        end = places.total_before(places.exceeding(base + message.changes_max, first, behind))
         if end == base:
-            end = totals[bisect_right(totals, base, first, behind)]
+            end = places.total_before(places.exceeding(base, first, behind) + 1)
     if end == base:
         bounds: tuple[Clock, ...] = (after or ZERO,)
     else:
-        bounds = _bounds(index, base, end, first, behind, message.stretches)
+        bounds = _bounds(places, base, end, first, behind, message.stretches)
     return FeedSplit(
         message.request, database, visible, bounds, end - base, max(last_total - end, 0)
     )
 
 
 def _bounds(
-    index: Index, base: int, end: int, first: int, behind: int, stretches: int
+    places: Places, base: int, end: int, first: int, behind: int, stretches: int
 ) -> tuple[Clock, ...]:
     found: list[Clock] = []
     for number in range(1, stretches + 1):
         target = base + (end - base) * number // stretches
         if target == base:
             continue
-        clock = index.clocks[bisect_left(index.change_totals, target, first, behind)]
+        clock = places.clock_of(places.reaching(target, first, behind))
         if not found or clock > found[-1]:
             found.append(clock)
     return tuple(found)

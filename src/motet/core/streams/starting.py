@@ -87,7 +87,7 @@ def _check(core: Core, replica: ShardReplica | None) -> None:
         what, advice = index.damage
         raise BadRecord(what, hint=advice)
     # The identity is written when the first entry of the log is durable.
-    if state.database and (replica is None or not replica.is_member or not index.behind):
+    if state.database and (replica is None or not replica.is_member or not index.places.behind):
         raise BadRecord(f"there is an {IDENTITY_FILE} and no log")
     if not state.database and index.records:
         raise BadRecord(f"there is a log and no {IDENTITY_FILE}")
@@ -148,5 +148,6 @@ def _serve(core: Core, now: Now) -> list[Effect]:
     floor = max(state.bound or ZERO, core.log.last_clock)
     state.clock = Reservation.recover(floor, now.wall_ms)
     state.phase, state.segments = Phase.SERVING, core.log.segments
+    state.is_clearing_due = True  # a crash may have come in between
     records = core.index.records
     return [Note("streams_recovered", f"{records} records")] if records else []

@@ -10,6 +10,7 @@ from motet.core.clock.hlc import ZERO, Clock
 from motet.core.clock.reservation import Reservation
 from motet.core.machine import Send
 from motet.core.streams.messages import ReadVisible
+from motet.core.streams.change import CarriedChange
 from motet.core.streams.overlay import Overlay
 from motet.core.streams.plan import LogWrite
 from motet.core.streams.reading import Reading
@@ -86,6 +87,25 @@ class Held(msgspec.Struct, frozen=True):
     until_ns: int
 
 
+class Clearing(msgspec.Struct):
+    """Whole files of the log are given back; see :mod:`motet.core.streams.clearing`."""
+
+    #: the first record that is kept
+    until: int
+    #: rising: these hold the latest change of a key, and are before that
+    holding: list[int]
+    #: what the log reads of them now, by its number
+    reading: int | None = None
+    #: read, and not written once more yet
+    carrying: list[CarriedChange] = msgspec.field(default_factory=list)
+    #: a record that carries some of them is under way
+    is_carrying: bool = False
+    #: all of them are carried, and the index is being put on disk without what goes
+    is_trimming: bool = False
+    #: why nothing more can be done about it now
+    failure: str | None = None
+
+
 class State(msgspec.Struct):
     """All there is to the streams of a node but their log."""
 
@@ -119,6 +139,10 @@ class State(msgspec.Struct):
     #: the log was told to lead in this incarnation, and what comes of that shows
     has_elected: bool = False
     is_retry_set: bool = False
+    clearing: Clearing | None = None
+    #: something was pruned that has not been looked at for files to give back, and who is to be told
+    is_clearing_due: bool = False
+    cleared_for: list[Answer] = msgspec.field(default_factory=list)
     #: why nothing is served
     broken: tuple[str, str, str] | None = None
     #: the highest visible clock anybody was told (S2)

@@ -14,20 +14,21 @@ from motet.core.clock.bound_file import encode_bound
 from motet.core.clock.hlc import Clock
 from motet.core.machine import NS_PER_MS, Effect, Note, Now, Replace, Send, SetTimer
 from motet.core.streams import starting
-from motet.core.streams.change import encode_body
+from motet.core.streams.change import FeedOrdered, encode_body
 from motet.core.streams.context import Core, refusal
 from motet.core.streams.identity import BOUND_FILE
-from motet.core.streams.messages import FixClock
-from motet.core.streams.plan import LogWrite, plan
+from motet.core.streams.messages import FixClock, OrderFeed
+from motet.core.streams.plan import LogRequest, LogWrite, plan
 from motet.core.streams.planned import Answered, Planned
 from motet.core.streams.record import KINDS, LogRecord
 from motet.core.streams.state import HOLD_TIMER, Answer, Held, Pending, Waiting
+from motet.core.transaction.orders import Prune
 from motet.errors import DiskFull, MotetError, NodeError
 from motet.ids import Address, WriteId
 from motet.limits import clock_held_ms_max, commits_waiting_max
 
 
-def take(core: Core, client: Address, message: LogWrite, now: Now) -> list[Effect]:
+def take(core: Core, client: Address, message: LogRequest, now: Now) -> list[Effect]:
     """Take a request that wants to write."""
     state = core.state
     if len(state.waiting) + len(state.pending) >= commits_waiting_max:
@@ -74,7 +75,7 @@ def drain(core: Core, now: Now) -> list[Effect]:
 def _take_on(core: Core, waiting: Waiting, planned: Planned | Answered, now: Now) -> list[Effect]:
     answer = Answer(waiting.message.request, Send(waiting.client, planned.answer))
     if isinstance(planned, Answered):
-        return _when_durable(core, planned, answer)
+        return _when_durable(core, waiting.message, planned, answer)
     return put(core, planned.record, answer, now)
 
 
@@ -102,13 +103,24 @@ def _hold(
     return [SetTimer(HOLD_TIMER, clock_held_ms_max), Send(waiting.client, planned.answer)]
 
 
-def _when_durable(core: Core, planned: Answered, answer: Answer) -> list[Effect]:
+def _when_durable(
+    core: Core, message: LogWrite, planned: Answered, answer: Answer
+) -> list[Effect]:
     """Answer at once, or together with the record that the answer is about."""
     for pending in core.state.pending:
         if pending.record.clock == planned.clock:
             pending.answers.append(answer)
             return []
+    if isinstance(message, OrderFeed) and isinstance(message.order, Prune):
+        _clear_for(core, [answer])  # perhaps the disk had no room the last time
+        return []
     return [answer.send]
+
+
+def _clear_for(core: Core, answers: list[Answer]) -> None:
+    """Who has pruned is told when the disk that is free by that is given back (``clearing``)."""
+    core.state.is_clearing_due = True
+    core.state.cleared_for += answers
 
 
 def _reserve(core: Core, wall_ms: int) -> list[Effect]:
@@ -164,11 +176,15 @@ def _settle_pending(core: Core) -> list[Effect]:
             break
         done += 1
         state.overlay.remove(pending.record)
-        effects += [answer.send for answer in pending.answers]
+        record = pending.record
+        if isinstance(record, FeedOrdered) and isinstance(record.order, Prune):
+            _clear_for(core, pending.answers)
+        else:
+            effects += [answer.send for answer in pending.answers]
     del state.pending[:done]
     if state.pending and state.pending[0].offset > log.head.offset:
-        effects += _taken_back(core)
-    return effects + core.serve_visible() if effects else effects
+        return effects + _taken_back(core) + core.serve_visible()
+    return effects + core.serve_visible() if done else effects
 
 
 def _taken_back(core: Core) -> list[Effect]:
