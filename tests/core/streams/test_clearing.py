@@ -220,3 +220,19 @@ def test_a_file_goes_only_when_the_state_that_replaces_it_is_on_disk() -> None:
         assert is_state_there or not isinstance(change, Remove)
         bench.done(change)
     assert is_state_there
+
+
+def test_a_log_that_was_trimmed_again_without_a_new_state_is_read_from_where_it_begins() -> None:
+    bench = serving()
+    clocks = written(bench, 9)
+    for number in range(30):  # records that no feed shows
+        obeyed(bench, SetCursor("far", Clock(1 << 41, number)))
+    clocks += written(bench, 3)
+    prune(bench, clocks[2])
+    states = [name for name in bench.files if "state" in name]
+    prune(bench, clocks[8])
+    assert [name for name in bench.files if "state" in name] == states, "it covers that, too"
+    for _ in range(2):
+        assert len(values(bench)) == 3
+        assert len(bench.page(after=clocks[8]).changes) == 3
+        restart(bench)

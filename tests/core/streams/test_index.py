@@ -50,7 +50,12 @@ def test_the_first_record_above_a_clock() -> None:
     made = index()
     made.add(committed(Clock(2, 0), 0), EPOCH)
     assert [made.places.first_after(c) for c in (None, ZERO)] == [0, 0]
-    assert [made.places.first_after(Clock(*c)) for c in ((1, 0), (1, 9), (2, 0), (3, 0))] == [1, 1, 2, 2]
+    assert [made.places.first_after(Clock(*c)) for c in ((1, 0), (1, 9), (2, 0), (3, 0))] == [
+        1,
+        1,
+        2,
+        2,
+    ]
     assert made.places.newest == Clock(2, 0)
     assert Index().places.newest == ZERO
 

@@ -99,7 +99,11 @@ def test_a_slice_is_what_its_twin_says(
     found = ask(index, after, up_to, changes_max, stretches)
     twin = Twin(counts, after, up_to)
     taken = twin.slice(changes_max)
-    assert (found.request, found.database, found.visible) == (REQUEST, DATABASE, index.places.newest)
+    assert (found.request, found.database, found.visible) == (
+        REQUEST,
+        DATABASE,
+        index.places.newest,
+    )
     assert found.changes == sum(count for _, count in taken)
     assert found.changes_behind == twin.behind - found.changes
     assert len(found.bounds) <= stretches
@@ -151,7 +155,9 @@ def test_slice_by_slice_the_feed_is_read_once_and_to_its_end(
         for low, high in zip((after, *found.bounds), found.bounds, strict=False):
             inside = range(index.places.first_after(low), index.places.first_after(high))
             seen += [
-                each for each in inside if index.places.total_before(each + 1) > index.places.total_before(each)
+                each
+                for each in inside
+                if index.places.total_before(each + 1) > index.places.total_before(each)
             ]
         after = end
     else:

@@ -21,7 +21,14 @@ from motet.sim.simulate import simulate
 from motet.sim.world import World
 from motet.verify.parts.database import DatabasePart, DatabaseRun
 from motet.verify.parts.database_actor import SERVER
-from motet.verify.parts.database_plants import BLIND, FORGETS, HALVES, HURRIES, SEGMENT_BYTES
+from motet.verify.parts.database_plants import (
+    BLIND,
+    DROPS,
+    FORGETS,
+    HALVES,
+    HURRIES,
+    SEGMENT_BYTES,
+)
 from motet.verify.parts.publishing import AUDIT, INBOX, LARGE, Parts
 
 
@@ -211,6 +218,7 @@ def test_the_honest_machine_is_ok_in_every_profile() -> None:
         (BLIND, {"S4"}),
         (FORGETS, {"T4", "T5"}),
         (HALVES, {"T5"}),
+        (DROPS, {"S7"}),
     ],
 )
 def test_each_planted_bug_is_found_by_the_rule_it_breaks(plant: str, rule: set[str]) -> None:

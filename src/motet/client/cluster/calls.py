@@ -95,8 +95,10 @@ class ClusterCalls(Calls):
         assert isinstance(answer, kind)
         return answer
 
-    async def repeated(self, make: Make, kind: type[Expected]) -> Expected:
-        return await self.once(make, kind)
+    async def repeated(
+        self, make: Make, kind: type[Expected], seconds: float | None = None
+    ) -> Expected:
+        return await self.once(make, kind, seconds)
 
     async def close(self) -> None:
         self._closing.set()

@@ -88,7 +88,7 @@ class CarriedChange(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Carried(msgspec.Struct, frozen=True, array_like=True):
-    """Changes that no feed shows any more, for those who ask for their keys: where they were is given back."""
+    """Changes that no feed shows any more, for who asks for their keys: where they were is given back."""
 
     clock: Clock
     changes: tuple[CarriedChange, ...]

@@ -205,7 +205,7 @@ def _trim(core: Core, clearing: Clearing, now: Now) -> list[Effect] | None:
     """The log keeps nothing before ``until`` any more, once its state is on disk."""
     log = core.log
     if log.first_offset > clearing.until:
-        core.state.clearing = None
+        core.state.clearing, core.state.segments = None, log.segments
         return [Note("streams_cleared", f"the log begins with entry {log.first_offset}")]
     if not clearing.is_trimming:
         core.index.forget(clearing.until)

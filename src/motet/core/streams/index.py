@@ -7,8 +7,8 @@ from the log when somebody asks.
 A place is the *sequence* of a record: entry ``sequence + 1`` of the log. Entries by which the log begins an
 epoch are counted too; they change nothing.
 
-What a log is about to lose from its beginning the index forgets first (``forget``), and is put on disk without
-it: then a restart folds what is kept of the log into that.
+What a log is about to lose from its beginning the index forgets first (``forget``), and is put on disk
+without it: then a restart folds what is kept of the log into that.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What is kept of the feed of streams, and for whom: the rules of a cluster's shards, by stream.
 
 The rules are P1 and P2 of :mod:`motet.core.transaction.orders`. An order for several streams is one record of
-the log: all of them obey it, or none. The log keeps what is pruned, which it shares with streams that are
-not, and with tables; it is not shown in the feed any more.
+the log: all of them obey it, or none. What is pruned is not shown in the feed any more; the log, which it
+shares with other streams and with tables, gives it back a file at a time (``clearing``).
 
 The feed of several streams begins at the highest of their horizons. Below it some of them would be missing,
 and with them parts of transactions.

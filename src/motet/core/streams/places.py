@@ -69,6 +69,9 @@ class Places(msgspec.Struct):
         """Nothing before this record is asked for any more."""
         gone = min(before, self.behind) - self.first
         if gone > 0:
-            self.forgotten_clock, self.forgotten_total = self.clocks[gone - 1], self.totals[gone - 1]
+            self.forgotten_clock, self.forgotten_total = (
+                self.clocks[gone - 1],
+                self.totals[gone - 1],
+            )
             del self.clocks[:gone], self.totals[:gone]
             self.first += gone

@@ -148,6 +148,7 @@ def _serve(core: Core, now: Now) -> list[Effect]:
     floor = max(state.bound or ZERO, core.log.last_clock)
     state.clock = Reservation.recover(floor, now.wall_ms)
     state.phase, state.segments = Phase.SERVING, core.log.segments
+    core.index.forget(core.log.first_offset - 1)  # the log was trimmed since it was put on disk
     state.is_clearing_due = True  # a crash may have come in between
     records = core.index.records
     return [Note("streams_recovered", f"{records} records")] if records else []

@@ -9,8 +9,8 @@ import msgspec
 from motet.core.clock.hlc import ZERO, Clock
 from motet.core.clock.reservation import Reservation
 from motet.core.machine import Send
-from motet.core.streams.messages import ReadVisible
 from motet.core.streams.change import CarriedChange
+from motet.core.streams.messages import ReadVisible
 from motet.core.streams.overlay import Overlay
 from motet.core.streams.plan import LogWrite
 from motet.core.streams.reading import Reading

@@ -103,9 +103,7 @@ def _hold(
     return [SetTimer(HOLD_TIMER, clock_held_ms_max), Send(waiting.client, planned.answer)]
 
 
-def _when_durable(
-    core: Core, message: LogWrite, planned: Answered, answer: Answer
-) -> list[Effect]:
+def _when_durable(core: Core, message: LogWrite, planned: Answered, answer: Answer) -> list[Effect]:
     """Answer at once, or together with the record that the answer is about."""
     for pending in core.state.pending:
         if pending.record.clock == planned.clock:

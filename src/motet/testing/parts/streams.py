@@ -42,12 +42,14 @@ from motet.core.streams.messages import (
     Described,
     EnableClock,
     Entries,
+    FeedObeyed,
     FeedPage,
     FixClock,
     GetLatest,
     GetTransaction,
     KeyRead,
     Latest,
+    OrderFeed,
     ReadEntries,
     ReadFeed,
     ReadVisible,
@@ -58,6 +60,7 @@ from motet.core.streams.messages import (
     VisibleIs,
     Wanted,
 )
+from motet.core.transaction.orders import Prune
 from motet.errors import BadScenario
 from motet.ids import FileName, Offset, RequestId, ShardId, StreamName, TransactionId
 from motet.testing.bench_network import Which
@@ -197,6 +200,12 @@ class StreamsPart(BenchPart):
         """Have clocks shown, or not."""
         return self._ask(EnableClock(self._request(), enabled))
 
+    @verb
+    def prune(self, up_to: Clock, *streams: str) -> list[str]:
+        """Prune streams up to a clock."""
+        names = tuple(StreamName(name) for name in streams)
+        return self._ask(OrderFeed(self._request(), names, Prune(up_to, is_forced=False)))
+
     # Reading
 
     @verb
@@ -310,6 +319,8 @@ class StreamsPart(BenchPart):
                 return [f"#{request} {transaction} would be at {clock}{_off(answer.has_clock)}"]
             case ClockEnabled(request=request, is_enabled=is_enabled):
                 return [f"#{request} the clock is {'on' if is_enabled else 'off'}"]
+            case FeedObeyed(request=request):
+                return [f"#{request} pruned"]
             case ClockReleased(request=request):
                 return [f"#{request} released"]
             case TransactionIs(request=request, standing=standing):

@@ -9,7 +9,8 @@ S2   what a reader saw, page by page, is exactly the feed as it stands in the en
 S4   after each transaction of the feed all balances add up to nothing, and each row fits what was read
 
 Meanwhile tables are derived from the feed (:mod:`motet.verify.parts.publishing`), and are checked by rules
-of their own (:mod:`motet.verify.parts.publishing_checks`).
+of their own (:mod:`motet.verify.parts.publishing_checks`). What all of them have read is pruned
+(:mod:`motet.verify.parts.database_pruner`), and the log gives its files back.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ from motet.errors import Conflict
 from motet.ids import Address, TransactionId
 from motet.sim.world import World
 from motet.verify.parts.database_actor import SERVER, STREAM, Actor
-from motet.verify.parts.database_plants import BLIND, FORGETS, HALVES, HURRIES, factory
+from motet.verify.parts.database_plants import BLIND, DROPS, FORGETS, HALVES, HURRIES, factory
+from motet.verify.parts.database_pruner import Pruner
 from motet.verify.parts.publishing import Inserter, Publisher, Snapshooter
 from motet.verify.parts.publishing_checks import check_tables
 
@@ -57,6 +59,7 @@ class DatabasePart:
         "shard_tail_cut",
         "shard_taken_back",
         "streams_segment",
+        "streams_cleared",
         "streams_bound_failed",
         "transfer_conflict",
         "transfer_unknown",
@@ -65,7 +68,7 @@ class DatabasePart:
         "writer_fenced",
         "snapshot_past",
     )
-    plants = (HURRIES, BLIND, FORGETS, HALVES)
+    plants = (HURRIES, BLIND, FORGETS, HALVES, DROPS)
     storm_ms = 4_000
 
     def prepare(self, world: World, plant: str | None) -> DatabaseRun:
@@ -82,9 +85,17 @@ class DatabaseRun:
         self.publishers = [Publisher(world, f"p{number}", number) for number in (1, 2)]
         self.inserter = Inserter(world, "i1", 3)
         self.snapshots = Snapshooter(world, "s1", 4)
-        fillers = (*self.publishers, self.inserter, self.snapshots)
+        self.pruner = Pruner(world, "x1", self._read_by_all)
+        fillers = (*self.publishers, self.inserter, self.snapshots, self.pruner)
         for actor in (*self.writers, *self.readers, *fillers):
             world.host(world.add_node(actor.name, immune=True), "streams", actor.itself)
+
+    def _read_by_all(self) -> Clock | None:
+        """Nobody will ask for the feed behind a lower clock; None: somebody reads from the beginning."""
+        known = [reader.after for reader in self.readers]
+        known += [publisher.after for publisher in self.publishers]
+        reached = [clock for clock in known if clock is not None]
+        return min(reached) if len(reached) == len(known) else None
 
     def finished(self) -> bool:
         """Writers are done; then readers, publishers, and snapshots have come to the end once more."""
@@ -108,6 +119,7 @@ class DatabaseRun:
         feeds = [reader.changes for reader in self.readers]
         fillers = (*self.publishers, self.inserter, self.snapshots)
         noticed = [violation for actor in fillers for violation in actor.violations]
+        noticed += self.pruner.violations
         if noticed or not self.finished():
             return noticed
         if feeds[0] != feeds[1]:
@@ -215,19 +227,19 @@ class Reader(Actor):
         self.changes: list[Change] = []
         self.is_last_round = False
         self.is_done = False
-        self._after: Clock | None = None
+        self.after: Clock | None = None
         self._began_last = False
 
     def begin(self) -> list[Effect]:
         self._began_last = self.is_last_round
-        return self.ask(ReadFeed(self.next_request(), (STREAM,), self._after, PAGE))
+        return self.ask(ReadFeed(self.next_request(), (STREAM,), self.after, PAGE))
 
     def worked(self, asked: Message, answer: Message | None) -> list[Effect]:
         assert isinstance(asked, ReadFeed)
         if not isinstance(answer, FeedPage):
             return self.pause()
         self.changes += answer.changes
-        self._after = answer.through
+        self.after = answer.through
         if answer.more:
             return self.begin()
         self.is_done = self._began_last

@@ -32,6 +32,9 @@ FORGETS = "forget-epoch"
 HALVES = "publish-halves"
 """What is to be published together for two tables is published for one, and then for the other."""
 
+DROPS = "trim-without-carrying"
+"""Files go with the latest changes of keys in them."""
+
 HALF = RequestId(-1)
 """The second half has a number that no client has asked under, so that its answer is ignored."""
 
@@ -44,7 +47,7 @@ def factory(plant: str | None) -> Callable[[], Stepper]:
     """What makes the machine of each incarnation."""
     if plant == HURRIES:
         return lambda: Hurried(_machine(), Write)
-    planted = {BLIND: Blind, FORGETS: Forgets, HALVES: Halves}.get(plant or "")
+    planted = {BLIND: Blind, FORGETS: Forgets, HALVES: Halves, DROPS: Drops}.get(plant or "")
     if planted is None:
         return _machine
     return lambda: planted(_machine())
@@ -106,3 +109,13 @@ class Halves(Blind):
 
     def _asked(self, event: Received, message: Publish) -> list[Effect]:
         return self.machine.step(Received(event.now, event.sender, message))
+
+
+class Drops(Blind):
+    """What would have to be carried is not even looked at."""
+
+    def step(self, event: Event) -> list[Effect]:
+        effects = self.machine.step(event)
+        if self.machine.state.clearing is not None:
+            self.machine.state.clearing.holding.clear()
+        return effects

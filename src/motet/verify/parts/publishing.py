@@ -116,7 +116,7 @@ class Publisher(TablesActor):
                 if changes:
                     self._through = bounds[-1]
                     message = ReadFeed(
-                        self.next_request(), (STREAM,), self._after, 1_000, bounds[-1]
+                        self.next_request(), (STREAM,), self.after, 1_000, bounds[-1]
                     )
                     return self.ask(message)
                 return [] if self.is_done else self.pause()
@@ -127,17 +127,18 @@ class Publisher(TablesActor):
         return self.pause()
 
     @property
-    def _after(self) -> Clock | None:
+    def after(self) -> Clock | None:
+        """How far the writer is, as far as this process knows."""
         return None if self._last is None else self._last.through
 
     def _split(self) -> list[Effect]:
         most = self.dice.between(1, SLICE_CHANGES_MAX)
-        message = SplitFeed(self.next_request(), (STREAM,), self._after, None, most, 1)
+        message = SplitFeed(self.next_request(), (STREAM,), self.after, None, most, 1)
         return self.ask(message)
 
     def _publish(self, rows: int) -> list[Effect]:
         epoch = 0 if self._last is None else self._last.epoch + 1
-        step = WriterStep(WRITER, epoch, self._after, self._through)
+        step = WriterStep(WRITER, epoch, self.after, self._through)
         parts = [self.stage(AUDIT, rows)]
         if is_large(rows):
             parts.append(self.stage(LARGE, rows))
