@@ -160,7 +160,7 @@ decisions_max = 65_536
 outcomes_remembered = 131_072
 """Transactions of which a shard remembers what became of them: a retry is recognised for as long."""
 
-milestone_step_bytes = 256 * KIB
+milestone_step_bytes = 64 * KIB
 """So much of a shard's log is between two milestones at first: what has to be read to find a record."""
 
 named_cursors_max = 1000

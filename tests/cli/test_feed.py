@@ -190,6 +190,27 @@ def test_what_is_kept_of_the_feed(shell: Shell) -> None:
     assert shell.told("feed", "cursors") == []
 
 
+@pytest.mark.filterwarnings("ignore::motet.ClockOff")
+def test_the_changes_of_a_transaction_are_shown_that_has_no_clock(shell: Shell) -> None:
+    shell.told("clock", "disable")
+    done = change(shell, "orders", "o-1", "insert", '{"qty": 2}')
+    assert done["clock"] is None
+    for turned in ("enable", "disable"):
+        shell.told("clock", turned)
+        found = shell.told("transaction", "show", done["transaction"])
+        assert (found["standing"], found["clock"]) == ("committed", None)
+        assert [each["key"] for each in found["changes"]] == ["o-1"]
+
+
+def test_what_to_prune_is_said_in_one_way(shell: Shell) -> None:
+    where = ("--data", str(shell.folder))
+    for words in ((), ("--older-than", "7d", "--up-to", "(1,1)")):
+        told = shell.refused("feed", "prune", "orders", *words, *where)
+        assert told == (
+            "BAD_INPUT say either --older-than or --up-to; for instance --older-than 7d\n"
+        )
+
+
 def test_a_transaction_whose_changes_are_pruned_is_known(shell: Shell) -> None:
     done = change(shell, "orders", "o-1", "insert", "{}")
     shell.told("feed", "prune", "orders", "--up-to", done["clock"])

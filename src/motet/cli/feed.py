@@ -78,7 +78,7 @@ def tail(
     after: AfterOption = None,
     key: KeyOption = None,
     last: LastOption = None,
-    count: Annotated[int | None, typer.Option(help="End after so many changes.")] = None,
+    count: Annotated[int | None, typer.Option(min=0, help="End after so many changes.")] = None,
     data: DataOption = None,
     endpoint: EndpointOption = None,
 ) -> None:

@@ -9,6 +9,7 @@ import typer
 from motet.cli.database import DataOption, EndpointOption, open_database
 from motet.cli.output import OUTPUT_OPTION, Output, print_rows
 from motet.cli.time_text import parse_clock, parse_duration
+from motet.errors import BadInput
 
 
 def cursors(
@@ -73,6 +74,8 @@ def prune(
     """
     age = None if older_than is None else parse_duration(older_than)
     clock = parse_clock(up_to)
+    if (age is None) == (clock is None):
+        raise BadInput("say either --older-than or --up-to", hint="for instance --older-than 7d")
     with open_database(data, endpoint) as db:
         horizon = db.prune(*streams, older_than=age, up_to=clock, force=force)
     print_rows([{"streams": streams, "horizon": str(horizon)}], output)

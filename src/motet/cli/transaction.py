@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import Annotated
 
 import typer
@@ -33,22 +32,9 @@ def show(
 
     Example: motet transaction show 5f2c8a6b1d904e37-12 --endpoint 127.0.0.1:7400
     """
-    from motet.core.clock.hlc import plus
-    from motet.errors.shards import CursorExpired
-
     with open_database(data, endpoint) as db:
         found = db.transaction_status(name)
-        changes = []
-        streams = [info.name for info in db.streams()]
-        if found.clock is not None and streams:
-            # It may be committed and not yet visible.
-            db.visible_clock(*streams, wait=True)
-            before = plus(found.clock, -1)
-            with suppress(CursorExpired):  # what became of it is known, its changes are pruned
-                page = db.changes(*streams, after=before, up_to=found.clock)
-                changes = [shown(each) for each in page if each.transaction == name]
-    if found.standing == "committed" and found.clock is None:
-        typer.echo("warning: the clock was off: look for its changes in the feed", err=True)
+        changes = [shown(each) for each in db.transaction_changes(name)]
     clock = None if found.clock is None else str(found.clock)
     row = {"transaction": name, "standing": found.standing, "clock": clock}
     if output is Output.JSON:

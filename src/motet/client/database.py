@@ -7,12 +7,13 @@ an event loop is in :mod:`motet.client.sync`.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from types import TracebackType
 from typing import Any, Protocol, Self, TypeVar
 
 from motet.client.bookmark import Bookmark, bookmark_text, clock_of
 from motet.client.calls import Calls
+from motet.client.change import Change
 from motet.client.feed import Feed
 from motet.client.keeping import Keeping
 from motet.client.link import Link
@@ -34,7 +35,7 @@ from motet.client.transaction import (
     pauses_seconds,
 )
 from motet.client.writers import Writers
-from motet.core.clock.hlc import Clock
+from motet.core.clock.hlc import Clock, plus
 from motet.core.streams.messages import (
     ClockEnabled,
     CreateStream,
@@ -50,6 +51,7 @@ from motet.core.streams.messages import (
 from motet.core.tables.messages import TableInfo, WriterInfo
 from motet.core.tables.records import Engine, StagedPart, WriterStep
 from motet.errors import BadBookmark, BadInput, Conflict, NodeError
+from motet.errors.shards import CursorExpired
 from motet.ids import Address, TransactionId
 from motet.real.entropy import RealEntropy
 
@@ -188,6 +190,23 @@ class AsyncDatabase(Keeping):
         name = transaction_id(transaction)
         found = await self._calls.repeated(lambda n: GetTransaction(n, name), TransactionIs)
         return TransactionStatus(name, found.standing, found.clock if found.has_clock else None)
+
+    async def transaction_changes(self, transaction: str) -> list[Change]:
+        """The changes of a transaction; none if it is not committed, or if they are pruned.
+
+        Also of one that has no clock for its readers: it has its place in the feed.
+        """
+        name = transaction_id(transaction)
+        found = await self._calls.repeated(lambda n: GetTransaction(n, name), TransactionIs)
+        streams = [info.name for info in await self.streams()]
+        if found.clock is None or not streams:
+            return []
+        # It may be committed and not yet visible.
+        await self.visible_clock(*streams, wait=True)
+        with suppress(CursorExpired):
+            page = await self.changes(*streams, after=plus(found.clock, -1), up_to=found.clock)
+            return [change for change in page if change.transaction == name]
+        return []
 
     # Clocks and the feed
 

@@ -124,6 +124,13 @@ class Database(SyncKeeping):
         """What became of a transaction; ``OutcomeUnknown`` while a shard that may know cannot be asked."""
         return self._portal.call(self._inner.transaction_status, transaction)
 
+    def transaction_changes(self, transaction: str) -> list[Change]:
+        """The changes of a transaction; none if it is not committed, or if they are pruned.
+
+        Also of one that has no clock for its readers: it has its place in the feed.
+        """
+        return self._portal.call(self._inner.transaction_changes, transaction)
+
     def clock(self) -> Clock:
         """The highest clock handed out."""
         return self._portal.call(self._inner.clock)

@@ -37,7 +37,11 @@ from motet.ids import Address, ShardName
 from motet.limits import KIB, page_bytes_max, readings_max
 
 stretch_bytes = 256 * KIB
-"""What is read of a log at once for a page of the feed, which may be full before the end of it."""
+"""What is read of a log at once for a page of the feed, at most."""
+
+stretch_bytes_min = 64 * KIB
+change_bytes = 128
+"""A change is taken for so long, before its page is read: a short page is to cost what it returns."""
 
 
 class Readings(msgspec.Struct):
@@ -126,6 +130,9 @@ def _read_on(
         wanted = 1
     elif isinstance(reading.message, ReadRecords):
         wanted = max(1, min(reading.message.bytes_max, page_bytes_max))
+    elif isinstance(reading.message, ReadShardFeed):
+        likely = stretch_bytes_min + change_bytes * max(reading.message.limit, 0)
+        wanted = min(likely, stretch_bytes)
     asked, effects = replica.read(reading.after_entry, wanted)
     readings.reads.setdefault(replica.shard, {})[asked] = number
     return effects

@@ -41,9 +41,7 @@ def _go_to(core: Core, reading: Reading, segment: Segment, offset: Offset) -> No
 
 
 def _wanted_bytes(core: Core, reading: Reading) -> int:
-    """What the next read should bring; of a log that is read for single entries, no more than is wanted."""
-    if not core.config.is_alone:
-        return core.config.read_bytes
+    """What the next read should bring: not much more than is wanted, however far away the mark is."""
     wanted = max(reading.bytes_max - reading.size_bytes, 0) + core.config.index_step_bytes
     return min(core.config.read_bytes, wanted)
 
