@@ -47,7 +47,7 @@ class Lone:
     """A data node that leads a shard by itself; the disk does everything when it is asked to."""
 
     def __init__(self) -> None:
-        self.node = DataNode(NodeId("n1"))
+        self.node = self.made()
         self.changes: list[DiskChange] = []
         self.reads: list[Read] = []
         self.answers: dict[int, Message] = {}
@@ -57,6 +57,9 @@ class Lone:
         for message in (fence, BecomeLeaderRequest(SHARD, Epoch(1), 1, ())):
             self.step(Received(NOW, OPERATOR, message))
             self.finish()
+
+    def made(self) -> DataNode:
+        return DataNode(NodeId("n1"))
 
     def step(self, event: Event) -> None:
         for effect in self.node.step(event):
