@@ -193,7 +193,7 @@ def test_what_is_kept_of_the_feed(shell: Shell) -> None:
 @pytest.mark.filterwarnings("ignore::motet.ClockOff")
 def test_the_changes_of_a_transaction_are_shown_that_has_no_clock(shell: Shell) -> None:
     shell.told("clock", "disable")
-    done = change(shell, "orders", "o-1", "insert", '{"qty": 2}')
+    (done,) = shell.told("stream", "change", "orders", "o-1", "insert", '{"qty": 2}')
     assert done["clock"] is None
     for turned in ("enable", "disable"):
         shell.told("clock", turned)

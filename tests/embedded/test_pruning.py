@@ -100,6 +100,12 @@ def test_a_pruned_folder_is_smaller_and_has_all_that_it_must(tmp_path: Path) -> 
         shard = first_shard(db)
         with pytest.raises(OffsetExpired):
             db.stream("orders").read(shard=shard)
+        first, behind = (
+            db.stream("orders").stats()[shard][name] for name in ("first_offset", "next_offset")
+        )
+        assert 0 < first <= behind
+        kept = db.stream("orders").read(shard=shard, after=first - 1, limit=3)
+        assert [entry.offset for entry in kept] == list(range(first, min(first + 3, behind)))
     check(tmp_path)
     with motet.open(tmp_path) as db:
         with db.transaction() as txn:
@@ -110,7 +116,7 @@ def test_a_pruned_folder_is_smaller_and_has_all_that_it_must(tmp_path: Path) -> 
 def test_a_kill_while_it_is_pruned_loses_nothing(tmp_path: Path) -> None:
     full, folder = tmp_path / "full", tmp_path / "killed"
     filled(full)
-    for calls in (0, 2, 4, 7, 11, 1000):
+    for calls in (1, 4, 9, 1000):
         shutil.rmtree(folder, ignore_errors=True)
         shutil.copytree(full, folder)
         with python_running(PRUNES, folder, str(calls)) as process:

@@ -101,7 +101,7 @@ class AsyncStream:
                         "leader": None,
                         "ensemble": [],
                         "epoch": None,
-                        "first_offset": 0,
+                        "first_offset": info.firsts[number] if info.firsts else 0,
                         "next_offset": entries,
                     }
                     for number, entries in enumerate(info.entries)

@@ -196,7 +196,7 @@ class CatalogedStreams:
 
     def _stream_info(self, info: StreamInfo) -> StreamInfo:
         defined = self.state.streams[info.name]
-        return StreamInfo(info.name, defined.shards, defined.schema, info.born, info.entries)
+        return msgspec.structs.replace(info, shards=defined.shards, schema=defined.schema)
 
     def _table_info(self, info: TableInfo) -> TableInfo:
         spec = self.state.tables[info.spec.name].spec()

@@ -29,7 +29,7 @@ from motet.core.streams import writing
 from motet.core.streams.change import Carried, CarriedChange, Committed, carry
 from motet.core.streams.context import Core
 from motet.core.streams.index import Index
-from motet.core.streams.messages import StreamsRefused
+from motet.core.streams.messages import FeedObeyed, StreamsRefused
 from motet.core.streams.plan import Carry
 from motet.core.streams.reading import STRETCH_BYTES
 from motet.core.streams.record import decode_record
@@ -65,12 +65,12 @@ def _overhear(clearing: Clearing, effects: list[Effect]) -> list[Effect]:
     """What came of our own records is for nobody else."""
     kept: list[Effect] = []
     for effect in effects:
-        if isinstance(effect, Send) and effect.to == OPERATOR:
-            clearing.is_carrying = False
-            if isinstance(effect.message, StreamsRefused):
-                clearing.failure = effect.message.what
-        else:
+        if not isinstance(effect, Send) or effect.to != OPERATOR:
             kept.append(effect)
+        elif isinstance(effect.message, FeedObeyed):
+            clearing.is_carrying = False
+        elif isinstance(effect.message, StreamsRefused):
+            clearing.is_carrying, clearing.failure = False, effect.message.what
     return kept
 
 

@@ -78,7 +78,9 @@ class StreamState(msgspec.Struct):
 
     def info(self) -> StreamInfo:
         counts = tuple(self.next_offset(ShardId(shard)) for shard in range(self.shards))
-        return StreamInfo(self.name, self.shards, self.schema, self.born, counts)
+        return StreamInfo(
+            self.name, self.shards, self.schema, self.born, counts, tuple(self.firsts)
+        )
 
     def next_offset(self, shard: ShardId) -> Offset:
         """Where the next entry of a shard goes."""

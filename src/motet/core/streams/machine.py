@@ -127,7 +127,8 @@ class StreamsMachine:
         else:
             return []
         effects += self._follow_up(event.now)
-        if self.state.clearing is not None or self.state.is_clearing_due:
+        state = self.state
+        if (state.clearing is not None or state.is_clearing_due) and state.phase is Phase.SERVING:
             return clearing.go_on(self.core, effects, event.now)
         return effects
 

@@ -180,14 +180,14 @@ class DescribeFeed(StreamsRequest, frozen=True):
 
 
 class StreamInfo(msgspec.Struct, frozen=True, array_like=True):
-    """What is known of a stream."""
+    """What is known of a stream; of each shard, how many entries it has had, and the first that is kept."""
 
     name: StreamName
     shards: int
     schema: bytes | None
     born: Clock
-    #: entries in each shard
     entries: tuple[int, ...]
+    firsts: tuple[int, ...] = ()
 
 
 class Described(StreamsMessage, frozen=True):
