@@ -34,9 +34,10 @@ def append_until_taken(db: Any, keys: range) -> None:
 
 
 def lines_of(file: Path, kind: str) -> list[dict[str, Any]]:
-    """All lines about shards, or replicas, in their order."""
+    """All lines of nodes about shards, or replicas, in their order."""
     lines = [json.loads(line) for line in file.read_text().splitlines()]
-    return sorted((line for line in lines if kind in line), key=lambda line: line["at"])
+    found = (line for line in lines if kind in line and "metadata" not in line)
+    return sorted(found, key=lambda line: line["at"])
 
 
 def verdict(capsys: pytest.CaptureFixture[str], file: Path, model: str) -> dict[str, Any]:

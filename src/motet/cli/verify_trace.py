@@ -11,9 +11,8 @@ from motet.cli.output import OUTPUT_OPTION, Output
 from motet.errors import BadInput
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from motet.verify.trace import Checked, Header, TraceLine
+    from motet.verify.trace import Checked, Header
+    from motet.verify.trace.waiting import Placed
 
 SetOption = Annotated[
     list[str] | None, typer.Option("--set", help="A parameter, as in --set replicas=3.")
@@ -60,14 +59,14 @@ def trace(
     import msgspec
 
     from motet.verify.models import model_named
-    from motet.verify.trace import check_trace
+    from motet.verify.trace.merge import check_merged
 
-    header, steps = _read(files, name, shard)
+    header, traces = _read(files, name, shard)
     chosen = name or header.model
     if chosen is None:
         raise BadInput("nobody says which model this is a trace of", hint="add --model NAME")
     model = model_named(chosen, header.settings | settings_of(settings))
-    checked = check_trace(model, steps, silent=silent or (), silent_steps=silent_steps)
+    checked = check_merged(model, traces, silent=silent or (), silent_steps=silent_steps)
     if output is Output.JSON:
         typer.echo(msgspec.json.encode({"model": chosen} | msgspec.to_builtins(checked)).decode())
     else:
@@ -77,8 +76,10 @@ def trace(
 
 def _read(
     files: list[Path], model: str | None, shard: str | None
-) -> tuple[Header, Iterable[TraceLine]]:
+) -> tuple[Header, list[list[Placed]]]:
+    """What was logged: one trace, or one of each node."""
     from motet.verify.trace import read_trace
+    from motet.verify.trace.waiting import Placed
     from motet.verify.trace.nodes import is_of_a_node, read_of_nodes
 
     try:
@@ -89,7 +90,8 @@ def _read(
     except OSError as error:
         named = error.filename or files[0]
         raise BadInput(f"{named} cannot be read: {error.strerror}", hint="name a file") from None
-    return read_trace(lines)
+    header, steps = read_trace(lines)
+    return header, [[Placed(step) for step in steps]]
 
 
 def _print_checked(checked: Checked, model: str) -> None:

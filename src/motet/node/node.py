@@ -22,6 +22,7 @@ from motet.core.clock.time_peer import TimePeer
 from motet.core.datanode.node import DataNode
 from motet.core.keeper.front.node import KeeperNode
 from motet.core.machine import Message, Received
+from motet.core.operator.operator import Operator
 from motet.core.operator.store import STORE
 from motet.errors import BadConfig, NodeError
 from motet.format.zookeeper.four_letter import ServerFacts
@@ -47,6 +48,7 @@ from motet.node.logs import logger
 from motet.node.metrics import Metrics
 from motet.node.operator import OPERATOR_MACHINE, host_operator
 from motet.node.operator_store import OperatorStore
+from motet.node.operator_trace import OperatorTrace
 from motet.node.protocol_trace import ProtocolTrace, both
 from motet.node.registry import Registry, keeper_endpoints
 from motet.node.replica_files import prepare_files
@@ -256,6 +258,10 @@ class Node:
                 keeper = ConsensusTrace(path, settings.id, lambda: self._machines_of(KeeperNode)[0])
                 self._opened.callback(keeper.close)
                 recorder = both(recorder, keeper)
+            if self._store is not None:
+                store = OperatorTrace(path, settings.id, lambda: self._machines_of(Operator)[0])
+                self._opened.callback(store.close)
+                recorder = both(recorder, store)
         except OSError as error:
             raise NodeError(
                 f"cannot write the trace {path}: {error.strerror}",

@@ -4,9 +4,9 @@ One line of JSON for each step of a shard's protocol, by ``motet.core.shardlog.s
 
     {"at":8123,"node":"n1","shard":"s","action":"Sync","with":{"n":"n1","last":4}, …}
 
-``motet verify trace`` puts the files of all nodes together by ``at``, the machine's monotonic clock. A line
-is in the file before any message of its step leaves the node, so that whatever another node knows is there,
-too, when this one is killed.
+``motet verify trace`` puts the files of all nodes together. A line is in the file before any message of its
+step leaves the node, so that whatever another node knows is there, too, when this one is killed. ``at`` is
+the machine's monotonic clock.
 """
 
 from __future__ import annotations
@@ -44,9 +44,16 @@ class ProtocolTrace:
     def __call__(self, machine: str, _event: Event, effects: list[Effect]) -> None:
         if machine != DATA_MACHINE:
             return
-        for shard, replica in self._machine().shards.replicas.items():
+        replicas = self._machine().shards.replicas
+        for shard, chronicle in self._chronicles.items():
+            if shard not in replicas:
+                for line in chronicle.gone(effects):
+                    self._write(shard, line)
+        for shard, replica in replicas.items():
             if shard not in self._chronicles:
-                self._chronicles[shard] = Chronicle(shard, 0, replaced_at_once=True)
+                self._chronicles[shard] = Chronicle(
+                    shard, 0, with_factor=True, replaced_at_once=True
+                )
             if replica.status is Status.RECOVERING:
                 self._found[shard] = None
             else:

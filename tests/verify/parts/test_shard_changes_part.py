@@ -18,10 +18,11 @@ from motet.ids import Epoch, NodeId, ShardName
 from motet.sim.simulate import simulate
 from motet.sim.world import World
 from motet.verify.models import model_named
-from motet.verify.parts.shard_changes import ShardChangesPart, ShardChangesRun, store_steps
+from motet.verify.parts.shard_changes import ShardChangesPart, ShardChangesRun
 from motet.verify.parts.shard_steps import UNBOUNDED
 from motet.verify.seed_range import run_seeds
 from motet.verify.trace import check_trace, read_trace
+from motet.verify.trace.metadata import store_steps
 
 FOUND_AT = {
     "commit-falls": (4, "I2"),

@@ -1,4 +1,4 @@
-"""Traces of several nodes, put together for one shard."""
+"""Traces of several nodes, read for one shard; ``test_recorded`` has one of a real cluster."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import pytest
 
 from motet.errors import BadInput
 from motet.verify.models import model_named
-from motet.verify.trace import check_trace
-from motet.verify.trace.nodes import is_of_a_node, numbered, read_nodes
+from motet.verify.trace import Checked
+from motet.verify.trace.merge import check_merged
+from motet.verify.trace.nodes import is_of_a_node, read_of_nodes, read_shard
 
 N1 = """{"at":1,"node":"n1","shard":"s","action":"Join","with":{"n":"n1"}}
 {"at":3,"node":"n1","shard":"s","action":"Fence","with":{"n":"n1","epoch":1}}
@@ -28,38 +29,50 @@ def files(tmp_path: Path) -> list[Path]:
     return found
 
 
-def test_lines_of_all_nodes_are_one_trace(files: list[Path]) -> None:
-    header, lines = numbered(read_nodes(files, None))
-    assert [line.arguments["n"] for line in lines] == [0, 1, 0, 1, 0]
-    model = model_named(header.model or "", header.settings)
-    assert check_trace(model, lines).verdict == "explained"
+def check(files: list[Path]) -> Checked:
+    header, traces = read_of_nodes(files, None, None)
+    return check_merged(model_named(header.model or "", header.settings), traces)
+
+
+def test_lines_of_all_nodes_are_followed_together_whatever_their_clocks_say(
+    files: list[Path],
+) -> None:
+    assert (check(files).verdict, check(files).lines) == ("explained", 5)
     files[1].write_text(N2.replace('"at":4', '"at":10'))
-    result = check_trace(model, numbered(read_nodes(files, None))[1])
+    assert (check(files).verdict, check(files).lines) == ("explained", 5)
+
+
+def test_a_line_that_waits_for_nothing_that_anybody_has_is_named(files: list[Path]) -> None:
+    files[1].write_text(N2.splitlines()[0])  # it joins, and is never fenced
+    result = check(files)
     assert (result.verdict, result.file, result.line) == ("unexplained", "n1.ndjson", 3)
 
 
 def test_a_shard_is_chosen(files: list[Path]) -> None:
     files[1].write_text(N2.replace('"shard":"s"', '"shard":"t"'))
     with pytest.raises(BadInput, match="of 2 shards; add --shard s or t"):
-        read_nodes(files, None)
-    assert [line.node for line in read_nodes(files, "t")] == ["n2", "n2"]
+        read_shard(files, None)
+    assert list(read_shard(files, "t").nodes) == ["n2"]
     with pytest.raises(BadInput, match="nothing is said of shard 'u'"):
-        read_nodes(files, "u")
+        read_shard(files, "u")
 
 
-def test_a_shard_whose_ensemble_changes_is_refused_and_not_called_unexplained(
+def test_a_change_without_its_metadata_is_refused_and_not_called_unexplained(
     files: list[Path],
 ) -> None:
     change = '{"at":11,"node":"n1","shard":"s","action":"PrepareChange","with":{"n":"n1"}}'
     files[0].write_text(f"{N1}{change}\n")
-    with pytest.raises(BadInput, match=r"line 4 of n1\.ndjson: the ensemble of s is changed there"):
-        read_nodes(files, None)
+    where = r"line 4 of n1\.ndjson: the ensemble of s is changed there; name the traces of the op"
+    with pytest.raises(BadInput, match=where):
+        read_of_nodes(files, None, None)
+    with pytest.raises(BadInput, match="nothing is said of the metadata of s"):
+        read_of_nodes(files, "shard-log-changes", None)
 
 
 def test_a_malformed_line_is_named_with_its_file(files: list[Path]) -> None:
     files[1].write_text(N2 + '{"at":"noon"}\n')
     with pytest.raises(BadInput, match=r"line 3 of the trace n2\.ndjson is malformed"):
-        read_nodes(files, None)
+        read_shard(files, None)
 
 
 def test_who_wrote_a_trace_is_seen_by_its_first_line() -> None:

@@ -50,22 +50,41 @@ class Tracker(Generic[S]):
 
     def take(self, line: TraceLine) -> tuple[str, ...] | None:
         """Follow one line; answers why it cannot be followed, if it cannot."""
+        return None if self.follow(line) else self.reasons(line)
+
+    def follow(self, line: TraceLine) -> bool:
+        """Follow one line if that is possible; else nothing has happened."""
+        seen = [s for s in self._after_line(line) if difference(line.state, s) is None]
+        if not seen:
+            return False
+        self.states = seen
+        self.most = max(self.most, len(seen))
+        return True
+
+    def is_possible(self, line: TraceLine) -> bool:
+        """Whether a line's action is, whatever was seen after it."""
+        return bool(self._after_line(line))
+
+    def reasons(self, line: TraceLine) -> tuple[str, ...]:
+        """Why a line cannot be followed now."""
+        before, after = self.states, self._after_line(line)
+        if not after:
+            where = "the one state" if len(before) == 1 else f"any of the {len(before)} states"
+            return (f"{line.action} is not possible in {where} it could be in", str(before[0]))
+        found = dict.fromkeys(difference(line.state, state) or "" for state in after)
+        return tuple(list(found)[: limits.trace_reasons_max])
+
+    def _after_line(self, line: TraceLine) -> list[S]:
+        """The states that its action leads to, whatever it saw of them."""
         action = None if line.action is None else self._action(line.action, line.number)
-        before = self.states
-        reached = before
-        allowed = list(before)
+        reached = self.states
+        allowed = list(reached)
         for _ in range(self._silent_steps):
             reached = self._distinct(t for s in reached for t in self._silently(s))
             allowed = self._distinct((*allowed, *reached))
-        after = allowed
-        if action is not None:
-            after = self._distinct(t for s in allowed for t in self._taken(action, s, line))
-        seen = [s for s in after if difference(line.state, s) is None]
-        if not seen:
-            return self._reasons(line, before, after)
-        self.states = seen
-        self.most = max(self.most, len(seen))
-        return None
+        if action is None:
+            return allowed
+        return self._distinct(t for s in allowed for t in self._taken(action, s, line))
 
     def _action(self, name: str, number: int | None) -> Action:
         found = self._actions.get(_plain(name))
@@ -125,13 +144,6 @@ class Tracker(Generic[S]):
             if len(found) > limits.trace_candidates_max:
                 raise TooManyCandidates
         return list(found.values())
-
-    def _reasons(self, line: TraceLine, before: Sequence[S], after: Sequence[S]) -> tuple[str, ...]:
-        if not after:
-            where = "the one state" if len(before) == 1 else f"any of the {len(before)} states"
-            return (f"{line.action} is not possible in {where} it could be in", str(before[0]))
-        found = dict.fromkeys(difference(line.state, state) or "" for state in after)
-        return tuple(list(found)[: limits.trace_reasons_max])
 
 
 class TooManyCandidates(Exception):

@@ -1,4 +1,4 @@
-"""Files in which nodes have written what they do: lines about shards, and about the keeper's replicas."""
+"""Files in which nodes have written what they do: lines about shards, their metadata, the keeper's replicas."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from motet.verify.trace.lines import malformed
 
 L = TypeVar("L")
 
-SHARD, REPLICA = "shard", "replica"
-"""By which field a line is known."""
+METADATA, SHARD, REPLICA = "metadata", "shard", "replica"
+"""By which field a line is known, the first that it has."""
 
 
 class Found(NamedTuple, Generic[L]):
@@ -30,7 +30,7 @@ def kind_of(document: object) -> str | None:
     """What a line is about, if a node has written it."""
     if not isinstance(document, dict) or "node" not in document:
         return None
-    return next((kind for kind in (SHARD, REPLICA) if kind in document), None)
+    return next((kind for kind in (METADATA, SHARD, REPLICA) if kind in document), None)
 
 
 def read_lines(files: Sequence[Path], kind: str, line_type: type[L]) -> list[Found[L]]:

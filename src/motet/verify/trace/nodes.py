@@ -1,28 +1,33 @@
-"""The traces of several nodes put together: one order, one shard, and numbers for the names of nodes.
+"""The traces of several nodes put together: one shard, its metadata, and numbers for the names of nodes.
 
-A node writes what its replicas do (``debug.protocol``), each line with ``at``, ``node`` and ``shard``. The
-lines of all nodes are merged by ``at``, which must be one clock: nodes of one machine have that. Lines about
-the keeper's replicas are in the same files, and read by ``consensus``.
+A node writes what its replicas do (``debug.protocol``), each line with ``at``, ``node`` and ``shard``; its
+operator writes what it knows to stand in the metadata store. Each node's lines are a trace of their own, and
+so are the versions of the metadata, whoever has told of them: ``merge`` finds an order of all. Lines about the
+keeper's replicas are in the same files, and read by ``consensus``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from motet.errors import BadInput
+from motet.ids import NodeId
 from motet.verify.trace import consensus
 from motet.verify.trace.files import SHARD, kind_of, read_lines
 from motet.verify.trace.lines import Header, TraceLine
+from motet.verify.trace.versions import StoreLine, deleted_in, read_versions, steps_of_store
+from motet.verify.trace.waiting import Placed
 
-MODEL = "shard-log-steps"
+STAYS, CHANGES = "shard-log-steps", "shard-log-changes"
+"""The model of a shard whose ensemble stays, and of any: that one needs to know the metadata."""
+
 LARGE = 1_000_000
-
-CHANGES = ("PrepareChange", "CommitChange", "AbortChange")
-"""What a leader does when its ensemble is changed; what operators write for it, no trace of nodes says."""
+OF_CHANGES = ("PrepareChange", "CommitChange", "AbortChange", "Summon", "Become", "Delete")
+"""What a node does only when its ensemble is changed."""
 
 
 class NodeLine(msgspec.Struct, frozen=True):
@@ -39,6 +44,16 @@ class NodeLine(msgspec.Struct, frozen=True):
     number: int = 0
 
 
+class ShardTrace(msgspec.Struct, frozen=True):
+    """All that is said of one shard."""
+
+    shard: str
+    #: in the order of each node
+    nodes: dict[str, list[NodeLine]]
+    #: by version, as often as somebody has told of it
+    store: list[StoreLine]
+
+
 def is_of_a_node(first: bytes) -> bool:
     """Whether a trace begins with a line of a node."""
     try:
@@ -49,15 +64,16 @@ def is_of_a_node(first: bytes) -> bool:
 
 def read_of_nodes(
     files: Sequence[Path], model: str | None, shard: str | None
-) -> tuple[Header, Iterable[TraceLine]]:
+) -> tuple[Header, list[list[Placed]]]:
     """The steps of a shard, or of the keeper's replicas if that is what the model is of."""
     if model == consensus.MODEL:
-        return consensus.steps_of(consensus.read_looks(files))
-    return numbered(read_nodes(files, shard))
+        header, lines = consensus.steps_of(consensus.read_looks(files))
+        return header, [[Placed(line) for line in lines]]
+    return numbered(read_shard(files, shard), model)
 
 
-def read_nodes(files: Sequence[Path], shard: str | None) -> list[NodeLine]:
-    """The lines about one shard, in their order; without a name there must be but one shard."""
+def read_shard(files: Sequence[Path], shard: str | None) -> ShardTrace:
+    """The lines about one shard; without a name there must be but one shard."""
     lines = [
         msgspec.structs.replace(line, file=file, number=number)
         for file, number, line in read_lines(files, SHARD, NodeLine)
@@ -73,37 +89,93 @@ def read_nodes(files: Sequence[Path], shard: str | None) -> list[NodeLine]:
     chosen = shards[0] if shard is None else shard
     if chosen not in shards:
         raise BadInput(f"nothing is said of shard {chosen!r}", hint=f"of {', '.join(shards)} it is")
-    found = sorted((line for line in lines if line.shard == chosen), key=lambda line: line.at)
-    changing = next((line for line in found if line.action in CHANGES), None)
-    if changing is not None:
-        raise BadInput(
-            f"line {changing.number} of {changing.file}: the ensemble of {chosen} is changed there",
-            hint="a trace of nodes can be explained while the ensemble stays; "
-            "`motet simulate shard-changes` follows its changes",
-        )
-    return found
+    nodes: dict[str, list[NodeLine]] = {}
+    for line in sorted((line for line in lines if line.shard == chosen), key=lambda line: line.at):
+        nodes.setdefault(line.node, []).append(line)
+    return ShardTrace(chosen, nodes, read_versions(files, chosen))
 
 
-def numbered(lines: Sequence[NodeLine]) -> tuple[Header, list[TraceLine]]:
+def numbered(trace: ShardTrace, model: str | None) -> tuple[Header, list[list[Placed]]]:
     """The lines with numbers for nodes, and a model that is large enough for them."""
-    names = dict.fromkeys(line.node for line in lines)
-    for line in lines:
+    chosen = model or (CHANGES if trace.store else STAYS)
+    if chosen != CHANGES:
+        _refuse_changes(trace)
+    elif not trace.store:
+        raise BadInput(
+            f"nothing is said of the metadata of {trace.shard}",
+            hint="name the traces of the operators, too",
+        )
+    names = dict.fromkeys(trace.nodes)
+    for line in (line for lines in trace.nodes.values() for line in lines):
         names.update(dict.fromkeys(line.arguments.get("others", ())))
-    numbers = {name: at for at, name in enumerate(sorted(names))}
+    for stored in trace.store:
+        names.update(dict.fromkeys(stored.nodes()))
+    numbers = {NodeId(name): at for at, name in enumerate(sorted(names))}
     large = {"entries": LARGE, "epochs": LARGE, "most_restarts": LARGE}
-    settings = {"nodes": len(numbers), "founded": 0, **large}
-    return Header(MODEL, settings), [_numbered(line, numbers) for line in lines]
+    header = Header(chosen, {"nodes": len(numbers), "founded": 0, **large})
+    is_changing = chosen == CHANGES
+    end = deleted_in(trace.store) if is_changing else None
+    traces = [
+        _placed(lines, numbers, with_factor=is_changing)
+        for lines in (_until_deleted(lines, end) for lines in trace.nodes.values())
+    ]
+    return header, [*traces, steps_of_store(trace.store, numbers)] if is_changing else traces
 
 
-def _numbered(line: NodeLine, numbers: Mapping[str, int]) -> TraceLine:
+def _refuse_changes(trace: ShardTrace) -> None:
+    lines = [line for lines in trace.nodes.values() for line in lines if line.action in OF_CHANGES]
+    if not lines:
+        return
+    first = min(lines, key=lambda line: line.at)
+    hint = "name the traces of the operators, too"
+    if trace.store:
+        hint = f"leave the model out, or name {CHANGES}"
+    raise BadInput(
+        f"line {first.number} of {first.file}: the ensemble of {trace.shard} is changed there",
+        hint=hint,
+    )
+
+
+def _until_deleted(lines: Sequence[NodeLine], epoch: int | None) -> Sequence[NodeLine]:
+    """What a node does until the shard is deleted everywhere: that is not in the model."""
+    if epoch is None:
+        return lines
+    is_end = (each.action == "Delete" and each.arguments["epoch"] >= epoch for each in lines)
+    return lines[: next((at for at, each in enumerate(is_end) if each), len(lines))]
+
+
+def _placed(
+    lines: Sequence[NodeLine], numbers: Mapping[NodeId, int], *, with_factor: bool
+) -> list[Placed]:
+    """The lines of a node, each in the epoch that the node was last seen in."""
+    placed: list[Placed] = []
+    epoch = 0
+    for line in lines:
+        said = line.arguments.get("epoch")
+        epoch = said if isinstance(said, int) else epoch
+        placed.append(Placed(_numbered(line, numbers, with_factor=with_factor), epoch, line.at))
+    return placed
+
+
+def _numbered(line: NodeLine, numbers: Mapping[NodeId, int], *, with_factor: bool) -> TraceLine:
     arguments = dict(line.arguments)
     for name in ("n", "others"):
         said = arguments.get(name)
         if isinstance(said, str):
-            arguments[name] = numbers.get(said, said)
+            arguments[name] = numbers.get(NodeId(said), said)
         elif isinstance(said, list):
             arguments[name] = sorted(numbers.get(each, -1) for each in said)
     state = dict(line.state)
     if isinstance(state.get("node"), dict):
-        state["node"] = {str(numbers.get(key, key)): seen for key, seen in state["node"].items()}
+        state["node"] = {
+            str(numbers.get(key, key)): seen if with_factor else _without_factor(seen)
+            for key, seen in state["node"].items()
+        }
     return TraceLine(line.action, arguments, state, line.number, line.file)
+
+
+def _without_factor(seen: Any) -> Any:
+    """How many replicas a leader expects is in one of the models only."""
+    if not isinstance(seen, dict):
+        return seen
+    return {key: value for key, value in seen.items() if key != "factor"}
