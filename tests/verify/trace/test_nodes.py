@@ -79,3 +79,24 @@ def test_who_wrote_a_trace_is_seen_by_its_first_line() -> None:
     assert is_of_a_node(N1.encode().splitlines()[0])
     assert not is_of_a_node(b'{"model":"quorum"}')
     assert not is_of_a_node(b"nonsense")
+
+
+def test_who_has_removed_its_files_and_comes_back_has_forgotten_everything(tmp_path: Path) -> None:
+    file = tmp_path / "n1.ndjson"
+    for back, expected in (
+        ("Summon", ["Delete", "Forget", "Summon"]),
+        ("Restart", ["Delete", "Restart"]),
+        ("Forget", ["Delete", "Forget"]),
+    ):
+        lines = [
+            f'{{"at":{at},"node":"n1","shard":"s","action":"{action}","with":{{"n":"n1","epoch":{at}}}}}'
+            for at, action in ((2, "Delete"), (3, back))
+        ]
+        metadata = (
+            '{"shard":"s","epoch":1,"status":"election","leader":null,"ensemble":["n1"],'
+            '"replication_factor":1}'
+        )
+        lines.append(f'{{"at":1,"node":"n1","shard":"s","version":0,"metadata":{metadata}}}')
+        file.write_text("\n".join(lines))
+        (steps, _store) = read_of_nodes([file], None, None)[1]
+        assert [step.line.action for step in steps] == expected

@@ -147,12 +147,22 @@ def _until_deleted(lines: Sequence[NodeLine], epoch: int | None) -> Sequence[Nod
 def _placed(
     lines: Sequence[NodeLine], numbers: Mapping[NodeId, int], *, with_factor: bool
 ) -> list[Placed]:
-    """The lines of a node, each in the epoch that the node was last seen in."""
+    """The lines of a node, each in the epoch that the node was last seen in.
+
+    A node that has removed its files forgets that, too, when its process ends: if it comes back and has
+    nothing (else its first line is a restart), it has forgotten everything before.
+    """
     placed: list[Placed] = []
     epoch = 0
+    is_deleted = False
     for line in lines:
         said = line.arguments.get("epoch")
         epoch = said if isinstance(said, int) else epoch
+        if is_deleted and line.action not in ("Restart", "Forget"):
+            gone = NodeLine(line.at, line.node, line.shard, "Forget", {"n": line.node})
+            gone = msgspec.structs.replace(gone, file=line.file, number=line.number)
+            placed.append(Placed(_numbered(gone, numbers, with_factor=with_factor), epoch, line.at))
+        is_deleted = line.action == "Delete"
         placed.append(Placed(_numbered(line, numbers, with_factor=with_factor), epoch, line.at))
     return placed
 
