@@ -166,6 +166,52 @@ def test_what_is_ephemeral_goes_with_its_session() -> None:
     assert not check_tree(told(made, gone, ("exists", "/a", None, ("OK", 0))))
 
 
+def test_a_stale_answer_is_found_however_much_else_is_open() -> None:
+    """Sixty operations of unknown outcome on other paths: trying their orders would take for ever."""
+    recorder = Recorder()
+    for number in range(60):
+        made = recorder.invoke(f"u{number}", "create", f"/p{number}", ("",), at=number)
+        recorder.unknown(made, at=number)
+    steps = (
+        ("create", ("old",), ("OK", "/a")),
+        ("set", ("new", -1), ("OK", 1)),
+        ("get", None, ("OK", "old", 0)),
+    )
+    for at, (function, value, answer) in enumerate(steps, start=60):
+        recorder.ok(recorder.invoke("c1", function, "/a", value, at), answer, at)
+    verdict = check_tree(recorder.history(), budget_steps=1_000)
+    assert (verdict.status, verdict.operations) == ("violated", 63)
+    assert verdict.witness is not None
+    assert [op.function for op in verdict.witness.operations] == ["set", "get"]
+    assert "it finds 'new' in version 1" in verdict.witness.sentence
+
+
+def test_a_path_alone_is_judged_with_what_a_multi_or_the_end_of_a_session_does_to_it() -> None:
+    sets = (("set", "/a", ("2", 0)), ("check", "/b", (0,)))
+    both = ("multi", None, sets, ("OK", (("OK", 1), ("OK",))))
+    after = ("get", "/a", None, ("OK", "2", 1))
+    assert check_tree(told(both, after), initial=["/a", "/b"])
+    before = ("get", "/a", None, ("OK", "", 0))
+    assert not check_tree(told(both, before), initial=["/a", "/b"])
+    recorder = Recorder()
+    recorder.ok(recorder.invoke("c1", "create", "/e", ("", "ephemeral", "s"), 0), ("OK", "/e"), 0)
+    recorder.unknown(recorder.invoke("end", "end_session", None, "s", 1), 1)
+    recorder.ok(recorder.invoke("c1", "exists", "/e", None, 2), ("NO_NODE",), 2)
+    assert check_tree(recorder.history())
+    recorder.ok(recorder.invoke("c1", "exists", "/e", None, 3), ("OK", 0), 3)
+    assert not check_tree(recorder.history())
+
+
+def test_a_sequential_node_that_nobody_was_told_of_may_be_any_that_is_seen() -> None:
+    recorder = Recorder()
+    recorder.unknown(recorder.invoke("u", "create", "/s-", ("1", "sequential"), 0), 0)
+    name = "/s-0000000000"
+    recorder.ok(recorder.invoke("c1", "get", name, None, 1), ("OK", "1", 0), 1)
+    assert check_tree(recorder.history())
+    recorder.ok(recorder.invoke("c1", "get", name, None, 2), ("NO_NODE",), 2)
+    assert not check_tree(recorder.history())
+
+
 def test_paths_that_were_there_at_first() -> None:
     assert check_tree(told(("exists", "/a/b", None, ("OK", 0))), initial=["/a", "/a/b"])
 

@@ -39,33 +39,32 @@ class Tree:
             return self._multi(value)
         if function == "end_session":
             return self._end_session(value)
-        if not isinstance(key, str) or not key.startswith("/") or (key != "/" and key[-1] == "/"):
-            raise BadHistory(f"{show(key)} is no path", hint="the key is a path, as in /jobs/7")
+        path = path_of(key)
         values = value if isinstance(value, tuple) else (value,)
         match function:
             case "create":
-                return self.create(key, values)
+                return self.create(path, values)
             case "set":
-                return self._set(key, *_pair(values, function))
+                return self._set(path, *pair_of(values, function))
             case "delete":
-                return self._delete(key, _version(values))
+                return self._delete(path, version_of(values))
             case "check":
-                self._at(key, _version(values))
+                self._at(path, version_of(values))
                 return ()
             case "get":
-                node = self._at(key)
+                node = self._at(path)
                 return node[0], node[1]
             case "exists":
-                return (self._at(key)[1],)
+                return (self._at(path)[1],)
             case "children":
-                self._at(key)
-                return (tuple(sorted(_name(path) for path in self._below(key))),)
+                self._at(path)
+                return (tuple(sorted(_name(each) for each in self._below(path))),)
         raise BadHistory(f"a multi cannot {function!r}", hint="create, set, delete or check")
 
     def create(self, path: str, values: tuple[Value, ...]) -> tuple[Value, ...]:
         data, options = (values or (None,))[0], values[1:]
         is_sequential = "sequential" in options
-        owner = _owner(options)
+        owner = owner_of(options)
         parent = _parent(path)
         if parent not in self._nodes:
             raise Refused("NO_NODE")
@@ -136,7 +135,14 @@ def _name(path: str) -> str:
     return path.rpartition("/")[2]
 
 
-def _owner(options: tuple[Value, ...]) -> Value:
+def path_of(key: Value) -> str:
+    """A key, if it is a path."""
+    if not isinstance(key, str) or not key.startswith("/") or (key != "/" and key[-1] == "/"):
+        raise BadHistory(f"{show(key)} is no path", hint="the key is a path, as in /jobs/7")
+    return key
+
+
+def owner_of(options: tuple[Value, ...]) -> Value:
     rest = [option for option in options if option not in ("sequential", "ephemeral")]
     if len(rest) != ("ephemeral" in options):
         raise BadHistory(
@@ -146,14 +152,14 @@ def _owner(options: tuple[Value, ...]) -> Value:
     return rest[0] if rest else None
 
 
-def _pair(values: tuple[Value, ...], function: str) -> tuple[Value, int]:
+def pair_of(values: tuple[Value, ...], function: str) -> tuple[Value, int]:
     match values:
         case (data, int(version)):
             return data, version
     raise BadHistory(f"{function} was given {show(values)}", hint="it takes data and a version")
 
 
-def _version(values: tuple[Value, ...]) -> int:
+def version_of(values: tuple[Value, ...]) -> int:
     match values:
         case (int(version),):
             return version

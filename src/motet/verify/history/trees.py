@@ -19,18 +19,21 @@ function              value                                       answer after `
                       ``check`` takes a version
 ====================  ==========================================  =================================
 
-A multi that is refused answers the code and the place of the operation that refused it. The search has a
-budget.
+A multi that is refused answers the code and the place of the operation that refused it. Each path is looked at
+by itself first (``tree_paths``), and then the tree as a whole; each of these searches has the budget.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 
+import msgspec
+
 from motet.errors import BadHistory
 from motet.verify.history.operation import Operation
 from motet.verify.history.record import History
 from motet.verify.history.sequential import check_sequential
+from motet.verify.history.tree_paths import paths_of
 from motet.verify.history.tree_state import Nodes, Refused, Tree
 from motet.verify.history.values import Value, show
 from motet.verify.history.verdict import Verdict, budget_steps_default
@@ -57,7 +60,16 @@ def check_tree(
                 f"{op.process}'s {op.call} answered {show(op.result)}",
                 hint='an answer is a list that begins with "OK" or the name of a refusal',
             )
-    return check_sequential(history.operations, TreeSpecification(initial), budget_steps)
+    steps = 0
+    there = tuple(initial)
+    for _path, specification in paths_of(history, there):
+        operations = [op for op in history.operations if specification.is_about(op)]
+        one = check_sequential(operations, specification, budget_steps)
+        steps += one.steps
+        if one.status == "violated":
+            return msgspec.structs.replace(one, operations=len(history.operations), steps=steps)
+    whole = check_sequential(history.operations, TreeSpecification(there), budget_steps)
+    return msgspec.structs.replace(whole, steps=steps + whole.steps)
 
 
 class TreeSpecification:
