@@ -38,6 +38,8 @@ class OperatorConfig(msgspec.Struct, frozen=True):
     unsafe_ms: int = 30_000
     #: a store that says nothing for so long has an unknown outcome
     store_ms: int = 10_000
+    #: a shard that was taken over from another operator is read once more after so long
+    look_again_ms: int = 15_000
     #: replicas of a dead node are replaced after so long
     replace_after_ms: int = 30_000
     #: so long is waited for nodes of other shards to say which clocks were handed out, before a shard is born

@@ -25,7 +25,7 @@ from motet.core.operator.context import Core
 from motet.core.operator.elections import fence, start_election
 from motet.core.operator.messages import FENCED, LEADER, RECOVERING, ShardReport
 from motet.core.operator.state import Join, NodeState, Phase, Retry, ShardControl
-from motet.core.operator.writing import load, save
+from motet.core.operator.writing import load, look_again, save
 from motet.core.shardlog.messages import (
     AddFollowerRequest,
     AddFollowerResponse,
@@ -78,6 +78,7 @@ def keep_steady(core: Core, control: ShardControl) -> None:
             core.send(known.leader, request)
     if known.removed_nodes and _has_committed(core, control):
         _delete_leftovers(core, control)
+    look_again(core, control)
 
 
 def _has_committed(core: Core, control: ShardControl) -> bool:

@@ -192,6 +192,7 @@ def adopt(core: Core, control: ShardControl, metadata: ShardMetadata, version: i
     """Go on from what stands there."""
     control.metadata, control.version = metadata, version
     control.writing = control.call = control.left_alone = None
+    control.look_again_ns = core.in_ms(core.config.look_again_ms)
     know_nodes(core, control)
     if metadata.status is ShardStatus.STEADY_STATE:
         core.enter(control, Phase.STEADY)

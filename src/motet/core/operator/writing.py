@@ -8,6 +8,9 @@ W3  What stands there and is not ours is resolved by an election in a higher epo
     or if nobody moves; if somebody else is at it, not before it has stood still for a while.
 W4  Lives of nodes that are named in fences were known before the metadata was last seen (``incarnations``):
     who has forgotten a later epoch than ours cannot be fenced in ours, because we would have seen that epoch.
+W5  A write of the operator before us may arrive after we have read the shard, and then we know nothing of it
+    until we write there ourselves. So a shard that we have only read is read once more when such a write can
+    hardly be on its way any longer. What we have written it cannot replace.
 """
 
 from __future__ import annotations
@@ -36,7 +39,7 @@ def on_saved(core: Core, control: ShardControl, call: StoreCall, version: int) -
     """It is written, and ours."""
     assert control.writing is not None
     control.metadata, control.version = control.writing, version
-    control.writing = control.call = None
+    control.writing = control.call = control.look_again_ns = None
     control.incarnations = dict(call.incarnations)
     core.enter(control, control.after_write)
 
@@ -82,6 +85,14 @@ def on_confirmed(core: Core, control: ShardControl, call: StoreCall, version: in
     else:
         core.note_shard("overtaken", control)
         load(core, control)
+
+
+def look_again(core: Core, control: ShardControl) -> None:
+    """Once, if the shard was taken over and stayed as it was (W5)."""
+    due_ns = control.look_again_ns
+    if due_ns is not None and core.now_ns >= due_ns and not control.is_confirming:
+        control.look_again_ns = None
+        confirm(core, control)
 
 
 def is_ours(control: ShardControl, found: ShardMetadata) -> bool:

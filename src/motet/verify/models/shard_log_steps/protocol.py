@@ -51,7 +51,7 @@ class ShardLogSteps(Model[State]):
     state_type = State
     may_end = True
     auxiliary = ("committed", "restarts", "fences", "acks")
-    nodes = parameter(3, least=1, most=7, what="nodes of the ensemble")
+    nodes = parameter(3, least=1, most=12, what="nodes of the ensemble")
     entries = parameter(1, least=0, most=100_000_000, what="entries of a log at most")
     epochs = parameter(2, least=1, most=1_000_000, what="the last epoch")
     founded = parameter(1, least=0, most=1, what="1: all are members from the beginning")
