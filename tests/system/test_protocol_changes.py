@@ -91,7 +91,7 @@ class Scene:
         await asyncio.to_thread(self.cluster.stop, silent)
         try:
             swapping = asyncio.create_task(self._swap(old, f"n{silent}"))
-            while len(versions(self.trace)) == before and not swapping.done():
+            while len(versions(self.trace)) == before and not swapping.done():  # noqa: ASYNC110
                 await asyncio.sleep(look_every_s)
             if kills:
                 await asyncio.to_thread(self.cluster.kill, operator)
@@ -108,7 +108,7 @@ class Scene:
 
     async def _until_settled(self) -> None:
         async with asyncio.timeout(patience_s):
-            while (await self.moves.shards())[0].reconfiguration is not None:
+            while (await self.moves.shards())[0].reconfiguration is not None:  # noqa: ASYNC110
                 await asyncio.sleep(look_every_s)
 
     async def play(self, load: Load) -> None:

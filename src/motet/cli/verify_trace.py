@@ -79,8 +79,8 @@ def _read(
 ) -> tuple[Header, list[list[Placed]]]:
     """What was logged: one trace, or one of each node."""
     from motet.verify.trace import read_trace
-    from motet.verify.trace.waiting import Placed
     from motet.verify.trace.nodes import is_of_a_node, read_of_nodes
+    from motet.verify.trace.waiting import Placed
 
     try:
         with files[0].open("rb") as first:

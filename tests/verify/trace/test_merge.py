@@ -1,4 +1,4 @@
-"""Traces of a simulated shard, followed as if nobody knew how the lines of its nodes come one after another."""
+"""Traces of a simulated shard, followed as if nobody knew the order of lines of different nodes."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """A trace of five real nodes: ensembles change, a change is aborted, an operator is killed and replaced.
 
 ``recorded/changes.ndjson`` was written by a cluster of processes. A shard of three replicas had one swapped,
-then a swap was aborted because the new node was silent, a fourth replica was added, the operator was killed in
-the middle of a second swap, the next one elected a leader instead, and the ensemble became three again.
+then a swap was aborted because the new node was silent, a fourth replica was added, the operator was killed
+in the middle of a second swap, the next one elected a leader instead, and the ensemble became three again.
 """
 
 from __future__ import annotations
@@ -60,7 +60,9 @@ def number_of(lines: Lines, action: str, node: str, **arguments: int) -> int:
     return next(
         number
         for number, line in enumerate(lines, start=1)
-        if line is not None and line.get("action") == action and wanted.items() <= line["with"].items()
+        if line is not None
+        and line.get("action") == action
+        and wanted.items() <= line["with"].items()
     )
 
 
@@ -184,10 +186,9 @@ def test_metadata_that_is_told_differently_is_named(tmp_path: Path) -> None:
     other["metadata"]["leader"] = "n2"
     result = check(tmp_path, lines)
     assert (result.verdict, result.line) == ("unexplained", numbers[1])
-    assert result.why == (
-        f"version 11 of the metadata is there twice: line {numbers[0]} of trace.ndjson "
-        "tells of it differently",
-    )
+    (why,) = result.why
+    assert why.startswith("version 11 of the metadata is there twice: ")
+    assert f"line {numbers[0]} of trace.ndjson tells of it differently" in why
 
 
 def test_it_needs_the_model_with_changes() -> None:

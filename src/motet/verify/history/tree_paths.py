@@ -1,9 +1,9 @@
 """One path of a tree at a time: a stale answer is found however much else was going on.
 
 The order of a whole history is also an order of the operations on one path. So if no order of those explains
-their answers, nothing does. Few of them are open at once, where hundreds may be on the whole tree, and so this
-is quick. What a path needs from elsewhere is taken to be there: its parent, and that nothing is below it.
-An answer that says something of those only, says nothing here.
+their answers, nothing does. Few of them are open at once, where hundreds may be on the whole tree: this is
+quick. What a path needs from elsewhere is taken to be there: its parent, and that nothing is below it. An
+answer that says something of those only, says nothing here.
 """
 
 from __future__ import annotations
@@ -77,21 +77,21 @@ def _parts(op: Operation) -> Iterator[tuple[str, Part]]:
     if op.function != "multi":
         yield from _part(op.function, op.key, op.value, answer)
         return
-    answers: Value = None
+    items = op.value if isinstance(op.value, tuple) else ()
+    answers: tuple[Value, ...] = (None,) * len(items)
     if answer is not None:
-        if answer[0] != "OK" or len(answer) != 2:
-            return
-        answers = answer[1]
-    for place, item in enumerate(op.value if isinstance(op.value, tuple) else ()):
+        match answer:
+            case ("OK", tuple() as each) if len(each) == len(items):
+                answers = each
+            case _:
+                return
+    for item, said in zip(items, answers, strict=True):
         match item:
             case (str(function), key, value):
-                each = None
-                if answer is not None:
-                    known = isinstance(answers, tuple) and place < len(answers)
-                    each = answers[place] if known and isinstance(answers, tuple) else None
-                    if not isinstance(each, tuple):
-                        return
-                yield from _part(function, key, value, each)
+                told = said if isinstance(said, tuple) else None
+                if told is None and answer is not None:
+                    return
+                yield from _part(function, key, value, told)
 
 
 def _part(
@@ -135,11 +135,12 @@ class PathSpecification:
 
     def after(self, operation: Operation, state: Hashable) -> Hashable | None:
         assert isinstance(state, tuple)
-        found: State | None = state
+        found: State = state
         for part in self._parts[operation.id]:
-            found = _after(part, found)
-            if found is None:
+            after = _after(part, found)
+            if after is None:
                 return state if operation.outcome == "unknown" else None
+            found = after
         return found
 
     def only_looks(self, operation: Operation) -> bool:

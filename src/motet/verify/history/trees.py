@@ -19,8 +19,8 @@ function              value                                       answer after `
                       ``check`` takes a version
 ====================  ==========================================  =================================
 
-A multi that is refused answers the code and the place of the operation that refused it. Each path is looked at
-by itself first (``tree_paths``), and then the tree as a whole; each of these searches has the budget.
+A multi that is refused answers the code and the place of the operation that refused it. Each path is looked
+at by itself first (``tree_paths``), and then the tree as a whole; each of these searches has the budget.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Files in which nodes have written what they do: lines about shards, their metadata, the keeper's replicas."""
+"""Files in which nodes have written what they do: to shards, their metadata, and the keeper's replicas."""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
 A node writes what its replicas do (``debug.protocol``), each line with ``at``, ``node`` and ``shard``; its
 operator writes what it knows to stand in the metadata store. Each node's lines are a trace of their own, and
-so are the versions of the metadata, whoever has told of them: ``merge`` finds an order of all. Lines about the
-keeper's replicas are in the same files, and read by ``consensus``.
+so are the versions of the metadata, whoever has told of them: ``merge`` finds an order of all. Lines about
+the keeper's replicas are in the same files, and read by ``consensus``.
 """
 
 from __future__ import annotations
