@@ -102,7 +102,7 @@ class DebugSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     protocol: Annotated[
         str,
         Meta(
-            description="File for the steps of shards and of the keeper's replica, "
+            description="File for the steps of shards, their metadata and the keeper's replica, "
             "for `motet verify trace`."
         ),
     ] = ""

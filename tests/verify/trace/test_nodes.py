@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from motet.errors import BadInput
 from motet.verify.models import model_named
 from motet.verify.trace import Checked
+from motet.verify.trace.lives import NodeLine, with_untold
 from motet.verify.trace.merge import check_merged
 from motet.verify.trace.nodes import is_of_a_node, read_of_nodes, read_shard
 
@@ -100,3 +102,33 @@ def test_who_has_removed_its_files_and_comes_back_has_forgotten_everything(tmp_p
         file.write_text("\n".join(lines))
         (steps, _store) = read_of_nodes([file], None, None)[1]
         assert [step.line.action for step in steps] == expected
+
+
+def lived(*steps: tuple[str, Mapping[str, object]]) -> list[tuple[str | None, dict[str, object]]]:
+    """What is told of a node that wrote these lines."""
+    lines = [
+        NodeLine(at, "n1", "s", action, {"n": "n1", **said})
+        for at, (action, said) in enumerate(steps)
+    ]
+    return [(line.action, line.arguments) for line in with_untold(lines)]
+
+
+def test_what_was_on_disk_and_not_told_when_a_node_was_killed_is_told_for_it() -> None:
+    back: dict[str, object] = {"epoch": 1, "last": 3, "upto": 0, "whole": True}
+    none: dict[str, object] = {}
+    joined = ("Join", none)
+    led = (
+        joined,
+        ("Fence", {"epoch": 1}),
+        ("BecomeLeader", none),
+        ("Write", {"last": 2}),
+    )
+    assert lived(*led, ("Restart", back))[-2] == ("Write", {"n": "n1", "last": 3})
+    followed = (joined, ("Fence", {"epoch": 1}), ("Append", {"epoch": 1, "last": 2}))
+    untold = ("Append", {"n": "n1", "epoch": 1, "last": 3})
+    assert lived(*followed, ("Restart", back))[-2] == untold
+    later = ("Append", {"n": "n1", "epoch": 2, "last": 3})
+    assert lived(*led, ("Restart", back | {"epoch": 2}))[-2] == later
+    assert len(lived(*led, ("Restart", back | {"last": 2}))) == 5, "nothing is missing"
+    became = ("Become", {"n": "n1", "last": 3})
+    assert lived(("Summon", {"epoch": 1}), ("Restart", back))[-2] == became

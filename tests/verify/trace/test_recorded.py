@@ -173,6 +173,15 @@ def test_a_follower_of_the_old_ensemble_does_not_count(tmp_path: Path) -> None:
     assert (result.verdict, result.line) == ("unexplained", number)
 
 
+def test_an_entry_that_a_killed_node_could_not_tell_of_is_explained(tmp_path: Path) -> None:
+    lines = recorded()
+    appended = number_of(lines, "Append", "n1", epoch=5, last=14)
+    learnt = number_of(lines, "LearnCommit", "n1", upto=13)
+    restarted = number_of(lines, "Restart", "n1", last=14)
+    assert appended < learnt < restarted
+    assert check(tmp_path, without(lines, appended, learnt)).verdict == "explained"
+
+
 def test_metadata_that_is_told_differently_is_named(tmp_path: Path) -> None:
     lines = recorded()
     numbers = [

@@ -19,6 +19,7 @@ from motet.ids import NodeId
 from motet.verify.trace import consensus
 from motet.verify.trace.files import SHARD, kind_of, read_lines
 from motet.verify.trace.lines import Header, TraceLine
+from motet.verify.trace.lives import NodeLine, with_untold
 from motet.verify.trace.versions import StoreLine, deleted_in, read_versions, steps_of_store
 from motet.verify.trace.waiting import Placed
 
@@ -28,20 +29,6 @@ STAYS, CHANGES = "shard-log-steps", "shard-log-changes"
 LARGE = 1_000_000
 OF_CHANGES = ("PrepareChange", "CommitChange", "AbortChange", "Summon", "Become", "Delete")
 """What a node does only when its ensemble is changed."""
-
-
-class NodeLine(msgspec.Struct, frozen=True):
-    """A line as a node writes it."""
-
-    at: int
-    node: str
-    shard: str
-    action: str | None
-    arguments: dict[str, Any] = msgspec.field(name="with")
-    state: dict[str, Any] = msgspec.field(default_factory=dict)
-    #: where it was found
-    file: str = ""
-    number: int = 0
 
 
 class ShardTrace(msgspec.Struct, frozen=True):
@@ -147,22 +134,12 @@ def _until_deleted(lines: Sequence[NodeLine], epoch: int | None) -> Sequence[Nod
 def _placed(
     lines: Sequence[NodeLine], numbers: Mapping[NodeId, int], *, with_factor: bool
 ) -> list[Placed]:
-    """The lines of a node, each in the epoch that the node was last seen in.
-
-    A node that has removed its files forgets that, too, when its process ends: if it comes back and has
-    nothing (else its first line is a restart), it has forgotten everything before.
-    """
+    """The lines of a node, each in the epoch that the node was last seen in."""
     placed: list[Placed] = []
     epoch = 0
-    is_deleted = False
-    for line in lines:
+    for line in with_untold(lines):
         said = line.arguments.get("epoch")
         epoch = said if isinstance(said, int) else epoch
-        if is_deleted and line.action not in ("Restart", "Forget"):
-            gone = NodeLine(line.at, line.node, line.shard, "Forget", {"n": line.node})
-            gone = msgspec.structs.replace(gone, file=line.file, number=line.number)
-            placed.append(Placed(_numbered(gone, numbers, with_factor=with_factor), epoch, line.at))
-        is_deleted = line.action == "Delete"
         placed.append(Placed(_numbered(line, numbers, with_factor=with_factor), epoch, line.at))
     return placed
 
