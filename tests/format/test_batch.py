@@ -32,8 +32,12 @@ def size_bytes(sent: list[Frame]) -> int:
     return sum(FRAME_HEADER_BYTES + len(frame.body) for frame in sent)
 
 
+def joined(sent: list[Frame]) -> bytes:
+    return b"".join(encode_batches(sent, size_bytes(sent)))
+
+
 def travel(sent: list[Frame]) -> list[Frame]:
-    return unpack(FrameDecoder().feed(encode_batches(sent, size_bytes(sent))))
+    return unpack(FrameDecoder().feed(joined(sent)))
 
 
 @given(st.lists(frames, min_size=1, max_size=30))
@@ -43,7 +47,7 @@ def test_what_goes_in_comes_out_in_order(sent: list[Frame]) -> None:
 
 @given(st.lists(frames, min_size=1, max_size=30))
 def test_a_batch_is_never_larger_than_allowed(sent: list[Frame]) -> None:
-    for outer in FrameDecoder().feed(encode_batches(sent, size_bytes(sent))):
+    for outer in FrameDecoder().feed(joined(sent)):
         if outer.kind == FrameKind.BATCH:
             inside = decode_batch(outer.body)
             assert len(inside) > 1
@@ -52,9 +56,9 @@ def test_a_batch_is_never_larger_than_allowed(sent: list[Frame]) -> None:
 
 def test_small_frames_share_one_batch_and_a_single_one_travels_as_itself() -> None:
     small = [Frame(16, number, b"x") for number in range(100)]
-    (outer,) = FrameDecoder().feed(encode_batches(small, size_bytes(small)))
+    (outer,) = FrameDecoder().feed(joined(small))
     assert outer.kind == FrameKind.BATCH
-    assert encode_batches(small[:1], size_bytes(small[:1])) == encode_frame(16, 0, b"x")
+    assert joined(small[:1]) == encode_frame(16, 0, b"x")
 
 
 def test_very_many_empty_frames() -> None:
@@ -93,7 +97,7 @@ def test_a_batch_that_nobody_packs() -> None:
 
 def test_the_most_that_fits_into_a_batch_is_taken() -> None:
     smallest = [Frame(255, 2**64 - 1, b"")] * (batch_bytes_max // FRAME_HEADER_BYTES)
-    (outer,) = FrameDecoder().feed(encode_batches(smallest, size_bytes(smallest)))
+    (outer,) = FrameDecoder().feed(joined(smallest))
     assert decode_batch(outer.body) == smallest
 
 

@@ -222,6 +222,28 @@ def test_preallocated_room_is_really_taken(tmp_path: Path) -> None:
     disk.close()
 
 
+def test_a_log_leaves_the_cache_and_a_file_that_is_written_again_does_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left: list[tuple[int, int]] = []
+    monkeypatch.setattr(disk_module, "leave_cache", lambda _fd, *part: left.append(part))
+    disk = RealDisk(tmp_path)
+    mib = 1 << 20
+    disk.preallocate(B, 8 * mib)
+    for place in range(8):
+        disk.write(B, place * mib, bytes(mib))
+        disk.sync(B)
+    assert left == []  # a ring that begins anew
+    for place in range(8):
+        if place % 2 == 0:
+            disk.preallocate(A, (place + 2) * mib)
+        disk.write(A, place * mib, bytes([place]) * mib)
+        disk.sync(A)
+    assert left == [(0, 2 * mib), (2 * mib, 3 * mib), *((n * mib, (n + 1) * mib) for n in (3, 4, 5, 6))]
+    assert disk.read(A, mib, 2) == b"\1\1"
+    disk.close()
+
+
 @linux_only
 def test_more_files_than_descriptors(tmp_path: Path) -> None:
     disk = RealDisk(tmp_path)

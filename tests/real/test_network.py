@@ -220,6 +220,10 @@ class Recorder:
         self._writes.append(data)
         self._transport.write(data)
 
+    def writelines(self, pieces: list[bytes]) -> None:
+        self._writes.append(b"".join(pieces))
+        self._transport.writelines(pieces)
+
     def __getattr__(self, name: str) -> object:
         return getattr(self._transport, name)
 

@@ -20,7 +20,7 @@ from motet.core.machine import Message
 from motet.errors import BadFrame, BadInput, NodeError, OutcomeUnknown
 from motet.format.frame import Frame, FrameDecoder
 from motet.ids import Address
-from motet.limits import hello_body_bytes_max, inbox_messages_max
+from motet.limits import batch_bytes_max, hello_body_bytes_max, inbox_messages_max
 from motet.ports.network import Network
 from motet.real.hello import decode_hello
 from motet.real.network import TcpNetwork
@@ -181,9 +181,13 @@ class Link(Generic[Answer]):
         asked = self._asked.setdefault(node, {})
         asked[request] = None
         try:
-            if not self._network.send(node, Frame(self._kind, 0, self._encode(message))):
+            body = self._encode(message)
+            if not self._network.send(node, Frame(self._kind, 0, body)):
                 raise NodeError(f"too much is waiting to be sent to {node}", hint="slow down")
-            self._flush_soon()
+            if len(body) > batch_bytes_max:
+                self._network.flush()  # a large one gains nothing by waiting for others
+            else:
+                self._flush_soon()
             self._patience.begin(request, future, seconds, is_worth_waiting)
             return await future
         except TimeoutError:

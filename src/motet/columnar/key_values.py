@@ -62,9 +62,6 @@ class KeyValues:
         self, shard_of: Callable[[bytes], int], shards: int
     ) -> list[tuple[int, list[int], KeyValues]]:
         """What goes to each shard that gets something, with the numbers of its rows here."""
-        count = len(self)
-        if shards == 1 and count:
-            return [(0, list(range(count)), self)]
         keys, values = self._arrays
         of_rows = np.array([shard_of(key) for key in keys.to_pylist()], np.int64)
         found = []
@@ -122,10 +119,12 @@ def _binary(table: pa.Table, name: str) -> pa.BinaryArray:
             hint="hand in fewer rows at once",
         )
     try:
-        made = column.cast(pa.binary()).combine_chunks()
+        made = column.cast(pa.binary())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise BadSchema(f"column {name!r} is not bytes or text: {error}") from None
-    return made.combine_chunks() if isinstance(made, pa.ChunkedArray) else made
+    if made.num_chunks == 1:
+        return made.chunk(0)  # as it is: putting chunks together copies them
+    return pa.concat_arrays(made.chunks) if made.num_chunks else pa.array([], pa.binary())
 
 
 def _column(array: pa.BinaryArray) -> Column:

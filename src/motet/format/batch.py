@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import msgspec
 
 from motet.errors import BadFrame
-from motet.format.frame import FRAME_HEADER_BYTES, Frame, FrameKind, encode_frame
+from motet.format.frame import FRAME_HEADER_BYTES, Frame, FrameKind, encode_frame, frame_header
 from motet.limits import batch_bytes_max
 
 MESSAGE_KIND_MIN = 16
@@ -27,20 +27,28 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(list[Frame]).decode
 
 
-def encode_batches(frames: Sequence[Frame], size_bytes: int) -> bytes:
-    """The bytes of all frames, in batches as large as allowed; on their own they are so many bytes."""
+def encode_batches(frames: Sequence[Frame], size_bytes: int) -> list[bytes]:
+    """The bytes of all frames, in batches as large as allowed; on their own they are so many bytes.
+
+    They are in pieces, so that the body of a large frame need not be copied.
+    """
     if size_bytes <= batch_bytes_max:
-        return _encode_run(frames)
-    runs: list[bytes] = []
+        return [_encode_run(frames)]
+    pieces: list[bytes] = []
     start = size_bytes = 0
     for position, frame in enumerate(frames):
         frame_bytes = FRAME_HEADER_BYTES + len(frame.body)
         size_bytes += frame_bytes
-        if size_bytes > batch_bytes_max and position > start:
-            runs.append(_encode_run(frames[start:position]))
-            start, size_bytes = position, frame_bytes
-    runs.append(_encode_run(frames[start:]))
-    return runs[0] if len(runs) == 1 else b"".join(runs)
+        if size_bytes > batch_bytes_max:
+            if position > start:
+                pieces.append(_encode_run(frames[start:position]))
+                start, size_bytes = position, frame_bytes
+            if frame_bytes > batch_bytes_max:
+                pieces += (frame_header(frame), frame.body)
+                start, size_bytes = position + 1, 0
+    if start < len(frames):
+        pieces.append(_encode_run(frames[start:]))
+    return pieces
 
 
 def decode_batch(data: bytes) -> list[Frame]:

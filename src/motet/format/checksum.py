@@ -13,3 +13,6 @@ import google_crc32c
 
 crc32c: Callable[[bytes], int] = google_crc32c.value
 """The checksum of the whole of ``data`` as an unsigned 32-bit number."""
+
+crc32c_more: Callable[[int, bytes], int] = google_crc32c.extend
+"""The checksum of bytes whose start has this one, from the rest of them."""

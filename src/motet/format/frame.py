@@ -99,6 +99,11 @@ def encode_frame(kind: int, id: int, body: bytes) -> bytes:  # noqa: A002
     return _encode_header(kind, id, body) + body
 
 
+def frame_header(frame: Frame) -> bytes:
+    """What goes in front of its body."""
+    return _encode_header(frame.kind, frame.id, frame.body)
+
+
 def encode_frames(frames: Iterable[Frame]) -> bytes:
     """The bytes of many frames, one behind the other, each body copied only once."""
     parts: list[bytes] = []
@@ -128,41 +133,57 @@ class FrameDecoder:
     down with the connection; to the protocol they are lost messages.
     """
 
-    __slots__ = ("_error", "_offset", "_tail", "_tail_wanted_bytes")
+    __slots__ = ("_error", "_offset", "_tail", "_tail_wanted_bytes", "pending_bytes")
 
     def __init__(self) -> None:
-        self._tail = bytearray()
-        #: with fewer than this in the tail there is no frame in it, and no need to look again
+        #: the incomplete tail as it came, put together when there is enough of it: a long body that comes
+        #: in many pieces is copied once
+        self._tail: list[bytes] = []
+        #: how many bytes of an incomplete frame are kept
+        self.pending_bytes = 0
+        #: how long the frame in the tail is; 0 as long as its header is not there as a whole
         self._tail_wanted_bytes = 0
         #: where in the stream the tail begins
         self._offset = 0
         self._error: BadFrame | None = None
 
-    @property
-    def pending_bytes(self) -> int:
-        """How many bytes of an incomplete frame are kept."""
-        return len(self._tail)
-
     def feed(self, data: bytes) -> list[Frame]:
         """The frames that these bytes complete. ``BadFrame`` says which rule was broken, and where."""
         self._check_alive()
+        first: list[Frame] = []
         if self._tail:
-            self._tail += data
-            if len(self._tail) < self._tail_wanted_bytes:
+            self._tail.append(data)
+            self.pending_bytes += len(data)
+            if self.pending_bytes < self._tail_wanted_bytes:
                 return []
-            data = bytes(self._tail)
+            if self._tail_wanted_bytes:
+                first, data = self._complete(data)
+            else:
+                data = b"".join(self._tail)
         frames, used = self._cut(data)
         self._offset += used
-        if self._tail or used < len(data):
-            self._tail = bytearray(data[used:])
-        return frames
+        rest = data[used:]
+        self._tail, self.pending_bytes = ([rest], len(rest)) if rest else ([], 0)
+        return first + frames if first else frames
+
+    def _complete(self, data: bytes) -> tuple[list[Frame], bytes]:
+        """The frame in the tail, whose header is good and whose last bytes have come; and what is behind it."""
+        end = len(data) - (self.pending_bytes - self._tail_wanted_bytes)
+        *before, _ = self._tail
+        _, _, kind, _, id_, body_crc, _ = _unpack_header(before[0])
+        before[0] = before[0][FRAME_HEADER_BYTES:]
+        body = b"".join((*before, data if end == len(data) else data[:end]))
+        if crc32c(body) != body_crc:
+            raise self._dead(BadFrame("the body is damaged: its checksum is wrong"), 0)
+        self._offset += self._tail_wanted_bytes
+        return [Frame(kind, id_, body)], data[end:]
 
     def finish(self) -> None:
         """The stream has ended. ``BadFrame`` when that was in the middle of a frame."""
         self._check_alive()
         if self._tail:
             wanted = self._tail_wanted_bytes or FRAME_HEADER_BYTES
-            what = f"the stream ended inside a frame, after {len(self._tail)} of {wanted} bytes"
+            what = f"the stream ended inside a frame, after {self.pending_bytes} of {wanted} bytes"
             raise self._dead(BadFrame(what), 0)
 
     def _cut(self, data: bytes) -> tuple[list[Frame], int]:
@@ -204,7 +225,7 @@ class FrameDecoder:
     def _dead(self, fault: BadFrame, position: int) -> BadFrame:
         at = f"at byte {self._offset + position} of the stream"
         self._error = BadFrame(f"{fault.what}, {at}", hint=fault.advice)
-        self._tail = bytearray()
+        self._tail, self.pending_bytes = [], 0
         return self._error
 
 

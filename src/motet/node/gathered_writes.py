@@ -15,6 +15,10 @@ from motet.ids import FileName
 from motet.ports.disk import Disk
 
 
+long_bytes = 64 << 10
+"""A write of so much costs its bytes, not its call."""
+
+
 class _Run:
     """Writes that lie behind each other."""
 
@@ -73,7 +77,8 @@ class GatheredWrites:
 
 
 def _write_run(disk: Disk, writes: list[Write]) -> list[tuple[Write, DiskFull]]:
-    if len(writes) > 1:
+    # Putting long ones together would cost more than the calls.
+    if len(writes) > 1 and len(writes[0].data) < long_bytes:
         first = writes[0]
         try:
             disk.write(first.file, first.offset, b"".join([write.data for write in writes]))

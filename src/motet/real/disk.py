@@ -11,6 +11,11 @@ D4  *Found means durable.* A file left by an earlier life is synced before anybo
     after a killed process the system still shows bytes that a power failure would take away.
 D5  *A failed sync is final.* Nobody knows what is on the disk then, and asking again would be answered
     with yes. The same holds when a partial change cannot be undone. Every later call is refused.
+D6  *A log leaves the cache.* A file that is made larger again and again, ahead of what is written, is a
+    log: what has been synced is not written again, and its newest part is in its machine's memory. Its
+    pages are given back to the system, which hands them out for what is written next: where memory is
+    lent (a virtual machine), pages that nobody had before cost four times as much. Who reads behind
+    reads from the disk.
 
 Calls come from one thread at a time.
 """
@@ -29,6 +34,7 @@ from motet.ids import FileName
 from motet.limits import open_files_max
 from motet.real.durable import (
     FULL,
+    leave_cache,
     make_folder,
     read_up_to,
     reserve,
@@ -43,17 +49,23 @@ _FLAT_NAME = re.compile(r"[A-Za-z0-9._-]{1,200}")
 # Our own files have a character that the port's names cannot have.
 _LOCK = "lock~"
 _HALF_WRITTEN = "~new"
+_CACHED_BYTES = 1 << 20  # at the end of a log that stay in the system's cache (D6)
 
 
 class _OpenFile:
     """A descriptor and what we know of its file."""
 
-    __slots__ = ("fd", "size", "unsynced")
+    __slots__ = ("fd", "is_log", "released", "size", "unsynced", "written")
 
     def __init__(self, fd: int, size: int) -> None:
         self.fd = fd
         self.size = size
         self.unsynced = False
+        #: it has been made larger ahead of what is written, and not for the first time
+        self.is_log = False
+        #: where the last write ended, and up to where the cache was told to forget it (D6)
+        self.written = 0
+        self.released = 0
 
 
 class RealDisk:
@@ -87,6 +99,7 @@ class RealDisk:
         if opened is not None and opened.size >= size_bytes:
             return
         with self._growing(file, opened) as grown:
+            grown.is_log = 0 < grown.written <= grown.size
             if not reserve(grown.fd, grown.size, size_bytes):
                 write_zeros(grown.fd, grown.size, size_bytes)
             grown.size = size_bytes
@@ -97,6 +110,7 @@ class RealDisk:
         end = offset + len(data)
         if opened is not None and end <= opened.size:
             opened.unsynced = True
+            opened.written = end
             try:
                 self._overwrite(file, opened.fd, data, offset)
             except OSError as error:
@@ -109,6 +123,7 @@ class RealDisk:
             if inside:
                 self._overwrite(file, grown.fd, data[:inside], offset)
             grown.size = max(grown.size, end)
+            grown.written = end
 
     def read(self, file: FileName, offset: int, size_bytes: int | None = None) -> bytes:
         assert offset >= 0
@@ -130,6 +145,10 @@ class RealDisk:
         opened = self._open(file)
         if opened is not None:
             self._sync_file(file, opened)
+            if opened.is_log and opened.written - opened.released >= 2 * _CACHED_BYTES:
+                kept_from = opened.written - _CACHED_BYTES
+                leave_cache(opened.fd, opened.released, kept_from)
+                opened.released = kept_from
         if self._names_unsynced:
             self._sync_names()
 

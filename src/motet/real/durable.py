@@ -7,6 +7,7 @@ and would then report success for bytes that are gone.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import sys
@@ -87,6 +88,13 @@ def reserve(fd: int, start: int, end: int) -> bool:
             raise
         return False
     return True
+
+
+def leave_cache(fd: int, start: int, end: int) -> None:
+    """The system need not keep this part of a file in memory. What it has not written yet, it keeps."""
+    if hasattr(os, "posix_fadvise"):  # not on macOS
+        with contextlib.suppress(OSError):  # it is no more than a hint
+            os.posix_fadvise(fd, start, end - start, os.POSIX_FADV_DONTNEED)
 
 
 def read_up_to(fd: int, offset: int, size_bytes: int) -> bytes:

@@ -260,10 +260,14 @@ class TcpNetwork:
             return
         queue = peer.queue
         self._counters.frames_out += len(queue)
-        data = encode_batches(queue, peer.queued_bytes)
+        pieces = encode_batches(queue, peer.queued_bytes)
         peer.clear()
-        self._counters.bytes_out += len(data)
-        connection.transport.write(data)
+        if len(pieces) == 1:
+            self._counters.bytes_out += len(pieces[0])
+            connection.transport.write(pieces[0])
+        else:
+            self._counters.bytes_out += sum(map(len, pieces))
+            connection.transport.writelines(pieces)
 
     def _flush_due(self, peer: Peer) -> None:
         if peer.is_due:

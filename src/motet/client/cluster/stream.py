@@ -93,36 +93,30 @@ class ClusterStream(AsyncStream):
 
         rows = KeyValues.of(data)
         places = (self._place or await self._find()).places
+        if len(places) == 1:
+            return await self._append_rows(ShardId(0), places[0].shard, rows)
         parts = rows.by_shard(lambda key: shard_of(key, len(places)), len(places))
         found: dict[int, Position] = {}
-        await asyncio.gather(
-            *(
-                self._append_rows(ShardId(shard), places[shard].shard, numbers, part, found)
-                for shard, numbers, part in parts
-            )
-        )
+
+        async def append_part(shard: int, numbers: list[int], part: KeyValues) -> None:
+            done = await self._append_rows(ShardId(shard), places[shard].shard, part)
+            found.update(zip(numbers, done, strict=True))
+
+        await asyncio.gather(*(append_part(*part) for part in parts))
         return [found[row] for row in range(len(rows))]
 
-    async def _append_rows(
-        self,
-        shard: ShardId,
-        name: ShardName,
-        numbers: Sequence[int],
-        rows: KeyValues,
-        found: dict[int, Position],
-    ) -> None:
+    async def _append_rows(self, shard: ShardId, name: ShardName, rows: KeyValues) -> list[Position]:
         """The rows of one shard, a block after the other, so that they stay in order."""
         appender = self._appenders.of(name, shard)
-        done = 0
+        found: list[Position] = []
         for many, block in rows.blocks():
             place = await appender.append_block(many, block)
             epoch, first, clock = place.epoch, place.first_offset, place.clock
-            some = numbers[done : done + many]
-            found.update(
-                (row, Position(shard, epoch, Offset(first + n), clock))
-                for n, row in enumerate(some)
-            )
-            done += many
+            found += [
+                Position(shard, epoch, Offset(offset), clock)
+                for offset in range(first, first + many)
+            ]
+        return found
 
     async def _find(self) -> StreamPlace:
         self._place = await self._router.stream(self.name)

@@ -21,8 +21,8 @@ PREFIX_BYTES = _PREFIX.size
 
 def encode_entry(salt: int, entry: Entry, durable_below: Offset) -> bytes:
     """The record of an entry; every entry below ``durable_below`` is known to be on disk."""
-    body = _pack(entry.id.epoch, entry.clock.to_int()) + entry.body
-    return encode_record(salt, entry.id.offset, entry.kind, body, durable_below)
+    prefix = _pack(entry.id.epoch, entry.clock.to_int())
+    return encode_record(salt, entry.id.offset, entry.kind, entry.body, durable_below, prefix)
 
 
 def decode_entry(offset: int, kind: int, body: bytes) -> Entry:
