@@ -34,6 +34,23 @@ class Records(msgspec.Struct, frozen=True, array_like=True, gc=False):
         return sum(chunk.count for chunk in self.chunks)
 
 
+class ChunkLook(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A chunk of an entry that is only looked at: its block stays where it is."""
+
+    count: int
+    token: Token | None
+    block: memoryview
+
+
+class RecordsLook(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """The same of ``Records``: valid as long as the body that it was made of."""
+
+    first_offset: Offset
+    at_ms: int
+    chunks: tuple[ChunkLook, ...]
+    has_clock: bool = True
+
+
 _encode = msgspec.msgpack.Encoder().encode
 
 
@@ -45,3 +62,6 @@ def encode_records(records: Records) -> bytes:
 
 
 decode_records = msgspec.msgpack.Decoder(Records).decode
+
+look_at_records = msgspec.msgpack.Decoder(RecordsLook).decode
+"""The same without a copy of what the records say."""

@@ -20,7 +20,7 @@ from typing import Self
 import msgspec
 
 from motet.core.clock.hlc import ZERO, Clock, plus
-from motet.core.datanode.records import Records, decode_records
+from motet.core.datanode.records import RecordsLook, look_at_records
 from motet.core.fingerprint import clone_plain, fingerprint
 from motet.core.shardlog.entry import Entry, EntryKind
 from motet.core.shardlog.replica import ShardReplica
@@ -123,7 +123,7 @@ class StreamShard:
     def _apply(self, entry: Entry) -> None:
         transactions = self.state.transactions
         if entry.kind == EntryKind.RECORDS:
-            self._apply_records(entry, decode_records(entry.body))
+            self._apply_records(entry, look_at_records(entry.body))
         elif entry.kind == EntryKind.PART_COMMITTED:
             self._apply_committed(entry)
         elif entry.kind == EntryKind.PREPARED:
@@ -139,7 +139,7 @@ class StreamShard:
             self.state.born = entry.clock
         transactions.clock = entry.clock
 
-    def _apply_records(self, entry: Entry, records: Records) -> None:
+    def _apply_records(self, entry: Entry, records: RecordsLook) -> None:
         state = self.state
         assert records.first_offset == state.next_offset, "T1"
         assert records.has_clock == state.rules.has_clock, "P3"
