@@ -62,12 +62,14 @@ def key_bytes(key: Key) -> bytes:
 
 def value_bytes(value: object) -> bytes:
     """The value of a raw entry."""
-    if not isinstance(value, bytes | bytearray | memoryview):
-        raise BadInput(
-            f"the value of an entry is bytes, not {type(value).__name__}",
-            hint="encode it, or use a transaction to write a row",
-        )
-    return _bounded(bytes(value), "a value")
+    if type(value) is not bytes:
+        if not isinstance(value, bytes | bytearray | memoryview):
+            raise BadInput(
+                f"the value of an entry is bytes, not {type(value).__name__}",
+                hint="encode it, or use a transaction to write a row",
+            )
+        value = bytes(value)
+    return _bounded(value, "a value")
 
 
 def row_bytes(row: Row, schema: bytes | None = None) -> bytes:

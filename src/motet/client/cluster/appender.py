@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import NamedTuple
+from collections.abc import Sequence
+from itertools import islice
+from typing import TypeAlias
 
 from motet.client.change import Position
 from motet.client.cluster.router import Router
@@ -30,13 +32,8 @@ request_records_min = 32
 time; but a request of fewer records than this would cost more than it gains."""
 
 
-class Item(NamedTuple):
-    """A record, and who waits for it."""
-
-    key: bytes
-    value: bytes
-    token: Token | None
-    future: asyncio.Future[Position]
+Item: TypeAlias = tuple[bytes, bytes, Token | None, asyncio.Future[Position]]
+"""A record, key and value, with its token, and who waits for it. A tuple: one is made for every append."""
 
 
 class ShardAppender:
@@ -48,6 +45,9 @@ class ShardAppender:
         self._number = number
         self._seconds = seconds
         self._queue: deque[Item] = deque()
+        self._queued_bytes = 0
+        #: some that wait may have tokens
+        self._has_tokens = False
         self._under_way = 0
         self._is_due = False
         self._tasks: set[asyncio.Task[None]] = set()
@@ -56,7 +56,10 @@ class ShardAppender:
         """Put a record behind those that wait."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Position] = loop.create_future()
-        self._queue.append(Item(key, value, token, future))
+        self._queue.append((key, value, token, future))
+        self._queued_bytes += len(key) + len(value)
+        if token is not None:
+            self._has_tokens = True
         if not self._is_due and self._under_way < requests_max:
             self._is_due = True
             loop.call_soon(self._flush)
@@ -85,33 +88,41 @@ class ShardAppender:
         With tokens or without, so that all of it may be repeated, or nothing.
         """
         queue = self._queue
-        has_tokens = queue[0].token is not None
-        items: list[Item] = []
-        size_bytes = 0
-        while queue and len(items) < min(records, block_records_max):
-            item = queue[0]
-            size_bytes += len(item.key) + len(item.value)
-            if items and size_bytes > entry_bytes_max:
-                break
-            if (item.token is not None) != has_tokens:
-                break
-            items.append(queue.popleft())
+        count = min(records, block_records_max, len(queue))
+        if self._has_tokens or self._queued_bytes > entry_bytes_max:
+            count = self._fitting(count)
+        items = [queue.popleft() for _ in range(count)]
+        if queue:
+            self._queued_bytes -= sum([len(key) + len(value) for key, value, _, _ in items])
+        else:
+            self._queued_bytes, self._has_tokens = 0, False
         return items
 
+    def _fitting(self, most: int) -> int:
+        """How many of those that wait, at most so many, can go together."""
+        has_tokens = self._queue[0][2] is not None
+        count = size_bytes = 0
+        for key, value, token, _ in islice(self._queue, most):
+            size_bytes += len(key) + len(value)
+            if count and (size_bytes > entry_bytes_max or (token is not None) != has_tokens):
+                break
+            count += 1
+        return count
+
     async def _send(self, items: list[Item]) -> None:
+        keys, values, tokens, futures = zip(*items, strict=True)
+        may_repeat = tokens[0] is not None
         try:
-            self._settle(items, await self._ask(items))
+            done = await self._request(_chunks(keys, values, tokens), may_repeat=may_repeat)
+            self._settle(futures, done, size=1 if may_repeat else len(items))
         except MotetError as error:
-            for item in items:
-                if not item.future.done():
-                    item.future.set_exception(type(error)(error.what, hint=error.advice))
+            for future in futures:
+                if not future.done():
+                    future.set_exception(type(error)(error.what, hint=error.advice))
         finally:
             self._under_way -= 1
             if self._queue and not self._is_due:
                 self._flush()
-
-    async def _ask(self, items: list[Item]) -> RecordsAppended:
-        return await self._request(_chunks(items), may_repeat=items[0].token is not None)
 
     async def _request(self, chunks: tuple[Chunk, ...], *, may_repeat: bool) -> RecordsAppended:
         def make(request: RequestId, clock: Clock) -> AppendRecords:
@@ -125,24 +136,19 @@ class ShardAppender:
             seconds=self._seconds,
         )
 
-    def _settle(self, items: list[Item], done: RecordsAppended) -> None:
-        self._router.see(max(place.clock for place in done.places))
-        size = len(items) if items[0].token is None else 1
+    def _settle(
+        self, futures: Sequence[asyncio.Future[Position]], done: RecordsAppended, size: int
+    ) -> None:
+        """Tell all who wait where their records are: so many to a chunk."""
+        self._router.see(max([place.clock for place in done.places]))
         self._router.session.reached(self._shard, _behind(done, size))
-        if items[0].token is None:
-            self._settle_block(items, done.places[0])
-            return
-        for item, place in zip(items, done.places, strict=True):
-            self._settle_block([item], place)
-
-    def _settle_block(self, items: list[Item], place: ChunkPlace) -> None:
-        offset, epoch, clock, number = place.first_offset, place.epoch, place.clock, self._number
-        for item in items:
-            if not item.future.done():
-                item.future.set_result(
-                    Position(number, epoch, offset, clock, duplicate=place.duplicate)
-                )
-            offset = Offset(offset + 1)
+        number = self._number
+        for at, place in enumerate(done.places):
+            epoch, clock, is_known = place.epoch, place.clock, place.duplicate
+            here = futures[at * size : (at + 1) * size]
+            for offset, future in enumerate(here, place.first_offset):
+                if not future.done():
+                    future.set_result(Position(number, epoch, Offset(offset), clock, is_known))
 
 
 def _behind(done: RecordsAppended, last_size: int) -> Offset:
@@ -150,8 +156,12 @@ def _behind(done: RecordsAppended, last_size: int) -> Offset:
     return Offset(max(place.first_offset for place in done.places) + last_size)
 
 
-def _chunks(items: list[Item]) -> tuple[Chunk, ...]:
-    if items[0].token is None:
-        block = encode_block([item.key for item in items], [item.value for item in items])
-        return (Chunk(len(items), None, block),)
-    return tuple(Chunk(1, item.token, encode_block([item.key], [item.value])) for item in items)
+def _chunks(
+    keys: Sequence[bytes], values: Sequence[bytes], tokens: Sequence[Token | None]
+) -> tuple[Chunk, ...]:
+    if tokens[0] is None:
+        return (Chunk(len(keys), None, encode_block(keys, values)),)
+    return tuple(
+        Chunk(1, token, encode_block([key], [value]))
+        for key, value, token in zip(keys, values, tokens, strict=True)
+    )

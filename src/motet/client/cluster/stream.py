@@ -75,17 +75,18 @@ class ClusterStream(AsyncStream):
         self, key: Key, value: bytes, token: tuple[str, int] | None = None
     ) -> Position:
         key, value, named = key_bytes(key), value_bytes(value), token_of(token)
+        place = self._place or await self._find()
         try:
-            return await self._append(key, value, named)
+            return await self._way(place, key).append(key, value, named)
         except NoSuchShard:
             # The stream was deleted. If there is a new one of its name, that is the one that is meant.
-            self._place = None
-            return await self._append(key, value, named)
+            place = await self._find()
+            return await self._way(place, key).append(key, value, named)
 
-    async def _append(self, key: bytes, value: bytes, token: Token | None) -> Position:
-        places = (self._place or await self._find()).places
-        number = shard_of(key, len(places))
-        return await self._appenders.of(places[number].shard, number).append(key, value, token)
+    def _way(self, place: StreamPlace, key: bytes) -> ShardAppender:
+        places = place.places
+        number = shard_of(key, len(places)) if len(places) > 1 else ShardId(0)
+        return self._appenders.of(places[number].shard, number)
 
     async def append_batch(self, data: object) -> list[Position]:
         need_pyarrow("append_batch")

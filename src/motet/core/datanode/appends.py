@@ -221,20 +221,25 @@ def settle(appends: ShardAppends, replica: ShardReplica) -> list[Effect]:
     """
     if not replica.is_serving or appends.elected_epoch != replica.elected_epoch:
         return abandon(appends, replica.shard)
-    applied = replica.applied_index
     effects: list[Effect] = []
+    if not appends.pending:
+        return effects
+    # All are in one log, where epochs rise with offsets: the offset alone decides.
+    applied = replica.applied
     done = 0
     for waiting in appends.pending:
-        if waiting.entry is not None and waiting.entry > applied:
+        if waiting.entry is not None and waiting.entry.offset > applied:
             break
         places = tuple(waiting.places[n] for n in range(len(waiting.places)))
         effects.append(Send(waiting.client, RecordsAppended(waiting.message.request, places)))
         done += 1
-    for waiting in appends.pending[:done]:
-        for token in _tokens(waiting):
-            if token in appends.tokens and appends.tokens[token][1] <= applied:
-                del appends.tokens[token]
-    del appends.pending[:done]
+    if appends.tokens:
+        for waiting in appends.pending[:done]:
+            for token in _tokens(waiting):
+                if token in appends.tokens and appends.tokens[token][1].offset <= applied:
+                    del appends.tokens[token]
+    if done:
+        del appends.pending[:done]
     return effects
 
 

@@ -175,6 +175,9 @@ def on_add_entry_response(core: Core, sender: NodeId, message: AddEntryResponse)
 def advance_commit(core: Core) -> None:
     """Work out what is committed, and which round a majority has answered."""
     state = core.state
+    is_all = state.commit_index.offset == state.log.runs.head.offset
+    if is_all and state.confirmed_round >= state.round:
+        return  # the slower ones say what is known already
     counting = [cursor for cursor in state.cursors.values() if cursor.is_attached]
     positions = [cursor.confirmed for cursor in counting]
     positions.append(state.log.durable)
