@@ -61,6 +61,11 @@ def parse_endpoint(text: str) -> tuple[str, int]:
     return host.removeprefix("[").removesuffix("]"), int(port)  # an IPv6 host stands in brackets
 
 
+def unanswered(node: Address, seconds: float) -> OutcomeUnknown:
+    """Nobody knows whether it was done."""
+    return OutcomeUnknown(f"{node} did not answer within {seconds:g} s")
+
+
 async def reach(host: str, port: int, seconds: float) -> None:
     """``NodeError`` when nothing listens there: nothing was asked yet."""
     _, writer = await _dial(host, port, seconds)
@@ -171,31 +176,57 @@ class Link(Generic[Answer]):
 
         ``is_worth_waiting`` is asked now and then while none comes: whether that node is still the one.
         """
+        request, future = self._send(node, make, seconds, is_worth_waiting)
+        try:
+            return await future
+        except TimeoutError:
+            raise unanswered(node, seconds) from None
+        finally:
+            self._forget(node, request)
+
+    def begin(
+        self,
+        node: Address,
+        make: Callable[[int], Message],
+        seconds: float,
+        is_worth_waiting: Callable[[], Awaitable[bool]] | None = None,
+    ) -> asyncio.Future[Answer]:
+        """What ``ask`` does, for who is no task: the future ends as ``ask`` would, if in ``TimeoutError``."""
+        request, future = self._send(node, make, seconds, is_worth_waiting)
+        future.add_done_callback(lambda _: self._forget(node, request))
+        return future
+
+    def _send(
+        self,
+        node: Address,
+        make: Callable[[int], Message],
+        seconds: float,
+        is_worth_waiting: Callable[[], Awaitable[bool]] | None,
+    ) -> tuple[int, asyncio.Future[Answer]]:
         if self._over is not None:
             raise NodeError(self._over.what, hint=self._over.advice)
         self._requests += 1
         request = self._requests
-        message = make(request)
+        body = self._encode(make(request))
+        if not self._network.send(node, Frame(self._kind, 0, body)):
+            raise NodeError(f"too much is waiting to be sent to {node}", hint="slow down")
         future: asyncio.Future[Answer] = self._loop.create_future()
         self._waiting[request] = future
-        asked = self._asked.setdefault(node, {})
-        asked[request] = None
-        try:
-            body = self._encode(message)
-            if not self._network.send(node, Frame(self._kind, 0, body)):
-                raise NodeError(f"too much is waiting to be sent to {node}", hint="slow down")
-            if len(body) > batch_bytes_max:
-                self._network.flush()  # a large one gains nothing by waiting for others
-            else:
-                self._flush_soon()
-            self._patience.begin(request, future, seconds, is_worth_waiting)
-            return await future
-        except TimeoutError:
-            what = f"{node} did not answer {type(message).__name__} within {seconds:g} s"
-            raise OutcomeUnknown(what) from None
-        finally:
-            self._patience.end(request)
-            del self._waiting[request], asked[request]
+        self._asked.setdefault(node, {})[request] = None
+        self._patience.begin(request, future, seconds, is_worth_waiting)
+        if len(body) > batch_bytes_max:
+            self._network.flush()  # a large one gains nothing by waiting for others
+        else:
+            self._flush_soon()
+        return request, future
+
+    def _forget(self, node: Address, request: int) -> None:
+        self._patience.end(request)
+        del self._waiting[request], self._asked[node][request]
+
+    def flush(self) -> None:
+        """Send what was begun, now: nothing else is to go with it."""
+        self._network.flush()
 
     def _flush_soon(self) -> None:
         """What is asked in one turn of the loop leaves together, but no more than the nodes can use."""

@@ -16,7 +16,12 @@ from typing import TypeAlias
 from motet.client.change import Position
 from motet.client.cluster.router import Router
 from motet.core.clock.hlc import Clock
-from motet.core.datanode.messages import AppendRecords, ChunkPlace, RecordsAppended
+from motet.core.datanode.messages import (
+    AppendRecords,
+    ChunkPlace,
+    DataAnswer,
+    RecordsAppended,
+)
 from motet.core.datanode.records import Chunk
 from motet.core.streams.change import Token
 from motet.errors import MotetError
@@ -34,6 +39,45 @@ time; but a request of fewer records than this would cost more than it gains."""
 
 Item: TypeAlias = tuple[bytes, bytes, Token | None, asyncio.Future[Position]]
 """A record, key and value, with its token, and who waits for it. A tuple: one is made for every append."""
+
+
+class Request:
+    """Records that travel together, and who waits for them."""
+
+    __slots__ = ("chunk_records", "chunks", "futures", "may_repeat", "shard")
+
+    def __init__(
+        self,
+        shard: ShardName,
+        chunks: tuple[Chunk, ...],
+        futures: Sequence[asyncio.Future[Position]],
+        chunk_records: int,
+        *,
+        may_repeat: bool,
+    ) -> None:
+        self.shard = shard
+        self.chunks = chunks
+        #: one for each record
+        self.futures = futures
+        #: in each chunk
+        self.chunk_records = chunk_records
+        self.may_repeat = may_repeat
+
+    @staticmethod
+    def of(shard: ShardName, items: list[Item]) -> Request:
+        """With tokens each record is a chunk of its own, and all of it may be repeated."""
+        keys, values, tokens, futures = zip(*items, strict=True)
+        if tokens[0] is None:
+            block = Chunk(len(keys), None, encode_block(keys, values))
+            return Request(shard, (block,), futures, len(keys), may_repeat=False)
+        chunks = tuple(
+            Chunk(1, token, encode_block([key], [value]))
+            for key, value, token in zip(keys, values, tokens, strict=True)
+        )
+        return Request(shard, chunks, futures, 1, may_repeat=True)
+
+    def make(self, request: RequestId, clock: Clock) -> AppendRecords:
+        return AppendRecords(request, clock, self.shard, self.chunks)
 
 
 class ShardAppender:
@@ -67,7 +111,10 @@ class ShardAppender:
 
     async def append_block(self, count: int, block: bytes) -> ChunkPlace:
         """Append records as one chunk, all of them or none; it goes beside what others want."""
-        done = await self._request((Chunk(count, None, block),), may_repeat=False)
+        request = Request(self._shard, (Chunk(count, None, block),), (), count, may_repeat=False)
+        done = await self._router.ask_leader(
+            self._shard, request.make, RecordsAppended, may_repeat=False, seconds=self._seconds
+        )
         self._router.see(done.places[0].clock)
         self._router.session.reached(self._shard, _behind(done, count))
         return done.places[0]
@@ -78,9 +125,53 @@ class ShardAppender:
             free = requests_max - self._under_way
             items = self._take(max(request_records_min, -(-len(self._queue) // free)))
             self._under_way += 1
-            task = asyncio.get_running_loop().create_task(self._send(items))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._begin(Request.of(self._shard, items))
+        self._router.flush()
+
+    def _begin(self, request: Request) -> None:
+        """Send it without a task: nearly always the first answer is all there is to it."""
+        begun = self._router.begin_with_leader(self._shard, request.make, self._seconds)
+        if begun is None:
+            self._go_on(request, None)
+        else:
+            begun.add_done_callback(lambda done: self._answered(request, done))
+
+    def _answered(self, request: Request, done: asyncio.Future[DataAnswer]) -> None:
+        answer = None if done.cancelled() or done.exception() else done.result()
+        if isinstance(answer, RecordsAppended):
+            self._settle(request, answer)
+            self._is_over()
+        else:
+            self._go_on(request, done)
+
+    def _go_on(self, request: Request, begun: asyncio.Future[DataAnswer] | None) -> None:
+        task = asyncio.get_running_loop().create_task(self._insist(request, begun))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _insist(self, request: Request, begun: asyncio.Future[DataAnswer] | None) -> None:
+        """Ask again, as leaders change, as long as that is safe."""
+        try:
+            done = await self._router.ask_leader(
+                self._shard,
+                request.make,
+                RecordsAppended,
+                may_repeat=request.may_repeat,
+                seconds=self._seconds,
+                begun=begun,
+            )
+            self._settle(request, done)
+        except MotetError as error:
+            for future in request.futures:
+                if not future.done():
+                    future.set_exception(type(error)(error.what, hint=error.advice))
+        finally:
+            self._is_over()
+
+    def _is_over(self) -> None:
+        self._under_way -= 1
+        if self._queue and not self._is_due:
+            self._flush()
 
     def _take(self, records: int) -> list[Item]:
         """The next request, of at most so many records.
@@ -109,40 +200,11 @@ class ShardAppender:
             count += 1
         return count
 
-    async def _send(self, items: list[Item]) -> None:
-        keys, values, tokens, futures = zip(*items, strict=True)
-        may_repeat = tokens[0] is not None
-        try:
-            done = await self._request(_chunks(keys, values, tokens), may_repeat=may_repeat)
-            self._settle(futures, done, size=1 if may_repeat else len(items))
-        except MotetError as error:
-            for future in futures:
-                if not future.done():
-                    future.set_exception(type(error)(error.what, hint=error.advice))
-        finally:
-            self._under_way -= 1
-            if self._queue and not self._is_due:
-                self._flush()
-
-    async def _request(self, chunks: tuple[Chunk, ...], *, may_repeat: bool) -> RecordsAppended:
-        def make(request: RequestId, clock: Clock) -> AppendRecords:
-            return AppendRecords(request, clock, self._shard, chunks)
-
-        return await self._router.ask_leader(
-            self._shard,
-            make,
-            RecordsAppended,
-            may_repeat=may_repeat,
-            seconds=self._seconds,
-        )
-
-    def _settle(
-        self, futures: Sequence[asyncio.Future[Position]], done: RecordsAppended, size: int
-    ) -> None:
-        """Tell all who wait where their records are: so many to a chunk."""
+    def _settle(self, request: Request, done: RecordsAppended) -> None:
+        """Tell all who wait where their records are."""
+        size, futures, number = request.chunk_records, request.futures, self._number
         self._router.see(max([place.clock for place in done.places]))
         self._router.session.reached(self._shard, _behind(done, size))
-        number = self._number
         for at, place in enumerate(done.places):
             epoch, clock, is_known = place.epoch, place.clock, place.duplicate
             here = futures[at * size : (at + 1) * size]
@@ -155,13 +217,3 @@ def _behind(done: RecordsAppended, last_size: int) -> Offset:
     """The offset behind all records of a request."""
     return Offset(max(place.first_offset for place in done.places) + last_size)
 
-
-def _chunks(
-    keys: Sequence[bytes], values: Sequence[bytes], tokens: Sequence[Token | None]
-) -> tuple[Chunk, ...]:
-    if tokens[0] is None:
-        return (Chunk(len(keys), None, encode_block(keys, values)),)
-    return tuple(
-        Chunk(1, token, encode_block([key], [value]))
-        for key, value, token in zip(keys, values, tokens, strict=True)
-    )

@@ -215,20 +215,59 @@ class Router:
             seconds=answer_seconds_max,
         )
 
+    def begin_with_leader(
+        self, shard: ShardName, make: MakeData, seconds: float
+    ) -> asyncio.Future[DataAnswer] | None:
+        """Ask whoever leads the shard, once and without a task; None: nobody can be asked just now.
+
+        ``ask_leader`` goes on from what comes of it. It leaves with ``flush``.
+        """
+        place, clock = self.place(shard), self.clock
+        if place is None or place.leader is None:
+            return None
+        try:
+            return self._data.begin(
+                Address(place.leader),
+                lambda n: make(RequestId(n), clock),
+                seconds,
+                self._still_leads(shard, place.leader),
+            )
+        except NodeError:
+            return None
+
+    def flush(self) -> None:
+        """Send what was begun."""
+        self._data.flush()
+
     async def ask_leader(
-        self, shard: ShardName, make: MakeData, kind: type[D], *, may_repeat: bool, seconds: float
+        self,
+        shard: ShardName,
+        make: MakeData,
+        kind: type[D],
+        *,
+        may_repeat: bool,
+        seconds: float,
+        begun: asyncio.Future[DataAnswer] | None = None,
     ) -> D:
         """Ask whoever leads the shard; go on asking as leaders change, as long as that is safe.
 
         A refusal has changed nothing, so the next leader is asked. An answer that did not come is
         ``OutcomeUnknown``, unless the question may be repeated. ``NoSuchShard`` when the map has lost it.
+        ``begun`` is the first attempt, if there was one already.
         """
         began, pause_seconds = monotonic(), pause_seconds_min
         while True:
             try:
-                return await self._ask_leader_once(shard, make, kind, seconds)
+                if begun is None:
+                    return await self._ask_leader_once(shard, make, kind, seconds)
+                first, begun = begun, None
+                return _expected(await first, kind)
+            except TimeoutError:
+                why: MotetError = OutcomeUnknown(f"no answer came within {seconds:g} s")
+                if not may_repeat:
+                    raise why from None
             except (NotLeader, NoSuchShard, NodeError) as error:
-                why: MotetError = error
+                why = error
             except OutcomeUnknown as error:
                 if not may_repeat:
                     raise
@@ -248,13 +287,15 @@ class Router:
         leader = None if place is None else place.leader
         if leader is None:
             raise NotLeader(f"shard {shard} has no leader right now", hint="try again in a moment")
+        return self.ask_node(leader, make, kind, seconds, self._still_leads(shard, leader))
 
+    def _still_leads(self, shard: ShardName, leader: NodeId) -> Callable[[], Awaitable[bool]]:
         async def still_leads() -> bool:
             await self.refresh()
             now = self.place(shard)
             return now is not None and now.leader == leader
 
-        return self.ask_node(leader, make, kind, seconds, still_leads)
+        return still_leads
 
     async def ask_replicas(
         self, shard: ShardName, make: MakeData, kind: type[D], *, first: int
@@ -288,11 +329,7 @@ class Router:
         answer = await self._data.ask(
             Address(node), lambda n: make(RequestId(n), clock), seconds, is_worth_waiting
         )
-        if isinstance(answer, DataRefused):
-            raise error_of(answer.code, answer.what, answer.advice)
-        if not isinstance(answer, kind):
-            raise NodeError(f"{node} answered with {type(answer).__name__}, not {kind.__name__}")
-        return answer
+        return _expected(answer, kind)
 
     async def ask_operator(
         self, make: MakeOperator, kind: type[O], seconds: float, *, may_repeat: bool = True
@@ -351,3 +388,12 @@ class Router:
         first = Address(self._map.operator)
         others = [Address(n.id) for n in self._map.nodes if "operator" in n.roles]
         return [first, *(node for node in others if node != first)]
+
+
+def _expected(answer: DataAnswer, kind: type[D]) -> D:
+    """The answer, if it is one of this kind; what a refusal says is raised."""
+    if isinstance(answer, DataRefused):
+        raise error_of(answer.code, answer.what, answer.advice)
+    if not isinstance(answer, kind):
+        raise NodeError(f"the answer was {type(answer).__name__}, not {kind.__name__}")
+    return answer
