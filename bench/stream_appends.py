@@ -11,14 +11,15 @@ is no target for it.
 batch   four callers with batches of 256 records: at least four times its rate at 256, or 70 % of three raw
         writers that sync, whichever is lower
 read    the whole shard in pages, checksums verified and every value touched: at least 0.7 of its consume rate
-flat    with --flat N: the rate of batches at the start and at the end of so many records
 
 The two are asked in turns, and a ratio is the median over neighbouring rounds.
 
 Needs a C compiler; without nats-server and libnats-dev (Debian) or pysyncobj (PyPI) there is nothing to
 compare with, which is said.
 
-    python bench/stream_appends.py [--quick] [--json] [--flat RECORDS]
+    python bench/stream_appends.py [--quick] [--json]
+
+How it goes on as a shard grows is ``stream_growth.py``.
 """
 
 from __future__ import annotations
@@ -237,36 +238,6 @@ def judge(figures: dict[str, Any]) -> dict[str, Any]:
     return {**figures, "ratios": shown, "missed": missed, "ok": not missed}
 
 
-def flat(folder: Path, records: int) -> dict[str, Any]:
-    """Batches until the shard has so many records: what the first and the last tenth of them cost."""
-
-    async def fill(endpoints: str) -> list[float]:
-        table = pa.table({"key": ["key"] * BATCH, "value": [VALUE[:100]] * BATCH})
-        tenths: list[float] = []
-        async with await motet.aio.connect(endpoints) as db:
-            stream = db.stream("bench")
-            for _ in range(10):
-                left, began = records // 10 // BATCH, time.perf_counter()
-
-                async def lane() -> None:
-                    nonlocal left
-                    while left > 0:
-                        left -= 1
-                        await stream.append_batch(table)
-
-                await asyncio.gather(*(lane() for _ in range(4)))
-                tenths.append((time.perf_counter() - began) / (records // 10) * 1e6)
-        return tenths
-
-    quiet = {"MOTET_LOG__LEVEL": "warning"}
-    with DevCluster(3, folder, None, roles=ROLES, environment=quiet) as cluster:
-        asyncio.run(make_stream(cluster.endpoints))
-        tenths = run_loop(fill(cluster.endpoints))
-    shown = [round(each, 2) for each in tenths]
-    is_flat = statistics.median(tenths[5:]) <= 1.5 * statistics.median(tenths[:5])
-    return {"bench": "stream_appends", "records": records, "us_per_record": shown, "ok": is_flat}
-
-
 def show(figures: dict[str, Any]) -> None:
     for name in ("raw", "jetstream", "pysyncobj", "motet"):
         for case, rounds in (figures[name] or {}).items():
@@ -281,7 +252,6 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--quick", action="store_true", help="shorter, which says less")
     parser.add_argument("--json", action="store_true", help="one line of JSON")
-    parser.add_argument("--flat", type=int, help="the cost per record up to so many records")
     parser.add_argument("--client", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.client is not None:
@@ -289,10 +259,6 @@ def main() -> int:
         print(json.dumps(run_loop(append_for_a_while(load))))
         return 0
     with tempfile.TemporaryDirectory(prefix="motet-bench-") as folder:
-        if options.flat is not None:
-            figures = flat(Path(folder) / "motet", options.flat)
-            print(json.dumps(figures))
-            return 0 if figures["ok"] else 1
         figures = judge(measure(Path(folder), *((3, 2) if options.quick else (4, 5))))
     if options.json:
         print(json.dumps(figures))

@@ -4,7 +4,7 @@ Three nodes, one shard, records of 40 bytes, put in by batches of a thousand. At
 
 append   one append at a time, the median latency
 batch    batches of a thousand, time per record
-read     a thousand records behind an offset chosen at random, the median latency: pages that nobody read before
+read     a thousand records behind an offset chosen at random, the median latency
 memory   of the largest node, resident
 restart  a follower is killed: until it serves what was appended before, by itself
 
@@ -96,12 +96,12 @@ async def restart(stream: ClusterStream, cluster: DevCluster) -> float:
     follower = next(node for node in row["ensemble"] if node != row["leader"])
     place = (await stream._shard(0)).shard
     number = int(follower.removeprefix("n"))
+    last = Offset(row["next_offset"] - 2)
     cluster.kill(number)
     began = time.perf_counter()
     await asyncio.to_thread(cluster.restart, number)
     while True:
         try:
-            last = Offset(row["next_offset"] - 2)
             shown = await stream._router.ask_node(
                 NodeId(follower),
                 lambda request, clock: ReadRecords(request, clock, place, last, 1, 1, "replica"),

@@ -49,7 +49,7 @@ def test_blocks_have_what_the_columns_have(rows: Rows, start: int, chunks: int) 
 def test_each_shard_gets_its_rows_in_order(keys: list[bytes], shards: int) -> None:
     rows = [(key, b"%d" % number) for number, key in enumerate(keys)]
     seen = []
-    for shard, numbers, part in KeyValues.of(table(rows)).by_shard(lambda k: k[0] % shards, shards):
+    for shard, numbers, part in KeyValues.of(table(rows)).by_shard(lambda k: k[0] % shards):
         assert from_blocks(part) == [rows[number] for number in numbers]
         assert all(keys[number][0] % shards == shard for number in numbers)
         assert numbers == sorted(numbers)

@@ -239,7 +239,11 @@ def test_a_log_leaves_the_cache_and_a_file_that_is_written_again_does_not(
             disk.preallocate(A, (place + 2) * mib)
         disk.write(A, place * mib, bytes([place]) * mib)
         disk.sync(A)
-    assert left == [(0, 2 * mib), (2 * mib, 3 * mib), *((n * mib, (n + 1) * mib) for n in (3, 4, 5, 6))]
+    assert left == [
+        (0, 2 * mib),
+        (2 * mib, 3 * mib),
+        *((n * mib, (n + 1) * mib) for n in (3, 4, 5, 6)),
+    ]
     assert disk.read(A, mib, 2) == b"\1\1"
     disk.close()
 

@@ -58,9 +58,7 @@ class KeyValues:
         keys, values = self._arrays
         return list(zip(keys.to_pylist(), values.to_pylist(), strict=True))
 
-    def by_shard(
-        self, shard_of: Callable[[bytes], int], shards: int
-    ) -> list[tuple[int, list[int], KeyValues]]:
+    def by_shard(self, shard_of: Callable[[bytes], int]) -> list[tuple[int, list[int], KeyValues]]:
         """What goes to each shard that gets something, with the numbers of its rows here."""
         keys, values = self._arrays
         of_rows = np.array([shard_of(key) for key in keys.to_pylist()], np.int64)

@@ -167,7 +167,7 @@ class FrameDecoder:
         return first + frames if first else frames
 
     def _complete(self, data: bytes) -> tuple[list[Frame], bytes]:
-        """The frame in the tail, whose header is good and whose last bytes have come; and what is behind it."""
+        """The frame in the tail, whose header is good and whose last bytes have come; what is behind it."""
         end = len(data) - (self.pending_bytes - self._tail_wanted_bytes)
         *before, _ = self._tail
         _, _, kind, _, id_, body_crc, _ = _unpack_header(before[0])

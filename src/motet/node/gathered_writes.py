@@ -14,7 +14,6 @@ from motet.errors import DiskFull
 from motet.ids import FileName
 from motet.ports.disk import Disk
 
-
 long_bytes = 64 << 10
 """A write of so much costs its bytes, not its call."""
 

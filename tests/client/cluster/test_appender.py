@@ -102,7 +102,9 @@ def appender_of(shard: Shard) -> ShardAppender:
 
 def records_of(message: AppendRecords) -> list[tuple[bytes, bytes]]:
     return [
-        record for chunk in message.chunks for record in zip(*decode_block(chunk.block), strict=True)
+        record
+        for chunk in message.chunks
+        for record in zip(*decode_block(chunk.block), strict=True)
     ]
 
 
@@ -143,7 +145,9 @@ def test_records_with_tokens_are_chunks_of_their_own_and_travel_by_themselves() 
         await turn()
         shard.answer()
         await turn()
-        shape = [[(chunk.count, chunk.token) for chunk in message.chunks] for message in shard.asked]
+        shape = [
+            [(chunk.count, chunk.token) for chunk in message.chunks] for message in shard.asked
+        ]
         assert shape == [[(1, None)], [(1, Token("p", 1)), (1, Token("p", 2))], [(1, None)]]
         assert [(await each).offset for each in waiting] == [0, 1, 2, 3]
 
@@ -196,7 +200,7 @@ def test_what_may_have_been_done_is_asked_again_only_with_a_token() -> None:
         await turn()
         for future in shard.begun:
             future.set_exception(OutcomeUnknown("the connection was lost"))
-        results: list[Any] = await asyncio.gather(plain, named, return_exceptions=True)
+        results: tuple[Any, Any] = await asyncio.gather(plain, named, return_exceptions=True)
         assert isinstance(results[0], OutcomeUnknown)
         assert results[1].offset == 0
         assert len(shard.asked) == 3

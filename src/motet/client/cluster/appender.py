@@ -216,4 +216,3 @@ class ShardAppender:
 def _behind(done: RecordsAppended, last_size: int) -> Offset:
     """The offset behind all records of a request."""
     return Offset(max(place.first_offset for place in done.places) + last_size)
-

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator
 from itertools import count, islice
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +28,6 @@ from motet.core.datanode.records import decode_records
 from motet.core.operator.messages import ShardPlace, StreamPlace
 from motet.core.shardlog.entry import EntryKind
 from motet.core.streams.change import Change as RawChange
-from motet.core.streams.change import Token
 from motet.core.streams.checks import shard_of
 from motet.core.transaction.entries import record_range
 from motet.core.transaction.merging import changes_of
@@ -96,7 +95,7 @@ class ClusterStream(AsyncStream):
         places = (self._place or await self._find()).places
         if len(places) == 1:
             return await self._append_rows(ShardId(0), places[0].shard, rows)
-        parts = rows.by_shard(lambda key: shard_of(key, len(places)), len(places))
+        parts = rows.by_shard(lambda key: shard_of(key, len(places)))
         found: dict[int, Position] = {}
 
         async def append_part(shard: int, numbers: list[int], part: KeyValues) -> None:
@@ -106,7 +105,9 @@ class ClusterStream(AsyncStream):
         await asyncio.gather(*(append_part(*part) for part in parts))
         return [found[row] for row in range(len(rows))]
 
-    async def _append_rows(self, shard: ShardId, name: ShardName, rows: KeyValues) -> list[Position]:
+    async def _append_rows(
+        self, shard: ShardId, name: ShardName, rows: KeyValues
+    ) -> list[Position]:
         """The rows of one shard, a block after the other, so that they stay in order."""
         appender = self._appenders.of(name, shard)
         found: list[Position] = []
