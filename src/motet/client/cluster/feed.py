@@ -41,6 +41,9 @@ from motet.real.entropy import RealEntropy
 Places = list[tuple[StreamName, ShardId, ShardPlace]]
 
 close_seconds_max = answer_seconds_max + 5.0
+scan_seconds_max = 30.0
+"""How long a leader may take over a page: while a transaction was in doubt, much may have been logged."""
+
 visible_seconds_max = 30.0
 """How long ``visible_clock(wait=True)`` waits for a transaction that is in its way."""
 
@@ -308,7 +311,7 @@ class ClusterFeed:
             found = await self._router.ask_replicas(shard, make, ShardFeed, first=self._favourite)
         if found is None or (not found.entries and found.through < target):
             found = await self._router.ask_leader(
-                shard, make, ShardFeed, may_repeat=True, seconds=answer_seconds_max
+                shard, make, ShardFeed, may_repeat=True, seconds=scan_seconds_max
             )
         return Stretch(after, found.through, list(found.entries))
 

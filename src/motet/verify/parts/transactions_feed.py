@@ -28,10 +28,11 @@ from motet.ids import Address, ShardId, ShardName
 from motet.sim.world import World
 from motet.verify.parts.streams_changes import STAYS
 from motet.verify.parts.streams_checks import Watch
-from motet.verify.parts.streams_clients import DataClient
+from motet.verify.parts.streams_clients import TIMEOUT_MS, DataClient
 from motet.verify.parts.transactions_checks import Ledger, SeenChange, seen_of
 
 save_share = 0.3
+patience_ms_max = 16 * TIMEOUT_MS
 
 
 class FeedReader(DataClient):
@@ -210,7 +211,14 @@ class FeedReader(DataClient):
         if self._keeps and not self._is_ending and self.dice.chance(save_share):
             self._to_save, self._saving = list(self._shards), self.after
 
+    def _learn_patience(self, answer: Message | None) -> None:
+        """A page behind a transaction that was long in doubt takes long: who gives up soon never gets it."""
+        grown_ms = min(2 * self._timeout_ms, patience_ms_max)
+        self._timeout_ms = grown_ms if answer is None else TIMEOUT_MS
+
     def answered(self, asked: Message, answer: Message | None) -> list[Effect]:
+        if isinstance(asked, ReadShardFeed):
+            self._learn_patience(answer)
         if isinstance(asked, GetShardMap):
             return self.take_map(answer)
         if isinstance(asked, CloseShard) and isinstance(answer, ShardClosed):
