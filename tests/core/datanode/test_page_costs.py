@@ -7,13 +7,14 @@ from tests.core.datanode.test_gathered import CLIENT, NOW, SHARD, Lone
 from tests.core.streams.harness import apply
 
 from motet.core.clock.hlc import ZERO, Clock
+from motet.core.datanode.messages import ReadRecords, RecordsRead
 from motet.core.datanode.node import DataNode
 from motet.core.machine import ReadBack, Received, Written
 from motet.core.shardlog.config import ShardlogConfig
-from motet.core.transaction.entries import Part, PartChange
+from motet.core.transaction.entries import Part, PartChange, record_range
 from motet.core.transaction.messages import CommitTransaction, ReadShardFeed, ShardFeed
 from motet.core.transaction.messages import TransactionEnded as Ended
-from motet.ids import FileName, NodeId, RequestId, TransactionId
+from motet.ids import FileName, NodeId, Offset, RequestId, TransactionId
 from motet.limits import KIB, milestone_step_bytes, page_bytes_max, shard_index_step_bytes
 
 TOGETHER = 100
@@ -62,6 +63,34 @@ class OnDisk(Lone):
         answer = self.answers[number]
         assert isinstance(answer, ShardFeed)
         return answer
+
+    def records(self, number: int, after: int, limit: int) -> RecordsRead:
+        message = ReadRecords(
+            RequestId(number), ZERO, SHARD, Offset(after), limit, page_bytes_max, "replica"
+        )
+        self.step(Received(NOW, CLIENT, message))
+        self.finish()
+        answer = self.answers[number]
+        assert isinstance(answer, RecordsRead)
+        return answer
+
+
+@pytest.mark.parametrize("count", [200, 800])
+def test_a_few_records_cost_little_wherever_they_are(count: int) -> None:
+    node = OnDisk()
+    for number in range(count):
+        node.commit(number)
+    body = TOGETHER * (len(ROW) + 16)
+    allowed = 5 * body + milestone_step_bytes + shard_index_step_bytes + 160 * KIB
+    for tenth in range(10):
+        node.read_bytes = 0
+        after = count * TOGETHER * tenth // 10 - 1
+        page = node.records(count + tenth, after, 5 * TOGETHER)
+        ranges = [record_range(entry.kind, entry.body) for entry in page.entries]
+        assert [place[0] for place in ranges if place is not None] == [
+            after + 1 + TOGETHER * n for n in range(5)
+        ]
+        assert node.read_bytes <= allowed, tenth
 
 
 @pytest.mark.parametrize("count", [200, 800])

@@ -41,7 +41,7 @@ stretch_bytes = 256 * KIB
 
 stretch_bytes_min = 64 * KIB
 change_bytes = 128
-"""A change is taken for so long, before its page is read: a short page is to cost what it returns."""
+"""A record or change is taken for so long before one was seen: a short page is to cost what it returns."""
 
 
 class Readings(msgspec.Struct):
@@ -129,13 +129,19 @@ def _read_on(
     if isinstance(reading.message, GetLatestChange):
         wanted = 1
     elif isinstance(reading.message, ReadRecords):
-        wanted = max(1, min(reading.message.bytes_max, page_bytes_max))
+        most = min(reading.message.bytes_max, page_bytes_max)
+        wanted = max(1, min(most, _likely_bytes(reading, reading.message.limit)))
     elif isinstance(reading.message, ReadShardFeed):
-        likely = stretch_bytes_min + change_bytes * max(reading.message.limit, 0)
-        wanted = min(likely, stretch_bytes)
+        wanted = min(_likely_bytes(reading, reading.message.limit), stretch_bytes)
     asked, effects = replica.read(reading.after_entry, wanted)
     readings.reads.setdefault(replica.shard, {})[asked] = number
     return effects
+
+
+def _likely_bytes(reading: ClientReading, limit: int) -> int:
+    """What so many records or changes will take, by the size of those that were found."""
+    each = reading.size_bytes // reading.records if reading.records else change_bytes
+    return stretch_bytes_min + each * max(limit - reading.records, 0)
 
 
 def _take_finished(readings: Readings, shards: Shards) -> list[Effect]:
