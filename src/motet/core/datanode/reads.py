@@ -129,7 +129,8 @@ def _begin_scan(reading: ClientReading, replica: ShardReplica, message: ReadShar
     entry, opens = machine.entry_above(after if after > ZERO else None, replica.first_offset)
     changed = machine.state.changed
     is_quiet = changed is not None and changed <= after
-    reading.scan = FeedScan.of(message, machine.state.transactions.closed, opens, after)
+    closed, known = machine.state.transactions.closed, machine.state.long_open
+    reading.scan = FeedScan.of(message, closed, opens, after, known)
     # Whoever follows a shard in which nothing happens reads nothing.
     reading.after_entry = replica.applied_index.offset if is_quiet else Offset(entry - 1)
     is_over = reading.scan.up_to <= after
@@ -163,7 +164,7 @@ def _begin_records(reading: ClientReading, replica: ShardReplica) -> bool:
 def take(reading: ClientReading, replica: ShardReplica, entries: tuple[Entry, ...]) -> bool:
     """Take in what was read; True when that is enough. ``OffsetExpired`` when the beginning is gone."""
     if reading.scan is not None and entries:
-        is_enough = reading.scan.take(entries)
+        is_enough = reading.scan.take(entries, machine_of(replica).state.long_open)
         reading.after_entry = reading.scan.reached
         return is_enough
     if isinstance(reading.message, GetLatestChange) and entries:

@@ -9,6 +9,9 @@ T3  Milestones rise, in records, entries and clocks: a record's entry is found b
     before it, and so is the first entry above a clock. When there are too many, every second one goes and
     the steps double, on all replicas alike.
 
+T4  Of each prepare that was open at a milestone it is known what became of it, as long as that milestone is
+    there: a reader of the feed that begins at it need not look for the outcome.
+
 Transactions are in :mod:`motet.core.transaction.state`; their changes count as records, with offsets.
 """
 
@@ -34,7 +37,7 @@ from motet.core.transaction.entries import (
 )
 from motet.core.transaction.latest import LatestChanges
 from motet.core.transaction.orders import FeedRules, decode_order
-from motet.core.transaction.state import TransactionState
+from motet.core.transaction.state import Outcome, TransactionState
 from motet.errors import BadRecord, TokenExpired, TooLarge
 from motet.format.record_block import decode_keys
 from motet.ids import Epoch, Offset, TransactionId
@@ -80,6 +83,8 @@ class ShardState(msgspec.Struct):
     #: milestone_clocks[i] is its clock, milestone_opens[i] the prepares that were open before it
     milestone_clocks: list[Clock] = msgspec.field(default_factory=list)
     milestone_opens: list[Opens] = msgspec.field(default_factory=list)
+    #: what became of the prepares in ``milestone_opens``; None: they are open
+    long_open: dict[TransactionId, Outcome | None] = msgspec.field(default_factory=dict)
     milestone_step_bytes: int = milestone_step_bytes
     bytes_since_milestone: int = 0
     #: of the last entry that holds records or changes; None: not known
@@ -130,7 +135,9 @@ class StreamShard:
             self.state.latest.is_wanted = True
             transactions.prepare(entry.clock, decode_prepared(entry.body))
         elif entry.kind == EntryKind.ABORTED:
-            transactions.abort(decode_aborted(entry.body))
+            aborted = decode_aborted(entry.body)
+            transactions.abort(aborted)
+            self._note_end(aborted.transaction)
         elif entry.kind == EntryKind.FORGOTTEN:
             transactions.forget(decode_forgotten(entry.body))
         elif entry.kind == EntryKind.ORDERED:
@@ -162,6 +169,7 @@ class StreamShard:
         state.latest.add_changes(body.clock, entry.id.offset, [c.key for c in body.part.changes])
         state.next_offset = Offset(body.first_offset + len(body.part.changes))
         state.transactions.commit(entry.clock, body)
+        self._note_end(body.part.transaction)
 
     def _set_milestone(self, entry: Entry) -> None:
         """Before anything of the entry is applied: what it says itself is not before it (T3)."""
@@ -171,12 +179,26 @@ class StreamShard:
             state.milestone_entries.append(entry.id.offset)
             state.milestone_clocks.append(entry.clock)
             state.milestone_opens.append(state.transactions.opens)
+            for name in state.transactions.prepared:
+                state.long_open.setdefault(name, None)
             state.bytes_since_milestone = 0
             if len(state.milestone_records) > milestones_max:
-                del state.milestone_records[1::2], state.milestone_entries[1::2]
-                del state.milestone_clocks[1::2], state.milestone_opens[1::2]
-                state.milestone_step_bytes *= 2
+                self._thin_out()
         state.bytes_since_milestone += len(entry.body)
+
+    def _thin_out(self) -> None:
+        """Every second milestone goes (T3), and what is known for its sake (T4)."""
+        state = self.state
+        del state.milestone_records[1::2], state.milestone_entries[1::2]
+        del state.milestone_clocks[1::2], state.milestone_opens[1::2]
+        state.milestone_step_bytes *= 2
+        needed = {name: None for opens in state.milestone_opens for name, _ in opens}
+        for name in [name for name in state.long_open if name not in needed]:
+            del state.long_open[name]
+
+    def _note_end(self, name: TransactionId) -> None:
+        if name in self.state.long_open:
+            self.state.long_open[name] = self.state.transactions.outcomes[name]
 
     def _remember(self, token: Token, place: Place) -> None:
         producer = self.state.producers.setdefault(token.producer, Producer({}))

@@ -5,13 +5,18 @@ the entry that holds its changes: it was decided elsewhere, before. So a scan be
 the clock that it starts from, which misses nothing, since no commit clock is above its entry's; and it gives
 out only what is closed *at the place it has reached* (X6), since all that is below that is behind it.
 
+A prepare that is open there holds back what is not below it. But a replica knows what became of those that
+were open for long (T4): one that was aborted holds nothing back, and of one that was committed nothing comes
+below its commit clock. So only the page with that transaction itself has to reach its outcome.
+
 N1  A page holds every change above ``after`` and up to ``through``, each once: what has one clock is never
     on two pages, whatever fits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 
 import msgspec
 
@@ -21,7 +26,13 @@ from motet.core.shardlog.entry import Entry, EntryKind
 from motet.core.transaction.bundles import unbundled
 from motet.core.transaction.entries import decode_aborted, outline_committed, outline_prepared
 from motet.core.transaction.messages import FoundEntry, ReadShardFeed
+from motet.core.transaction.state import Outcome
 from motet.ids import Offset, TransactionId
+
+Known = Mapping[TransactionId, Outcome | None]
+"""What became of prepares that were open for long; None for one that still is."""
+
+NOTHING: Known = MappingProxyType({})
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -39,7 +50,7 @@ class FeedScan(msgspec.Struct):
     up_to: Clock
     limit: int
     bytes_max: int
-    #: prepares that are open at the place that was reached
+    #: prepares that are open at the place that was reached: nothing of them comes up to these clocks
     opens: dict[TransactionId, Clock]
     #: closed, as of that place
     closed: Clock = ZERO
@@ -49,6 +60,9 @@ class FeedScan(msgspec.Struct):
     size_bytes: int = 0
     #: the last entry that was taken in
     reached: Offset = Offset(0)
+    #: the lowest of ``opens``, unless these have changed
+    held: Clock | None = None
+    is_held_known: bool = False
     #: how far it was closed when it was last asked whether that is enough
     judged: Clock = ZERO
 
@@ -58,39 +72,52 @@ class FeedScan(msgspec.Struct):
         closed: Clock,
         opens: Iterable[tuple[TransactionId, Clock]],
         after: Clock,
+        known: Known = NOTHING,
     ) -> FeedScan:
         up_to = closed if message.up_to is None else min(closed, message.up_to)
-        return FeedScan(
-            after=after,
-            up_to=up_to,
-            limit=message.limit,
-            bytes_max=message.bytes_max,
-            opens=dict(opens),
+        scan = FeedScan(
+            after=after, up_to=up_to, limit=message.limit, bytes_max=message.bytes_max, opens={}
         )
+        for transaction, clock in opens:
+            scan._open(transaction, clock, known)
+        return scan
 
-    def take(self, entries: Iterable[Entry]) -> bool:
+    def take(self, entries: Iterable[Entry], known: Known = NOTHING) -> bool:
         """Take in the next entries of the log; True when that is enough."""
         for entry in entries:
             for each in unbundled(entry):
-                self._take(each)
+                self._take(each, known)
             self.reached = entry.id.offset
-            oldest = next(iter(self.opens.values()), None)
-            self.closed = entry.clock if oldest is None else plus(oldest, -1)
+            if not self.is_held_known:
+                self.held, self.is_held_known = min(self.opens.values(), default=None), True
+            self.closed = entry.clock if self.held is None else min(entry.clock, self.held)
             if self.closed >= self.up_to or self._is_full():
                 return True
         return False
 
-    def _take(self, entry: Entry) -> None:
+    def _open(self, transaction: TransactionId, clock: Clock, known: Known) -> None:
+        outcome = known.get(transaction)
+        if outcome is None:
+            self.opens[transaction] = plus(clock, -1)
+        elif outcome.clock is not None:
+            self.opens[transaction] = plus(outcome.clock, -1)
+        self.is_held_known = False
+
+    def _end(self, transaction: TransactionId) -> None:
+        if self.opens.pop(transaction, None) is not None:
+            self.is_held_known = False
+
+    def _take(self, entry: Entry, known: Known) -> None:
         if entry.kind == EntryKind.RECORDS:
             self._add(entry, entry.clock, decode_records(entry.body).count)
         elif entry.kind == EntryKind.PART_COMMITTED:
             body = outline_committed(entry.body)
-            self.opens.pop(body.part.transaction, None)
+            self._end(body.part.transaction)
             self._add(entry, body.clock, body.part.size)
         elif entry.kind == EntryKind.PREPARED:
-            self.opens[outline_prepared(entry.body).part.transaction] = entry.clock
+            self._open(outline_prepared(entry.body).part.transaction, entry.clock, known)
         elif entry.kind == EntryKind.ABORTED:
-            self.opens.pop(decode_aborted(entry.body).transaction, None)
+            self._end(decode_aborted(entry.body).transaction)
 
     def _add(self, entry: Entry, clock: Clock, changes: int) -> None:
         if changes and self.after < clock <= self.up_to:

@@ -35,7 +35,7 @@ from motet.core.transaction.messages import (
     ShardClosed,
 )
 from motet.core.transaction.orders import FeedRules
-from motet.core.transaction.scan import FeedScan
+from motet.core.transaction.scan import FeedScan, Known
 from motet.core.transaction.state import TransactionState
 from motet.core.transaction.work import ShardTransactions, Work
 from motet.ids import NodeId, RequestId, ShardName, TransactionId
@@ -69,8 +69,8 @@ class ClosesOverPrepares(DataNode):
         def closed(state: TransactionState) -> Clock:
             return state.clock
 
-        def take(scan: FeedScan, entries: Sequence[object]) -> bool:
-            done = real(scan, entries)  # type: ignore[arg-type]
+        def take(scan: FeedScan, entries: Sequence[object], known: Known) -> bool:
+            done = real(scan, entries, known)  # type: ignore[arg-type]
             scan.closed = scan.up_to
             return done
 
@@ -207,8 +207,10 @@ class ClosesInMemory(DataNode):
             scan.closed = scan.up_to = max(scan.up_to, scan.closed)
             return read(scan)
 
-        def of(message: ReadShardFeed, closed: Clock, opens: Opens, after: Clock) -> FeedScan:
-            return begin(message, message.up_to or closed, opens, after)
+        def of(
+            message: ReadShardFeed, closed: Clock, opens: Opens, after: Clock, known: Known
+        ) -> FeedScan:
+            return begin(message, message.up_to or closed, opens, after, known)
 
         real, read, begin = answering.closed_is, FeedScan.page, FeedScan.of
         with (
