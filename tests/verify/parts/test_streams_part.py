@@ -22,7 +22,7 @@ FOUND_AT = {
     "minority-elects": (6, "NoLogDivergence"),
     "lowest-head-leads": (2, "NoLossOfConfirmedWrite"),
     "new-node-not-fenced": (12, "NoLossOfConfirmedWrite"),
-    "old-replication-factor": (4, "LegalLeaderAndEnsemble"),
+    "old-replication-factor": (12, "ValidMessages"),
     "wiped-node-counts": (6, "NoLogDivergence"),
     "no-compare-and-set": (13, "EpochNeverFalls"),
 }
