@@ -25,7 +25,6 @@ from motet.core.transaction.judging import (
     judge_outcome,
     judge_prepare,
 )
-from motet.core.transaction.logging import Pen, floor_of
 from motet.core.transaction.messages import (
     AbortTransaction,
     AskOutcome,
@@ -38,6 +37,7 @@ from motet.core.transaction.messages import (
 )
 from motet.core.transaction.orders import TurnClock
 from motet.core.transaction.work import ShardTransactions, Work
+from motet.core.transaction.writing import Pen, floor_of
 from motet.errors import Conflict, MotetError, NodeError, NoSuchShard
 from motet.ids import Epoch, Offset, ShardName
 from motet.limits import transactions_waiting_max

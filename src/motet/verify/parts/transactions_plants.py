@@ -20,10 +20,9 @@ from motet.core.shardlog.config import ShardlogConfig
 from motet.core.shardlog.messages import BecomeLeaderRequest
 from motet.core.shardlog.replica import ShardReplica
 from motet.core.streams.run import runs_of
-from motet.core.transaction import answering, judging, leading, logging
+from motet.core.transaction import answering, judging, leading, writing
 from motet.core.transaction.config import TransactionConfig
 from motet.core.transaction.judging import Verdict
-from motet.core.transaction.logging import Pen
 from motet.core.transaction.merging import MergedPage, ShardPage, merge
 from motet.core.transaction.messages import (
     AbortTransaction,
@@ -38,6 +37,7 @@ from motet.core.transaction.orders import FeedRules
 from motet.core.transaction.scan import FeedScan, Known
 from motet.core.transaction.state import TransactionState
 from motet.core.transaction.work import ShardTransactions, Work
+from motet.core.transaction.writing import Pen
 from motet.ids import NodeId, RequestId, ShardName, TransactionId
 
 
@@ -102,7 +102,7 @@ class ClockTooEarly(DataNode):
         def floor(work: Work) -> Clock:
             return real(work) if isinstance(work.errand, ResolveTransaction) else ZERO
 
-        real = logging.floor_of
+        real = writing.floor_of
         with _instead(leading, "floor_of", floor):
             return super().step(event)
 
