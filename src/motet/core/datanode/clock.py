@@ -12,7 +12,7 @@ from collections.abc import Callable
 import msgspec
 
 from motet.core.clock.bound_file import decode_bound, encode_bound
-from motet.core.clock.hlc import ZERO, Clock, drift_ms, maximum
+from motet.core.clock.hlc import ZERO, Clock, drift_ms
 from motet.core.clock.reservation import Reservation
 from motet.core.machine import Now, Replace
 from motet.core.shardlog.replica import ShardReplica
@@ -82,10 +82,12 @@ class DataClock(msgspec.Struct):
 def ticker(clock: DataClock, shards: Shards, now: Now) -> Callable[[ShardReplica], Tick]:
     """For each shard what gives its entries their clocks: above all that the node and the shard have seen."""
 
+    wall_ms = now.wall_ms
+
     def of(replica: ShardReplica) -> Tick:
         def tick(floor: Clock) -> Clock | None:
-            seen = maximum((floor, shards.clock, replica.last_clock))
-            return clock.tick_above(seen, now.wall_ms)
+            seen = max(floor, shards.desk.clock, replica.core.state.log.clock)
+            return clock.tick_above(seen, wall_ms)
 
         return tick
 

@@ -13,11 +13,11 @@ D2  The clock of an entry is above that of every entry before it in its shard, a
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Self, cast, get_args
 
 import msgspec
 
-from motet.core.clock.hlc import ZERO, maximum
+from motet.core.clock.hlc import maximum
 from motet.core.datanode import appends, errands, reading
 from motet.core.datanode.appends import ShardAppends
 from motet.core.datanode.clock import BOUND_FILE, DataClock, ticker
@@ -37,6 +37,7 @@ from motet.core.machine import (
     Effect,
     Event,
     Fired,
+    Message,
     Note,
     Now,
     Read,
@@ -84,8 +85,13 @@ CUT_TIMER = TimerName("data-cut")
 """Set for now: it fires when everything that arrived in this turn has been taken."""
 
 
-Gathered = AppendRecords | errands.Asked | BetweenLeaders
+GATHERED: frozenset[type[Message]] = frozenset(
+    (AppendRecords, *get_args(errands.Asked), *get_args(BetweenLeaders))
+)
 """What is put into a log together with what else has come in the same turn."""
+
+ERRANDS: frozenset[type[Message]] = frozenset(get_args(errands.Asked))
+QUESTIONS: frozenset[type[Message]] = frozenset(get_args(Question))
 
 
 class DataState(msgspec.Struct):
@@ -125,7 +131,7 @@ class DataNode:
     def step(self, event: Event) -> list[Effect]:
         if isinstance(event, Received):
             effects = self._on_received(event)
-            if event.is_followed and isinstance(event.message, Gathered):
+            if event.is_followed and type(event.message) in GATHERED:
                 return effects  # looked at with what follows
         elif isinstance(event, Written):
             effects = self._on_written(event)
@@ -169,7 +175,7 @@ class DataNode:
             return self.shards.on_message(event.sender, message, event.now)
         if isinstance(message, DataRequest):
             return self._on_request(event.sender, message, event.now)
-        if isinstance(message, BetweenLeaders):
+        if isinstance(message, get_args(BetweenLeaders)):
             return self._dispatcher(event.now).on_message(event.sender, message)
         if isinstance(message, Heartbeat):
             return [Send(event.sender, self._answer_heartbeat(message, event.now))]
@@ -197,6 +203,7 @@ class DataNode:
         )
 
     def _on_request(self, client: Address, message: DataRequest, now: Now) -> list[Effect]:
+        kind = type(message)
         try:
             if isinstance(message, GetShardMap):
                 return [Send(client, ShardMapIs(message.request, self.state.map))]
@@ -204,11 +211,12 @@ class DataNode:
             self.state.clock.check(message.clock, now.wall_ms)
             if isinstance(message, AppendRecords):
                 return self._take_append(client, message)
-            if isinstance(message, Question):
-                replica = self._replica(message.shard)
-                return reading.take(self.state.readings, replica, client, message, now)
-            if isinstance(message, errands.Asked):
-                return self._take_errand(client, message, now)
+            if kind in ERRANDS:
+                return self._take_errand(client, cast("errands.Asked", message), now)
+            if kind in QUESTIONS:
+                asked = cast("Question", message)
+                replica = self._replica(asked.shard)
+                return reading.take(self.state.readings, replica, client, asked, now)
             raise BadInput(f"{type(message).__name__} is no request of this version")
         except MotetError as error:
             told = [refusal(client, message.request, error, self._leader_of(message))]
@@ -284,7 +292,9 @@ class DataNode:
 
     def _take_errand(self, client: Address, message: errands.Asked, now: Now) -> list[Effect]:
         if isinstance(message, CommitTransaction):
-            self.state.clock.check(max(message.floor, message.fixed or ZERO), now.wall_ms)
+            self.state.clock.check(message.floor, now.wall_ms)
+            if message.fixed is not None:
+                self.state.clock.check(message.fixed, now.wall_ms)
         elif isinstance(message, CloseShard) and message.at_least is not None:
             self.state.clock.check(message.at_least, now.wall_ms)
         errands.take(self.state.errands, self._replica(message.shard), client, message, now)

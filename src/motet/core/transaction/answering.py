@@ -49,13 +49,15 @@ def answer_applied(
     config: TransactionConfig,
 ) -> list[Effect | Forward]:
     """The entry of an errand is applied: answer, and if it is a decision, tell the participants."""
-    said: list[Effect | Forward] = []
     errand = work.errand
+    answers = answer_known(ours, replica, work, now, config)
     if isinstance(errand, CommitTransaction):
-        said += tell(ours, replica, errand.part.transaction, now)
-    elif isinstance(errand, AbortTransaction | AskOutcome):
-        said += tell(ours, replica, errand.transaction, now)
-    return said + answer_known(ours, replica, work, now, config)
+        if not errand.participants:
+            return answers  # there is nobody to tell
+        return [*tell(ours, replica, errand.part.transaction, now), *answers]
+    if isinstance(errand, AbortTransaction | AskOutcome):
+        return [*tell(ours, replica, errand.transaction, now), *answers]
+    return answers
 
 
 def answer_known(

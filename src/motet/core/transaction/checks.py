@@ -33,7 +33,8 @@ def check_request(
     if isinstance(message, OrderShard):
         check_order(message.order)
         return
-    _check_participants(message.shard, message.participants)
+    if message.participants:
+        _check_participants(message.shard, message.participants)
     if isinstance(message, AbortTransaction):
         _check_name(message.transaction)
         return
@@ -69,9 +70,9 @@ def _check_name(name: str) -> None:
 
 
 def _check_changes(part: Part) -> None:
-    total_bytes, last = 0, -1
+    total_bytes, last, count = 0, -1, part.count
     for change in part.changes:
-        if not last < change.index < part.count:
+        if not last < change.index < count:
             raise BadInput("the changes of a transaction are numbered from 0, and rise")
         last = change.index
         total_bytes += _check_change(change)
@@ -80,15 +81,19 @@ def _check_changes(part: Part) -> None:
 
 
 def _check_change(change: PartChange) -> int:
-    _check_key(change.key)
-    if change.op not in OPS:
-        raise BadInput(f"{change.op!r} is no change of a row", hint="insert, update or delete")
-    if (change.row is None) != (change.op == "delete"):
-        raise BadInput(f"{change.op} of a key {'without' if change.row is None else 'with'} a row")
-    size_bytes = len(change.row or b""), len(change.before or b"")
-    if max(size_bytes) > row_bytes_max:
-        raise TooLarge(f"a row of {max(size_bytes)} bytes, {row_bytes_max} are allowed")
-    return len(change.key) + sum(size_bytes)
+    key, op, row, before = change.key, change.op, change.row, change.before
+    _check_key(key)
+    if op not in OPS:
+        raise BadInput(f"{op!r} is no change of a row", hint="insert, update or delete")
+    if (row is None) != (op == "delete"):
+        raise BadInput(f"{op} of a key {'without' if row is None else 'with'} a row")
+    size_bytes = len(key)
+    for each in (row, before):
+        if each is not None:
+            if len(each) > row_bytes_max:
+                raise TooLarge(f"a row of {len(each)} bytes, {row_bytes_max} are allowed")
+            size_bytes += len(each)
+    return size_bytes
 
 
 def _check_key(key: bytes) -> None:

@@ -11,7 +11,7 @@ W2  What a transaction has read is as it was read when its part is logged, and s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from enum import Enum
 
 from motet.core.transaction.entries import Part
@@ -72,9 +72,9 @@ def judge_commit(
 ) -> Verdict:
     """``Conflict`` when it dies: then it is aborted."""
     part = message.part
-    if ahead.is_flying(part.transaction):
+    if part.transaction in ahead.flying:
         return Verdict.WAIT
-    if state.outcome_of(part.transaction) is not None:
+    if part.transaction in state.outcomes or part.transaction in state.decisions:
         return Verdict.KNOWN
     opened = state.prepared.get(part.transaction)
     if opened is None:
@@ -137,12 +137,18 @@ def _judge_keys(
     ahead: ShardTransactions,
     is_touched: Callable[[list[bytes]], bool],
     part: Part,
-    reads: Iterable[SeenKey],
+    reads: tuple[SeenKey, ...],
 ) -> Verdict:
-    keys = [*(read.key for read in reads), *(change.key for change in part.changes)]
-    if is_touched(keys) or _is_flying(ahead, keys):
-        return Verdict.WAIT
+    keys = [change.key for change in part.changes]
+    if reads:
+        keys = [*(read.key for read in reads), *keys]
+    flying = ahead.flying_keys
     for key in keys:
+        if key in flying:
+            return Verdict.WAIT
+    if is_touched(keys):
+        return Verdict.WAIT
+    for key in keys if state.locks else ():
         holder = state.locks.get(key)
         if holder is None:
             continue
@@ -156,10 +162,6 @@ def _judge_keys(
         if (None if found is None else found.clock) != read.seen:
             raise Conflict(f"{shown(read.key)} has changed since it was read")
     return Verdict.GO
-
-
-def _is_flying(ahead: ShardTransactions, keys: list[bytes]) -> bool:
-    return any(key in ahead.flying_keys for key in keys)
 
 
 def key_forgotten(key: bytes) -> KeyForgotten:

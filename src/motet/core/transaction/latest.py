@@ -56,8 +56,8 @@ class LatestChanges(msgspec.Struct):
 
     def _add(self, clock: Clock, entry: Offset, keys: Iterable[bytes]) -> None:
         known = self.keys
-        # Of an entry's changes of one key the last one counts; each key takes its place at the end once.
-        for key, place in {key: place for place, key in enumerate(keys)}.items():
+        # Of an entry's changes of one key the last one counts, and takes its place at the end.
+        for place, key in enumerate(keys):
             known.pop(key, None)
             known[key] = Latest(clock, entry, place)
         if self.is_wanted:

@@ -9,12 +9,14 @@ said again.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
-from motet.core.clock.hlc import ZERO, Clock
+from motet.core.clock.hlc import Clock
 from motet.core.datanode.appends import ShardAppends, is_touched, lead_on
 from motet.core.datanode.refusals import not_leader, refusal, unknown_outcome
 from motet.core.datanode.stream_shard import machine_of
 from motet.core.machine import NS_PER_MS, Effect, Note, Now
+from motet.core.shardlog.entry import EntryId
 from motet.core.shardlog.replica import ShardReplica
 from motet.core.transaction.answering import answer_applied, answer_known
 from motet.core.transaction.config import TransactionConfig
@@ -85,9 +87,12 @@ def settle(
         ours.land(applied)
     said: Said = []
     done = 0
+    landed: EntryId | None = None  # those of a bundle share it
     for work in ours.pending:
-        if (work.entry or applied) > applied:
-            break
+        if work.entry is not landed:
+            if (work.entry or applied) > applied:
+                break
+            landed = work.entry
         done += 1
         said += answer_applied(ours, replica, work, now, config)
     del ours.pending[:done]
@@ -140,16 +145,19 @@ def advance(
     config: TransactionConfig,
 ) -> Said:
     """Put into the log what may go, if anything has changed; all of it as one entry, if it fits."""
-    if not ours.waiting or ours.looked_at == replica.applied_index.offset:
+    if not ours.waiting or ours.looked_at == replica.applied:
         return []
-    ours.looked_at = replica.applied_index.offset
+    ours.looked_at = replica.applied
     lead_on(appends, replica)
     said: Said = []
-    pen = Pen(ours, appends, replica, now)
-    waiting, ours.waiting = sorted(ours.waiting, key=_age), []
+    pen = Pen(ours, appends, replica, machine_of(replica).state, now)
+    touched = partial(is_touched, appends)
+    waiting, ours.waiting = ours.waiting, []
+    if len(waiting) > 1:
+        waiting.sort(key=_age)
     for number, work in enumerate(waiting):
         try:
-            verdict = _judge(ours, appends, replica, work, now, config)
+            verdict = _judge(ours, touched, replica, work, now, config)
         except MotetError as error:
             verdict = _died(work, error)
             if verdict is not Verdict.GO:
@@ -174,18 +182,18 @@ def advance(
     return said + pen.effects
 
 
-def _age(work: Work) -> tuple[int, Clock, str]:
+def _age(work: Work) -> tuple[int, int, str]:
     """Outcomes first, which end waits; then transactions, the oldest first."""
     errand = work.errand
     if isinstance(errand, PARTS):
         part = errand.part
-        return 1, part.begin, part.transaction
-    return 0, ZERO, ""
+        return 1, part.begin.to_int(), part.transaction
+    return 0, 0, ""
 
 
 def _judge(
     ours: ShardTransactions,
-    appends: ShardAppends,
+    touched: Callable[[list[bytes]], bool],
     replica: ShardReplica,
     work: Work,
     now: Now,
@@ -197,10 +205,6 @@ def _judge(
     if isinstance(errand, PARTS):
         if ours.is_sealed and not state.knows(errand.part.transaction):
             raise NoSuchShard(f"the stream of shard {replica.shard} is being deleted")
-
-        def touched(keys: list[bytes]) -> bool:
-            return is_touched(appends, keys)
-
         verdict = (
             judge_prepare(state, latest, ours, touched, errand)
             if isinstance(errand, PrepareTransaction)

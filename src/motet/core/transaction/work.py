@@ -113,21 +113,25 @@ class ShardTransactions(msgspec.Struct):
     def take_off(self, entry: EntryId, flight: Flight) -> None:
         """What will be this entry, or is in it, is on its way."""
         self.flights.append((entry, flight))
-        _count(self.flying, flight.transaction, 1)
+        flying, keys = self.flying, self.flying_keys
+        flying[flight.transaction] = flying.get(flight.transaction, 0) + 1
         for key in flight.keys:
-            _count(self.flying_keys, key, 1)
+            keys[key] = keys.get(key, 0) + 1
 
     def land(self, applied: EntryId) -> None:
         """Entries up to this one are applied."""
-        landed = 0
+        count = 0
+        landed: EntryId | None = None  # those of a bundle share it
         for entry, flight in self.flights:
-            if entry > applied:
-                break
-            landed += 1
-            _count(self.flying, flight.transaction, -1)
+            if entry is not landed:
+                if entry > applied:
+                    break
+                landed = entry
+            count += 1
+            _count_down(self.flying, flight.transaction)
             for key in flight.keys:
-                _count(self.flying_keys, key, -1)
-        del self.flights[:landed]
+                _count_down(self.flying_keys, key)
+        del self.flights[:count]
 
     def ground(self) -> None:
         """What becomes of the entries is nothing to this leadership any more."""
@@ -141,9 +145,7 @@ class ShardTransactions(msgspec.Struct):
 Counted = TypeVar("Counted", TransactionId, bytes)
 
 
-def _count(counts: dict[Counted, int], what: Counted, step: int) -> None:
-    left = counts.get(what, 0) + step
+def _count_down(counts: dict[Counted, int], what: Counted) -> None:
+    left = counts.pop(what) - 1
     if left:
         counts[what] = left
-    else:
-        del counts[what]

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import msgspec
 
-from motet.core.clock.hlc import ZERO, Clock, maximum
+from motet.core.clock.hlc import ZERO, Clock
 from motet.core.datanode.appends import ShardAppends
-from motet.core.datanode.stream_shard import machine_of
+from motet.core.datanode.stream_shard import ShardState
 from motet.core.machine import Effect, Note, Now
 from motet.core.shardlog.entry import EntryId, EntryKind
 from motet.core.shardlog.replica import ShardReplica
@@ -44,17 +44,15 @@ class Pen(msgspec.Struct):
     ours: ShardTransactions
     appends: ShardAppends
     replica: ShardReplica
+    shard: ShardState
     now: Now
     bundled: list[Bundled] = msgspec.field(default_factory=list)
     size_bytes: int = 0
     #: the log has been asked whether it takes more, and does
     is_free: bool = False
+    #: the place of what is gathered
+    entry: EntryId | None = None
     effects: list[Effect] = msgspec.field(default_factory=list)
-
-    @property
-    def entry(self) -> EntryId:
-        """The place of what is gathered."""
-        return EntryId(self.replica.epoch, Offset(self.replica.head.offset + 1))
 
     def check(self, body_bytes: int = 0) -> None:
         """Raises what the log has against an entry, or one of this size."""
@@ -67,13 +65,16 @@ class Pen(msgspec.Struct):
     def put(self, work: Work, clock: Clock) -> None:
         """Put an errand into the log; raises what the log has against it."""
         kind, body, flight = self._entry(work, clock)
-        self.check(len(body))
+        body_bytes = len(body)
+        self.check(body_bytes)
         is_alone = kind not in BUNDLED_KINDS
-        if self.bundled and (is_alone or self.size_bytes + len(body) > bundle_bytes_max):
+        if self.bundled and (is_alone or self.size_bytes + body_bytes > bundle_bytes_max):
             self.write()
-            self.check(len(body))
+            self.check(body_bytes)
         self.bundled.append(Bundled(kind, clock, body))
-        self.size_bytes += len(body)
+        self.size_bytes += body_bytes
+        if self.entry is None:
+            self.entry = EntryId(self.replica.epoch, Offset(self.replica.head.offset + 1))
         work.entry = self.entry
         if flight is not None:
             self.ours.take_off(work.entry, flight)
@@ -89,18 +90,17 @@ class Pen(msgspec.Struct):
         """Append what is gathered, as one entry."""
         if not self.bundled:
             return
-        entry = self.entry
         kind, body = encode_bundle(self.bundled)
         appended, effects = self.replica.append(kind, self.bundled[-1].clock, body, self.now)
-        assert appended == entry, "nothing else was appended"
+        assert appended == self.entry, "nothing else was appended"
         if kind == EntryKind.BUNDLE:
             self.effects.append(Note("transaction_bundle", str(len(self.bundled))))
         self.effects += effects
-        self.bundled, self.size_bytes, self.is_free = [], 0, False
+        self.bundled, self.size_bytes, self.is_free, self.entry = [], 0, False, None
 
     def _entry(self, work: Work, clock: Clock) -> tuple[EntryKind, bytes, Flight | None]:
         """The entry of an errand, and what is known of it until it is applied."""
-        errand, state = work.errand, machine_of(self.replica).state
+        errand, state = work.errand, self.shard
         match errand:
             case CommitTransaction():
                 opened = state.transactions.prepared.get(errand.part.transaction)
@@ -153,7 +153,8 @@ def floor_of(work: Work) -> Clock:
     """The clock of an errand's entry is above this one."""
     errand = work.errand
     if isinstance(errand, CommitTransaction):
-        return maximum((errand.clock, errand.floor, errand.fixed or ZERO))  # X3
+        floor = max(errand.clock, errand.floor)  # X3
+        return floor if errand.fixed is None else max(floor, errand.fixed)
     if isinstance(errand, ResolveTransaction):
         return errand.clock or ZERO  # X3
     if isinstance(errand, CloseShard) and errand.at_least is not None:
@@ -164,7 +165,9 @@ def floor_of(work: Work) -> Clock:
 
 
 def _flight(part: Part, *, is_prepare: bool = False, reads: tuple[bytes, ...] = ()) -> Flight:
-    keys = dict.fromkeys([*reads, *(change.key for change in part.changes)])
+    keys = dict.fromkeys([change.key for change in part.changes])
+    if reads:
+        keys = dict.fromkeys([*reads, *keys])
     return Flight(keys, part.transaction, is_prepare, len(part.changes))
 
 
