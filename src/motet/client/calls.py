@@ -7,17 +7,19 @@ there already, and appending under a token. It asks again when no answer came.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Awaitable, Callable
+from typing import Protocol, TypeVar
 
 from motet.client.link import Link, answer_seconds_max
 from motet.client.valve import Valve
+from motet.core.clock.hlc import Clock
 from motet.core.streams.conversation import StreamsRequest
 from motet.core.streams.messages import (
     Appended,
     ClockEnabled,
     ClockFixed,
     ClockReleased,
+    Commit,
     CommitDone,
     Described,
     Entries,
@@ -25,12 +27,15 @@ from motet.core.streams.messages import (
     FeedObeyed,
     FeedPage,
     FeedSplit,
+    FixClock,
+    KeyRead,
     Latest,
     StreamReady,
     StreamsAnswer,
     StreamsRefused,
     TransactionIs,
     VisibleIs,
+    Wanted,
 )
 from motet.core.tables.messages import (
     PublishDone,
@@ -42,7 +47,7 @@ from motet.core.tables.messages import (
     WritersAre,
 )
 from motet.errors import NodeError, OutcomeUnknown, error_of
-from motet.ids import Address, RequestId
+from motet.ids import Address, RequestId, TransactionId
 
 Expected = TypeVar(
     "Expected",
@@ -73,6 +78,18 @@ Make = Callable[[RequestId], StreamsRequest]
 
 attempts_max = 3
 """How often something is asked that may be asked again."""
+
+
+class ToldClock(Protocol):
+    """The clock of a transaction, and whether its user gets to see it."""
+
+    @property
+    def clock(self) -> Clock:
+        """Its commit clock."""
+
+    @property
+    def has_clock(self) -> bool:
+        """Whether its user gets to see it."""
 
 
 class Calls:
@@ -122,6 +139,26 @@ class Calls:
                 if self.is_closing():
                     raise
         return await self.once(make, kind, seconds)
+
+    def commit(
+        self,
+        name: TransactionId,
+        _begin: Clock,
+        reads: tuple[KeyRead, ...],
+        changes: tuple[Wanted, ...],
+    ) -> Awaitable[ToldClock]:
+        """Commit a transaction that began at this clock."""
+        return self.once(lambda n: Commit(n, name, reads, changes), CommitDone)
+
+    def fix_clock(
+        self,
+        name: TransactionId,
+        _begin: Clock,
+        reads: tuple[KeyRead, ...],
+        changes: tuple[Wanted, ...],
+    ) -> Awaitable[ToldClock]:
+        """Fix the clock that it will have."""
+        return self.once(lambda n: FixClock(n, name, reads, changes), ClockFixed)
 
     async def pause(self, seconds: float) -> None:
         """Wait so long, or until the database is closed."""

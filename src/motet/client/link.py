@@ -128,11 +128,7 @@ class Link(Generic[Answer]):
         self._is_flush_due = False
         #: asked, and not flushed
         self._gathered = 0
-        self._patience = Patience()
-        #: request -> who waits for its answer
-        self._waiting: dict[int, asyncio.Future[Answer]] = {}
-        #: node -> the requests that it has not answered
-        self._asked: dict[Address, dict[int, None]] = {}
+        self._patience: Patience[Answer] = Patience()
 
     async def __aenter__(self) -> Self:
         self._loop = asyncio.get_running_loop()
@@ -152,14 +148,14 @@ class Link(Generic[Answer]):
     def end(self, why: NodeError) -> None:
         """Ask nothing any more. Of what is under way it is unknown whether it was done."""
         self._over = self._over or why
-        for future in self._waiting.values():
-            if not future.done():
-                future.set_exception(OutcomeUnknown(f"no answer came: {why.what}"))
+        for waiter in self._patience.waiters.values():
+            waiter.fail(OutcomeUnknown(f"no answer came: {why.what}"))
 
     async def idle(self, seconds: float) -> None:
         """Wait until all that was asked up to now has been answered, but no longer than this."""
-        if self._waiting:
-            await asyncio.wait(self._waiting.values(), timeout=seconds)
+        waiting = [waiter.future for waiter in self._patience.waiters.values()]
+        if waiting:
+            await asyncio.wait(waiting, timeout=seconds)
 
     async def reach(self, node: Address, seconds: float = answer_seconds_max) -> None:
         """``NodeError`` when nothing listens where the node should be: nothing was asked yet."""
@@ -176,13 +172,10 @@ class Link(Generic[Answer]):
 
         ``is_worth_waiting`` is asked now and then while none comes: whether that node is still the one.
         """
-        request, future = self._send(node, make, seconds, is_worth_waiting)
         try:
-            return await future
+            return await self.begin(node, make, seconds, is_worth_waiting)
         except TimeoutError:
             raise unanswered(node, seconds) from None
-        finally:
-            self._forget(node, request)
 
     def begin(
         self,
@@ -192,17 +185,6 @@ class Link(Generic[Answer]):
         is_worth_waiting: Callable[[], Awaitable[bool]] | None = None,
     ) -> asyncio.Future[Answer]:
         """What ``ask`` does, for who is no task: the future ends as ``ask`` would, if in ``TimeoutError``."""
-        request, future = self._send(node, make, seconds, is_worth_waiting)
-        future.add_done_callback(lambda _: self._forget(node, request))
-        return future
-
-    def _send(
-        self,
-        node: Address,
-        make: Callable[[int], Message],
-        seconds: float,
-        is_worth_waiting: Callable[[], Awaitable[bool]] | None,
-    ) -> tuple[int, asyncio.Future[Answer]]:
         if self._over is not None:
             raise NodeError(self._over.what, hint=self._over.advice)
         self._requests += 1
@@ -210,19 +192,12 @@ class Link(Generic[Answer]):
         body = self._encode(make(request))
         if not self._network.send(node, Frame(self._kind, 0, body)):
             raise NodeError(f"too much is waiting to be sent to {node}", hint="slow down")
-        future: asyncio.Future[Answer] = self._loop.create_future()
-        self._waiting[request] = future
-        self._asked.setdefault(node, {})[request] = None
-        self._patience.begin(request, future, seconds, is_worth_waiting)
+        future = self._patience.begin(request, node, self._loop, seconds, is_worth_waiting)
         if len(body) > batch_bytes_max:
             self._network.flush()  # a large one gains nothing by waiting for others
         else:
             self._flush_soon()
-        return request, future
-
-    def _forget(self, node: Address, request: int) -> None:
-        self._patience.end(request)
-        del self._waiting[request], self._asked[node][request]
+        return future
 
     def flush(self) -> None:
         """Send what was begun, now: nothing else is to go with it."""
@@ -262,15 +237,15 @@ class Link(Generic[Answer]):
         )
 
     def _unreached(self, node: Address, had_left: bool) -> None:
-        for request in self._asked.get(node, ()):
-            future = self._waiting[request]
-            if future.done():
+        for request, waiter in list(self._patience.waiters.items()):
+            if waiter.node != node:
                 continue
+            self._patience.end(request)
             if had_left:
-                future.set_exception(OutcomeUnknown(f"the connection to {node} was lost"))
+                waiter.fail(OutcomeUnknown(f"the connection to {node} was lost"))
             else:
                 hint = "is it running, and a node of this cluster? `motet status` tells"
-                future.set_exception(NodeError(f"{node} cannot be reached", hint=hint))
+                waiter.fail(NodeError(f"{node} cannot be reached", hint=hint))
 
     def _take(self) -> None:
         """Something has arrived: at once, for somebody waits for it."""
@@ -280,6 +255,6 @@ class Link(Generic[Answer]):
 
     def _answered(self, body: bytes) -> None:
         answer = self._decode(body)
-        future = self._waiting.get(getattr(answer, "request", -1))
-        if future is not None and not future.done():
-            future.set_result(answer)
+        waiter = self._patience.end(getattr(answer, "request", -1))
+        if waiter is not None and not waiter.future.done():
+            waiter.future.set_result(answer)

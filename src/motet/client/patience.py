@@ -1,4 +1,4 @@
-"""Giving up on answers: in time, or when they are not worth waiting for any more.
+"""Who waits for an answer, and giving up on it: in time, or when it is not worth waiting for any more.
 
 One timer for all that is waited for, set for whoever is due next: nearly all answers come long before
 anybody doubts, and cost nothing here but a place in a dict.
@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Generic, TypeVar
 
 from motet.errors import MotetError, OutcomeUnknown
+from motet.ids import Address
 
 doubt_seconds = 0.25
 """After so long without an answer it is asked whether it is worth waiting on."""
@@ -18,19 +19,23 @@ doubt_seconds = 0.25
 IsWorth = Callable[[], Awaitable[bool]]
 never = float("inf")
 
+Answer = TypeVar("Answer")
 
-class _Waiter:
+
+class Waiter(Generic[Answer]):
     """Somebody who waits for an answer."""
 
-    __slots__ = ("deadline", "doubts_at", "future", "is_worth", "looking")
+    __slots__ = ("deadline", "doubts_at", "future", "is_worth", "looking", "node")
 
     def __init__(
         self,
-        future: asyncio.Future[Any],
+        node: Address,
+        future: asyncio.Future[Answer],
         deadline: float,
         doubts_at: float,
         is_worth: IsWorth | None,
     ) -> None:
+        self.node = node
         self.future = future
         self.deadline = deadline
         self.doubts_at = doubts_at
@@ -42,36 +47,40 @@ class _Waiter:
             self.future.set_exception(error)
 
 
-class Patience:
+class Patience(Generic[Answer]):
     """Of one link."""
 
     def __init__(self) -> None:
-        self._waiters: dict[int, _Waiter] = {}
+        #: request -> who waits for its answer
+        self.waiters: dict[int, Waiter[Answer]] = {}
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_at = never
 
     def begin(
         self,
         request: int,
-        future: asyncio.Future[Any],
+        node: Address,
+        loop: asyncio.AbstractEventLoop,
         seconds: float,
         is_worth: IsWorth | None,
-    ) -> None:
+    ) -> asyncio.Future[Answer]:
         """From here on time counts."""
-        loop = future.get_loop()
+        future: asyncio.Future[Answer] = loop.create_future()
         now = loop.time()
-        doubts_at = never if is_worth is None else now + doubt_seconds
         deadline = now + seconds
-        self._waiters[request] = _Waiter(future, deadline, doubts_at, is_worth)
-        due = min(doubts_at, deadline)
+        doubts_at = never if is_worth is None else now + doubt_seconds
+        self.waiters[request] = Waiter(node, future, deadline, doubts_at, is_worth)
+        due = min(deadline, doubts_at)
         if due < self._alarm_at:
             self._ring_by(loop, due)
+        return future
 
-    def end(self, request: int) -> None:
-        """There is an answer, or nobody waits for it."""
-        waiter = self._waiters.pop(request, None)
+    def end(self, request: int) -> Waiter[Answer] | None:
+        """There is an answer, or nobody waits for it; whoever waited for it."""
+        waiter = self.waiters.pop(request, None)
         if waiter is not None and waiter.looking is not None:
             waiter.looking.cancel()
+        return waiter
 
     def stop(self) -> None:
         """Nobody waits any more."""
@@ -90,8 +99,12 @@ class Patience:
         loop = asyncio.get_running_loop()
         now, due = loop.time(), never
         self._alarm, self._alarm_at = None, never
-        for waiter in self._waiters.values():
+        for request, waiter in list(self.waiters.items()):
+            if waiter.future.done():  # whoever waited was cancelled
+                self.end(request)
+                continue
             if waiter.deadline <= now:
+                self.end(request)
                 waiter.fail(TimeoutError())
                 continue
             if waiter.doubts_at <= now:
@@ -101,7 +114,7 @@ class Patience:
         if due < never:
             self._ring_by(loop, due)
 
-    async def _look(self, waiter: _Waiter) -> None:
+    async def _look(self, waiter: Waiter[Answer]) -> None:
         assert waiter.is_worth is not None
         try:
             if await waiter.is_worth():

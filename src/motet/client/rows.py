@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +42,7 @@ _encode_json = json.JSONEncoder(
 
 
 _encode_plain = msgspec.json.Encoder().encode
+_NAMES = frozenset({str})
 _PLAIN = frozenset({str, int, bool, type(None)})
 """Values of which a faster encoder makes the same text; others are left to one that takes a closer look."""
 
@@ -78,9 +78,11 @@ def row_bytes(row: Row, schema: bytes | None = None) -> bytes:
         raise BadInput(f"a row is a dict, not {type(row).__name__}")
     if schema is not None:
         return _bounded(_codec(schema).encode(row), "a row")
-    if all(type(name) is str for name in row) and _PLAIN.issuperset(map(type, row.values())):
-        with suppress(UnicodeEncodeError, OverflowError, msgspec.MsgspecError):
+    if _NAMES.issuperset(map(type, row)) and _PLAIN.issuperset(map(type, row.values())):
+        try:
             return _bounded(_encode_plain(row), "a row")
+        except (UnicodeEncodeError, OverflowError, msgspec.MsgspecError):
+            pass  # the other one says what is wrong with it
     try:
         _check_names(row)
         text = _encode_json(row)

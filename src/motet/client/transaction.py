@@ -10,14 +10,14 @@ was created elsewhere since, that is done at the next read or at the end, still 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Awaitable, Iterator
 from contextlib import suppress
 from types import TracebackType
-from typing import Literal, NamedTuple, Self, get_args
+from typing import Literal, NamedTuple, Self, cast, get_args
 
 import msgspec
 
-from motet.client.calls import Calls
+from motet.client.calls import Calls, ToldClock
 from motet.client.change import Change, OwnChange
 from motet.client.rows import (
     Key,
@@ -29,14 +29,11 @@ from motet.client.rows import (
     whole_number,
 )
 from motet.client.schemas import Schemas
-from motet.core.clock.hlc import Clock
+from motet.core.clock.hlc import ZERO, Clock
 from motet.core.streams.messages import (
-    ClockFixed,
     ClockReleased,
-    Commit,
     CommitDone,
     CommitFixed,
-    FixClock,
     GetLatest,
     KeyRead,
     Latest,
@@ -80,21 +77,26 @@ class TransactionStatus(msgspec.Struct, frozen=True):
 class AsyncTransaction:
     """One transaction, for the length of an ``async with`` block."""
 
-    def __init__(self, calls: Calls, name: TransactionId, schemas: Schemas) -> None:
+    def __init__(
+        self, calls: Calls, name: TransactionId, schemas: Schemas, begin: Clock = ZERO
+    ) -> None:
         self.id = name
+        #: its age, which it keeps however often it is tried: of rivals the older one goes first
+        self._begin = begin
         #: its commit clock, once it is committed; None also if users get to see none (``clock.enabled``)
         self.clock: Clock | None = None
         self._calls = calls
         self._schemas = schemas
         self._phase: Literal["new", "open", "fixed", "over"] = "new"
         #: the clock that it will have, if that is fixed
-        self._fixed: ClockFixed | None = None
+        self._fixed: ToldClock | None = None
         #: what was read, in the order of reading
         self._reads: dict[tuple[StreamName, bytes], Change | None] = {}
         self._wanted: list[Wanted | Later] = []
         #: how many of them are still to be encoded
         self._later = 0
-        self._own: dict[tuple[StreamName, bytes], OwnChange] = {}
+        #: the newest for each key, of those that are encoded
+        self._own: dict[tuple[StreamName, bytes], Wanted] = {}
         self._bytes = 0
 
     async def get(self, stream: str, key: Key) -> Change | OwnChange | None:
@@ -107,7 +109,7 @@ class AsyncTransaction:
         place = (stream_name(stream), key_bytes(key))
         await self._settle()
         if place in self._own:
-            return self._own[place]
+            return OwnChange(self._own[place], self._schemas.known(place[0]))
         if place not in self._reads:
             self._check_open()
             self._check_count()
@@ -140,15 +142,17 @@ class AsyncTransaction:
             if data is not None and not isinstance(data, dict):
                 raise BadInput(f"a row is a dict, not {type(data).__name__}")
         self._check_count()
-        name, kept = stream_name(stream), key_bytes(key)
-        if not self._schemas.knows(name):
+        is_known = type(stream) is str and self._schemas.knows(StreamName(stream))
+        name = StreamName(stream) if is_known else stream_name(stream)
+        kept = key_bytes(key)
+        if not is_known and not self._schemas.knows(name):
             copies = [None if data is None else row_copy(data) for data in (row, before)]
             self._wanted.append(Later(name, kept, op, *copies))
             self._later += 1
             return
         wanted = self._encoded(name, kept, op, row, before)
         self._wanted.append(wanted)
-        self._own[name, kept] = self._own_change(wanted)
+        self._own[name, kept] = wanted
 
     def carry(self, change: Change) -> None:
         """Repeat a change of another database as it is, a raw entry too.
@@ -189,9 +193,6 @@ class AsyncTransaction:
         self._bytes += size_bytes
         return wanted
 
-    def _own_change(self, wanted: Wanted) -> OwnChange:
-        return OwnChange(wanted, self._schemas.known(wanted.stream))
-
     async def _settle(self) -> None:
         """Encode what had to wait for its stream to be known; ``NoSuchStream`` if it is not there."""
         if not self._later:
@@ -205,7 +206,7 @@ class AsyncTransaction:
                 self._later -= 1
         for wanted in self._wanted:
             if isinstance(wanted, Wanted):
-                self._own[wanted.stream, wanted.key] = self._own_change(wanted)
+                self._own[wanted.stream, wanted.key] = wanted
 
     async def commit_clock(self) -> Clock | None:
         """Fix the clock that the transaction will have if it is committed, and take no more changes.
@@ -222,8 +223,7 @@ class AsyncTransaction:
             raise BadInput("a transaction that has read and changed nothing has no clock")
         reads, changes = await self._gathered()
         self._phase = "fixed"
-        done = await self._calls.once(lambda n: FixClock(n, self.id, reads, changes), ClockFixed)
-        self._fixed = done
+        self._fixed = done = await self._calls.fix_clock(self.id, self._begin, reads, changes)
         return self._shown(done)
 
     def begin(self) -> None:
@@ -246,47 +246,41 @@ class AsyncTransaction:
         if not self._wanted and not self._reads:
             return
         reads, changes = await self._gathered()
+        done: ToldClock
         try:
-            done = await self._calls.once(
-                lambda n: (
-                    CommitFixed(n, self.id) if was_fixed else Commit(n, self.id, reads, changes)
-                ),
-                CommitDone,
-            )
+            if was_fixed:
+                done = await self._calls.once(lambda n: CommitFixed(n, self.id), CommitDone)
+            else:
+                done = await self._calls.commit(self.id, self._begin, reads, changes)
         except OutcomeUnknown as error:
             hint = f"look for transaction {self.id} in the feed before you do it again"
             raise OutcomeUnknown(error.what, hint=hint) from None
         self.clock = self._shown(done)
 
-    def _shown(self, told: ClockFixed | CommitDone) -> Clock | None:
+    def _shown(self, told: ToldClock) -> Clock | None:
         return self._calls.valve.shown(told.clock, has_clock=told.has_clock)
 
     async def _gathered(self) -> tuple[tuple[KeyRead, ...], tuple[Wanted, ...]]:
         """What was read and what is to be changed, as it is sent."""
         if self._later:
             await self._settle()
-        reads = tuple(
+        reads = [
             KeyRead(*place, None if seen is None else seen.raw.clock)
             for place, seen in self._reads.items()
-        )
-        changes = tuple([wanted for wanted in self._wanted if isinstance(wanted, Wanted)])
-        assert len(changes) == len(self._wanted), "all are encoded"
-        return reads, changes
+        ]
+        return tuple(reads), tuple(cast("list[Wanted]", self._wanted))  # all are encoded
 
     async def __aenter__(self) -> Self:
         self.begin()
         return self
 
-    async def __aexit__(
+    def __aexit__(
         self,
         kind: type[BaseException] | None,
         error: BaseException | None,
         trace: TracebackType | None,
-    ) -> None:
-        if kind is None:
-            await self.commit()
-        else:
-            await self.abort()
+    ) -> Awaitable[None]:
+        return self.commit() if kind is None else self.abort()
 
     def __repr__(self) -> str:
         state = f"at {self.clock}" if self.clock is not None else self._phase

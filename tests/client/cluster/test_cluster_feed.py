@@ -18,10 +18,10 @@ from motet.client.mirror import MIRRORS, Mirror
 from motet.client.sync import Transaction
 from motet.core.clock.hlc import Clock
 from motet.core.streams.checks import shard_of
-from motet.core.streams.messages import Commit, Wanted
+from motet.core.streams.messages import Wanted
 from motet.core.transaction.entries import Part
 from motet.errors import BadCursor, NoSuchTable
-from motet.ids import RequestId, ShardName, StreamName, TransactionId
+from motet.ids import ShardName, StreamName, TransactionId
 from motet.testing.dev_cluster import DevCluster
 
 Tale = Callable[[AsyncClusterDatabase], Awaitable[None]]
@@ -168,7 +168,7 @@ async def leave_behind(
     coordinator = db._cluster.coordinator
     keys = (left.encode(), right.encode())
     changes = tuple(Wanted(StreamName("held"), key, "update", b"{}", None) for key in keys)
-    parts = await coordinator._parts(Commit(RequestId(0), name, (), changes))
+    parts = await coordinator._parts((), changes)
     home, participant = parts
     clock = db.router.clock
     made = {

@@ -6,10 +6,11 @@ Tables live in an embedded database in this release; a cluster says so, and noth
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable
 
 import msgspec
 
-from motet.client.calls import Calls, Expected, Make, closed
+from motet.client.calls import Calls, Expected, Make, ToldClock, closed
 from motet.client.cluster.feed import ClusterFeed
 from motet.client.cluster.measure import FeedMeasure
 from motet.client.cluster.moments import after_a_moment
@@ -22,9 +23,7 @@ from motet.core.operator.messages import CreateStream as CreateOnCluster
 from motet.core.operator.messages import DeleteStream, OperatorDone, StreamCreated, StreamPlace
 from motet.core.streams.conversation import StreamsRequest
 from motet.core.streams.messages import (
-    ClockFixed,
     ClockReleased,
-    Commit,
     CommitDone,
     CommitFixed,
     CreateStream,
@@ -32,9 +31,9 @@ from motet.core.streams.messages import (
     Described,
     FeedPage,
     FeedSplit,
-    FixClock,
     GetLatest,
     GetTransaction,
+    KeyRead,
     Latest,
     ReadFeed,
     ReadVisible,
@@ -44,10 +43,11 @@ from motet.core.streams.messages import (
     StreamReady,
     TransactionIs,
     VisibleIs,
+    Wanted,
 )
 from motet.errors import MotetError, NotInCluster
 from motet.errors.operator import NoNodeToPlaceOn
-from motet.ids import RequestId, StreamId, StreamName
+from motet.ids import RequestId, StreamId, StreamName, TransactionId
 from motet.real.entropy import RealEntropy
 
 operator_seconds_max = 15.0
@@ -60,7 +60,6 @@ Answer = (
     | Described
     | Latest
     | CommitDone
-    | ClockFixed
     | ClockReleased
     | TransactionIs
     | FeedPage
@@ -82,10 +81,6 @@ class ClusterCalls(Calls):
         self._closing = asyncio.Event()
         self._entropy = RealEntropy()
 
-    def since(self, begin: Clock) -> ClusterCalls:
-        """The same, for a transaction that is as old as this."""
-        return TransactionCalls(self, begin)
-
     async def once(
         self, make: Make, kind: type[Expected], _seconds: float | None = None
     ) -> Expected:
@@ -100,6 +95,28 @@ class ClusterCalls(Calls):
     ) -> Expected:
         return await self.once(make, kind, seconds)
 
+    def commit(
+        self,
+        name: TransactionId,
+        begin: Clock,
+        reads: tuple[KeyRead, ...],
+        changes: tuple[Wanted, ...],
+    ) -> Awaitable[ToldClock]:
+        if self.is_closing():
+            raise closed(self.name)
+        return self.coordinator.commit(name, begin, reads, changes)
+
+    def fix_clock(
+        self,
+        name: TransactionId,
+        begin: Clock,
+        reads: tuple[KeyRead, ...],
+        changes: tuple[Wanted, ...],
+    ) -> Awaitable[ToldClock]:
+        if self.is_closing():
+            raise closed(self.name)
+        return self.coordinator.fix(name, begin, reads, changes)
+
     async def close(self) -> None:
         self._closing.set()
         await self.router.close()
@@ -108,12 +125,6 @@ class ClusterCalls(Calls):
         if isinstance(message, GetLatest):
             found = await self.coordinator.latest(message.stream, message.key)
             return Latest(message.request, found)
-        if isinstance(message, Commit):
-            told = await self.coordinator.commit(message, self._begin())
-            return CommitDone(message.request, message.transaction, *told)
-        if isinstance(message, FixClock):
-            told = await self.coordinator.fix(message, self._begin())
-            return ClockFixed(message.request, message.transaction, *told)
         if isinstance(message, CommitFixed):
             told = await self.coordinator.commit_fixed(message.transaction)
             return CommitDone(message.request, message.transaction, *told)
@@ -138,9 +149,6 @@ class ClusterCalls(Calls):
         raise NotInCluster(
             f"{type(message).__name__} is not something that a cluster does in this release"
         )
-
-    def _begin(self) -> Clock:
-        return self.router.clock
 
     async def create(
         self, name: StreamName, shards: int, replicas: int | None, schema: bytes | None
@@ -195,25 +203,6 @@ class ClusterCalls(Calls):
             return info  # a shard without a leader: nobody can say
         entries = tuple(each.next_offset - each.first_offset for each in shown)
         return msgspec.structs.replace(info, entries=entries, born=min(each.born for each in shown))
-
-
-class TransactionCalls(ClusterCalls):
-    """The requests of one transaction, which has the age it was begun with, however often it is tried."""
-
-    def __init__(self, calls: ClusterCalls, begin: Clock) -> None:
-        # All that it has is shared: there is one of these for each transaction.
-        self.name = calls.name
-        self.router = calls.router
-        self.coordinator = calls.coordinator
-        self.feed = calls.feed
-        self._measure = calls._measure
-        self.valve = calls.valve
-        self._closing = calls._closing
-        self._entropy = calls._entropy
-        self._began = begin
-
-    def _begin(self) -> Clock:
-        return self._began
 
 
 def info_of(definition: StreamDefinition) -> StreamInfo:

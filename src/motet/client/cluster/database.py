@@ -139,8 +139,7 @@ class AsyncClusterDatabase(AsyncDatabase):
         return self._transaction_since(self.router.clock)
 
     def _transaction_since(self, begin: Clock) -> AsyncTransaction:
-        calls = self._cluster.since(begin)
-        return AsyncTransaction(calls, self.next_transaction_id(), self.schemas)
+        return AsyncTransaction(self._cluster, self.next_transaction_id(), self.schemas, begin)
 
     async def transact(
         self,

@@ -10,18 +10,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from time import monotonic
 from typing import NamedTuple
 
 import msgspec
 
-from motet.client.cluster.router import Router
+from motet.client.cluster.router import MakeData, Router
 from motet.client.link import answer_seconds_max
 from motet.core.clock.hlc import ZERO, Clock
+from motet.core.datanode.messages import DataAnswer
 from motet.core.operator.messages import StreamPlace
 from motet.core.streams.change import Change
 from motet.core.streams.checks import shard_of
-from motet.core.streams.messages import Commit, FixClock, Standing
+from motet.core.streams.messages import KeyRead, Standing, Wanted
 from motet.core.transaction.entries import Part, PartChange
 from motet.core.transaction.merging import changes_of
 from motet.core.transaction.messages import (
@@ -108,21 +110,35 @@ class Coordinator:
 
     # Committing
 
-    async def commit(self, message: Commit, begin: Clock) -> ToldClock:
+    async def commit(
+        self,
+        name: TransactionId,
+        begin: Clock,
+        reads: Sequence[KeyRead],
+        changes: Sequence[Wanted],
+    ) -> ToldClock:
         """Commit, and the clock; ``Conflict`` when it was not, ``OutcomeUnknown`` when nobody can tell."""
-        parts, made = await self._made(message, begin)
+        parts = self._known_parts(reads, changes) or await self._parts(reads, changes)
+        made = await self._made(name, begin, parts, len(changes))
         home, *participants = parts
         floor = ZERO
         if participants:
             floor, _ = await self._prepare(home, participants, participants, parts, made)
         return await self._commit(home, participants, parts[home], made[home], floor)
 
-    async def fix(self, message: FixClock, begin: Clock) -> ToldClock:
+    async def fix(
+        self,
+        name: TransactionId,
+        begin: Clock,
+        reads: Sequence[KeyRead],
+        changes: Sequence[Wanted],
+    ) -> ToldClock:
         """Have all shards prepare, the home shard too: what it will be committed at, if it is."""
-        parts, made = await self._made(message, begin)
+        parts = await self._parts(reads, changes)
+        made = await self._made(name, begin, parts, len(changes))
         home, *participants = parts
         told = await self._prepare(home, participants, list(parts), parts, made)
-        self._fixed[message.transaction] = FixedTransaction(
+        self._fixed[name] = FixedTransaction(
             home, participants, parts[home], made[home], told.clock
         )
         return told
@@ -143,30 +159,48 @@ class Coordinator:
             await self._abort(it.home, it.participants, it.part)
 
     async def _made(
-        self, message: Commit | FixClock, begin: Clock
-    ) -> tuple[dict[ShardName, PartInShard], dict[ShardName, Part]]:
-        parts = await self._parts(message)
+        self,
+        name: TransactionId,
+        begin: Clock,
+        parts: dict[ShardName, PartInShard],
+        count: int,
+    ) -> dict[ShardName, Part]:
         if len(parts) > transaction_participants_max:
             raise TooLarge(f"a transaction has at most {transaction_participants_max} shards")
         if not self._is_fresh():
             await self._freshen(next(iter(parts)))
-        asked, count = self._router.clock, len(message.changes)
-        made = {
-            shard: Part(message.transaction, begin, asked, count, tuple(part.changes))
+        asked = self._router.clock
+        return {
+            shard: Part(name, begin, asked, count, tuple(part.changes))
             for shard, part in parts.items()
         }
-        return parts, made
 
-    async def _parts(self, message: Commit | FixClock) -> dict[ShardName, PartInShard]:
-        """By shard; the first one with a change, or else a read, is home."""
-        router = self._router
+    async def _parts(
+        self, reads: Sequence[KeyRead], changes: Sequence[Wanted]
+    ) -> dict[ShardName, PartInShard]:
+        """By shard; ``NoSuchStream`` if a fresh map does not have one of the streams."""
+        for name in (*(wanted.stream for wanted in changes), *(read.stream for read in reads)):
+            if self._router.known_stream(name) is None:
+                await self._router.stream(name)
+        return self._known_parts(reads, changes) or await self._parts(reads, changes)
+
+    def _known_parts(
+        self, reads: Sequence[KeyRead], changes: Sequence[Wanted]
+    ) -> dict[ShardName, PartInShard] | None:
+        """By shard; the first one with a change, or else a read, is home. None: some stream is not known."""
+        known = self._router.known_stream
         parts: dict[ShardName, PartInShard] = {}
-        for index, wanted in enumerate(message.changes):
-            place = router.known_stream(wanted.stream) or await router.stream(wanted.stream)
-            change = PartChange(index, wanted.key, wanted.op, wanted.row, wanted.before)
-            _part(parts, place, wanted.key).changes.append(change)
-        for read in message.reads:
-            place = router.known_stream(read.stream) or await router.stream(read.stream)
+        for index, wanted in enumerate(changes):
+            place = known(wanted.stream)
+            if place is None:
+                return None
+            key = wanted.key
+            change = PartChange(index, key, wanted.op, wanted.row, wanted.before)
+            _part(parts, place, key).changes.append(change)
+        for read in reads:
+            place = known(read.stream)
+            if place is None:
+                return None
             _part(parts, place, read.key).reads.append(SeenKey(read.key, read.seen))
         return parts
 
@@ -249,16 +283,43 @@ class Coordinator:
         floor: Clock,
         fixed: Clock | None = None,
     ) -> ToldClock:
-        reads = tuple(part_in_home.reads)
+        reads, others = tuple(part_in_home.reads), tuple(participants)
+
+        def make(request: RequestId, clock: Clock) -> CommitTransaction:
+            return CommitTransaction(request, clock, home, part, reads, others, floor, fixed)
+
+        ended: DataAnswer | None = None
+        begun = self._router.begin_with_leader(home, make, commit_seconds_max)
+        if begun is not None:
+            with suppress(MotetError, TimeoutError):  # looked at below
+                ended = await begun
+        if not isinstance(ended, TransactionEnded):
+            ended = await self._insist(home, make, part, begun)
+        if ended.clock is None:
+            raise Conflict(
+                f"transaction {part.transaction} was given up: another one was in its way"
+            )
+        self._router.see(ended.clock)
+        self._router.session.committed((home, *others), ended.clock, is_settled=ended.is_settled)
+        self._fresh_at = monotonic()
+        return ToldClock(ended.clock, ended.has_clock)
+
+    async def _insist(
+        self,
+        home: ShardName,
+        make: MakeData,
+        part: Part,
+        begun: asyncio.Future[DataAnswer] | None,
+    ) -> TransactionEnded:
+        """The first answer was none that ends it: go on until there is one, as leaders change."""
         try:
-            ended = await self._router.ask_leader(
+            return await self._router.ask_leader(
                 home,
-                lambda n, clock: CommitTransaction(
-                    n, clock, home, part, reads, tuple(participants), floor, fixed
-                ),
+                make,
                 TransactionEnded,
                 may_repeat=True,
                 seconds=commit_seconds_max,
+                begun=begun,
             )
         except (NotLeader, NoSuchShard, NodeError, TransactionExpired, OutcomeUnknown) as error:
             # One of the repeats may have been heard.
@@ -266,16 +327,6 @@ class Coordinator:
                 f"it is not known what became of transaction {part.transaction}: {error.what}",
                 hint="ask db.transaction_status(id) later",
             ) from None
-        if ended.clock is None:
-            raise Conflict(
-                f"transaction {part.transaction} was given up: another one was in its way"
-            )
-        self._router.see(ended.clock)
-        self._router.session.committed(
-            (home, *participants), ended.clock, is_settled=ended.is_settled
-        )
-        self._fresh_at = monotonic()
-        return ToldClock(ended.clock, ended.has_clock)
 
     # Asking later
 
