@@ -28,7 +28,7 @@ from motet.real.network import TcpNetwork
 answer_seconds_max = 5.0
 """How long an answer is waited for unless told otherwise."""
 
-together_max = 16
+together_max = 32
 """Requests of one turn that leave together. Were it all of them, a client with many callers and its nodes
 would take turns: one works while the others wait."""
 

@@ -124,7 +124,7 @@ def _answer_ended(
     is_settled = transaction not in state.decisions or not missing(ours, state, transaction)
     is_late = now.monotonic_ns - work.since_ns >= config.adjust_ms * NS_PER_MS
     if not is_settled and not is_late and outcome.clock is not None:
-        ours.adjusting.append(work)
+        ours.adjusting.setdefault(transaction, []).append(work)
         return []
     ended = TransactionEnded(work.errand.request, outcome.clock, is_settled, outcome.has_clock)
     return [Send(work.client, ended)]
@@ -212,20 +212,26 @@ def on_resolved(
     if message.transaction not in state.decisions:
         return []
     ours.acknowledged.setdefault(message.transaction, {})[message.participant] = None
-    return answer_adjusted(ours, replica, now, config)
+    return _answer_adjusted(ours, replica, message.transaction, now, config)
 
 
-def answer_adjusted(
-    ours: ShardTransactions, replica: ShardReplica, now: Now, config: TransactionConfig
+def _answer_adjusted(
+    ours: ShardTransactions,
+    replica: ShardReplica,
+    transaction: TransactionId,
+    now: Now,
+    config: TransactionConfig,
 ) -> list[Effect | Forward]:
-    """Answer those whose participants are done, or have had their time."""
+    """Answer those who wait for the participants of a transaction, if these are done or had their time."""
     said: list[Effect | Forward] = []
-    state, adjusting, ours.adjusting = state_of(replica), ours.adjusting, []
-    for work in adjusting:
+    state, left = state_of(replica), []
+    for work in ours.adjusting.pop(transaction, ()):
         if _is_adjusting(ours, state, work, now, config):
-            ours.adjusting.append(work)
+            left.append(work)
         else:
             said += answer_known(ours, replica, work, now, config)
+    if left:
+        ours.adjusting[transaction] = left
     return said
 
 
@@ -319,7 +325,8 @@ def sweep(
         since_ns = ours.told_ns.get(transaction, -config.tell_ms * NS_PER_MS)
         if now.monotonic_ns - since_ns >= config.tell_ms * NS_PER_MS:
             said += tell(ours, replica, transaction, now)
-    said += answer_adjusted(ours, replica, now, config)
+    for transaction in list(ours.adjusting):
+        said += _answer_adjusted(ours, replica, transaction, now, config)
     return said
 
 

@@ -57,8 +57,8 @@ def judge_prepare(
     if part.transaction in state.outcomes:
         raise Conflict(f"transaction {part.transaction} is over already")
     _check_expired(state, part)
-    flying = sum(flight.is_prepare for _, flight in ahead.flights)
-    if len(state.prepared) + flying >= prepared_max or state.prepared_bytes >= prepared_bytes_max:
+    count = len(state.prepared) + ahead.flying_prepares
+    if count >= prepared_max or state.prepared_bytes >= prepared_bytes_max:
         raise NodeError("too many transactions are prepared", hint="try again in a moment")
     return _judge_keys(state, latest, ahead, is_touched, part, message.reads)
 

@@ -109,10 +109,10 @@ def abandon(ours: ShardTransactions, shard: ShardName) -> Said:
         if (asked := _request(work)) is not None:
             error = not_leader(shard) if isinstance(asked, CloseShard) else unknown_outcome(shard)
             said.append(refusal(work.client, asked.request, error))
-    for work in ours.adjusting:
+    for work in [each for works in ours.adjusting.values() for each in works]:
         if (asked := _request(work)) is not None:
             said.append(refusal(work.client, asked.request, unknown_outcome(shard)))
-    ours.waiting, ours.pending, ours.adjusting = [], [], []
+    ours.waiting, ours.pending, ours.adjusting = [], [], {}
     ours.turning = None
     ours.ground()
     ours.elected_epoch = Epoch(0)

@@ -67,13 +67,15 @@ class ShardTransactions(msgspec.Struct):
     waiting: list[Work] = msgspec.field(default_factory=list)
     #: in the log, not applied, in the order of the log
     pending: list[Work] = msgspec.field(default_factory=list)
-    #: decided here, and the participants have not all logged it
-    adjusting: list[Work] = msgspec.field(default_factory=list)
+    #: decided here, and the participants have not all logged it: those who wait for that
+    adjusting: dict[TransactionId, list[Work]] = msgspec.field(default_factory=dict)
     #: and the entry of each
     flights: list[tuple[EntryId, Flight]] = msgspec.field(default_factory=list)
     #: what the flights are about, and in how many of them it is
     flying: dict[TransactionId, int] = msgspec.field(default_factory=dict)
     flying_keys: dict[bytes, int] = msgspec.field(default_factory=dict)
+    #: how many of the flights are prepares
+    flying_prepares: int = 0
     #: as home: who has logged which decision, and when we told last
     acknowledged: dict[TransactionId, dict[ShardName, None]] = msgspec.field(default_factory=dict)
     told_ns: dict[TransactionId, int] = msgspec.field(default_factory=dict)
@@ -113,6 +115,7 @@ class ShardTransactions(msgspec.Struct):
     def take_off(self, entry: EntryId, flight: Flight) -> None:
         """What will be this entry, or is in it, is on its way."""
         self.flights.append((entry, flight))
+        self.flying_prepares += flight.is_prepare
         flying, keys = self.flying, self.flying_keys
         flying[flight.transaction] = flying.get(flight.transaction, 0) + 1
         for key in flight.keys:
@@ -128,6 +131,7 @@ class ShardTransactions(msgspec.Struct):
                     break
                 landed = entry
             count += 1
+            self.flying_prepares -= flight.is_prepare
             _count_down(self.flying, flight.transaction)
             for key in flight.keys:
                 _count_down(self.flying_keys, key)
@@ -135,7 +139,7 @@ class ShardTransactions(msgspec.Struct):
 
     def ground(self) -> None:
         """What becomes of the entries is nothing to this leadership any more."""
-        self.flights, self.flying, self.flying_keys = [], {}, {}
+        self.flights, self.flying, self.flying_keys, self.flying_prepares = [], {}, {}, 0
 
     def locks_ahead(self) -> dict[bytes, None]:
         """Keys that will be locked when what is in the log is applied."""
