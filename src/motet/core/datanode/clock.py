@@ -11,10 +11,10 @@ from collections.abc import Callable
 
 import msgspec
 
-from motet.core.clock.bound_file import decode_bound, encode_bound
+from motet.core.clock.bound_file import bound_change, decode_bound
 from motet.core.clock.hlc import ZERO, Clock, drift_ms
 from motet.core.clock.reservation import Reservation
-from motet.core.machine import Now, Replace
+from motet.core.machine import DiskChange, Now
 from motet.core.shardlog.replica import ShardReplica
 from motet.core.shardlog.shards import Shards
 from motet.core.transaction.leading import Tick
@@ -60,14 +60,14 @@ class DataClock(msgspec.Struct):
             return None
         return self.reservation.tick(wall_ms)
 
-    def bound_to_write(self, write: WriteId, wall_ms: int) -> Replace | None:
+    def bound_to_write(self, write: WriteId, wall_ms: int) -> DiskChange | None:
         """What has to be written next, if anything."""
         assert self.reservation is not None
         bound = self.reservation.next_bound(wall_ms)
         if bound is None:
             return None
         self.write = write
-        return Replace(write, BOUND_FILE, encode_bound(bound))
+        return bound_change(write, BOUND_FILE, self.reservation.bound, bound)
 
     def written(self, is_durable: bool) -> None:
         """The bound is on disk, or the disk was full."""
