@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from motet.client.cluster.router import MakeData, Router
+from motet.client.cluster.router import D, MakeData, Router
 from motet.client.link import answer_seconds_max
 from motet.core.clock.hlc import ZERO, Clock
 from motet.core.datanode.messages import DataAnswer
@@ -230,30 +230,30 @@ class Coordinator:
     ) -> ToldClock:
         """Have these vote: the highest clock of their votes, and what the home shard says, if it does."""
 
-        async def ask(shard: ShardName) -> TransactionPrepared:
-            return await self._router.ask_leader(
-                shard,
-                lambda n, clock: PrepareTransaction(
-                    n,
-                    clock,
-                    shard,
-                    made[shard],
-                    tuple(parts[shard].reads),
-                    home,
-                    tuple(participants),
-                ),
-                TransactionPrepared,
-                may_repeat=True,
-                seconds=commit_seconds_max,
-            )
+        others = tuple(participants)
 
-        votes = await asyncio.gather(*map(ask, voters), return_exceptions=True)
-        errors = [vote for vote in votes if isinstance(vote, BaseException)]
+        def make_for(shard: ShardName) -> MakeData:
+            part, reads = made[shard], tuple(parts[shard].reads)
+            return lambda n, clock: PrepareTransaction(n, clock, shard, part, reads, home, others)
+
+        # All are asked before any is waited for, without a task for each.
+        asked = [(shard, make := make_for(shard), self._begin(shard, make)) for shard in voters]
+        prepared: list[TransactionPrepared] = []
+        errors: list[Exception] = []
+        try:
+            for shard, make, begun in asked:
+                try:
+                    prepared.append(await self._answer(shard, make, TransactionPrepared, begun))
+                except MotetError as error:
+                    errors.append(error)
+        finally:
+            for _, _, begun in asked:
+                if begun is not None:
+                    begun.cancel()  # nobody waits for what is left, if this was given up
         if errors:
-            if len(errors) < len(votes) or not all(isinstance(e, Conflict) for e in errors):
+            if prepared or not all(isinstance(error, Conflict) for error in errors):
                 await self._abort(home, participants, made[home])
             raise _worst(errors)
-        prepared = [vote for vote in votes if isinstance(vote, TransactionPrepared)]
         highest = max(vote.clock for vote in prepared)
         self._router.see(highest)
         # The home shard is the first of those that vote, if it is one of them.
@@ -288,13 +288,14 @@ class Coordinator:
         def make(request: RequestId, clock: Clock) -> CommitTransaction:
             return CommitTransaction(request, clock, home, part, reads, others, floor, fixed)
 
-        ended: DataAnswer | None = None
-        begun = self._router.begin_with_leader(home, make, commit_seconds_max)
-        if begun is not None:
-            with suppress(MotetError, TimeoutError):  # looked at below
-                ended = await begun
-        if not isinstance(ended, TransactionEnded):
-            ended = await self._insist(home, make, part, begun)
+        try:
+            ended = await self._answer(home, make, TransactionEnded, self._begin(home, make))
+        except (NotLeader, NoSuchShard, NodeError, TransactionExpired, OutcomeUnknown) as error:
+            # One of the repeats may have been heard.
+            raise OutcomeUnknown(
+                f"it is not known what became of transaction {part.transaction}: {error.what}",
+                hint="ask db.transaction_status(id) later",
+            ) from None
         if ended.clock is None:
             raise Conflict(
                 f"transaction {part.transaction} was given up: another one was in its way"
@@ -304,29 +305,25 @@ class Coordinator:
         self._fresh_at = monotonic()
         return ToldClock(ended.clock, ended.has_clock)
 
-    async def _insist(
+    def _begin(self, shard: ShardName, make: MakeData) -> asyncio.Future[DataAnswer] | None:
+        return self._router.begin_with_leader(shard, make, commit_seconds_max)
+
+    async def _answer(
         self,
-        home: ShardName,
+        shard: ShardName,
         make: MakeData,
-        part: Part,
+        kind: type[D],
         begun: asyncio.Future[DataAnswer] | None,
-    ) -> TransactionEnded:
-        """The first answer was none that ends it: go on until there is one, as leaders change."""
-        try:
-            return await self._router.ask_leader(
-                home,
-                make,
-                TransactionEnded,
-                may_repeat=True,
-                seconds=commit_seconds_max,
-                begun=begun,
-            )
-        except (NotLeader, NoSuchShard, NodeError, TransactionExpired, OutcomeUnknown) as error:
-            # One of the repeats may have been heard.
-            raise OutcomeUnknown(
-                f"it is not known what became of transaction {part.transaction}: {error.what}",
-                hint="ask db.transaction_status(id) later",
-            ) from None
+    ) -> D:
+        """What comes of a question that was begun: nearly always the first answer, else as leaders change."""
+        if begun is not None:
+            with suppress(MotetError, TimeoutError):  # looked at once more below
+                answer = await begun
+                if isinstance(answer, kind):
+                    return answer
+        return await self._router.ask_leader(
+            shard, make, kind, may_repeat=True, seconds=commit_seconds_max, begun=begun
+        )
 
     # Asking later
 

@@ -91,6 +91,7 @@ GATHERED: frozenset[type[Message]] = frozenset(
 """What is put into a log together with what else has come in the same turn."""
 
 ERRANDS: frozenset[type[Message]] = frozenset(get_args(errands.Asked))
+LEADERS = get_args(BetweenLeaders)
 QUESTIONS: frozenset[type[Message]] = frozenset(get_args(Question))
 
 
@@ -175,7 +176,7 @@ class DataNode:
             return self.shards.on_message(event.sender, message, event.now)
         if isinstance(message, DataRequest):
             return self._on_request(event.sender, message, event.now)
-        if isinstance(message, get_args(BetweenLeaders)):
+        if isinstance(message, LEADERS):
             return self._dispatcher(event.now).on_message(event.sender, message)
         if isinstance(message, Heartbeat):
             return [Send(event.sender, self._answer_heartbeat(message, event.now))]
