@@ -48,6 +48,9 @@ from motet.limits import (
     producers_max,
 )
 
+# What most entries are: an enum's member is looked up by name each time.
+BUNDLE, PART_COMMITTED = EntryKind.BUNDLE, EntryKind.PART_COMMITTED
+
 milestones_max = 1 << 16
 FIRST = Offset(1)
 """The first entry of a log that was never trimmed."""
@@ -112,12 +115,13 @@ class StreamShard:
         )
 
     def apply(self, entry: Entry) -> None:
-        if entry.kind == EntryKind.BUNDLE:
+        if entry.kind == BUNDLE:
             self._set_milestone(entry)
+            transactions = self.state.transactions
             for each in unbundled(entry):
-                assert each.clock > self.state.transactions.clock, "U1"
+                assert each.clock > transactions.clock, "U1"
                 self._apply(each)
-            assert self.state.transactions.clock == entry.clock, "U1"
+            assert transactions.clock == entry.clock, "U1"
         else:
             if entry.kind in (EntryKind.RECORDS, EntryKind.PART_COMMITTED):
                 self._set_milestone(entry)
@@ -127,10 +131,10 @@ class StreamShard:
 
     def _apply(self, entry: Entry) -> None:
         transactions = self.state.transactions
-        if entry.kind == EntryKind.RECORDS:
-            self._apply_records(entry, look_at_records(entry.body))
-        elif entry.kind == EntryKind.PART_COMMITTED:
+        if entry.kind == PART_COMMITTED:
             self._apply_committed(entry)
+        elif entry.kind == EntryKind.RECORDS:
+            self._apply_records(entry, look_at_records(entry.body))
         elif entry.kind == EntryKind.PREPARED:
             self.state.latest.is_wanted = True
             transactions.prepare(entry.clock, decode_prepared(entry.body))
@@ -142,7 +146,7 @@ class StreamShard:
             transactions.forget(decode_forgotten(entry.body))
         elif entry.kind == EntryKind.ORDERED:
             self.state.rules.apply(decode_order(entry.body))
-        if transactions.clock == ZERO:
+        if transactions.clock.logical == 0 and transactions.clock == ZERO:
             self.state.born = entry.clock
         transactions.clock = entry.clock
 
@@ -163,13 +167,15 @@ class StreamShard:
 
     def _apply_committed(self, entry: Entry) -> None:
         state, body = self.state, decode_committed(entry.body)
+        part, clock, latest = body.part, entry.clock, state.latest
         assert body.first_offset == state.next_offset, "T1"
-        state.changed = entry.clock
-        state.latest.is_wanted = True
-        state.latest.add_changes(body.clock, entry.id.offset, [c.key for c in body.part.changes])
-        state.next_offset = Offset(body.first_offset + len(body.part.changes))
-        state.transactions.commit(entry.clock, body)
-        self._note_end(body.part.transaction)
+        state.changed = clock
+        latest.is_wanted = True
+        latest.add_changes(body.clock, entry.id.offset, [change.key for change in part.changes])
+        state.next_offset = Offset(body.first_offset + len(part.changes))
+        state.transactions.commit(clock, body)
+        if state.long_open:
+            self._note_end(part.transaction)
 
     def _set_milestone(self, entry: Entry) -> None:
         """Before anything of the entry is applied: what it says itself is not before it (T3)."""

@@ -46,15 +46,12 @@ class LatestChanges(msgspec.Struct):
 
     def add_raw(self, clock: Clock, entry: Offset, keys: Iterable[bytes]) -> None:
         """Remember the keys of raw records, if they are not too many."""
-        self._add(clock, entry, keys)
+        self.add_changes(clock, entry, keys)
         if not self.is_wanted and len(self.keys) > raw_keys_max:
             self.keys, self.forgotten = {}, clock
 
     def add_changes(self, clock: Clock, entry: Offset, keys: Iterable[bytes]) -> None:
         """A transaction was committed."""
-        self._add(clock, entry, keys)
-
-    def _add(self, clock: Clock, entry: Offset, keys: Iterable[bytes]) -> None:
         known = self.keys
         # Of an entry's changes of one key the last one counts, and takes its place at the end.
         for place, key in enumerate(keys):

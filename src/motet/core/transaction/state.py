@@ -152,7 +152,7 @@ class TransactionState(msgspec.Struct):
 
     def _end(self, transaction: TransactionId, outcome: Outcome) -> None:
         assert transaction not in self.outcomes, "X2"
-        opened = self.prepared.pop(transaction, None)
+        opened = self.prepared.pop(transaction, None) if self.prepared else None
         if opened is not None:
             self.prepared_bytes -= changes_bytes(opened.prepared)
             for key in opened.keys:
@@ -167,4 +167,4 @@ class TransactionState(msgspec.Struct):
 def changes_bytes(body: Prepared) -> int:
     """What a prepare takes in memory, roughly."""
     changes = body.part.changes
-    return sum(len(c.key) + len(c.row or b"") + len(c.before or b"") for c in changes)
+    return sum([len(c.key) + len(c.row or b"") + len(c.before or b"") for c in changes])
