@@ -34,7 +34,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from motet.core.machine import Event, Message, Now, Received, Started
+from motet.core.machine import NS_PER_MS, Event, Message, Now, Received, Started
 from motet.errors import NodeError
 from motet.ids import Address
 from motet.limits import turn_events_max
@@ -265,7 +265,8 @@ class Driver:
             if delay_ns <= 0:
                 self._ring()
             else:
-                self._alarm = self._loop.call_later(delay_ns / 1e9, self._ring)
+                # Loops count in milliseconds: an alarm that rings a little early would ring again and again.
+                self._alarm = self._loop.call_later(-(-delay_ns // NS_PER_MS) / 1e3, self._ring)
 
     def _ring(self) -> None:
         self._alarm, self._alarm_ns = None, None

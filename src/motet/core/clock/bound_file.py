@@ -1,9 +1,9 @@
 """The durable bound of a clock as bytes: a magic with its version, the packed clock, and a checksum.
 
-The first bound comes with its file, whole. Who needs many writes the next ones over it: they lie within one sector, which
-a disk writes whole or not at all, and a sync is all it takes, where a new file would have to be named as
-well, ten times a second. So the file holds one bound or the next. Anything else in it is damage, and damage
-is never taken for a clock that has not ticked yet: that would hand out values a second time. Only a
+The first bound comes with its file, whole. Who needs many writes the next ones over it: they lie within one
+sector, which a disk writes whole or not at all, and a sync is all it takes, where a new file would have to be
+named as well, ten times a second. So the file holds one bound or the next. Anything else in it is damage, and
+damage is never taken for a clock that has not ticked yet: that would hand out values a second time. Only a
 file that is not there means so.
 """
 
