@@ -77,6 +77,21 @@ class TransactionStatus(msgspec.Struct, frozen=True):
 class AsyncTransaction:
     """One transaction, for the length of an ``async with`` block."""
 
+    __slots__ = (
+        "_begin",
+        "_bytes",
+        "_calls",
+        "_fixed",
+        "_later",
+        "_own",
+        "_phase",
+        "_reads",
+        "_schemas",
+        "_wanted",
+        "clock",
+        "id",
+    )
+
     def __init__(
         self, calls: Calls, name: TransactionId, schemas: Schemas, begin: Clock = ZERO
     ) -> None:
@@ -141,7 +156,8 @@ class AsyncTransaction:
         for data in (row, before):
             if data is not None and not isinstance(data, dict):
                 raise BadInput(f"a row is a dict, not {type(data).__name__}")
-        self._check_count()
+        if len(self._reads) + len(self._wanted) >= transaction_changes_max:
+            self._check_count()
         is_known = type(stream) is str and self._schemas.knows(StreamName(stream))
         name = StreamName(stream) if is_known else stream_name(stream)
         kept = key_bytes(key)
@@ -221,7 +237,8 @@ class AsyncTransaction:
         self._check_open()
         if not self._wanted and not self._reads:
             raise BadInput("a transaction that has read and changed nothing has no clock")
-        reads, changes = await self._gathered()
+        await self._settle()
+        reads, changes = self._gathered()
         self._phase = "fixed"
         self._fixed = done = await self._calls.fix_clock(self.id, self._begin, reads, changes)
         return self._shown(done)
@@ -241,11 +258,14 @@ class AsyncTransaction:
 
     async def commit(self) -> None:
         """The block is left. A transaction that has neither read nor changed anything has no clock."""
-        self._check_begun()
+        if self._phase != "open":
+            self._check_begun()
         was_fixed, self._phase = self._phase == "fixed", "over"
         if not self._wanted and not self._reads:
             return
-        reads, changes = await self._gathered()
+        if self._later:
+            await self._settle()
+        reads, changes = self._gathered()
         done: ToldClock
         try:
             if was_fixed:
@@ -260,15 +280,14 @@ class AsyncTransaction:
     def _shown(self, told: ToldClock) -> Clock | None:
         return self._calls.valve.shown(told.clock, has_clock=told.has_clock)
 
-    async def _gathered(self) -> tuple[tuple[KeyRead, ...], tuple[Wanted, ...]]:
+    def _gathered(self) -> tuple[tuple[KeyRead, ...], tuple[Wanted, ...]]:
         """What was read and what is to be changed, as it is sent."""
-        if self._later:
-            await self._settle()
+        assert not self._later, "all are encoded"
         reads = [
             KeyRead(*place, None if seen is None else seen.raw.clock)
             for place, seen in self._reads.items()
         ]
-        return tuple(reads), tuple(cast("list[Wanted]", self._wanted))  # all are encoded
+        return tuple(reads), tuple(cast("list[Wanted]", self._wanted))
 
     async def __aenter__(self) -> Self:
         self.begin()

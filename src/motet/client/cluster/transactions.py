@@ -119,7 +119,9 @@ class Coordinator:
     ) -> ToldClock:
         """Commit, and the clock; ``Conflict`` when it was not, ``OutcomeUnknown`` when nobody can tell."""
         parts = self._known_parts(reads, changes) or await self._parts(reads, changes)
-        made = await self._made(name, begin, parts, len(changes))
+        if not self._is_fresh():
+            await self._freshen(next(iter(parts)))
+        made = self._made(name, begin, parts, len(changes))
         home, *participants = parts
         floor = ZERO
         if participants:
@@ -135,7 +137,9 @@ class Coordinator:
     ) -> ToldClock:
         """Have all shards prepare, the home shard too: what it will be committed at, if it is."""
         parts = await self._parts(reads, changes)
-        made = await self._made(name, begin, parts, len(changes))
+        if not self._is_fresh():
+            await self._freshen(next(iter(parts)))
+        made = self._made(name, begin, parts, len(changes))
         home, *participants = parts
         told = await self._prepare(home, participants, list(parts), parts, made)
         self._fixed[name] = FixedTransaction(
@@ -158,7 +162,7 @@ class Coordinator:
         if it is not None:
             await self._abort(it.home, it.participants, it.part)
 
-    async def _made(
+    def _made(
         self,
         name: TransactionId,
         begin: Clock,
@@ -167,8 +171,6 @@ class Coordinator:
     ) -> dict[ShardName, Part]:
         if len(parts) > transaction_participants_max:
             raise TooLarge(f"a transaction has at most {transaction_participants_max} shards")
-        if not self._is_fresh():
-            await self._freshen(next(iter(parts)))
         asked = self._router.clock
         return {
             shard: Part(name, begin, asked, count, tuple(part.changes))

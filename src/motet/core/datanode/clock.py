@@ -12,7 +12,7 @@ from collections.abc import Callable
 import msgspec
 
 from motet.core.clock.bound_file import bound_change, decode_bound
-from motet.core.clock.hlc import ZERO, Clock, drift_ms
+from motet.core.clock.hlc import ZERO, Clock
 from motet.core.clock.reservation import Reservation
 from motet.core.machine import DiskChange, Now
 from motet.core.shardlog.replica import ShardReplica
@@ -47,7 +47,7 @@ class DataClock(msgspec.Struct):
 
     def check(self, offered: Clock, wall_ms: int) -> None:
         """``ClockDrift`` for a clock from outside that is too far ahead of our wall."""
-        ahead_ms = drift_ms(offered, wall_ms)
+        ahead_ms = offered.logical - wall_ms
         if ahead_ms > clock_drift_ms_max and offered > self.current:
             raise ClockDrift(
                 f"{offered} is {ahead_ms} ms ahead of our wall clock, {clock_drift_ms_max} are allowed",
@@ -56,9 +56,12 @@ class DataClock(msgspec.Struct):
 
     def tick_above(self, floor: Clock, wall_ms: int) -> Clock | None:
         """The next clock, above everything seen; None: ask again when a bound is durable."""
-        if self.reservation is None or self.reservation.adopt(floor, wall_ms) is None:
+        reservation = self.reservation
+        if reservation is None:
             return None
-        return self.reservation.tick(wall_ms)
+        if floor > reservation.last and reservation.adopt(floor, wall_ms) is None:
+            return None
+        return reservation.tick(wall_ms)
 
     def bound_to_write(self, write: WriteId, wall_ms: int) -> DiskChange | None:
         """What has to be written next, if anything."""

@@ -57,8 +57,12 @@ def take(
 
 
 def _take(errands: Errands, replica: ShardReplica, work: Work) -> None:
-    leading.take(_of(errands, replica), replica, work)
-    errands.busy[replica.shard] = None
+    shard = replica.core.shard
+    ours = errands.of_shards.get(shard)
+    if ours is None:
+        ours = errands.of_shards[shard] = ShardTransactions()
+    leading.take(ours, replica, work)
+    errands.busy[shard] = None
 
 
 def refuse_waiting(errands: Errands, error: MotetError) -> list[Effect]:
@@ -78,7 +82,10 @@ def has_clock(errands: Errands, replica: ShardReplica) -> bool:
 
 
 def _of(errands: Errands, replica: ShardReplica) -> ShardTransactions:
-    return errands.of_shards.setdefault(replica.shard, ShardTransactions())
+    ours = errands.of_shards.get(replica.shard)
+    if ours is None:
+        ours = errands.of_shards[replica.shard] = ShardTransactions()
+    return ours
 
 
 class Dispatcher:

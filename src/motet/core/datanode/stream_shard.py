@@ -292,7 +292,7 @@ class StreamShard:
 
 def machine_of(replica: ShardReplica) -> StreamShard:
     """The state machine of a replica of a stream's shard."""
-    machine = replica.machine
+    machine = replica.core.machine
     assert isinstance(machine, StreamShard)
     return machine
 

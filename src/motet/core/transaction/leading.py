@@ -14,7 +14,7 @@ from functools import partial
 from motet.core.clock.hlc import Clock
 from motet.core.datanode.appends import ShardAppends, is_touched, lead_on
 from motet.core.datanode.refusals import not_leader, refusal, unknown_outcome
-from motet.core.datanode.stream_shard import machine_of
+from motet.core.datanode.stream_shard import ShardState, machine_of
 from motet.core.machine import NS_PER_MS, Effect, Note, Now
 from motet.core.shardlog.entry import EntryId
 from motet.core.shardlog.replica import ShardReplica
@@ -52,9 +52,10 @@ Said = list[Effect | Forward]
 
 def take(ours: ShardTransactions, replica: ShardReplica, work: Work) -> None:
     """Take an errand; an error says why not."""
-    if not replica.is_serving:
+    if not replica.core.is_serving:
         raise not_leader(replica.shard)
-    lead(ours, replica)
+    if ours.elected_epoch != replica.core.state.elected_epoch:
+        lead(ours, replica)
     if len(ours.waiting) + len(ours.pending) >= transactions_waiting_max:
         raise NodeError("too many transactions wait for this shard", hint="try again in a moment")
     ours.waiting.append(work)
@@ -150,14 +151,15 @@ def advance(
     ours.looked_at = replica.applied
     lead_on(appends, replica)
     said: Said = []
-    pen = Pen(ours, appends, replica, machine_of(replica).state, now)
+    shard = machine_of(replica).state
+    pen = Pen(ours, appends, replica, shard, now)
     touched = partial(is_touched, appends)
     waiting, ours.waiting = ours.waiting, []
     if len(waiting) > 1:
         waiting.sort(key=_age)
     for number, work in enumerate(waiting):
         try:
-            verdict = _judge(ours, touched, replica, work, now, config)
+            verdict = _judge(ours, touched, replica, shard, work, now, config)
         except MotetError as error:
             verdict = _died(work, error)
             if verdict is not Verdict.GO:
@@ -169,7 +171,8 @@ def advance(
             said += answer_known(ours, replica, work, now, config)
         else:
             try:
-                pen.check()  # no clock is taken for what cannot be put into the log
+                if not pen.is_free:
+                    pen.check()  # no clock is taken for what cannot be put into the log
                 clock = tick(floor_of(work))
                 if clock is None:  # goes on when a bound is durable
                     ours.waiting += waiting[number:]
@@ -195,11 +198,12 @@ def _judge(
     ours: ShardTransactions,
     touched: Callable[[list[bytes]], bool],
     replica: ShardReplica,
+    shard: ShardState,
     work: Work,
     now: Now,
     config: TransactionConfig,
 ) -> Verdict:
-    shard, errand = machine_of(replica).state, work.errand
+    errand = work.errand
     state, latest = shard.transactions, shard.latest
     is_late = now.monotonic_ns - work.since_ns >= config.wait_ms * NS_PER_MS
     if isinstance(errand, PARTS):

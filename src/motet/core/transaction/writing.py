@@ -66,7 +66,8 @@ class Pen(msgspec.Struct):
         """Put an errand into the log; raises what the log has against it."""
         kind, body, flight = self._entry(work, clock)
         body_bytes = len(body)
-        self.check(body_bytes)
+        if body_bytes > bundle_bytes_max or not self.is_free:
+            self.check(body_bytes)
         is_alone = kind not in BUNDLED_KINDS
         if self.bundled and (is_alone or self.size_bytes + body_bytes > bundle_bytes_max):
             self.write()
