@@ -8,6 +8,9 @@ prepared statements. Both insert the same rows.
 one     one row: at least its rate
 two     two rows, ours in two shards of two streams, PostgreSQL's in two tables: at least 0.4 of its rate
 
+``from_python`` is PostgreSQL asked as ours are, by one Python program (asyncpg, if it is installed) with 64
+connections: shown beside, since that is what a Python program gets of either.
+
 The two are asked in turns, and a ratio is the median over neighbouring rounds. ``cpu_us`` is what the client
 and the three nodes use of both cores for one transaction, together.
 
@@ -32,7 +35,7 @@ import motet.aio
 from motet.node.roles import ROLES
 from motet.real.loop import run as run_loop
 from motet.testing.dev_cluster import DevCluster
-from peers import postgres
+from peers import postgres, postgres_client
 
 ROW = {"sku": "s-9", "qty": 2, "note": "x" * 64}
 STREAMS = {"one": ("orders",), "two": ("orders", "stock")}
@@ -98,6 +101,7 @@ def measure(folder: Path, lanes: int, seconds: int, rounds: int) -> dict[str, An
     """PostgreSQL and ours are up all the time and are asked in turns: a disk has good and bad minutes."""
     mine: dict[str, list[dict[str, Any]]] = {case: [] for case in STREAMS}
     theirs: dict[str, list[dict[str, Any]]] = {case: [] for case in STREAMS}
+    from_python: dict[str, list[dict[str, Any]]] = {case: [] for case in STREAMS}
     version = None
     quiet = {"MOTET_LOG__LEVEL": "warning"}
     with contextlib.ExitStack() as running:
@@ -114,6 +118,11 @@ def measure(folder: Path, lanes: int, seconds: int, rounds: int) -> dict[str, An
             for case in STREAMS:
                 if peer is not None:
                     theirs[case].append(peer.commits(case, lanes, seconds))
+                    if postgres_client.is_there():
+                        asked = postgres_client.commits(
+                            peer.address, case, lanes, seconds, tuple(ROW.values())
+                        )
+                        from_python[case].append(run_loop(asked))
                     os.sync()  # what it has put off is not for our turn
                 mine[case].append(run_loop(commits(endpoints, case, lanes, seconds, pids)))
     return {
@@ -121,31 +130,46 @@ def measure(folder: Path, lanes: int, seconds: int, rounds: int) -> dict[str, An
         "lanes": lanes,
         "postgres_version": version,
         "postgres": None if peer is None else theirs,
+        "from_python": from_python,
         "motet": mine,
     }
 
 
 def judge(figures: dict[str, Any]) -> dict[str, Any]:
     """The ratios, the median of those of the rounds, and whether each is what is required."""
-    we, they, ratios = figures["motet"], figures["postgres"], {}
-    if they is not None:
-        for case in STREAMS:
-            pairs = zip(we[case], they[case], strict=True)
-            ratios[case] = statistics.median(a["rate"] / b["rate"] for a, b in pairs)
+    we, they = figures["motet"], figures["postgres"]
+    ratios = {} if they is None else _ratios(we, they)
     missed = [name for name, ratio in ratios.items() if ratio < REQUIRED[name]]
-    shown = {name: round(ratio, 2) for name, ratio in ratios.items()}
-    return {**figures, "ratios": shown, "missed": missed, "ok": not missed}
+    beside = _ratios(we, figures["from_python"])
+    return {
+        **figures,
+        "ratios": ratios,
+        "ratios_from_python": beside,
+        "missed": missed,
+        "ok": not missed,
+    }
+
+
+def _ratios(we: dict[str, Any], they: dict[str, Any]) -> dict[str, float]:
+    found = {}
+    for case in STREAMS:
+        if they[case]:
+            pairs = zip(we[case], they[case], strict=True)
+            found[case] = round(statistics.median(a["rate"] / b["rate"] for a, b in pairs), 2)
+    return found
 
 
 def show(figures: dict[str, Any]) -> None:
-    for name in ("postgres", "motet"):
+    for name in ("postgres", "from_python", "motet"):
         for case, rounds in (figures[name] or {}).items():
             for values in rounds:
-                print(f"{name:>10} {case:>6}  " + "  ".join(f"{k} {v}" for k, v in values.items()))
+                print(f"{name:>11} {case:>6}  " + "  ".join(f"{k} {v}" for k, v in values.items()))
         if figures[name] is None:
             print(f"{name:>10} is not installed: nothing to compare with")
     print(f"PostgreSQL {figures['postgres_version']}, {figures['lanes']} in flight")
     print(f"ratios {figures['ratios']}, required {REQUIRED}, missed {figures['missed']}")
+    if figures["ratios_from_python"]:
+        print(f"against what a Python program gets of it: {figures['ratios_from_python']}")
 
 
 def main() -> int:

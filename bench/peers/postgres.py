@@ -105,6 +105,11 @@ class Postgres:
         assert latency is not None, out
         return {"rate": round(float(rate[1])), "mean_ms": float(latency[1])}
 
+    @property
+    def address(self) -> dict[str, Any]:
+        """Where a client finds it."""
+        return {"host": "127.0.0.1", "port": self._port, "user": NAME, "database": NAME}
+
     def stop(self) -> None:
         self._process.send_signal(signal.SIGINT)  # without waiting for anybody
         self._process.wait()
