@@ -7,6 +7,7 @@ from motet.core.datanode.records import decode_records
 from motet.core.machine import Message
 from motet.core.shardlog.entry import Entry, EntryKind
 from motet.core.transaction.bundles import unbundled
+from motet.core.transaction.carried import decode_carried
 from motet.core.transaction.entries import (
     decode_aborted,
     decode_committed,
@@ -56,6 +57,10 @@ def _told_entry(entry: Entry) -> str:
             order = decode_order(entry.body)
             told = f" {'on' if order.is_on else 'off'}" if isinstance(order, TurnClock) else ""
             return f"ordered({type(order).__name__}{told})@{entry.clock}"
+        case EntryKind.CARRIED_ON:
+            changes = decode_carried(entry.body).changes
+            keys = ",".join(each.part.changes[0].key.decode() for each in changes)
+            return f"carried({keys})@{entry.clock}"
     return f"closed@{entry.clock}"
 
 
@@ -108,4 +113,4 @@ def _off(has_clock: bool) -> str:
 
 
 def _told(key: bytes, row: bytes | None) -> str:
-    return f"{key.decode()}={(row or b'').decode()}"
+    return f"{key.decode()} deleted" if row is None else f"{key.decode()}={row.decode()}"
