@@ -13,6 +13,7 @@ from collections.abc import Callable
 import msgspec
 
 from motet.core.catalog.stream_definition import StreamDefinition
+from motet.core.clock.hlc import Clock
 from motet.core.datanode.node import DataNode
 from motet.core.shardlog.config import Retention
 from motet.core.transaction.config import TransactionConfig
@@ -44,6 +45,7 @@ from motet.verify.parts.transactions_plants import (
     transaction_node,
 )
 from motet.verify.parts.transactions_session import Traveller
+from motet.verify.parts.transactions_visitor import Visitor
 
 LATER = StreamName("later")
 """The second stream, which is created in the storm."""
@@ -60,6 +62,7 @@ def draw_transactions(dice: Dice) -> TransactionConfig:
         close_ms=dice.pick([5, 40]),
         outcomes_remembered=dice.pick([3, 25]),
         milestone_bytes=dice.pick([300, 1_500]),
+        carry_bytes=dice.pick([20, 200]),
     )
 
 
@@ -85,6 +88,8 @@ class TransactionsPart:
         "feed_pruned",
         "pruning_held_back",
         "feed_expired",
+        "transaction_carried_on",
+        "carried_change_read",
         "clock_hidden",
         "stream_born",
         "session_hop",
@@ -106,10 +111,14 @@ class TransactionsRun(StreamsRun):
         is_calm = world.faults == type(world.faults)()
         #: how far the wall clocks of the nodes are off
         self.skew_ms = 0 if is_calm else world.dice.fork("skew").pick([0, 60, 200])
+        #: short ones: what is pruned goes in whole files
+        self.segment_bytes = world.dice.fork("files").pick([600, 1_000, 2_500])
         super().__init__(world, plant)
 
     def _add_data_node(self, name: NodeId, plant: str | None) -> None:
-        self.config = msgspec.structs.replace(self.config, retention=Retention())
+        self.config = msgspec.structs.replace(
+            self.config, retention=Retention(), segment_bytes=self.segment_bytes
+        )
         node = self._world.add_node(name)
         if self.skew_ms:
             node.time.jump(self._dice.between(-self.skew_ms, self.skew_ms))
@@ -153,8 +162,9 @@ class TransactionsRun(StreamsRun):
             nodes,
             self.ledger,
             lambda: list(self.feeders[0].saved),
-            lambda: [feeder.after for feeder in self.feeders],
+            self._pruned_to,
         )
+        self.visitor = Visitor(world, "v1", self.watch, nodes, self.ledger)
         self.travellers = [
             Traveller(
                 world, "t1", self.watch, nodes, self.ledger, is_forgetful=self._plant == NO_BOOKMARK
@@ -172,11 +182,18 @@ class TransactionsRun(StreamsRun):
             later=later,
         )
         askers: list[DataClient | Changer] = [*self.bankers, *self.writers, *self.readers]
-        for client in (*askers, *self.feeders, *self.travellers, self.pruner, self.changer):
+        askers += [*self.feeders, *self.travellers, self.pruner, self.visitor, self.changer]
+        for client in askers:
             world.host(world.add_node(client.name, immune=True), HOST, client.itself)
         self.births = Births(world, self.watch)
         world.observe(self.births.saw)
         world.observe(Aims(world, world.dice.fork("aims"), strikes=not self._is_faultless).saw)
+
+    def _pruned_to(self) -> list[Clock]:
+        """Up to where the feed may be pruned: where readers are, or by force what they could have read."""
+        clocks = [feeder.after for feeder in self.feeders]
+        is_hasty = self.ledger.is_forced and not self.pruner.is_last_round
+        return clocks + [feeder.visible for feeder in self.feeders] if is_hasty else clocks
 
     def _are_clients_done(self) -> bool:
         if not all(client.is_done for client in (*self.bankers, *self.travellers)):
@@ -187,7 +204,9 @@ class TransactionsRun(StreamsRun):
             return False
         for feeder in self.feeders:
             feeder.is_last_round = True
-        return all(feeder.is_done for feeder in self.feeders)
+        self.pruner.is_last_round = all(feeder.is_done for feeder in self.feeders)
+        self.visitor.is_last_round = self.pruner.is_done
+        return self.visitor.is_done
 
     def _open_transactions(self) -> str | None:
         """Nothing is left open: no prepare, no decision that somebody has not logged."""
@@ -208,7 +227,7 @@ class TransactionsRun(StreamsRun):
         gave_up = super()._give_up(calm)  # type: ignore[arg-type]
         if not gave_up:
             waiting = [
-                client.name for client in (*self.bankers, *self.feeders) if not client.is_done
+                client.name for client in (*self.bankers, *self.feeders, self.visitor) if not client.is_done
             ]
             what = f"{self._open_transactions()}; waiting {' '.join(waiting)}"
             self._world.violated("Stuck", what)
