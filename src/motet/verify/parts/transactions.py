@@ -26,6 +26,7 @@ from motet.verify.parts.streams_changes import STAYS, Changer
 from motet.verify.parts.streams_clients import DataClient, Reader, Writer
 from motet.verify.parts.transactions_aims import (
     ADJUST_MISSED,
+    CARRIER_CRASHED,
     CLOSED_INHERITED,
     HOME_LEADER_CHANGED,
     LOCKS_INHERITED,
@@ -90,6 +91,7 @@ class TransactionsPart:
         "feed_expired",
         "transaction_carried_on",
         "carried_change_read",
+        CARRIER_CRASHED,
         "clock_hidden",
         "stream_born",
         "session_hop",

@@ -1,7 +1,8 @@
 """Faults at the worst moments of a commit, and what of transactions a change of leader has met.
 
 A decision that was just logged is on its way to the participants. Here the ways between the two leaders are
-clogged or cut, for a moment or for longer than anybody remembers; or the home shard's leader dies.
+clogged or cut, for a moment or for longer than anybody remembers; or the home shard's leader dies. A leader
+that carries changes on dies at any step of it.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ HOME_LEADER_CHANGED = "home_leader_changed"
 LOCKS_INHERITED = "locks_inherited"
 CLOSED_INHERITED = "closed_clock_inherited"
 ADJUST_MISSED = "adjust_missed"
-clog_share, crash_share = 0.12, 0.02
+CARRIER_CRASHED = "carrier_crashed"
+clog_share, crash_share, carrier_crash_share = 0.12, 0.02, 0.1
 down_ms_max = 500
 
 
@@ -52,6 +54,8 @@ class Aims:
                 isinstance(w.errand, PrepareTransaction | CommitTransaction) for w in ours.waiting
             ):
                 self._world.mark(WAITS)
+            if ours.carrying is not None and self._strikes:
+                self._strike_carrier(host)
 
     def _note(self, machine: DataNode, note: Note) -> None:
         if note.what.startswith("transaction_"):
@@ -96,6 +100,13 @@ class Aims:
                 world.mark("decision_lost")
         elif dice.chance(crash_share) and host.node.up:
             world.mark("decider_crashed")
+            world.at(0, self._crash, (host.node,))
+
+    def _strike_carrier(self, host: Host) -> None:
+        """A leader is about to carry changes on, reads them, or has some of them in its log."""
+        world, dice = self._world, self._dice
+        if host.node.up and not world.fabric.healed and dice.chance(carrier_crash_share):
+            world.mark(CARRIER_CRASHED)
             world.at(0, self._crash, (host.node,))
 
     def _unblock(self, links: list[tuple[Address, Address]]) -> None:
