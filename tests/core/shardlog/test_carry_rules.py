@@ -20,7 +20,9 @@ def test_as_many_files_go_as_are_half_empty_together(
         return bisect_left(there, bound)
 
     fitting = [
-        bound for bound in bounds if 2 * len([at for at in held if at < bound]) <= total_before(bound)
+        bound
+        for bound in bounds
+        if 2 * len([at for at in held if at < bound]) <= total_before(bound)
     ]
     assert worth_carrying(bounds, held, total_before) == max(fitting, default=None)
 

@@ -133,7 +133,7 @@ class Step(NamedTuple):
 
     what: str
     keys: list[bytes]
-    count: int
+    at_most: int
 
 
 WHAT = ["append", "commit", "bundle", "read", "carry", "trim"]
@@ -152,9 +152,9 @@ def take_steps(log: Log, told: list[Step]) -> Iterator[Step]:
         elif step.what == "bundle":
             log.commit(*([key] for key in dict.fromkeys(step.keys)))
         elif step.what == "read":
-            read = log.read(step.count)
+            read = log.read(step.at_most)
         elif step.what == "carry":  # perhaps it was changed since it was read, or carried already
-            log.carry(read[: step.count])
+            log.carry(read[: step.at_most])
         else:
             log.trim()
         yield step

@@ -1,7 +1,8 @@
 """What a log is to carry on before files of it go: which files are worth that, and how much goes at a time.
 
-Some of what a log holds is needed although nobody reads that far back any more: the latest change of a key. It
-is written once more, at the end, so that the file can go. This is arithmetic that does not know what is needed.
+Some of what a log holds is needed although nobody reads that far back any more: the latest change of a key.
+It is written once more, at the end, so that the file can go. This is the arithmetic of it, and knows nothing
+of keys.
 """
 
 from __future__ import annotations

@@ -90,18 +90,23 @@ def answer_known(
             return _answer_doubt(replica.shard, state, work.client, errand)
         case ResolveTransaction():
             return _acknowledge(replica, state, work.client, errand)
-        case Forgotten():
-            return [Note("transaction_decisions_forgotten", str(len(errand.transactions)))]
+        case Forgotten() | Carried():
+            return _note_own(ours, errand)
         case OrderShard():
             return [Send(work.client, ShardOrdered(errand.request, state.clock))]
         case TurnClock():
             ours.turning = None
             is_on = "on" if errand.is_on else "off"
             return [Note("transaction_clock_turned", f"{replica.shard} {is_on}")]
-        case Carried():
-            assert ours.carrying is not None, "one piece at a time"
-            ours.carrying.is_out = False
-            return []
+
+
+def _note_own(ours: ShardTransactions, errand: Forgotten | Carried) -> list[Effect | Forward]:
+    """Nobody has asked for it but this leader."""
+    if isinstance(errand, Forgotten):
+        return [Note("transaction_decisions_forgotten", str(len(errand.transactions)))]
+    assert ours.carrying is not None, "one piece at a time"
+    ours.carrying.is_out = False
+    return []
 
 
 def closed_is(request: RequestId, state: TransactionState, rules: FeedRules) -> ShardClosed:

@@ -59,9 +59,7 @@ def needed(latest: LatestChanges, shard: ShardName, entries: Sequence[Entry]) ->
 def carried_change(entry: Entry, place: int) -> FoundEntry:
     """One change of an entry that carries some, as if it had been logged by itself."""
     change = decode_carried(entry.body).changes[place]
-    return FoundEntry(
-        entry.id.epoch, change.clock, EntryKind.PART_COMMITTED, encode_part(change)
-    )
+    return FoundEntry(entry.id.epoch, change.clock, EntryKind.PART_COMMITTED, encode_part(change))
 
 
 def size_bytes(change: Committed) -> int:

@@ -7,10 +7,11 @@
                    │             └──────── while there is something before the bound ┤
                    └─────────────────────────────── the log is trimmed (H2) ◀────────┘
 
-What is read is a stretch of the log at a time, what is written an entry of bounded size, and the next one when
-that is applied: others are served all the while. Nothing of this has to be remembered. Whatever was carried is
-in the log, what was not is where it was, and the next leader goes on from there; what two leaders carry is
-carried twice, which changes nothing (K1). The log is not trimmed for the sake of this, but by what is applied.
+What is read is a stretch of the log at a time, what is written an entry of bounded size, and the next one
+when that is applied: others are served all the while. Nothing of this has to be remembered. Whatever was
+carried is in the log, what was not is where it was, and the next leader goes on from there; what two leaders
+carry is carried twice, which changes nothing (K1). Nothing is trimmed because this says so: what is applied
+tells how far the log can go.
 """
 
 from __future__ import annotations

@@ -70,8 +70,8 @@ class LatestChanges(msgspec.Struct):
         while (oldest := next(iter(self.carried))) < first:
             del self.carried[oldest]
         # What a rule of retention has trimmed was never carried.
-        while (key := next(iter(known), None)) is not None and known[key].entry < first:
-            self.forgotten = max(self.forgotten, known.pop(key).clock)
+        while known and known[front := next(iter(known))].entry < first:
+            self.forgotten = max(self.forgotten, known.pop(front).clock)
 
     def _add(self, clock: Clock, entry: Offset, keys: Iterable[bytes]) -> None:
         known = self.keys

@@ -109,9 +109,7 @@ class ShardTransactions(msgspec.Struct):
 
     @property
     def is_idle(self) -> bool:
-        return not (
-            self.waiting or self.pending or self.adjusting or self.flights or self.carrying
-        )
+        return not (self.waiting or self.pending or self.adjusting or self.flights or self.carrying)
 
     @property
     def is_ordered(self) -> bool:

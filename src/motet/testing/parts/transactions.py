@@ -18,7 +18,6 @@ from motet.core.clock.hlc import ZERO, Clock
 from motet.core.datanode.messages import AppendRecords
 from motet.core.datanode.node import CUT_TIMER, DataNode
 from motet.core.datanode.records import Chunk
-from motet.core.datanode.stream_shard import FIRST, machine_of
 from motet.core.machine import Message
 from motet.core.operator.messages import (
     Heartbeat,
@@ -30,9 +29,7 @@ from motet.core.operator.messages import (
     StreamPlace,
 )
 from motet.core.shardlog.config import ShardlogConfig
-from motet.core.shardlog.entry import Entry, EntryKind
 from motet.core.shardlog.messages import BecomeLeaderRequest, FenceRequest
-from motet.core.shardlog.replica import ShardReplica
 from motet.core.transaction.config import TransactionConfig
 from motet.core.transaction.messages import (
     AbortTransaction,
@@ -68,7 +65,7 @@ from motet.testing.bench_part import BenchPart
 from motet.testing.bench_trace import Line
 from motet.testing.part import Converter, verb
 from motet.testing.parts.shardlog_bench import OPERATOR, ShardBench
-from motet.testing.parts.transactions_told import STREAM, told_answer, told_entry
+from motet.testing.parts.transactions_told import STREAM, told_answer, told_shard
 from motet.testing.parts.transactions_words import part_of, reads_of, words
 from motet.testing.script import Command
 
@@ -374,24 +371,10 @@ class TransactionsPart(BenchPart):
         replica = self._machine(shard).shards.replica(shard)
         if replica is None:
             return [f"{shard} is not there"]
-        state = machine_of(replica).state.transactions
-        told = [f"{shard}:", *map(told_entry, _entries(replica))]
-        if state.locks:
-            told.append("locked " + ",".join(key.decode() for key in state.locks))
-        if state.decisions:
-            told.append("to tell " + ",".join(state.decisions))
-        rules = machine_of(replica).state.rules
-        told += [f"cursor {name} {clock}" for name, clock in rules.cursors.items()]
-        told += [f"pruned {rules.horizon}"] if rules.horizon > ZERO else []
-        told += [] if rules.has_clock else ["clock off"]
-        first = replica.first_offset
-        told += [f"trimmed to entry {first}"] if first > FIRST else []
-        return [" ".join([*told, f"closed {state.closed}"])]
+        return [told_shard(replica)]
 
 
-def _maker(
-    name: NodeId, log: ShardlogConfig, config: TransactionConfig
-) -> Callable[[], DataNode]:
+def _maker(name: NodeId, log: ShardlogConfig, config: TransactionConfig) -> Callable[[], DataNode]:
     return lambda: DataNode(name, log, config)
 
 
@@ -399,7 +382,3 @@ def _node(shard: ShardName) -> NodeId:
     if shard not in ("a", "b", "c"):
         raise BadScenario(f"there is no shard {shard!r}; there are a, b, c")
     return NodeId(f"n{'abc'.index(shard) + 1}")
-
-
-def _entries(replica: ShardReplica) -> list[Entry]:
-    return [entry for entry in replica.core.state.log.tail if entry.kind != EntryKind.BARRIER]

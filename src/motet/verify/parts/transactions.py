@@ -229,7 +229,9 @@ class TransactionsRun(StreamsRun):
         gave_up = super()._give_up(calm)  # type: ignore[arg-type]
         if not gave_up:
             waiting = [
-                client.name for client in (*self.bankers, *self.feeders, self.visitor) if not client.is_done
+                client.name
+                for client in (*self.bankers, *self.feeders, self.visitor)
+                if not client.is_done
             ]
             what = f"{self._open_transactions()}; waiting {' '.join(waiting)}"
             self._world.violated("Stuck", what)

@@ -157,7 +157,9 @@ class Pruner(DataClient):
             self._left = []
             return self.pause()
         if refused is not None and refused.code == BadInput.code:
-            del self._left[0]  # readers have not heard of it, and it is not closed as far as they have read
+            del self._left[
+                0
+            ]  # readers have not heard of it, and it is not closed as far as they have read
             return self.pause()
         self.lose_leader(asked.shard, refused)
         self._resends += 1

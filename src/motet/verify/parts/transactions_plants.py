@@ -244,7 +244,7 @@ class PrunesOverCursors(Planted):
     planted = (FeedRules, "_check_pruning", lambda rules, order: order.up_to > rules.horizon)
 
 
-class TrimsOverKeys(Planted):
+class TrimsWithoutCarrying(Planted):
     """What is pruned goes, whether the latest change of a key lies there or not."""
 
     planted = (LatestChanges, "entries", lambda _latest, _first: iter(()))
@@ -278,7 +278,7 @@ NODES: dict[str, type[DataNode]] = {
     "closed-in-memory": ClosesInMemory,
     "hidden-in-part": HidesAlone,
     "pruned-over-cursor": PrunesOverCursors,
-    "trimmed-over-key": TrimsOverKeys,
+    "trim-without-carrying": TrimsWithoutCarrying,
     "carried-over-change": CarriesOverChanges,
 }
 TORN_TIE = "torn-tie"
