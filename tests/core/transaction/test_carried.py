@@ -212,6 +212,19 @@ def test_a_raw_record_keeps_its_place_among_those_it_came_with() -> None:
     assert (found.index, found.count, found.offset, found.op) == (2, 3, 2, "append")
 
 
+def test_what_came_after_it_was_read_is_the_latest_all_the_same() -> None:
+    log = Log()
+    log.append([b"a", b"b"])
+    read = log.read(1)
+    log.commit([b"a"])
+    log.carry(read)
+    assert (log.get(b"a"), log.get(b"b")) == (log.changes[b"a"], log.changes[b"b"])
+    log.carry(read)  # by another leader, which had read the same
+    assert (log.get(b"a"), log.get(b"b")) == (log.changes[b"a"], log.changes[b"b"])
+    places = [latest.entry for latest in log.machine.state.latest.keys.values()]
+    assert places == [2, 4]
+
+
 def test_what_a_rule_of_retention_has_trimmed_is_forgotten_by_all() -> None:
     log = Log()
     log.append([b"a"])

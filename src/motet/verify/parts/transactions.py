@@ -13,7 +13,6 @@ from collections.abc import Callable
 import msgspec
 
 from motet.core.catalog.stream_definition import StreamDefinition
-from motet.core.clock.hlc import Clock
 from motet.core.datanode.node import DataNode
 from motet.core.shardlog.config import Retention
 from motet.core.transaction.config import TransactionConfig
@@ -144,7 +143,7 @@ class TransactionsRun(StreamsRun):
             StreamId("e" * 16), LATER, dice.pick([1, 2]), dice.pick([None, min(3, len(nodes))])
         )
         self.ledger = Ledger(world, self.watch, self.stays, later)
-        self.ledger.is_forced = dice.chance(0.25)
+        self.ledger.is_forced = dice.chance(0.4)
         self.bankers = [
             Banker(world, f"b{number}", self.watch, nodes, self.ledger, 40)
             for number in range(1, dice.between(3, 5))
@@ -164,7 +163,7 @@ class TransactionsRun(StreamsRun):
             nodes,
             self.ledger,
             lambda: list(self.feeders[0].saved),
-            self._pruned_to,
+            lambda: [feeder.after for feeder in self.feeders],
         )
         self.visitor = Visitor(world, "v1", self.watch, nodes, self.ledger)
         self.travellers = [
@@ -190,12 +189,6 @@ class TransactionsRun(StreamsRun):
         self.births = Births(world, self.watch)
         world.observe(self.births.saw)
         world.observe(Aims(world, world.dice.fork("aims"), strikes=not self._is_faultless).saw)
-
-    def _pruned_to(self) -> list[Clock]:
-        """Up to where the feed may be pruned: where readers are, or by force what they could have read."""
-        clocks = [feeder.after for feeder in self.feeders]
-        is_hasty = self.ledger.is_forced and not self.pruner.is_last_round
-        return clocks + [feeder.visible for feeder in self.feeders] if is_hasty else clocks
 
     def _are_clients_done(self) -> bool:
         if not all(client.is_done for client in (*self.bankers, *self.travellers)):

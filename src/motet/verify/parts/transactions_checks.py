@@ -23,7 +23,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from motet.core.catalog.stream_definition import StreamDefinition, shard_names
-from motet.core.clock.hlc import ZERO, Clock
+from motet.core.clock.hlc import ZERO, Clock, maximum
 from motet.core.datanode.messages import DataRefused
 from motet.core.datanode.records import decode_records
 from motet.core.shardlog.entry import Entry, EntryKind
@@ -46,7 +46,7 @@ ACCOUNTS = [f"account-{number}".encode() for number in range(7)]
 LATER_ACCOUNTS = [f"later-{number}".encode() for number in range(4)]
 """Of the second stream."""
 
-QUIET_ACCOUNTS = [f"quiet-{number}".encode() for number in range(3)]
+QUIET_ACCOUNTS = [f"quiet-{number}".encode() for number in range(8)]
 """Seldom changed: their latest changes are pruned long before the next ones."""
 
 
@@ -134,6 +134,11 @@ class Ledger:
         self._aborted[name] = None
         if name in self._committed:
             self._violated("Decided", f"{client}: {name} is aborted, too")
+
+    @property
+    def newest(self) -> Clock:
+        """The highest clock of a change that anybody was told of."""
+        return maximum((ZERO, *self._told.values()))
 
     def told_of(self, key: bytes) -> Clock:
         """The clock of the newest change of a key that anybody was told of."""

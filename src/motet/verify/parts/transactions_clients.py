@@ -35,7 +35,7 @@ from motet.verify.parts.transactions_checks import (
 
 dies_share = 0.03
 blind_share = 0.2
-quiet_share, look_share = 0.04, 0.4
+quiet_share, look_share = 0.15, 0.4
 """How often an account is changed, and looked at, that is quiet for long: it is pruned meanwhile."""
 
 resends_max = 12

@@ -77,8 +77,7 @@ class FeedReader(DataClient):
         self._closed: dict[ShardName, Clock] = {}
         self._heads: dict[ShardName, Clock] = {}
         self._pages: dict[ShardName, ShardPage] = {}
-        #: all shards are closed up to it
-        self.visible: Clock = ZERO
+        self._visible: Clock = ZERO
         self._limit = 1
 
     def begin(self) -> list[Effect]:
@@ -110,7 +109,7 @@ class FeedReader(DataClient):
         if self.joined is None and self.place(later[0]) is not None:
             self.joined = self.after
             self._shards = self._shards + later
-            self.visible = ZERO  # it is another one, of more shards
+            self._visible = ZERO  # it is another one, of more shards
 
     def _save(self, shard: ShardName) -> list[Effect]:
         leader = self.leader(shard)
@@ -138,7 +137,7 @@ class FeedReader(DataClient):
     def _go_on_at(self, resume: Clock) -> None:
         self.gaps.append((self.after, resume))
         self.after, self._pages = resume, {}
-        if resume >= self.visible:
+        if resume >= self._visible:
             self._closed = {}
 
     def _too_late(self, refused: DataRefused) -> None:
@@ -161,8 +160,8 @@ class FeedReader(DataClient):
             self._last_floor = max(self._heads.values())
             self._closed = {}
             return
-        visible = min(self._closed.values(), default=self.visible)
-        self.visible = max(visible, self.visible)
+        visible = min(self._closed.values(), default=self._visible)
+        self._visible = max(visible, self._visible)
 
     def _read(self, shard: ShardName) -> list[Effect]:
         if shard not in self._closed:
@@ -177,7 +176,7 @@ class FeedReader(DataClient):
             self._clock,
             shard,
             self.after if self.after > ZERO else None,
-            self.visible,
+            self._visible,
             self._large(self.dice.pick([1, 3, 50]), 50),
             self._large(self.dice.pick([1, 500, 20_000]), 20_000),
         )
@@ -207,7 +206,7 @@ class FeedReader(DataClient):
         floor = self._last_floor
         if self.is_last_round and floor is not None and self.after >= floor:
             self.is_done = True
-        elif self.after >= self.visible:
+        elif self.after >= self._visible:
             self._closed = {}
         if self._keeps and not self._is_ending and self.dice.chance(save_share):
             self._to_save, self._saving = list(self._shards), self.after

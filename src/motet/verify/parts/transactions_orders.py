@@ -21,7 +21,7 @@ from motet.verify.parts.streams_clients import DataClient
 from motet.verify.parts.transactions_checks import Ledger
 
 found_share, turn_share = 0.3, 0.25
-rest_share = 0.9
+rest_share, hasty_share = 0.9, 0.5
 resends_max = 4
 
 
@@ -110,6 +110,8 @@ class Pruner(DataClient):
         self._left: list[ShardName] = []
         self._up_to: Clock = ZERO
         self._resends = 0
+        #: bankers had been told of this clock when it last looked
+        self._newest: Clock = ZERO
         #: readers are done: then all that they have read goes
         self.is_last_round = False
         self._is_ending = False
@@ -137,9 +139,14 @@ class Pruner(DataClient):
             self._left, self._up_to = list(self._ledger.shards), min(self._places())
             return
         up_to = self.dice.pick(self._places())
+        left = self._kept()
+        if self._ledger.is_forced and self.dice.chance(hasty_share):
+            # Where no reader is yet: what bankers read next is pruned, and on its way to be carried on.
+            left = self.dice.shuffled(self._ledger.stays)
+            up_to, self._newest = self._newest, self._ledger.newest
         if up_to == ZERO or self.world.fabric.healed or self.dice.chance(rest_share):
             return
-        self._left, self._up_to, self._resends = self._kept(), up_to, 0
+        self._left, self._up_to, self._resends = left, up_to, 0
         self._ledger.pruned = max(self._ledger.pruned, up_to)
 
     def answered(self, asked: Message, answer: Message | None) -> list[Effect]:

@@ -23,7 +23,7 @@ from motet.core.streams.run import runs_of
 from motet.core.transaction import answering, judging, leading, writing
 from motet.core.transaction.config import TransactionConfig
 from motet.core.transaction.judging import Verdict
-from motet.core.transaction.latest import Latest, LatestChanges
+from motet.core.transaction.latest import LatestChanges
 from motet.core.transaction.merging import MergedPage, ShardPage, merge
 from motet.core.transaction.messages import (
     AbortTransaction,
@@ -39,7 +39,7 @@ from motet.core.transaction.scan import FeedScan, Known
 from motet.core.transaction.state import TransactionState
 from motet.core.transaction.work import ShardTransactions, Work
 from motet.core.transaction.writing import Pen
-from motet.ids import NodeId, Offset, RequestId, ShardName, TransactionId
+from motet.ids import NodeId, RequestId, ShardName, TransactionId
 
 
 @contextmanager
@@ -250,20 +250,6 @@ class TrimsWithoutCarrying(Planted):
     planted = (LatestChanges, "entries", lambda _latest, _first: iter(()))
 
 
-def _carry_all(
-    latest: LatestChanges, entry: Offset, changes: Sequence[tuple[bytes, Clock]], _first: Offset
-) -> None:
-    for place, (key, clock) in enumerate(changes):
-        latest.keys.pop(key, None)
-        latest.keys[key] = Latest(clock, entry, place)
-
-
-class CarriesOverChanges(Planted):
-    """What is carried on is the latest change of its key, whatever came in between."""
-
-    planted = (LatestChanges, "carry", _carry_all)
-
-
 NODES: dict[str, type[DataNode]] = {
     "closed-over-prepare": ClosesOverPrepares,
     "decided-twice": DecidesAlone,
@@ -279,7 +265,6 @@ NODES: dict[str, type[DataNode]] = {
     "hidden-in-part": HidesAlone,
     "pruned-over-cursor": PrunesOverCursors,
     "trim-without-carrying": TrimsWithoutCarrying,
-    "carried-over-change": CarriesOverChanges,
 }
 TORN_TIE = "torn-tie"
 """A page ends anywhere, also between changes of one clock."""
