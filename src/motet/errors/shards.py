@@ -34,7 +34,10 @@ class TransactionExpired(ShardError):
 
 
 class KeyForgotten(ShardError):
-    """The shard does not remember the latest change of this key: it has too many others."""
+    """The shard does not remember the latest change of this key: it has too many others.
+
+    Pruning is never the reason; a rule of retention by size or age may be.
+    """
 
     code = "KEY_FORGOTTEN"
     hint = "use streams of their own for transactions, with more shards; changes without a get are fine"

@@ -20,17 +20,18 @@ FOUND_AT = {
     "born-in-the-past": (1, "Born"),
     "closed-in-memory": (1, "FeedClosed"),
     "hidden-in-part": (5, "Valve"),
+    "trim-without-carrying": (1, "LatestKept"),
 }
 """Planted bug -> a seed that finds it, and the rule that it breaks there."""
 
 FOUND_LATER = {
     "clock-too-early": (6, "CausalOrder"),
-    "decision-forgotten": (4, "SessionReads"),
-    "decided-twice": (6, "Atomic"),
-    "decided-late": (7, "Stuck"),
+    "decision-forgotten": (5, "LatestKept"),
+    "decided-twice": (13, "Atomic"),
+    "decided-late": (7, "Decided"),
     "bookmark-left-behind": (4, "SessionReads"),
-    "append-over-lock": (3, "ReadsValid"),
-    "get-over-lock": (6, "SessionReads"),
+    "append-over-lock": (2, "ReadsValid"),
+    "get-over-lock": (6, "LatestKept"),
     "pruned-over-cursor": (7, "CursorKept"),
 }
 """The same, in the long tier."""

@@ -12,12 +12,13 @@ from contextlib import suppress
 import msgspec
 
 from motet.core.datanode.appends import ShardAppends
+from motet.core.datanode.reading import Readings
 from motet.core.datanode.stream_shard import machine_of
 from motet.core.machine import Effect, Note, Now, Send
 from motet.core.operator.messages import SealedShard, ShardMap
 from motet.core.shardlog.replica import ShardReplica
 from motet.core.shardlog.shards import Shards
-from motet.core.transaction import answering, leading
+from motet.core.transaction import answering, carrying, holding, leading
 from motet.core.transaction.checks import check_request
 from motet.core.transaction.config import TransactionConfig
 from motet.core.transaction.leading import Said, Tick
@@ -95,6 +96,7 @@ class Dispatcher:
         self,
         own: NodeId,
         errands: Errands,
+        readings: Readings,
         shards: Shards,
         shard_map: ShardMap | None,
         config: TransactionConfig,
@@ -102,6 +104,7 @@ class Dispatcher:
     ) -> None:
         self._own = own
         self._errands = errands
+        self._readings = readings
         self._shards = shards
         self._map = shard_map
         self._config = config
@@ -132,7 +135,8 @@ class Dispatcher:
             ours = self._errands.of_shards.get(shard)
             if not replica.is_serving:
                 continue
-            answering.hold_retention(replica)
+            holding.hold_retention(replica)
+            self._look_for_carrying(replica, ours)
             state = answering.state_of(replica)
             if not state.prepared and not state.decisions and (ours is None or ours.is_idle):
                 continue
@@ -148,6 +152,15 @@ class Dispatcher:
                 ours.looked_at = Offset(-1)
                 self._errands.busy[shard] = None
         return effects
+
+    def _look_for_carrying(self, replica: ShardReplica, ours: ShardTransactions | None) -> None:
+        if not carrying.is_due(ours, replica):
+            return
+        ours = _of(self._errands, replica)
+        if ours.elected_epoch == replica.elected_epoch or ours.is_idle:
+            leading.lead(ours, replica)
+            carrying.begin(ours, replica)
+            self._errands.busy[replica.shard] = None
 
     # The clock's valve
 
@@ -237,6 +250,9 @@ class Dispatcher:
         tick: Tick,
     ) -> list[Effect]:
         effects = self._carry_out(leading.settle(ours, replica, self._now, self._config))
+        if ours.carrying is not None:
+            few = self._config.carry_bytes
+            effects += carrying.go_on(ours, replica, self._readings, few, self._now)
         if ours.waiting:
             beside = appends.setdefault(replica.shard, ShardAppends())
             said = leading.advance(ours, beside, replica, tick, self._now, self._config)

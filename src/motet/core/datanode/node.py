@@ -303,7 +303,15 @@ class DataNode:
 
     def _dispatcher(self, now: Now) -> Dispatcher:
         state = self.state
-        return Dispatcher(self.own, state.errands, self.shards, state.map, self.transactions, now)
+        return Dispatcher(
+            self.own,
+            state.errands,
+            state.readings,
+            self.shards,
+            state.map,
+            self.transactions,
+            now,
+        )
 
     # The disk and time
 
@@ -355,7 +363,7 @@ class DataNode:
         """What the step means for those who wait."""
         state = self.state
         effects: list[Effect] = []
-        if state.readings.under_way:
+        if state.readings.under_way or state.readings.reads:
             effects += reading.go_on(state.readings, self.shards)
         for shard in list(state.busy):
             effects += self._settle(shard)

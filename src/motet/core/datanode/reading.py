@@ -13,7 +13,7 @@ from motet.core.datanode.messages import DescribeShard, ReadRecords, RecordsRead
 from motet.core.datanode.reads import ClientReading, Question
 from motet.core.datanode.refusals import not_leader, refusal
 from motet.core.datanode.stream_shard import machine_of
-from motet.core.machine import Effect, Now, Send
+from motet.core.machine import Effect, Note, Now, Send
 from motet.core.shardlog.replica import ShardReplica
 from motet.core.shardlog.shards import Shards
 from motet.core.shardlog.state import FinishedRead
@@ -33,7 +33,7 @@ from motet.core.transaction.messages import (
 )
 from motet.errors import DiskReadFailed, MotetError, NodeError, NoSuchShard, error_of
 from motet.errors.shards import EntriesGone
-from motet.ids import Address, ShardName
+from motet.ids import Address, Offset, ShardName
 from motet.limits import KIB, page_bytes_max, readings_max
 
 stretch_bytes = 256 * KIB
@@ -52,6 +52,16 @@ class Readings(msgspec.Struct):
     next_number: int = 1
     #: shard -> the number its replica knows a read by -> the reading it is for
     reads: dict[ShardName, dict[int, int]] = msgspec.field(default_factory=dict)
+    #: shard -> what was read for the node itself, until it is taken
+    own: dict[ShardName, FinishedRead] = msgspec.field(default_factory=dict)
+
+    def take_own(self, shard: ShardName) -> FinishedRead | None:
+        """What ``read_own`` has come to; None while it is under way."""
+        return self.own.pop(shard, None)
+
+
+OWN = 0
+"""In the place of a reading's number: nobody else waits for it."""
 
 
 def take(
@@ -138,6 +148,14 @@ def _read_on(
     return effects
 
 
+def read_own(readings: Readings, replica: ShardReplica, after: Offset) -> list[Effect]:
+    """Read a stretch of a log for the node itself."""
+    asked, effects = replica.read(after, stretch_bytes)
+    readings.own.pop(replica.shard, None)
+    readings.reads.setdefault(replica.shard, {})[asked] = OWN
+    return effects + _take_finished_of(readings, replica)  # it may have been in memory
+
+
 def _likely_bytes(reading: ClientReading, limit: int) -> int:
     """What so many records or changes will take, by the size of those that were found."""
     each = reading.size_bytes // reading.records if reading.records else change_bytes
@@ -150,20 +168,30 @@ def _take_finished(readings: Readings, shards: Shards) -> list[Effect]:
     for shard in list(readings.reads):
         replica = shards.replica(shard)
         if replica is None:
+            readings.own.pop(shard, None)
             for number in readings.reads.pop(shard).values():
                 error = NoSuchShard(f"shard {shard} has left this node")
-                effects += _fail(readings, number, error)
-            continue
-        while finished := replica.take_finished():
-            for done in finished:
-                effects += _take_one(readings, done, replica)
-        if not readings.reads[shard]:
-            del readings.reads[shard]
+                effects += [] if number == OWN else _fail(readings, number, error)
+        else:
+            effects += _take_finished_of(readings, replica)
+    return effects
+
+
+def _take_finished_of(readings: Readings, replica: ShardReplica) -> list[Effect]:
+    effects: list[Effect] = []
+    while finished := replica.take_finished():
+        for done in finished:
+            effects += _take_one(readings, done, replica)
+    if not readings.reads[replica.shard]:
+        del readings.reads[replica.shard]
     return effects
 
 
 def _take_one(readings: Readings, done: FinishedRead, replica: ShardReplica) -> list[Effect]:
     number = readings.reads[replica.shard].pop(done.number)
+    if number == OWN:
+        readings.own[replica.shard] = done
+        return []
     reading = readings.under_way[number]
     if done.error is not None and done.error[0] == EntriesGone.code:
         return _begin(readings, number, reading, replica)  # trimmed while it was being read
@@ -171,7 +199,8 @@ def _take_one(readings: Readings, done: FinishedRead, replica: ShardReplica) -> 
         if done.error is not None:
             raise error_of(*done.error, DiskReadFailed.hint)
         if reads.take(reading, replica, done.entries):
-            return [_finish(readings, number, reading, replica)]
+            told = [Note("carried_change_read", replica.shard)] if reading.is_carried else []
+            return [*told, _finish(readings, number, reading, replica)]
         return _read_on(readings, number, reading, replica)
     except MotetError as error:
         return _fail(readings, number, error)

@@ -19,6 +19,7 @@ from motet.core.datanode.stream_shard import machine_of
 from motet.core.shardlog.entry import Entry, EntryKind
 from motet.core.shardlog.replica import ShardReplica
 from motet.core.transaction.bundles import unbundled
+from motet.core.transaction.carried import carried_change
 from motet.core.transaction.entries import decode_committed, record_range
 from motet.core.transaction.judging import key_forgotten
 from motet.core.transaction.messages import (
@@ -72,6 +73,8 @@ class ClientReading(msgspec.Struct):
     #: the latest change of a key: in which entry, and where there
     latest: FoundEntry | None = None
     latest_place: int = 0
+    #: it was carried on
+    is_carried: bool = False
 
 
 def may_begin(reading: ClientReading, replica: ShardReplica) -> bool:
@@ -168,10 +171,18 @@ def take(reading: ClientReading, replica: ShardReplica, entries: tuple[Entry, ..
         reading.after_entry = reading.scan.reached
         return is_enough
     if isinstance(reading.message, GetLatestChange) and entries:
-        entry = _holder(entries[0], reading.message.key)
-        reading.latest = FoundEntry(entry.id.epoch, entry.clock, entry.kind, entry.body)
+        _take_latest(reading, entries[0], reading.message.key)
         return True
     return _take_records(reading, replica, entries)
+
+
+def _take_latest(reading: ClientReading, entry: Entry, key: bytes) -> None:
+    if entry.kind == EntryKind.CARRIED_ON:
+        reading.latest = carried_change(entry, reading.latest_place)
+        reading.latest_place, reading.is_carried = 0, True
+        return
+    holder = _holder(entry, key)
+    reading.latest = FoundEntry(holder.id.epoch, holder.clock, holder.kind, holder.body)
 
 
 def _holder(entry: Entry, key: bytes) -> Entry:

@@ -29,6 +29,7 @@ from motet.core.shardlog.entry import Entry, EntryKind
 from motet.core.shardlog.replica import ShardReplica
 from motet.core.streams.change import Token
 from motet.core.transaction.bundles import unbundled
+from motet.core.transaction.carried import Carried, decode_carried
 from motet.core.transaction.entries import (
     decode_aborted,
     decode_committed,
@@ -123,7 +124,7 @@ class StreamShard:
                 self._apply(each)
             assert transactions.clock == entry.clock, "U1"
         else:
-            if entry.kind in (EntryKind.RECORDS, EntryKind.PART_COMMITTED):
+            if entry.kind in (EntryKind.RECORDS, EntryKind.PART_COMMITTED, EntryKind.CARRIED_ON):
                 self._set_milestone(entry)
             elif entry.kind == EntryKind.PREPARED:
                 self.state.bytes_since_milestone += len(entry.body)
@@ -146,7 +147,9 @@ class StreamShard:
             transactions.forget(decode_forgotten(entry.body))
         elif entry.kind == EntryKind.ORDERED:
             self.state.rules.apply(decode_order(entry.body))
-        if transactions.clock.logical == 0 and transactions.clock == ZERO:
+        elif entry.kind == EntryKind.CARRIED_ON:
+            self._apply_carried(entry, decode_carried(entry.body))
+        if transactions.clock == ZERO:
             self.state.born = entry.clock
         transactions.clock = entry.clock
 
@@ -176,6 +179,11 @@ class StreamShard:
         state.transactions.commit(clock, body)
         if state.long_open:
             self._note_end(part.transaction)
+
+    def _apply_carried(self, entry: Entry, carried: Carried) -> None:
+        """Nothing is changed by it: only where the latest changes of keys are found is otherwise (Y3)."""
+        changes = [(each.part.changes[0].key, each.clock) for each in carried.changes]
+        self.state.latest.carry(entry.id.offset, changes, carried.first)
 
     def _set_milestone(self, entry: Entry) -> None:
         """Before anything of the entry is applied: what it says itself is not before it (T3)."""
@@ -236,6 +244,11 @@ class StreamShard:
         state = self.state
         at = bisect_right(state.milestone_records, record) - 1
         return state.milestone_entries[at] if at >= 0 else Offset(1)
+
+    def records_before(self, entry: Offset) -> Offset:
+        """How many records there are before an entry, give or take those since the milestone before it."""
+        at = bisect_right(self.state.milestone_entries, entry) - 1
+        return self.state.milestone_records[at] if at >= 0 else Offset(0)
 
     def entry_above(self, clock: Clock | None, first: Offset = FIRST) -> tuple[Offset, Opens]:
         """An entry: all that is above a clock is not before it; and the prepares that were open there.

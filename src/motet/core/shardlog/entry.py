@@ -46,6 +46,8 @@ class EntryKind(IntEnum):
     ORDERED = 22
     #: see :mod:`motet.core.transaction.bundles`
     BUNDLE = 23
+    #: see :mod:`motet.core.transaction.carried`
+    CARRIED_ON = 24
     # Of a database in one log (``core.streams``)
     STREAM_CREATED = 32
     COMMITTED = 33

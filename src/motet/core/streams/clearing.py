@@ -22,6 +22,7 @@ from bisect import bisect_left, bisect_right
 from motet.core.clock.hlc import ZERO
 from motet.core.machine import Effect, Note, Now, Send
 from motet.core.shardlog import retention
+from motet.core.shardlog.carry_rules import piece_of, worth_carrying
 from motet.core.shardlog.entry import Entry
 from motet.core.shardlog.shards import BEAT
 from motet.core.shardlog.state import FinishedRead
@@ -103,13 +104,15 @@ def _plan(core: Core) -> Clearing | None:
         return None
     held = _holding(index, ends[-1])
     first = log.first_offset - 1
-    for until in reversed(ends):
+
+    def total_before(until: int) -> int:
         carried = sum(count for at, count in index.carried.items() if at < until)
-        there = index.places.total_before(until) - index.places.total_before(first) + carried
-        if 2 * bisect_left(held, until) <= there:
-            needed = sorted(set(held[: bisect_left(held, until)]))
-            return Clearing(until, needed)
-    return None
+        return index.places.total_before(until) - index.places.total_before(first) + carried
+
+    until = worth_carrying(ends, held, total_before)
+    if until is None:
+        return None
+    return Clearing(until, sorted(set(held[: bisect_left(held, until)])))
 
 
 def pruned_before(index: Index) -> int:
@@ -184,18 +187,17 @@ def _is_latest(index: Index, stream: StreamName, key: bytes, sequence: int, at: 
 
 def _carry(core: Core, clearing: Clearing, now: Now) -> list[Effect]:
     """Have some of what was read written once more, like any other record."""
-    size_bytes, count = 0, 0
-    for each in clearing.carrying:
-        change = each.change
-        size_bytes += len(change.key) + len(change.row or b"") + len(change.before or b"")
-        if count and size_bytes > page_bytes_max:
-            break
-        count += 1
+    count = piece_of(map(_size_bytes, clearing.carrying), page_bytes_max)
     changes = tuple(clearing.carrying[:count])
     del clearing.carrying[:count]
     clearing.is_carrying = True
     core.state.waiting.append(Waiting(OPERATOR, Carry(CARRY, changes), now.wall_ms))
     return writing.drain(core, now)
+
+
+def _size_bytes(carried: CarriedChange) -> int:
+    change = carried.change
+    return len(change.key) + len(change.row or b"") + len(change.before or b"")
 
 
 # Trimming

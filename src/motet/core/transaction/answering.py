@@ -8,11 +8,12 @@ nobody sees half of a transaction, only later.
 
 from __future__ import annotations
 
-from motet.core.clock.hlc import ZERO, Clock, plus
+from motet.core.clock.hlc import Clock
 from motet.core.datanode.refusals import refusal
 from motet.core.datanode.stream_shard import machine_of
 from motet.core.machine import NS_PER_MS, Effect, Note, Now, Send
 from motet.core.shardlog.replica import ShardReplica
+from motet.core.transaction.carried import Carried
 from motet.core.transaction.config import TransactionConfig
 from motet.core.transaction.entries import Forgotten
 from motet.core.transaction.judging import expired
@@ -91,14 +92,23 @@ def answer_known(
             return _answer_doubt(replica.shard, state, work.client, errand)
         case ResolveTransaction():
             return _acknowledge(replica, state, work.client, errand)
-        case Forgotten():
-            return [Note("transaction_decisions_forgotten", str(len(errand.transactions)))]
+        case Forgotten() | Carried():
+            return _note_own(ours, errand)
         case OrderShard():
             return [Send(work.client, ShardOrdered(errand.request, state.clock))]
         case TurnClock():
             ours.turning = None
             is_on = "on" if errand.is_on else "off"
             return [Note("transaction_clock_turned", f"{replica.shard} {is_on}")]
+
+
+def _note_own(ours: ShardTransactions, errand: Forgotten | Carried) -> list[Effect | Forward]:
+    """Nobody has asked for it but this leader."""
+    if isinstance(errand, Forgotten):
+        return [Note("transaction_decisions_forgotten", str(len(errand.transactions)))]
+    assert ours.carrying is not None, "one piece at a time"
+    ours.carrying.is_out = False
+    return []
 
 
 def closed_is(request: RequestId, state: TransactionState, rules: FeedRules) -> ShardClosed:
@@ -283,26 +293,6 @@ def lose(
             message = ResolveTransaction(replica.shard, name, asked, home, None, 0)
             said += [Note("transaction_home_gone", name), Forward(replica.shard, message)]
     return said
-
-
-def hold_retention(replica: ShardReplica) -> None:
-    """Nothing is trimmed from the oldest transaction on that is not decided, or not logged everywhere.
-
-    Nor what a named cursor has not read; and what is pruned goes, whatever the rules of retention say. Where
-    milestones are closer than files end, the last one stays: a reader of the feed begins at one.
-    """
-    state, machine = state_of(replica), machine_of(replica)
-    rules = machine.state.rules
-    clocks = [decision.asked for decision in state.decisions.values()]
-    clocks += [plus(opened.clock, -1) for opened in state.prepared.values()]
-    if rules.kept_from is not None:
-        clocks.append(rules.kept_from)
-    kept = [] if not clocks else [machine.entry_above(min(clocks))[0]]
-    if machine.state.milestone_step_bytes <= replica.core.config.segment_bytes:
-        kept += machine.state.milestone_entries[-1:]
-    keep = min(kept, default=None)
-    is_pruned = rules.horizon > ZERO
-    replica.keep_from(keep, machine.entry_above(rules.horizon)[0] if is_pruned else None)
 
 
 # Time

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from motet.limits import milestone_step_bytes, outcomes_remembered
+from motet.limits import bundle_bytes_max, milestone_step_bytes, outcomes_remembered
 
 
 class TransactionConfig(msgspec.Struct, frozen=True):
@@ -26,3 +26,5 @@ class TransactionConfig(msgspec.Struct, frozen=True):
     outcomes_remembered: int = outcomes_remembered
     #: so much of a log is between two milestones at first: what has to be read to find something
     milestone_bytes: int = milestone_step_bytes
+    #: the latest changes of keys are carried on in entries of so many bytes, give or take the last one
+    carry_bytes: int = bundle_bytes_max

@@ -3,15 +3,17 @@
 Y1  A key that is remembered is remembered with its newest change, raw records being changes too.
 Y2  ``forgotten`` is at or above the clock of the newest change of every key that is not remembered. While it
     is zero, a key that is not there has never been changed.
+Y3  Keys are in the order of the log, by where their newest change lies. Carrying it on moves it to the end,
+    and changes nothing else about it: not if there is a newer one, and once more if it is said twice.
 
 A shard that nobody ever used in a transaction must not pay for it: beyond ``raw_keys_max`` keys of raw
 records it remembers none, until the first transaction comes. With transactions, up to ``latest_keys_max`` are
-remembered, those that were changed last.
+remembered, those that were changed or carried on last.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -30,9 +32,11 @@ class Latest(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class LatestChanges(msgspec.Struct):
-    """Keys, the one that was changed last at the end."""
+    """Keys, in the order of the log (Y3)."""
 
     keys: dict[bytes, Latest] = msgspec.field(default_factory=dict)
+    #: how many changes each entry holds that carries some on; the oldest entry first
+    carried: dict[Offset, int] = msgspec.field(default_factory=dict)
     #: a transaction has been here
     is_wanted: bool = False
     forgotten: Clock = ZERO
@@ -50,6 +54,21 @@ class LatestChanges(msgspec.Struct):
         if not self.is_wanted and len(self.keys) > raw_keys_max:
             self.keys, self.forgotten = {}, clock
 
+    def carry(self, entry: Offset, changes: Sequence[tuple[bytes, Clock]], first: Offset) -> None:
+        """An entry says newest changes once more; it was written when the log began with ``first``."""
+        known = self.keys
+        for place, (key, clock) in enumerate(changes):
+            latest = known.get(key)
+            if latest is not None and latest.clock == clock:  # Y3
+                del known[key]
+                known[key] = Latest(clock, entry, place)
+        self.carried[entry] = len(changes)
+        while (oldest := next(iter(self.carried))) < first:
+            del self.carried[oldest]
+        # What a rule of retention has trimmed was never carried.
+        while known and known[front := next(iter(known))].entry < first:
+            self.forgotten = max(self.forgotten, known.pop(front).clock)
+
     def add_changes(self, clock: Clock, entry: Offset, keys: Iterable[bytes]) -> None:
         """A transaction was committed."""
         known = self.keys
@@ -60,6 +79,10 @@ class LatestChanges(msgspec.Struct):
         if self.is_wanted:
             while len(known) > latest_keys_max:
                 self.forgotten = max(self.forgotten, known.pop(next(iter(known))).clock)
+
+    def entries(self, first: Offset) -> Iterator[Offset]:
+        """Where newest changes lie, from an entry on, rising; one for each key (Y3)."""
+        return (latest.entry for latest in self.keys.values() if latest.entry >= first)
 
     def knows(self, key: bytes) -> bool:
         """Whether it can be told what the newest change of a key is (Y2)."""

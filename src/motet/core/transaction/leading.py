@@ -69,6 +69,7 @@ def lead(ours: ShardTransactions, replica: ShardReplica) -> None:
         ours.elected_epoch = replica.elected_epoch
         ours.acknowledged, ours.told_ns, ours.doubts_ns = {}, {}, {}
         ours.is_sealed = False
+        ours.looked_for = None
 
 
 def unsettled(ours: ShardTransactions, replica: ShardReplica) -> int:
@@ -114,7 +115,7 @@ def abandon(ours: ShardTransactions, shard: ShardName) -> Said:
         if (asked := _request(work)) is not None:
             said.append(refusal(work.client, asked.request, unknown_outcome(shard)))
     ours.waiting, ours.pending, ours.adjusting = [], [], {}
-    ours.turning = None
+    ours.turning = ours.carrying = None
     ours.ground()
     ours.elected_epoch = Epoch(0)
     return said

@@ -7,7 +7,8 @@ from typing import TypeVar
 import msgspec
 
 from motet.core.shardlog.entry import EntryId
-from motet.core.transaction.entries import Forgotten
+from motet.core.transaction.carried import Carried
+from motet.core.transaction.entries import Committed, Forgotten
 from motet.core.transaction.messages import (
     AbortTransaction,
     AskOutcome,
@@ -30,6 +31,7 @@ Errand = (
     | Forgotten
     | OrderShard
     | TurnClock
+    | Carried
 )
 """What may lead to an entry."""
 
@@ -56,6 +58,21 @@ class Flight(msgspec.Struct, frozen=True):
     is_prepare: bool
     #: how many changes it holds
     changes: int
+
+
+class Carrying(msgspec.Struct):
+    """Latest changes of keys are carried on; see :mod:`motet.core.transaction.carrying`."""
+
+    #: entries before this one are to go
+    bound: Offset
+    #: the first entry of what is being read
+    reading: Offset | None = None
+    #: read, and not in the log once more
+    ready: list[Committed] = msgspec.field(default_factory=list)
+    #: an entry that carries some of them is on its way
+    is_out: bool = False
+    #: how many were carried
+    count: int = 0
 
 
 class ShardTransactions(msgspec.Struct):
@@ -85,12 +102,16 @@ class ShardTransactions(msgspec.Struct):
     turning: TurnClock | None = None
     #: the shard is about to be deleted: no more transactions
     is_sealed: bool = False
+    carrying: Carrying | None = None
+    #: where the files ended that were last looked at for something to carry: up to where the log is pruned,
+    #: and all of them
+    looked_for: tuple[Offset, Offset] | None = None
     #: how far the log was applied when those that wait were looked at
     looked_at: Offset = Offset(-1)
 
     @property
     def is_idle(self) -> bool:
-        return not (self.waiting or self.pending or self.adjusting or self.flights)
+        return not (self.waiting or self.pending or self.adjusting or self.flights or self.carrying)
 
     @property
     def is_ordered(self) -> bool:

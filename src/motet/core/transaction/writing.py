@@ -15,6 +15,7 @@ from motet.core.machine import Effect, Note, Now
 from motet.core.shardlog.entry import EntryId, EntryKind
 from motet.core.shardlog.replica import ShardReplica
 from motet.core.transaction.bundles import BUNDLED_KINDS, Bundled, encode_bundle
+from motet.core.transaction.carried import Carried
 from motet.core.transaction.entries import (
     Aborted,
     Committed,
@@ -136,6 +137,8 @@ class Pen(msgspec.Struct):
                 return EntryKind.ORDERED, encode_order(errand.order), None
             case TurnClock():
                 return EntryKind.ORDERED, encode_order(errand), None
+            case Carried():
+                return EntryKind.CARRIED_ON, encode_part(errand), None
 
     def _committed(
         self,

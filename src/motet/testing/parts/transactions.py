@@ -18,7 +18,6 @@ from motet.core.clock.hlc import ZERO, Clock
 from motet.core.datanode.messages import AppendRecords
 from motet.core.datanode.node import CUT_TIMER, DataNode
 from motet.core.datanode.records import Chunk
-from motet.core.datanode.stream_shard import machine_of
 from motet.core.machine import Message
 from motet.core.operator.messages import (
     Heartbeat,
@@ -29,9 +28,8 @@ from motet.core.operator.messages import (
     ShardsGone,
     StreamPlace,
 )
-from motet.core.shardlog.entry import Entry, EntryKind
+from motet.core.shardlog.config import ShardlogConfig
 from motet.core.shardlog.messages import BecomeLeaderRequest, FenceRequest
-from motet.core.shardlog.replica import ShardReplica
 from motet.core.transaction.config import TransactionConfig
 from motet.core.transaction.messages import (
     AbortTransaction,
@@ -56,13 +54,18 @@ from motet.ids import (
     StreamId,
     TransactionId,
 )
-from motet.limits import outcomes_remembered
+from motet.limits import (
+    bundle_bytes_max,
+    milestone_step_bytes,
+    outcomes_remembered,
+    shard_segment_bytes,
+)
 from motet.testing.bench_network import InFlight
 from motet.testing.bench_part import BenchPart
 from motet.testing.bench_trace import Line
 from motet.testing.part import Converter, verb
 from motet.testing.parts.shardlog_bench import OPERATOR, ShardBench
-from motet.testing.parts.transactions_told import STREAM, told_answer, told_entry
+from motet.testing.parts.transactions_told import STREAM, told_answer, told_shard
 from motet.testing.parts.transactions_words import part_of, reads_of, words
 from motet.testing.script import Command
 
@@ -120,13 +123,28 @@ class TransactionsPart(BenchPart):
 
     @verb
     def cluster(
-        self, *, shards: int = 3, remembered: int = outcomes_remembered, wall: int = START_WALL_MS
+        self,
+        *,
+        shards: int = 3,
+        remembered: int = outcomes_remembered,
+        wall: int = START_WALL_MS,
+        segment: int = shard_segment_bytes,
+        milestone: int = milestone_step_bytes,
+        carry: int = bundle_bytes_max,
     ) -> list[str]:
-        """Put nodes n1 … on the bench, each with a shard: a, b, c, which remembers so many outcomes."""
+        """Put nodes n1 … on the bench, each with a shard: a, b, c, which remembers so many outcomes.
+
+        The files of its log have so many bytes, there is a milestone in so many, and so many are carried on
+        in one entry.
+        """
+        config = msgspec.structs.replace(
+            CONFIG, outcomes_remembered=remembered, milestone_bytes=milestone, carry_bytes=carry
+        )
         lines: list[str] = []
         for number in range(shards):
             name, shard = NodeId(f"n{number + 1}"), ShardName("abc"[number])
-            self.bench.add(name, _maker(name, remembered), wall_ms=wall)
+            log = ShardlogConfig(segment_bytes=segment, preallocate_bytes=0)
+            self.bench.add(name, _maker(name, log, config), wall_ms=wall)
             self.epochs[shard] = Epoch(0)
         lines += self.start()
         for shard in self.epochs:
@@ -353,29 +371,14 @@ class TransactionsPart(BenchPart):
         replica = self._machine(shard).shards.replica(shard)
         if replica is None:
             return [f"{shard} is not there"]
-        state = machine_of(replica).state.transactions
-        told = [f"{shard}:", *map(told_entry, _entries(replica))]
-        if state.locks:
-            told.append("locked " + ",".join(key.decode() for key in state.locks))
-        if state.decisions:
-            told.append("to tell " + ",".join(state.decisions))
-        rules = machine_of(replica).state.rules
-        told += [f"cursor {name} {clock}" for name, clock in rules.cursors.items()]
-        told += [f"pruned {rules.horizon}"] if rules.horizon > ZERO else []
-        told += [] if rules.has_clock else ["clock off"]
-        return [" ".join([*told, f"closed {state.closed}"])]
+        return [told_shard(replica)]
 
 
-def _maker(name: NodeId, remembered: int) -> Callable[[], DataNode]:
-    config = msgspec.structs.replace(CONFIG, outcomes_remembered=remembered)
-    return lambda: DataNode(name, None, config)
+def _maker(name: NodeId, log: ShardlogConfig, config: TransactionConfig) -> Callable[[], DataNode]:
+    return lambda: DataNode(name, log, config)
 
 
 def _node(shard: ShardName) -> NodeId:
     if shard not in ("a", "b", "c"):
         raise BadScenario(f"there is no shard {shard!r}; there are a, b, c")
     return NodeId(f"n{'abc'.index(shard) + 1}")
-
-
-def _entries(replica: ShardReplica) -> list[Entry]:
-    return [entry for entry in replica.core.state.log.tail if entry.kind != EntryKind.BARRIER]

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from motet.core.clock.hlc import ZERO
 from motet.core.datanode.messages import DataRefused, RecordsAppended
 from motet.core.datanode.records import decode_records
+from motet.core.datanode.stream_shard import FIRST, machine_of
 from motet.core.machine import Message
 from motet.core.shardlog.entry import Entry, EntryKind
+from motet.core.shardlog.replica import ShardReplica
 from motet.core.transaction.bundles import unbundled
+from motet.core.transaction.carried import decode_carried
 from motet.core.transaction.entries import (
     decode_aborted,
     decode_committed,
@@ -27,6 +31,23 @@ from motet.core.transaction.orders import TurnClock, decode_order
 from motet.ids import ShardId, ShardName, StreamName
 
 STREAM = StreamName("stream")
+
+
+def told_shard(replica: ShardReplica) -> str:
+    """What is in the log of a shard, what is open, and how far it is closed."""
+    shard, first = machine_of(replica).state, replica.first_offset
+    state, rules = shard.transactions, shard.rules
+    entries = [entry for entry in replica.core.state.log.tail if entry.kind != EntryKind.BARRIER]
+    told = [f"{replica.shard}:", *map(told_entry, entries)]
+    if state.locks:
+        told.append("locked " + ",".join(key.decode() for key in state.locks))
+    if state.decisions:
+        told.append("to tell " + ",".join(state.decisions))
+    told += [f"cursor {name} {clock}" for name, clock in rules.cursors.items()]
+    told += [f"pruned {rules.horizon}"] if rules.horizon > ZERO else []
+    told += [] if rules.has_clock else ["clock off"]
+    told += [f"trimmed to entry {first}"] if first > FIRST else []
+    return " ".join([*told, f"closed {state.closed}"])
 
 
 def told_entry(entry: Entry) -> str:
@@ -56,6 +77,10 @@ def _told_entry(entry: Entry) -> str:
             order = decode_order(entry.body)
             told = f" {'on' if order.is_on else 'off'}" if isinstance(order, TurnClock) else ""
             return f"ordered({type(order).__name__}{told})@{entry.clock}"
+        case EntryKind.CARRIED_ON:
+            changes = decode_carried(entry.body).changes
+            keys = ",".join(each.part.changes[0].key.decode() for each in changes)
+            return f"carried({keys})@{entry.clock}"
     return f"closed@{entry.clock}"
 
 
@@ -108,4 +133,4 @@ def _off(has_clock: bool) -> str:
 
 
 def _told(key: bytes, row: bytes | None) -> str:
-    return f"{key.decode()}={(row or b'').decode()}"
+    return f"{key.decode()} deleted" if row is None else f"{key.decode()}={row.decode()}"

@@ -16,14 +16,17 @@ def words(text: str | None) -> list[str]:
 def part_of(
     transaction: str, changes: tuple[str, ...], age: int, first: int, count: int | None
 ) -> Part:
-    """A part with changes KEY:VALUE, numbered from ``first``."""
-    pairs = [change.partition(":") for change in changes]
-    made = tuple(
-        PartChange(number, key.encode(), "update", value.encode(), None)
-        for number, (key, _, value) in enumerate(pairs, first)
-    )
+    """A part with changes KEY:VALUE, numbered from ``first``; KEY alone is deleted."""
+    made = tuple(_change(number, change) for number, change in enumerate(changes, first))
     total = first + len(made) if count is None else count
     return Part(TransactionId(transaction), Clock(age, 0), Clock(1, 0), total, made)
+
+
+def _change(number: int, told: str) -> PartChange:
+    key, colon, value = told.partition(":")
+    if not colon:
+        return PartChange(number, key.encode(), "delete", None, None)
+    return PartChange(number, key.encode(), "update", value.encode(), None)
 
 
 def reads_of(text: str | None) -> tuple[SeenKey, ...]:

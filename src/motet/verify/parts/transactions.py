@@ -25,6 +25,7 @@ from motet.verify.parts.streams_changes import STAYS, Changer
 from motet.verify.parts.streams_clients import DataClient, Reader, Writer
 from motet.verify.parts.transactions_aims import (
     ADJUST_MISSED,
+    CARRIER_CRASHED,
     CLOSED_INHERITED,
     HOME_LEADER_CHANGED,
     LOCKS_INHERITED,
@@ -44,6 +45,7 @@ from motet.verify.parts.transactions_plants import (
     transaction_node,
 )
 from motet.verify.parts.transactions_session import Traveller
+from motet.verify.parts.transactions_visitor import Visitor
 
 LATER = StreamName("later")
 """The second stream, which is created in the storm."""
@@ -60,6 +62,7 @@ def draw_transactions(dice: Dice) -> TransactionConfig:
         close_ms=dice.pick([5, 40]),
         outcomes_remembered=dice.pick([3, 25]),
         milestone_bytes=dice.pick([300, 1_500]),
+        carry_bytes=dice.pick([20, 200]),
     )
 
 
@@ -85,6 +88,9 @@ class TransactionsPart:
         "feed_pruned",
         "pruning_held_back",
         "feed_expired",
+        "transaction_carried_on",
+        "carried_change_read",
+        CARRIER_CRASHED,
         "clock_hidden",
         "stream_born",
         "session_hop",
@@ -106,10 +112,14 @@ class TransactionsRun(StreamsRun):
         is_calm = world.faults == type(world.faults)()
         #: how far the wall clocks of the nodes are off
         self.skew_ms = 0 if is_calm else world.dice.fork("skew").pick([0, 60, 200])
+        #: short ones: what is pruned goes in whole files
+        self.segment_bytes = world.dice.fork("files").pick([600, 1_000, 2_500])
         super().__init__(world, plant)
 
     def _add_data_node(self, name: NodeId, plant: str | None) -> None:
-        self.config = msgspec.structs.replace(self.config, retention=Retention())
+        self.config = msgspec.structs.replace(
+            self.config, retention=Retention(), segment_bytes=self.segment_bytes
+        )
         node = self._world.add_node(name)
         if self.skew_ms:
             node.time.jump(self._dice.between(-self.skew_ms, self.skew_ms))
@@ -133,7 +143,7 @@ class TransactionsRun(StreamsRun):
             StreamId("e" * 16), LATER, dice.pick([1, 2]), dice.pick([None, min(3, len(nodes))])
         )
         self.ledger = Ledger(world, self.watch, self.stays, later)
-        self.ledger.is_forced = dice.chance(0.25)
+        self.ledger.is_forced = dice.chance(0.4)
         self.bankers = [
             Banker(world, f"b{number}", self.watch, nodes, self.ledger, 40)
             for number in range(1, dice.between(3, 5))
@@ -155,6 +165,7 @@ class TransactionsRun(StreamsRun):
             lambda: list(self.feeders[0].saved),
             lambda: [feeder.after for feeder in self.feeders],
         )
+        self.visitor = Visitor(world, "v1", self.watch, nodes, self.ledger)
         self.travellers = [
             Traveller(
                 world, "t1", self.watch, nodes, self.ledger, is_forgetful=self._plant == NO_BOOKMARK
@@ -172,7 +183,8 @@ class TransactionsRun(StreamsRun):
             later=later,
         )
         askers: list[DataClient | Changer] = [*self.bankers, *self.writers, *self.readers]
-        for client in (*askers, *self.feeders, *self.travellers, self.pruner, self.changer):
+        askers += [*self.feeders, *self.travellers, self.pruner, self.visitor, self.changer]
+        for client in askers:
             world.host(world.add_node(client.name, immune=True), HOST, client.itself)
         self.births = Births(world, self.watch)
         world.observe(self.births.saw)
@@ -187,7 +199,9 @@ class TransactionsRun(StreamsRun):
             return False
         for feeder in self.feeders:
             feeder.is_last_round = True
-        return all(feeder.is_done for feeder in self.feeders)
+        self.pruner.is_last_round = all(feeder.is_done for feeder in self.feeders)
+        self.visitor.is_last_round = self.pruner.is_done
+        return self.visitor.is_done
 
     def _open_transactions(self) -> str | None:
         """Nothing is left open: no prepare, no decision that somebody has not logged."""
@@ -208,7 +222,9 @@ class TransactionsRun(StreamsRun):
         gave_up = super()._give_up(calm)  # type: ignore[arg-type]
         if not gave_up:
             waiting = [
-                client.name for client in (*self.bankers, *self.feeders) if not client.is_done
+                client.name
+                for client in (*self.bankers, *self.feeders, self.visitor)
+                if not client.is_done
             ]
             what = f"{self._open_transactions()}; waiting {' '.join(waiting)}"
             self._world.violated("Stuck", what)

@@ -1,7 +1,8 @@
 """Faults at the worst moments of a commit, and what of transactions a change of leader has met.
 
 A decision that was just logged is on its way to the participants. Here the ways between the two leaders are
-clogged or cut, for a moment or for longer than anybody remembers; or the home shard's leader dies.
+clogged or cut, for a moment or for longer than anybody remembers; or the home shard's leader dies. A leader
+that carries changes on dies at any step of it, or is slow at it.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from motet.core.datanode.node import DataNode
 from motet.core.datanode.stream_shard import machine_of
 from motet.core.machine import NS_PER_MS, Effect, Event, Note, Send
 from motet.core.shardlog.entry import EntryKind
+from motet.core.shardlog.replica import ShardReplica
 from motet.core.transaction.messages import (
     CommitTransaction,
     PrepareTransaction,
@@ -26,7 +28,8 @@ HOME_LEADER_CHANGED = "home_leader_changed"
 LOCKS_INHERITED = "locks_inherited"
 CLOSED_INHERITED = "closed_clock_inherited"
 ADJUST_MISSED = "adjust_missed"
-clog_share, crash_share = 0.12, 0.02
+CARRIER_CRASHED = "carrier_crashed"
+clog_share, crash_share, carrier_crash_share = 0.12, 0.02, 0.05
 down_ms_max = 500
 
 
@@ -47,11 +50,13 @@ class Aims:
                 self._note(host.machine, effect)
             elif isinstance(effect, Send):
                 self._sent(host, effect)
-        for ours in host.machine.state.errands.of_shards.values():
+        for shard, ours in host.machine.state.errands.of_shards.items():
             if any(
                 isinstance(w.errand, PrepareTransaction | CommitTransaction) for w in ours.waiting
             ):
                 self._world.mark(WAITS)
+            if ours.carrying is not None and self._strikes:
+                self._strike_carrier(host, host.machine.shards.replica(shard))
 
     def _note(self, machine: DataNode, note: Note) -> None:
         if note.what.startswith("transaction_"):
@@ -97,6 +102,23 @@ class Aims:
         elif dice.chance(crash_share) and host.node.up:
             world.mark("decider_crashed")
             world.at(0, self._crash, (host.node,))
+
+    def _strike_carrier(self, host: Host, replica: ShardReplica | None) -> None:
+        """A leader is about to carry changes on, reads them, or has some of them in its log.
+
+        It dies; or its followers hear of it late.
+        """
+        world, dice = self._world, self._dice
+        if replica is None or not host.node.up or world.fabric.healed:
+            return
+        if dice.chance(carrier_crash_share):
+            world.mark(CARRIER_CRASHED)
+            world.at(0, self._crash, (host.node,))
+        elif dice.chance(clog_share):
+            until_ns = world.virtual.elapsed_ns + dice.pick([100, 400]) * NS_PER_MS
+            links = [(host.node.address, Address(node)) for node in replica.core.state.cursors]
+            world.fabric.clogged.update(dict.fromkeys(links, until_ns))
+            world.mark("carrier_delayed")
 
     def _unblock(self, links: list[tuple[Address, Address]]) -> None:
         for link in links:

@@ -5,6 +5,8 @@ Atomic         a transaction is committed in all its shards, with one clock, or 
 Decided        no log has two outcomes of a transaction; what a client was told is what became of it
 KeyOrder       the changes of a key are in its log in the order of their clocks
 ReadsValid     what a committed transaction has read was the latest change below its clock: no lost update
+LatestKept     a get shows a change as it was committed, none older than one that anybody had been told of
+               when it was asked for, and is never told that the key is forgotten, whatever was pruned
 CausalOrder    a transaction's clock is above everything that its client had seen
 SessionReads   a client reads its own writes, and never goes back
 FeedComplete   readers were shown every change up to their cursor, once, by (clock, transaction, index); but
@@ -21,7 +23,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from motet.core.catalog.stream_definition import StreamDefinition, shard_names
-from motet.core.clock.hlc import ZERO, Clock
+from motet.core.clock.hlc import ZERO, Clock, maximum
+from motet.core.datanode.messages import DataRefused
 from motet.core.datanode.records import decode_records
 from motet.core.shardlog.entry import Entry, EntryKind
 from motet.core.shardlog.replica import ShardReplica
@@ -31,8 +34,9 @@ from motet.core.transaction.answering import state_of
 from motet.core.transaction.bundles import unbundled
 from motet.core.transaction.entries import Committed, decode_aborted, decode_committed
 from motet.core.transaction.merging import changes_of
-from motet.core.transaction.messages import FoundEntry
+from motet.core.transaction.messages import FoundEntry, LatestChangeIs
 from motet.core.transaction.orders import FeedRules, decode_order
+from motet.errors.shards import KeyForgotten
 from motet.ids import Offset, ShardId, ShardName, TransactionId
 from motet.sim.world import World
 from motet.verify.parts.streams_changes import STAYS
@@ -41,6 +45,9 @@ from motet.verify.parts.streams_checks import Watch
 ACCOUNTS = [f"account-{number}".encode() for number in range(7)]
 LATER_ACCOUNTS = [f"later-{number}".encode() for number in range(4)]
 """Of the second stream."""
+
+QUIET_ACCOUNTS = [f"quiet-{number}".encode() for number in range(8)]
+"""Seldom changed: their latest changes are pruned long before the next ones."""
 
 
 class SeenChange(NamedTuple):
@@ -90,6 +97,10 @@ class Ledger:
         #: those whose clients were told no clock
         self._hidden: dict[TransactionId, None] = {}
         self._aborted: dict[TransactionId, None] = {}
+        #: key -> the highest clock of a change of it that anybody was told of
+        self._told: dict[bytes, Clock] = {}
+        #: what gets have shown, and to whom
+        self._shown: dict[Change, str] = {}
 
     # What clients say
 
@@ -102,8 +113,16 @@ class Ledger:
         return shards[shard_of(key, len(shards))]
 
     def told_committed(
-        self, client: str, name: TransactionId, clock: Clock, *, has_clock: bool
+        self,
+        client: str,
+        name: TransactionId,
+        clock: Clock,
+        keys: list[bytes],
+        *,
+        has_clock: bool,
     ) -> None:
+        for key in keys:
+            self._told[key] = max(clock, self.told_of(key))
         if not has_clock:
             self._hidden[name] = None
             self._world.mark("clock_hidden")
@@ -116,12 +135,36 @@ class Ledger:
         if name in self._committed:
             self._violated("Decided", f"{client}: {name} is aborted, too")
 
-    def clock_of(self, found: FoundEntry | None) -> Clock | None:
-        """The commit clock of an entry that a get has shown."""
-        if found is None:
-            return None
-        is_committed = found.kind == EntryKind.PART_COMMITTED
-        return decode_committed(found.body).clock if is_committed else found.clock
+    @property
+    def newest(self) -> Clock:
+        """The highest clock of a change that anybody was told of."""
+        return maximum((ZERO, *self._told.values()))
+
+    def told_of(self, key: bytes) -> Clock:
+        """The clock of the newest change of a key that anybody was told of."""
+        return self._told.get(key, ZERO)
+
+    def shown(self, client: str, key: bytes, answer: LatestChangeIs, told: Clock) -> Clock | None:
+        """A get was answered, for which the key was known to be changed at ``told``; what is its clock?"""
+        change = None
+        if answer.found is not None:
+            shard = self.shard_of(key)
+            change = changes_of(STAYS, self._number(shard), shard, answer.found)[answer.place]
+            self._shown.setdefault(change, client)
+        seen = None if change is None else change.clock
+        if (seen or ZERO) < told or (change is not None and change.key != key):
+            what = f"{client} {key!r}: {change}, and it was changed at {told}"
+            self._violated("LatestKept", what)
+        self._told[key] = max(seen or ZERO, self.told_of(key))
+        return seen
+
+    def refused_get(self, client: str, refused: DataRefused | None) -> None:
+        """A get was not answered."""
+        if refused is not None and refused.code == KeyForgotten.code:
+            self._violated("LatestKept", f"{client}: {refused.what}")
+
+    def _number(self, shard: ShardName) -> ShardId:
+        return ShardId(self.shards.index(shard))
 
     def open_in(self, replica: ShardReplica) -> str | None:
         """What is still open in a shard."""
@@ -163,6 +206,7 @@ class Ledger:
             if any(part is not None for part in outcomes.get(name, {}).values()):
                 self._violated("Decided", f"{name} was told aborted, and is committed")
         self._check_reads(outcomes, versions)
+        self._check_shown()
 
     def _note(
         self,
@@ -242,6 +286,21 @@ class Ledger:
                     what = f"{name} at {clock} had read {key!r} at {seen}, latest was {latest}"
                     self._violated("ReadsValid", what)
 
+    def _check_shown(self) -> None:
+        committed: dict[Change, None] = {}
+        for shard in self.shards:
+            for entry in self._entries(shard):
+                committed |= dict.fromkeys(self._changes(shard, entry))
+        for change, client in self._shown.items():
+            if change not in committed:
+                self._violated("LatestKept", f"{client} was shown {change}")
+
+    def _changes(self, shard: ShardName, entry: Entry) -> list[Change]:
+        if entry.kind not in (EntryKind.PART_COMMITTED, EntryKind.RECORDS):
+            return []
+        found = FoundEntry(entry.id.epoch, entry.clock, entry.kind, entry.body)
+        return changes_of(STAYS, self._number(shard), shard, found)
+
     def check_feed(
         self,
         name: str,
@@ -261,16 +320,10 @@ class Ledger:
             return clock <= after and not any(low < clock <= high for low, high in gaps)
 
         wanted: list[SeenChange] = []
-        for number, shard in enumerate(self.shards):
+        for shard in self.shards:
             for entry in self._entries(shard):
-                if entry.kind not in (EntryKind.PART_COMMITTED, EntryKind.RECORDS):
-                    continue
-                found = FoundEntry(entry.id.epoch, entry.clock, entry.kind, entry.body)
-                wanted += [
-                    seen_of(c)
-                    for c in changes_of(STAYS, ShardId(number), shard, found)
-                    if is_wanted(shard, c.clock)
-                ]
+                changes = self._changes(shard, entry)
+                wanted += [seen_of(c) for c in changes if is_wanted(shard, c.clock)]
         wanted.sort()
         if seen != wanted:
             at = next(

@@ -20,16 +20,24 @@ from motet.core.transaction.messages import (
     TransactionPrepared,
 )
 from motet.errors import Conflict, NoSuchShard, OutcomeUnknown
-from motet.errors.shards import KeyForgotten, NotLeader, TransactionExpired
+from motet.errors.shards import NotLeader, TransactionExpired
 from motet.format.record_block import encode_block
 from motet.ids import Address, ShardName, TransactionId
 from motet.sim.world import World
 from motet.verify.parts.streams_checks import Watch
 from motet.verify.parts.streams_clients import DataClient, Writer
-from motet.verify.parts.transactions_checks import ACCOUNTS, LATER_ACCOUNTS, Ledger
+from motet.verify.parts.transactions_checks import (
+    ACCOUNTS,
+    LATER_ACCOUNTS,
+    QUIET_ACCOUNTS,
+    Ledger,
+)
 
 dies_share = 0.03
 blind_share = 0.2
+quiet_share, look_share = 0.15, 0.4
+"""How often an account is changed, and looked at, that is quiet for long: it is pruned meanwhile."""
+
 resends_max = 12
 
 
@@ -37,12 +45,15 @@ class Deal(msgspec.Struct):
     """One transaction on its way."""
 
     name: TransactionId
+    #: to be changed
     keys: list[bytes]
     begin: Clock
     asked: Clock = ZERO
     #: keys that are still to be read
     to_read: list[bytes] = msgspec.field(default_factory=list)
     reads: dict[bytes, Clock | None] = msgspec.field(default_factory=dict)
+    #: somebody had been told that the key that is being read was changed at this clock
+    told: Clock = ZERO
     #: shards that are still to be prepared; the last shard is home
     to_prepare: list[ShardName] = msgspec.field(default_factory=list)
     prepared: list[ShardName] = msgspec.field(default_factory=list)
@@ -88,6 +99,8 @@ class Banker(DataClient):
             self._drop()
             return self.pause()
         message = self._next(deal)
+        if isinstance(message, GetLatestChange):
+            deal.told = self._ledger.told_of(message.key)
         leader = self.leader(message.shard)
         return self.look() if leader is None else self.ask_at(leader, message)
 
@@ -103,10 +116,15 @@ class Banker(DataClient):
         has_later = self.place(self._ledger.later[0]) is not None
         accounts = ACCOUNTS + LATER_ACCOUNTS if has_later else ACCOUNTS
         keys = self.dice.shuffled(accounts)[:count]
+        quiet = self.dice.pick(QUIET_ACCOUNTS)
+        if self.dice.chance(quiet_share):
+            keys[0] = quiet
         deal = Deal(TransactionId(f"{self.name}-{self._deals}"), keys, self._begin or self._clock)
         if not self.dice.chance(blind_share):
             deal.to_read = list(keys)
-        shards = dict.fromkeys(self._shard(key) for key in keys)
+            if quiet not in keys and self.dice.chance(look_share):
+                deal.to_read.append(quiet)
+        shards = dict.fromkeys(self._shard(key) for key in (*keys, *deal.to_read))
         *deal.to_prepare, deal.home = shards
         self._deal = deal
         return True
@@ -142,7 +160,8 @@ class Banker(DataClient):
     def _part(self, deal: Deal, shard: ShardName) -> tuple[Part, tuple[SeenKey, ...]]:
         mine = [(n, key) for n, key in enumerate(deal.keys) if self._shard(key) == shard]
         changes = tuple(PartChange(n, key, "update", deal.name.encode(), None) for n, key in mine)
-        reads = tuple(SeenKey(key, deal.reads[key]) for _, key in mine if key in deal.reads)
+        read = [key for key in deal.reads if self._shard(key) == shard]
+        reads = tuple(SeenKey(key, deal.reads[key]) for key in read)
         part = Part(deal.name, deal.begin, deal.asked, len(deal.keys), changes)
         self._ledger.wants(deal.name, deal.reads)
         return part, reads
@@ -167,7 +186,7 @@ class Banker(DataClient):
 
     def _take_read(self, deal: Deal, answer: LatestChangeIs) -> None:
         key = deal.to_read.pop(0)
-        seen = self._ledger.clock_of(answer.found)
+        seen = self._ledger.shown(self.name, key, answer, deal.told)
         deal.reads[key] = seen
         floor = self._floors.get(key)
         if floor is not None and (seen is None or seen < floor):
@@ -187,7 +206,9 @@ class Banker(DataClient):
         if isinstance(asked, CommitTransaction) and deal.asked >= answer.clock:
             what = f"{self.name} {deal.name}: {answer.clock} after it had seen {deal.asked}"
             self.world.violated("CausalOrder", what)
-        self._ledger.told_committed(self.name, deal.name, answer.clock, has_clock=answer.has_clock)
+        self._ledger.told_committed(
+            self.name, deal.name, answer.clock, deal.keys, has_clock=answer.has_clock
+        )
         self.see_clock(answer.clock)
         for key in deal.keys:
             self._floors[key] = answer.clock
@@ -197,6 +218,7 @@ class Banker(DataClient):
     def _take_refusal(self, deal: Deal, asked: Message, refused: DataRefused | None) -> None:
         code = "" if refused is None else refused.code
         shard: ShardName = asked.shard  # type: ignore[attr-defined]
+        self._ledger.refused_get(self.name, refused)
         if refused is None or code in (NotLeader.code, NoSuchShard.code, OutcomeUnknown.code):
             self.lose_leader(shard, refused)
             if not isinstance(asked, GetLatestChange) and code not in (
@@ -213,9 +235,6 @@ class Banker(DataClient):
             else:
                 deal.is_aborting = True
             return
-        elif code == KeyForgotten.code and isinstance(asked, GetLatestChange):
-            self.world.mark("key_forgotten")
-            deal.to_read.pop(0)  # pruned: it is changed without having been read
         elif code == TransactionExpired.code:
             self.world.mark("transaction_expired")
             self._drop()

@@ -11,6 +11,7 @@ from motet.core.machine import Effect, Message
 from motet.core.operator.messages import CreateStream, EnableClock, OperatorRequest, StreamCreated
 from motet.core.transaction.messages import OrderShard, ShardOrdered
 from motet.core.transaction.orders import Prune
+from motet.errors import BadInput
 from motet.errors.shards import CursorInTheWay
 from motet.ids import Address, NodeId, ShardName
 from motet.sim.world import World
@@ -20,7 +21,7 @@ from motet.verify.parts.streams_clients import DataClient
 from motet.verify.parts.transactions_checks import Ledger
 
 found_share, turn_share = 0.3, 0.25
-rest_share = 0.9
+rest_share, hasty_share = 0.9, 0.5
 resends_max = 4
 
 
@@ -109,30 +110,43 @@ class Pruner(DataClient):
         self._left: list[ShardName] = []
         self._up_to: Clock = ZERO
         self._resends = 0
+        #: bankers had been told of this clock when it last looked
+        self._newest: Clock = ZERO
+        #: readers are done: then all that they have read goes
+        self.is_last_round = False
+        self._is_ending = False
 
     def begin(self) -> list[Effect]:
-        if self.world.fabric.healed:
-            self.is_done = True
-            return []
         if self._map is None:
             return self.look()
         if not self._left:
             self._decide()
+        if self.is_done:
+            return []
         if not self._left:
             return self.pause()
         leader = self.leader(self._left[0])
         if leader is None:
             return self.look()
-        order = Prune(self._up_to, self._ledger.is_forced)
+        order = Prune(self._up_to, self._ledger.is_forced or self._is_ending)
         return self.ask_at(
             leader, OrderShard(self.next_request(), self._clock, self._left[0], order)
         )
 
     def _decide(self) -> None:
-        up_to = self.dice.pick(self._places())
-        if up_to == ZERO or self.dice.chance(rest_share):
+        if self.is_last_round:
+            self.is_done, self._is_ending = self._is_ending, True
+            self._left, self._up_to = list(self._ledger.shards), min(self._places())
             return
-        self._left, self._up_to, self._resends = self._kept(), up_to, 0
+        up_to = self.dice.pick(self._places())
+        left = self._kept()
+        if self._ledger.is_forced and self.dice.chance(hasty_share):
+            # Where no reader is yet: what bankers read next is pruned, and on its way to be carried on.
+            left = self.dice.shuffled(self._ledger.stays)
+            up_to, self._newest = self._newest, self._ledger.newest
+        if up_to == ZERO or self.world.fabric.healed or self.dice.chance(rest_share):
+            return
+        self._left, self._up_to, self._resends = left, up_to, 0
         self._ledger.pruned = max(self._ledger.pruned, up_to)
 
     def answered(self, asked: Message, answer: Message | None) -> list[Effect]:
@@ -149,8 +163,13 @@ class Pruner(DataClient):
             self.world.mark("pruning_held_back")
             self._left = []
             return self.pause()
+        if refused is not None and refused.code == BadInput.code:
+            del self._left[
+                0
+            ]  # readers have not heard of it, and it is not closed as far as they have read
+            return self.pause()
         self.lose_leader(asked.shard, refused)
         self._resends += 1
-        if self._resends > resends_max:
+        if self._resends > resends_max and not self._is_ending:
             self._left = []
         return self.pause()

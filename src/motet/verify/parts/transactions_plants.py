@@ -23,6 +23,7 @@ from motet.core.streams.run import runs_of
 from motet.core.transaction import answering, judging, leading, writing
 from motet.core.transaction.config import TransactionConfig
 from motet.core.transaction.judging import Verdict
+from motet.core.transaction.latest import LatestChanges
 from motet.core.transaction.merging import MergedPage, ShardPage, merge
 from motet.core.transaction.messages import (
     AbortTransaction,
@@ -243,6 +244,12 @@ class PrunesOverCursors(Planted):
     planted = (FeedRules, "_check_pruning", lambda rules, order: order.up_to > rules.horizon)
 
 
+class TrimsWithoutCarrying(Planted):
+    """What is pruned goes, whether the latest change of a key lies there or not."""
+
+    planted = (LatestChanges, "entries", lambda _latest, _first: iter(()))
+
+
 NODES: dict[str, type[DataNode]] = {
     "closed-over-prepare": ClosesOverPrepares,
     "decided-twice": DecidesAlone,
@@ -257,6 +264,7 @@ NODES: dict[str, type[DataNode]] = {
     "closed-in-memory": ClosesInMemory,
     "hidden-in-part": HidesAlone,
     "pruned-over-cursor": PrunesOverCursors,
+    "trim-without-carrying": TrimsWithoutCarrying,
 }
 TORN_TIE = "torn-tie"
 """A page ends anywhere, also between changes of one clock."""
