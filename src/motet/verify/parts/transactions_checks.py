@@ -13,7 +13,7 @@ CursorKept     who has a named cursor is never told that the feed is pruned, unl
 Expired        who is told so can go on where all shards have the feed, and that is not above what was pruned
 Valve          what is committed has a clock for its readers as the last order before it in the log says; a
                transaction as its home shard says, in all shards, and as its client was told
-Stuck          nothing is left open after the storm
+Stuck          nothing is left open after the storm, and all accounts can be changed at once
 """
 
 from __future__ import annotations
@@ -137,7 +137,8 @@ class Ledger:
 
     # In the end
 
-    def _entries(self, shard: ShardName) -> list[Entry]:
+    def entries(self, shard: ShardName) -> list[Entry]:
+        """What a shard has committed, what was bundled one by one."""
         truth = self._watch.truth(shard)
         return [each for entry in truth.ids[1:] for each in unbundled(truth.entries[entry])]
 
@@ -147,7 +148,7 @@ class Ledger:
         versions: dict[bytes, list[Clock]] = {}
         for shard in self.shards:
             rules = FeedRules()
-            for entry in self._entries(shard):
+            for entry in self.entries(shard):
                 self._note(shard, entry, outcomes, versions)
                 self._check_valve(shard, entry, rules)
         for name, parts in outcomes.items():
@@ -262,7 +263,7 @@ class Ledger:
 
         wanted: list[SeenChange] = []
         for number, shard in enumerate(self.shards):
-            for entry in self._entries(shard):
+            for entry in self.entries(shard):
                 if entry.kind not in (EntryKind.PART_COMMITTED, EntryKind.RECORDS):
                     continue
                 found = FoundEntry(entry.id.epoch, entry.clock, entry.kind, entry.body)
