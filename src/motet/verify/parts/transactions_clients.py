@@ -60,6 +60,11 @@ class Deal(msgspec.Struct):
     is_unsure: bool = False
 
 
+def is_last(deal: Deal) -> bool:
+    """Whether it changes all accounts, after the storm."""
+    return len(deal.keys) == len(ACCOUNTS + LATER_ACCOUNTS)
+
+
 class Banker(DataClient):
     """Coordinates transactions, one at a time."""
 
@@ -129,6 +134,7 @@ class Banker(DataClient):
             return False
         self._deals += 1
         self._deal = self._deal_of(ACCOUNTS + LATER_ACCOUNTS)
+        self._deal.to_read = list(self._deal.keys)
         return True
 
     def _deal_of(self, keys: list[bytes]) -> Deal:
@@ -209,6 +215,8 @@ class Banker(DataClient):
         if seen is not None:
             self._floors[key] = seen
             self.see_clock(seen)
+        if is_last(deal):  # who is far behind is refused as one that may have been forgotten
+            self.see_clock(answer.clock)
 
     def _take_end(self, deal: Deal, asked: Message, answer: TransactionEnded) -> None:
         self._deal = None
@@ -227,7 +235,7 @@ class Banker(DataClient):
             self._floors[key] = answer.clock
         self._begin = None
         self.left -= 1
-        if len(deal.keys) == len(ACCOUNTS + LATER_ACCOUNTS):
+        if is_last(deal):
             self._has_last_word = False
 
     def _take_refusal(self, deal: Deal, asked: Message, refused: DataRefused | None) -> None:
