@@ -35,6 +35,7 @@ from motet.verify.parts.transactions_births import Births
 from motet.verify.parts.transactions_checks import Ledger
 from motet.verify.parts.transactions_clients import Banker, KeyWriter
 from motet.verify.parts.transactions_feed import FeedReader
+from motet.verify.parts.transactions_flights import Flights
 from motet.verify.parts.transactions_orders import Orderer, Pruner
 from motet.verify.parts.transactions_pages import PageReader, Pages
 from motet.verify.parts.transactions_plants import (
@@ -197,6 +198,7 @@ class TransactionsRun(StreamsRun):
             world.host(world.add_node(client.name, immune=True), HOST, client.itself)
         self.births = Births(world, self.watch)
         world.observe(self.births.saw)
+        world.observe(Flights(world).saw)
         world.observe(Aims(world, world.dice.fork("aims"), strikes=not self._is_faultless).saw)
 
     def _are_clients_done(self) -> bool:

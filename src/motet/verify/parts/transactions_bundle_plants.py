@@ -63,20 +63,25 @@ class TakesTransactionsTwice(TakesTurns):
 
     def step(self, event: Event) -> list[Effect]:
         def judge(
-            ours: ShardTransactions, appends: ShardAppends, replica: ShardReplica, *others: object
+            ours: ShardTransactions,
+            appends: ShardAppends,
+            replica: ShardReplica,
+            work: Work,
+            *others: object,
         ) -> Verdict:
-            def is_flying(ahead: ShardTransactions, transaction: object) -> bool:
-                return any(
-                    flight.transaction == transaction
-                    for entry, flight in ahead.flights
-                    if entry <= replica.head
-                )
-
-            with (
-                instead(ShardTransactions, "is_flying", is_flying),
-                instead(judging, "_is_flying", lambda _ahead, _keys: False),
-            ):
-                return real(ours, appends, replica, *others)  # type: ignore[arg-type]
+            part = getattr(work.errand, "part", None)
+            # all that is known of its own entry in the same bundle is forgotten
+            flights = [
+                (entry, flight)
+                for entry, flight in ours.flights
+                if entry <= replica.head or part is None or flight.transaction != part.transaction
+            ]
+            ahead = ShardTransactions(elected_epoch=ours.elected_epoch, waiting=ours.waiting)
+            for entry, flight in flights:
+                ahead.take_off(entry, flight)
+            ahead.pending, ahead.turning = ours.pending, ours.turning
+            ahead.is_sealed = ours.is_sealed
+            return real(ahead, appends, replica, work, *others)  # type: ignore[arg-type]
 
         real = leading._judge
         with instead(leading, "_judge", judge):
