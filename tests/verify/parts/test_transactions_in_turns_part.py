@@ -23,6 +23,7 @@ FOUND_AT = {
 }
 """Planted bug -> a seed that finds it, and the rule that it breaks there."""
 
+
 def test_what_is_gathered_is_one_entry_and_breaks_no_rule() -> None:
     outcome = simulate(TurnsPart(), 3)
     assert (outcome.verdict, outcome.violations) == ("ok", [])

@@ -36,7 +36,7 @@ FOUND_AT = {
 
 FOUND_LATER = {
     "milestone-forgets-the-old": (42, "N1"),
-    "decided-late": (24, "Decided"),
+    "decided-late": (54, "Decided"),
 }
 """The same, in the long tier."""
 

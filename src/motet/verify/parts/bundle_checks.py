@@ -31,7 +31,8 @@ def broken_rules(entry: Entry) -> list[tuple[str, str]]:
         name, keys = _touches(each)
         if name is None:
             continue
-        for what in (name, *keys):
+        touches: list[bytes | TransactionId] = [name, *keys]
+        for what in touches:
             if what in touched:
                 found.append(("U2", f"{entry.id}: {what!r} of {touched[what]} and of {name}"))
             touched[what] = name

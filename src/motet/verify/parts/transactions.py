@@ -152,20 +152,7 @@ class TransactionsRun(StreamsRun):
         ]
         self.writers: list[Writer] = [KeyWriter(world, "w1", self.watch, nodes, self.ledger, 30)]
         self.readers = [Reader(world, "r1", self.watch, nodes, has_gaps=True)]
-        self.pages = Pages(world)
-        self.feeders = [
-            FeedReader(
-                world,
-                f"f{number}",
-                self.watch,
-                nodes,
-                self.ledger,
-                self.merge,
-                self.pages,
-                keeps=number == 1,
-            )
-            for number in (1, 2)
-        ]
+        self._add_feeders(nodes)
         page_reader = PageReader(world, "a1", self.watch, nodes, self.ledger.shards, self.pages)
         self.pruner = Pruner(
             world,
@@ -200,6 +187,22 @@ class TransactionsRun(StreamsRun):
         world.observe(self.births.saw)
         world.observe(Flights(world).saw)
         world.observe(Aims(world, world.dice.fork("aims"), strikes=not self._is_faultless).saw)
+
+    def _add_feeders(self, nodes: tuple[Address, ...]) -> None:
+        self.pages = Pages(self._world)
+        self.feeders = [
+            FeedReader(
+                self._world,
+                f"f{number}",
+                self.watch,
+                nodes,
+                self.ledger,
+                self.merge,
+                self.pages,
+                keeps=number == 1,
+            )
+            for number in (1, 2)
+        ]
 
     def _are_clients_done(self) -> bool:
         if not all(client.is_done for client in (*self.bankers, *self.travellers)):

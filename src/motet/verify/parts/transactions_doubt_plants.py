@@ -1,4 +1,4 @@
-"""Data nodes that are wrong about prepares that were long in doubt (T4): who was open, and what became of it."""
+"""Data nodes that are wrong about prepares long in doubt (T4): who was open, and what became of it."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 N1             a page holds every change above where it begins and up to where it says it is complete, once
 
 A reader of several shards goes only as far as the one that is complete the least far: most of what a page
-says is not used, and asked for again. Here all of it counts. And somebody asks for pages that no reader would:
+says is not used, and asked for again. Here all of it counts. And somebody asks for pages as no reader does:
 from anywhere, by any replica, as small as can be.
 """
 
