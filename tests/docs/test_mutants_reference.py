@@ -14,7 +14,15 @@ from motet.verify.parts import PARTS, part_named
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "reference" / "mutants.md"
-SEEDED = ("streams", "shard-changes", "transactions", "vsr", "view-change", "keeper")
+SEEDED = (
+    "streams",
+    "shard-changes",
+    "transactions",
+    "transactions-in-turns",
+    "vsr",
+    "view-change",
+    "keeper",
+)
 """Parts whose tests have a seed for a planted bug."""
 
 

@@ -16,7 +16,7 @@ from motet.core.datanode.stream_shard import machine_of
 from motet.core.machine import Effect, Note, Now, Send
 from motet.core.shardlog.replica import ShardReplica
 from motet.core.shardlog.shards import Shards
-from motet.core.shardlog.state import FinishedRead
+from motet.core.shardlog.state import FinishedRead, Status
 from motet.core.streams.messages import Standing
 from motet.core.transaction.messages import (
     DescribeFeed,
@@ -80,6 +80,8 @@ def take(
         if not replica.is_serving:
             raise not_leader(message.shard)
         confirmed, effects = replica.confirm(now)
+    elif replica.status is Status.RECOVERING:  # its log may be there before its state is
+        raise NodeError(f"{message.shard} is starting on this node", hint="try again in a moment")
     elif replica.is_damaged:
         raise DiskReadFailed(
             f"the log of {message.shard} is damaged on this node", hint="read it from its leader"

@@ -10,9 +10,11 @@ LegalLeaderAndEnsemble  in the store: the leader is in the ensemble, whose size 
 CommitNeverFalls        in one life of a replica that finds no damage
 ApplyBelowCommit        nothing is applied that is not committed
 ClocksRise              along each log
+U1, U2                  of each bundle: see ``bundle_checks``
 TokensOnce              a token is in a log at most once, and records have offsets without a gap
 OneState                replicas that have applied the same entries have the same state
 LinearizableReads       a leader shows every append that was acknowledged before it was asked
+PagesWithoutGap         who reads on is shown the next record, or told that it is gone, and then it is
 """
 
 from __future__ import annotations
@@ -44,6 +46,7 @@ from motet.core.transaction.entries import record_range
 from motet.ids import Address, Epoch, NodeId, Offset, ShardName
 from motet.sim.host import Host
 from motet.sim.world import World
+from motet.verify.parts.bundle_checks import broken_rules, first_clock
 from motet.verify.parts.streams_stalls import Stalls
 from motet.verify.parts.streams_truth import Truth
 
@@ -149,6 +152,8 @@ class Watch:
         if seen is None or seen.replica is not replica:
             seen = self._seen[key] = Seen(replica)
         head, commit = state.log.runs.head, state.commit_index
+        truth = self.truth(shard)
+        truth.kept_from = max(truth.kept_from, replica.first_offset)
         if (
             head == seen.head
             and commit == seen.commit
@@ -157,7 +162,6 @@ class Watch:
             and state.epoch == seen.epoch
         ):
             return
-        truth = self.truth(shard)
         if state.is_damaged != seen.is_damaged:
             seen.is_damaged = state.is_damaged
             seen.commit, seen.checked, seen.durable = commit, Offset(0), Offset(0)
@@ -182,11 +186,13 @@ class Watch:
         after = None
         for entry in reversed(log.tail):
             content = known.get(entry.id)
-            if after is not None and not entry.clock < after.clock:
+            if after is not None and not entry.clock < first_clock(after):
                 what = f"{entry.id} {entry.clock}, then {after.id} {after.clock}"
                 self._violated("ClocksRise", f"{host.label} {truth.shard}: {what}")
             if content is None:
                 known[entry.id] = entry
+                for rule, what in broken_rules(entry):
+                    self._violated(rule, f"{host.label} {truth.shard}: {what}")
             elif content != entry:
                 what = f"{host.label} {truth.shard}: another {entry.id} than elsewhere"
                 self._violated("NoLogDivergence", what)
@@ -195,7 +201,7 @@ class Watch:
             after = entry
         if after is not None and after.id.offset > log.base.offset + 1:
             before = truth.clock_of(log.runs.id_at(Offset(after.id.offset - 1)))
-            if before is not None and not before < after.clock:
+            if before is not None and not before < first_clock(after):
                 self._violated("ClocksRise", f"{host.label} {truth.shard}: {after.id}")
 
     def _check_commit(self, host: Host, truth: Truth, replica: ShardReplica, seen: Seen) -> None:
@@ -377,6 +383,14 @@ class Watch:
         if not page.entries and floor is not None and after + 1 < floor:
             self._violated("PagesWithoutGap", f"{name} {shard}: an end at {after} before {floor}")
         return after
+
+    def expired(self, name: str, shard: ShardName, after: Offset) -> None:
+        """A client was told that what comes next is no longer kept: somebody has indeed lost it."""
+        truth = self.truth(shard)
+        entry = None if truth.is_again else truth.entry_with(Offset(after + 1))
+        if entry is not None and entry.id.offset >= truth.kept_from:
+            what = f"{name} {shard}: nobody has lost {entry.id}, behind record {after}"
+            self._violated("PagesWithoutGap", what)
 
 
 def last_of(page: RecordsRead, after: Offset) -> Offset:

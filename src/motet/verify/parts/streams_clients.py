@@ -287,6 +287,8 @@ class Reader(DataClient):
         if code == OffsetExpired.code:
             if not self._has_gaps:
                 self.world.violated("PagesWithoutGap", f"{self.name} {shard}: {refused}")
+            elif isinstance(asked, ReadRecords):
+                self.watch.expired(self.name, shard, asked.after)
             # The next pages come from wherever the shard begins now.
             self._cursors[shard] = Offset(_first_in(refused) - 1)
             self._resumes.pop(shard, None)

@@ -33,6 +33,8 @@ class Truth(msgspec.Struct):
     tokens: dict[tuple[str, int], Offset] = msgspec.field(default_factory=dict)
     #: records below this one were acknowledged to a client
     acknowledged: Offset = Offset(0)
+    #: every log that anybody has had was complete from this entry on
+    kept_from: Offset = Offset(1)
     #: applied entries -> a digest of the state
     states: dict[Offset, bytes] = msgspec.field(default_factory=dict)
     #: epoch -> who was elected in it
@@ -81,6 +83,12 @@ class Truth(msgspec.Struct):
                 self.tokens[key] = self.next_record
             self.next_record = Offset(self.next_record + chunk.count)
         return found
+
+    def entry_with(self, record: Offset) -> Entry | None:
+        """The entry that holds a record, if it is committed."""
+        if record >= self.next_record:
+            return None
+        return self.by_record[max(first for first in self.by_record if first <= record)]
 
     def clock_of(self, entry: EntryId) -> Clock | None:
         content = self.entries.get(entry)

@@ -36,7 +36,9 @@ from motet.verify.parts.transactions_births import Births
 from motet.verify.parts.transactions_checks import Ledger
 from motet.verify.parts.transactions_clients import Banker, KeyWriter
 from motet.verify.parts.transactions_feed import FeedReader
+from motet.verify.parts.transactions_flights import Flights
 from motet.verify.parts.transactions_orders import Orderer, Pruner
+from motet.verify.parts.transactions_pages import PageReader, Pages
 from motet.verify.parts.transactions_plants import (
     NO_BOOKMARK,
     TORN_TIE,
@@ -61,7 +63,7 @@ def draw_transactions(dice: Dice) -> TransactionConfig:
         wait_ms=500,
         close_ms=dice.pick([5, 40]),
         outcomes_remembered=dice.pick([3, 25]),
-        milestone_bytes=dice.pick([300, 1_500]),
+        milestone_bytes=dice.pick([1, 300, 1_500]),
         carry_bytes=dice.pick([20, 200]),
     )
 
@@ -79,12 +81,14 @@ class TransactionsPart:
         "transaction_doubt_committed",
         "transaction_decisions_forgotten",
         "coordinator_died",
+        "coordinator_pondered",
         WAITS,
         ADJUST_MISSED,
         HOME_LEADER_CHANGED,
         LOCKS_INHERITED,
         CLOSED_INHERITED,
         "feed_page",
+        "page_from_anywhere",
         "feed_pruned",
         "pruning_held_back",
         "feed_expired",
@@ -145,17 +149,21 @@ class TransactionsRun(StreamsRun):
         self.ledger = Ledger(world, self.watch, self.stays, later)
         self.ledger.is_forced = dice.chance(0.4)
         self.bankers = [
-            Banker(world, f"b{number}", self.watch, nodes, self.ledger, 40)
+            Banker(
+                world,
+                f"b{number}",
+                self.watch,
+                nodes,
+                self.ledger,
+                40,
+                has_last_word=number == 1,
+            )
             for number in range(1, dice.between(3, 5))
         ]
         self.writers: list[Writer] = [KeyWriter(world, "w1", self.watch, nodes, self.ledger, 30)]
         self.readers = [Reader(world, "r1", self.watch, nodes, has_gaps=True)]
-        self.feeders = [
-            FeedReader(
-                world, f"f{number}", self.watch, nodes, self.ledger, self.merge, keeps=number == 1
-            )
-            for number in (1, 2)
-        ]
+        self._add_feeders(nodes)
+        page_reader = PageReader(world, "a1", self.watch, nodes, self.ledger.shards, self.pages)
         self.pruner = Pruner(
             world,
             "p1",
@@ -183,12 +191,29 @@ class TransactionsRun(StreamsRun):
             later=later,
         )
         askers: list[DataClient | Changer] = [*self.bankers, *self.writers, *self.readers]
-        askers += [*self.feeders, *self.travellers, self.pruner, self.visitor, self.changer]
+        askers += [*self.feeders, *self.travellers, page_reader, self.pruner, self.visitor, self.changer]
         for client in askers:
             world.host(world.add_node(client.name, immune=True), HOST, client.itself)
         self.births = Births(world, self.watch)
         world.observe(self.births.saw)
+        world.observe(Flights(world).saw)
         world.observe(Aims(world, world.dice.fork("aims"), strikes=not self._is_faultless).saw)
+
+    def _add_feeders(self, nodes: tuple[Address, ...]) -> None:
+        self.pages = Pages(self._world)
+        self.feeders = [
+            FeedReader(
+                self._world,
+                f"f{number}",
+                self.watch,
+                nodes,
+                self.ledger,
+                self.merge,
+                self.pages,
+                keeps=number == 1,
+            )
+            for number in (1, 2)
+        ]
 
     def _are_clients_done(self) -> bool:
         if not all(client.is_done for client in (*self.bankers, *self.travellers)):
@@ -235,6 +260,7 @@ class TransactionsRun(StreamsRun):
         if is_finished and all(feeder.is_done for feeder in self.feeders):
             self.ledger.check_all()
             self.births.check()
+            self.pages.check(self.ledger.entries)
             for feeder in self.feeders:
                 self.ledger.check_feed(
                     feeder.name, feeder.seen, feeder.after, feeder.gaps, feeder.joined

@@ -1,8 +1,10 @@
 """Faults at the worst moments of a commit, and what of transactions a change of leader has met.
 
 A decision that was just logged is on its way to the participants. Here the ways between the two leaders are
-clogged or cut, for a moment or for longer than anybody remembers; or the home shard's leader dies. A leader
-that carries changes on dies at any step of it, or is slow at it.
+clogged or cut, for a moment or for longer than anybody remembers; or the home shard's leader dies. Most often
+so when it has taken long to be decided: then much was logged between the prepare and the decision, and much
+will be between the decision and the outcome. A leader that carries changes on dies at any step of it, or is
+slow at it.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ CLOSED_INHERITED = "closed_clock_inherited"
 ADJUST_MISSED = "adjust_missed"
 CARRIER_CRASHED = "carrier_crashed"
 clog_share, crash_share, carrier_crash_share = 0.12, 0.02, 0.05
+late_ms, late_clog_share = 40, 0.6
 down_ms_max = 500
 
 
@@ -82,13 +85,13 @@ class Aims:
             is_settled = send.message.is_settled
             self._world.mark("commit_settled" if is_settled else ADJUST_MISSED)
         elif isinstance(send.message, ResolveTransaction) and self._strikes:
-            self._strike(host, send)
+            self._strike(host, send, send.message)
 
-    def _strike(self, host: Host, send: Send) -> None:
+    def _strike(self, host: Host, send: Send, message: ResolveTransaction) -> None:
         world, dice = self._world, self._dice
         if world.fabric.healed:
             return
-        if dice.chance(clog_share):
+        if dice.chance(late_clog_share if _is_late(message) else clog_share):
             links = [(host.node.address, send.to), (send.to, host.node.address)]
             for_ms = dice.pick([40, 200, 1_000, 2_500])
             if dice.chance(0.5):
@@ -133,3 +136,9 @@ class Aims:
     def _restart(self, node: SimNode) -> None:
         if not node.up:
             self._world.start(node)
+
+
+def _is_late(message: ResolveTransaction) -> bool:
+    """Whether it has taken long to decide to commit."""
+    clock = message.clock
+    return clock is not None and clock.logical - message.asked.logical > late_ms

@@ -15,7 +15,7 @@ CursorKept     who has a named cursor is never told that the feed is pruned, unl
 Expired        who is told so can go on where all shards have the feed, and that is not above what was pruned
 Valve          what is committed has a clock for its readers as the last order before it in the log says; a
                transaction as its home shard says, in all shards, and as its client was told
-Stuck          nothing is left open after the storm
+Stuck          nothing is left open after the storm, and all accounts can be changed at once
 """
 
 from __future__ import annotations
@@ -180,7 +180,8 @@ class Ledger:
 
     # In the end
 
-    def _entries(self, shard: ShardName) -> list[Entry]:
+    def entries(self, shard: ShardName) -> list[Entry]:
+        """What a shard has committed, what was bundled one by one."""
         truth = self._watch.truth(shard)
         return [each for entry in truth.ids[1:] for each in unbundled(truth.entries[entry])]
 
@@ -190,7 +191,7 @@ class Ledger:
         versions: dict[bytes, list[Clock]] = {}
         for shard in self.shards:
             rules = FeedRules()
-            for entry in self._entries(shard):
+            for entry in self.entries(shard):
                 self._note(shard, entry, outcomes, versions)
                 self._check_valve(shard, entry, rules)
         for name, parts in outcomes.items():
@@ -289,7 +290,7 @@ class Ledger:
     def _check_shown(self) -> None:
         committed: dict[Change, None] = {}
         for shard in self.shards:
-            for entry in self._entries(shard):
+            for entry in self.entries(shard):
                 committed |= dict.fromkeys(self._changes(shard, entry))
         for change, client in self._shown.items():
             if change not in committed:
@@ -321,7 +322,7 @@ class Ledger:
 
         wanted: list[SeenChange] = []
         for shard in self.shards:
-            for entry in self._entries(shard):
+            for entry in self.entries(shard):
                 changes = self._changes(shard, entry)
                 wanted += [seen_of(c) for c in changes if is_wanted(shard, c.clock)]
         wanted.sort()

@@ -1,4 +1,8 @@
-"""Clients that move amounts between accounts: they coordinate transactions, and give up wherever they are."""
+"""Clients that move amounts between accounts: they coordinate transactions, and give up wherever they are.
+
+Some ponder before they commit, so that others do much in the shards that have prepared. And one has the last
+word: after the storm it changes all accounts at once, which nothing that was left behind may prevent.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ import msgspec
 from motet.core.clock.hlc import ZERO, Clock
 from motet.core.datanode.messages import AppendRecords, DataRefused, GetShardMap
 from motet.core.datanode.records import Chunk
-from motet.core.machine import Effect, Message
+from motet.core.machine import Effect, Message, SetTimer
 from motet.core.transaction.entries import Part, PartChange
 from motet.core.transaction.messages import (
     AbortTransaction,
@@ -24,6 +28,7 @@ from motet.errors.shards import NotLeader, TransactionExpired
 from motet.format.record_block import encode_block
 from motet.ids import Address, ShardName, TransactionId
 from motet.sim.world import World
+from motet.verify.parts.asker import NEXT
 from motet.verify.parts.streams_checks import Watch
 from motet.verify.parts.streams_clients import DataClient, Writer
 from motet.verify.parts.transactions_checks import (
@@ -37,7 +42,7 @@ dies_share = 0.03
 blind_share = 0.2
 quiet_share, look_share = 0.15, 0.4
 """How often an account is changed, and looked at, that is quiet for long: it is pruned meanwhile."""
-
+ponder_share, ponder_ms_max = 0.1, 1_000
 resends_max = 12
 
 
@@ -65,6 +70,11 @@ class Deal(msgspec.Struct):
     is_unsure: bool = False
 
 
+def is_last(deal: Deal) -> bool:
+    """Whether it changes all accounts, after the storm."""
+    return len(deal.keys) == len(ACCOUNTS + LATER_ACCOUNTS)
+
+
 class Banker(DataClient):
     """Coordinates transactions, one at a time."""
 
@@ -76,9 +86,13 @@ class Banker(DataClient):
         nodes: tuple[Address, ...],
         ledger: Ledger,
         deals: int,
+        *,
+        has_last_word: bool,
     ) -> None:
         super().__init__(world, name, watch, nodes)
         self.left = deals
+        #: all accounts are still to be changed at once
+        self._has_last_word = has_last_word
         self._ledger = ledger
         self._deal: Deal | None = None
         self._deals = 0
@@ -105,12 +119,15 @@ class Banker(DataClient):
         return self.look() if leader is None else self.ask_at(leader, message)
 
     def _decide(self) -> bool:
-        if self.left <= 0 and self.world.fabric.healed:
+        is_over = self.left <= 0 and self.world.fabric.healed
+        if is_over and not self._has_last_word:
             self.is_done = True
             return False
         if self.place(self._ledger.shards[0]) is None:
             self._map = None
             return False
+        if is_over:
+            return self._decide_last()
         self._deals += 1
         count = self.dice.pick([1, 2, 2, 3])
         has_later = self.place(self._ledger.later[0]) is not None
@@ -119,15 +136,30 @@ class Banker(DataClient):
         quiet = self.dice.pick(QUIET_ACCOUNTS)
         if self.dice.chance(quiet_share):
             keys[0] = quiet
-        deal = Deal(TransactionId(f"{self.name}-{self._deals}"), keys, self._begin or self._clock)
+        reads: list[bytes] = []
         if not self.dice.chance(blind_share):
-            deal.to_read = list(keys)
+            reads = list(keys)
             if quiet not in keys and self.dice.chance(look_share):
-                deal.to_read.append(quiet)
-        shards = dict.fromkeys(self._shard(key) for key in (*keys, *deal.to_read))
-        *deal.to_prepare, deal.home = shards
+                reads.append(quiet)
+        deal = self._deal_of(keys, reads)
         self._deal = deal
         return True
+
+    def _decide_last(self) -> bool:
+        """Change everything; not before the second stream is there."""
+        if self.place(self._ledger.later[0]) is None:
+            self._map = None
+            return False
+        self._deals += 1
+        keys = ACCOUNTS + LATER_ACCOUNTS
+        self._deal = self._deal_of(keys, list(keys))
+        return True
+
+    def _deal_of(self, keys: list[bytes], reads: list[bytes]) -> Deal:
+        deal = Deal(TransactionId(f"{self.name}-{self._deals}"), keys, self._begin or self._clock)
+        deal.to_read = reads
+        *deal.to_prepare, deal.home = dict.fromkeys(self._shard(key) for key in (*keys, *reads))
+        return deal
 
     def _shard(self, key: bytes) -> ShardName:
         return self._ledger.shard_of(key)
@@ -177,12 +209,21 @@ class Banker(DataClient):
             deal.prepared.append(deal.to_prepare.pop(0))
             deal.floor = max(deal.floor, answer.clock)
             self.see_clock(answer.clock)
+            if not deal.to_prepare and not self.world.fabric.healed:
+                return self._ponder()
         elif isinstance(answer, TransactionEnded):
             self._take_end(deal, asked, answer)
         else:
             refused = answer if isinstance(answer, DataRefused) else None
             self._take_refusal(deal, asked, refused)
         return self.pause()
+
+    def _ponder(self) -> list[Effect]:
+        """All have voted; there may be time before the commit."""
+        if not self.dice.chance(ponder_share):
+            return self.pause()
+        self.world.mark("coordinator_pondered")
+        return [SetTimer(NEXT, self.dice.between(0, ponder_ms_max))]
 
     def _take_read(self, deal: Deal, answer: LatestChangeIs) -> None:
         key = deal.to_read.pop(0)
@@ -194,6 +235,8 @@ class Banker(DataClient):
         if seen is not None:
             self._floors[key] = seen
             self.see_clock(seen)
+        if is_last(deal):  # who is far behind is refused as one that may have been forgotten
+            self.see_clock(answer.clock)
 
     def _take_end(self, deal: Deal, asked: Message, answer: TransactionEnded) -> None:
         self._deal = None
@@ -214,6 +257,8 @@ class Banker(DataClient):
             self._floors[key] = answer.clock
         self._begin = None
         self.left -= 1
+        if is_last(deal):
+            self._has_last_word = False
 
     def _take_refusal(self, deal: Deal, asked: Message, refused: DataRefused | None) -> None:
         code = "" if refused is None else refused.code

@@ -30,6 +30,7 @@ from motet.verify.parts.streams_changes import STAYS
 from motet.verify.parts.streams_checks import Watch
 from motet.verify.parts.streams_clients import TIMEOUT_MS, DataClient
 from motet.verify.parts.transactions_checks import Ledger, SeenChange, seen_of
+from motet.verify.parts.transactions_pages import Pages
 
 save_share = 0.3
 patience_ms_max = 16 * TIMEOUT_MS
@@ -46,6 +47,7 @@ class FeedReader(DataClient):
         nodes: tuple[Address, ...],
         ledger: Ledger,
         merge: Callable[[Sequence[ShardPage], int], MergedPage],
+        pages: Pages,
         *,
         keeps: bool,
     ) -> None:
@@ -66,6 +68,7 @@ class FeedReader(DataClient):
         self._is_late = False
         self._between_ms_max //= 2
         self._merge = merge
+        self._shown = pages
         self._ledger = ledger
         #: everything that was shown, in order
         self.seen: list[SeenChange] = []
@@ -228,6 +231,7 @@ class FeedReader(DataClient):
         elif isinstance(asked, ReadShardFeed) and isinstance(answer, ShardFeed):
             if answer.through > answer.closed and answer.through > self.after:
                 self.world.violated("FeedClosed", f"{self.name}: {answer}")
+            self._shown.shown(self.name, asked, answer)
             number = self._ledger.shards.index(asked.shard)
             self._pages[asked.shard] = ShardPage(
                 STAYS, ShardId(number), asked.shard, answer.entries, answer.through

@@ -1,12 +1,8 @@
-"""Data nodes with one rule about transactions left out, and a reader that tears what belongs together.
-
-A planted function takes the place of a real one for as long as the machine takes a step.
-"""
+"""Data nodes with one rule about transactions left out, and a reader that tears what belongs together."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
@@ -40,27 +36,8 @@ from motet.core.transaction.state import TransactionState
 from motet.core.transaction.work import ShardTransactions, Work
 from motet.core.transaction.writing import Pen
 from motet.ids import NodeId, RequestId, ShardName, TransactionId
-
-
-@contextmanager
-def _instead(owner: object, name: str, planted: object) -> Iterator[None]:
-    real = vars(owner)[name]
-    setattr(owner, name, planted)
-    try:
-        yield
-    finally:
-        setattr(owner, name, real)
-
-
-class Planted(DataNode):
-    """A data node with something else in the place of a rule."""
-
-    #: where, under which name, what
-    planted: tuple[object, str, object]
-
-    def step(self, event: Event) -> list[Effect]:
-        with _instead(*self.planted):
-            return super().step(event)
+from motet.verify.parts.planting import Planted, instead
+from motet.verify.parts.transactions_doubt_plants import DOUBT_NODES
 
 
 class ClosesOverPrepares(DataNode):
@@ -77,8 +54,8 @@ class ClosesOverPrepares(DataNode):
 
         real = FeedScan.take
         with (
-            _instead(TransactionState, "closed", property(closed)),
-            _instead(FeedScan, "take", take),
+            instead(TransactionState, "closed", property(closed)),
+            instead(FeedScan, "take", take),
         ):
             return super().step(event)
 
@@ -104,7 +81,7 @@ class ClockTooEarly(DataNode):
             return real(work) if isinstance(work.errand, ResolveTransaction) else ZERO
 
         real = writing.floor_of
-        with _instead(leading, "floor_of", floor):
+        with instead(leading, "floor_of", floor):
             return super().step(event)
 
 
@@ -119,7 +96,7 @@ class ForgetsDecisions(DataNode):
             return real(ours, replica, now)  # type: ignore[arg-type]
 
         real, state_of = answering.to_forget, answering.state_of
-        with _instead(answering, "to_forget", to_forget):
+        with instead(answering, "to_forget", to_forget):
             return super().step(event)
 
 
@@ -162,7 +139,7 @@ class TrustsReads(DataNode):
             return real(*others, ())  # type: ignore[arg-type, call-arg]
 
         real = judging._judge_keys
-        with _instead(judging, "_judge_keys", judge):
+        with instead(judging, "_judge_keys", judge):
             return super().step(event)
 
 
@@ -215,10 +192,10 @@ class ClosesInMemory(DataNode):
 
         real, read, begin = answering.closed_is, FeedScan.page, FeedScan.of
         with (
-            _instead(leading, "_judge_closing", judged),
-            _instead(answering, "closed_is", closed_is),
-            _instead(FeedScan, "page", page),
-            _instead(FeedScan, "of", staticmethod(of)),
+            instead(leading, "_judge_closing", judged),
+            instead(answering, "closed_is", closed_is),
+            instead(FeedScan, "page", page),
+            instead(FeedScan, "of", staticmethod(of)),
         ):
             return super().step(event)
 
@@ -234,7 +211,7 @@ class HidesAlone(DataNode):
             return real(pen, work, clock)
 
         real = Pen._entry
-        with _instead(Pen, "_entry", entry):
+        with instead(Pen, "_entry", entry):
             return super().step(event)
 
 
@@ -265,6 +242,7 @@ NODES: dict[str, type[DataNode]] = {
     "hidden-in-part": HidesAlone,
     "pruned-over-cursor": PrunesOverCursors,
     "trim-without-carrying": TrimsWithoutCarrying,
+    **DOUBT_NODES,
 }
 TORN_TIE = "torn-tie"
 """A page ends anywhere, also between changes of one clock."""

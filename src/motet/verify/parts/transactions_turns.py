@@ -9,41 +9,27 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import msgspec
-
 from motet.core.datanode.node import DataNode
-from motet.core.machine import Effect, Event, Received
 from motet.ids import NodeId
 from motet.sim.world import World
 from motet.verify.parts.transactions import TransactionsPart, TransactionsRun
-
-
-class TakesTurns(DataNode):
-    """A node that hears of two messages out of three that another one follows."""
-
-    heard = 0
-
-    def step(self, event: Event) -> list[Effect]:
-        if isinstance(event, Received):
-            self.heard += 1
-            if self.heard % 3:
-                event = msgspec.structs.replace(event, is_followed=True)
-        return super().step(event)
+from motet.verify.parts.transactions_bundle_plants import BUNDLE_NODES
+from motet.verify.parts.transactions_taking_turns import TakesTurns
 
 
 class TurnsRun(TransactionsRun):
     """One cluster of such nodes."""
 
     def _maker(self, name: NodeId, plant: str | None) -> Callable[[], DataNode]:
-        assert plant is None
-        return lambda: TakesTurns(name, self.config, self.transactions)
+        kind = TakesTurns if plant is None else BUNDLE_NODES[plant]
+        return lambda: kind(name, self.config, self.transactions)
 
 
 class TurnsPart(TransactionsPart):
     """``motet simulate transactions-in-turns``."""
 
     name = "transactions-in-turns"
-    plants = ()
+    plants = (*BUNDLE_NODES,)
 
     def prepare(self, world: World, plant: str | None) -> TurnsRun:
         return TurnsRun(world, plant)
