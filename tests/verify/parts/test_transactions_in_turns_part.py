@@ -11,15 +11,15 @@ from motet.verify.parts.transactions_turns import TurnsPart
 from motet.verify.seed_range import run_seeds
 
 FOUND_AT = {
-    "clock-shared-in-a-bundle": (2, "U1"),
-    "key-twice-in-a-bundle": (3, "U2"),
+    "clock-shared-in-a-bundle": (1, "U1"),
+    "key-twice-in-a-bundle": (1, "U2"),
     "transaction-twice-in-a-bundle": (6, "U2"),
     "bundle-landed-in-part": (1, "Grounded"),
     "bundle-given-up-in-part": (27, "Grounded"),
-    "bundle-followed-in-part": (1, "OneState"),
-    "bundle-fed-in-part": (2, "N1"),
+    "bundle-followed-in-part": (3, "OneState"),
+    "bundle-fed-in-part": (1, "N1"),
     "bundle-read-in-part": (1, "PagesWithoutGap"),
-    "another-of-the-bundle": (1, "SessionReads"),
+    "another-of-the-bundle": (1, "LatestKept"),
 }
 """Planted bug -> a seed that finds it, and the rule that it breaks there."""
 

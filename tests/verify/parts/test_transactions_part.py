@@ -13,30 +13,30 @@ from motet.verify.parts.transactions_plants import TRANSACTION_PLANTS
 from motet.verify.seed_range import run_seeds
 
 FOUND_AT = {
-    "reads-not-validated": (3, "ReadsValid"),
-    "torn-tie": (3, "FeedComplete"),
-    "locks-forgotten": (5, "OneState"),
+    "reads-not-validated": (1, "ReadsValid"),
+    "torn-tie": (1, "FeedComplete"),
+    "locks-forgotten": (1, "OneState"),
     "trim-without-carrying": (1, "LatestKept"),
-    "closed-over-prepare": (3, "N1"),
-    "born-in-the-past": (6, "Born"),
-    "closed-in-memory": (3, "FeedClosed"),
-    "hidden-in-part": (8, "Valve"),
-    "decided-twice": (6, "Atomic"),
-    "clock-too-early": (6, "CausalOrder"),
-    "decision-forgotten": (8, "Atomic"),
-    "append-over-lock": (6, "KeyOrder"),
-    "get-over-lock": (6, "SessionReads"),
-    "bookmark-left-behind": (5, "SessionReads"),
-    "pruned-over-cursor": (6, "CursorKept"),
-    "outcome-not-reached": (1, "N1"),
-    "outcome-at-the-end": (4, "N1"),
-    "outcome-of-another": (12, "N1"),
-    "milestone-forgets-the-oldest": (14, "N1"),
+    "closed-over-prepare": (1, "N1"),
+    "born-in-the-past": (1, "Born"),
+    "closed-in-memory": (1, "FeedClosed"),
+    "hidden-in-part": (2, "Valve"),
+    "decided-twice": (4, "Atomic"),
+    "clock-too-early": (6, "N1"),
+    "decision-forgotten": (24, "LatestKept"),
+    "append-over-lock": (1, "KeyOrder"),
+    "get-over-lock": (7, "LatestKept"),
+    "bookmark-left-behind": (2, "SessionReads"),
+    "pruned-over-cursor": (4, "CursorKept"),
+    "outcome-not-reached": (2, "N1"),
+    "outcome-at-the-end": (2, "N1"),
+    "outcome-of-another": (21, "N1"),
+    "milestone-forgets-the-oldest": (4, "N1"),
 }
 """Planted bug -> a seed that finds it, and the rule that it breaks there."""
 
 FOUND_LATER = {
-    "milestone-forgets-the-old": (42, "N1"),
+    "milestone-forgets-the-old": (23, "N1"),
     "decided-late": (54, "Decided"),
 }
 """The same, in the long tier."""

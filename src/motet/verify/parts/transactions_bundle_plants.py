@@ -6,12 +6,11 @@ from collections.abc import Sequence
 
 from motet.core.clock.hlc import Clock
 from motet.core.datanode import reads
-from motet.core.datanode.appends import ShardAppends
 from motet.core.datanode.stream_shard import StreamShard
 from motet.core.machine import Effect, Event
 from motet.core.shardlog.entry import Entry, EntryId, EntryKind
 from motet.core.shardlog.replica import ShardReplica
-from motet.core.transaction import judging, leading, scan
+from motet.core.transaction import leading, scan
 from motet.core.transaction.bundles import unbundled
 from motet.core.transaction.judging import Verdict
 from motet.core.transaction.messages import CommitTransaction
@@ -44,14 +43,14 @@ class ChangesKeysTwice(TakesTurns):
 
     def step(self, event: Event) -> list[Effect]:
         def judge(
-            ours: ShardTransactions, appends: ShardAppends, replica: ShardReplica, *others: object
+            ours: ShardTransactions, touched: object, replica: ShardReplica, *others: object
         ) -> Verdict:
-            def is_flying(ahead: ShardTransactions, keys: list[bytes]) -> bool:
-                written = [flight for entry, flight in ahead.flights if entry <= replica.head]
-                return any(key in flight.keys for flight in written for key in keys)
-
-            with instead(judging, "_is_flying", is_flying):
-                return real(ours, appends, replica, *others)  # type: ignore[arg-type]
+            written = [flight for entry, flight in ours.flights if entry <= replica.head]
+            kept, ours.flying_keys = ours.flying_keys, {key: 1 for f in written for key in f.keys}
+            try:
+                return real(ours, touched, replica, *others)  # type: ignore[arg-type]
+            finally:
+                ours.flying_keys = kept
 
         real = leading._judge
         with instead(leading, "_judge", judge):
@@ -64,8 +63,9 @@ class TakesTransactionsTwice(TakesTurns):
     def step(self, event: Event) -> list[Effect]:
         def judge(
             ours: ShardTransactions,
-            appends: ShardAppends,
+            touched: object,
             replica: ShardReplica,
+            shard: object,
             work: Work,
             *others: object,
         ) -> Verdict:
@@ -81,7 +81,7 @@ class TakesTransactionsTwice(TakesTurns):
                 ahead.take_off(entry, flight)
             ahead.pending, ahead.turning = ours.pending, ours.turning
             ahead.is_sealed = ours.is_sealed
-            return real(ahead, appends, replica, work, *others)  # type: ignore[arg-type]
+            return real(ahead, touched, replica, shard, work, *others)  # type: ignore[arg-type]
 
         real = leading._judge
         with instead(leading, "_judge", judge):
