@@ -80,8 +80,6 @@ class Router:
         #: what the map says of streams that are not deleted, and of all shards
         self._streams: dict[StreamName, StreamPlace] = {}
         self._places: dict[ShardName, ShardPlace] = {}
-        #: who led a shard when it was last asked, and what tells whether it still does
-        self._leads: dict[ShardName, tuple[NodeId, Callable[[], Awaitable[bool]]]] = {}
         self._refreshing: asyncio.Task[None] | None = None
         #: the highest clock seen
         self.clock = ZERO
@@ -161,7 +159,6 @@ class Router:
             each.definition.name: each for each in found.streams if not each.definition.is_deleted
         }
         self._places = {place.shard: place for each in found.streams for place in each.places}
-        self._leads = {}
         for place in found.nodes:
             node = Address(place.id)
             self._data.learn(node, place.native)
@@ -293,16 +290,11 @@ class Router:
         return self.ask_node(leader, make, kind, seconds, self._still_leads(shard, leader))
 
     def _still_leads(self, shard: ShardName, leader: NodeId) -> Callable[[], Awaitable[bool]]:
-        known = self._leads.get(shard)
-        if known is not None and known[0] == leader:
-            return known[1]
-
         async def still_leads() -> bool:
             await self.refresh()
             now = self.place(shard)
             return now is not None and now.leader == leader
 
-        self._leads[shard] = leader, still_leads
         return still_leads
 
     async def ask_replicas(

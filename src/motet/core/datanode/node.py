@@ -13,7 +13,7 @@ D2  The clock of an entry is above that of every entry before it in its shard, a
 
 from __future__ import annotations
 
-from typing import Self, cast, get_args
+from typing import Self, cast
 
 import msgspec
 
@@ -23,11 +23,8 @@ from motet.core.datanode.appends import ShardAppends
 from motet.core.datanode.clock import BOUND_FILE, DataClock, ticker
 from motet.core.datanode.conversation import DataRequest
 from motet.core.datanode.errands import Dispatcher, Errands, leader_by_map
-from motet.core.datanode.messages import (
-    AppendRecords,
-    GetShardMap,
-    ShardMapIs,
-)
+from motet.core.datanode.kinds import BETWEEN_LEADERS, ERRANDS, GATHERED, QUESTIONS
+from motet.core.datanode.messages import AppendRecords, GetShardMap, ShardMapIs
 from motet.core.datanode.reading import Readings
 from motet.core.datanode.reads import Question
 from motet.core.datanode.refusals import refusal
@@ -37,7 +34,6 @@ from motet.core.machine import (
     Effect,
     Event,
     Fired,
-    Message,
     Note,
     Now,
     Read,
@@ -63,11 +59,7 @@ from motet.core.shardlog.messages import ShardMessage
 from motet.core.shardlog.replica import ShardReplica
 from motet.core.shardlog.shards import Shards
 from motet.core.transaction.config import TransactionConfig
-from motet.core.transaction.messages import (
-    BetweenLeaders,
-    CloseShard,
-    CommitTransaction,
-)
+from motet.core.transaction.messages import BetweenLeaders, CloseShard, CommitTransaction
 from motet.errors import (
     BadInput,
     ClockDrift,
@@ -83,16 +75,6 @@ SWEEP_TIMER = TimerName("data-sweep")
 
 CUT_TIMER = TimerName("data-cut")
 """Set for now: it fires when everything that arrived in this turn has been taken."""
-
-
-GATHERED: frozenset[type[Message]] = frozenset(
-    (AppendRecords, *get_args(errands.Asked), *get_args(BetweenLeaders))
-)
-"""What is put into a log together with what else has come in the same turn."""
-
-ERRANDS: frozenset[type[Message]] = frozenset(get_args(errands.Asked))
-LEADERS = get_args(BetweenLeaders)
-QUESTIONS: frozenset[type[Message]] = frozenset(get_args(Question))
 
 
 class DataState(msgspec.Struct):
@@ -176,8 +158,9 @@ class DataNode:
             return self.shards.on_message(event.sender, message, event.now)
         if isinstance(message, DataRequest):
             return self._on_request(event.sender, message, event.now)
-        if isinstance(message, LEADERS):
-            return self._dispatcher(event.now).on_message(event.sender, message)
+        if isinstance(message, BETWEEN_LEADERS):
+            said = cast("BetweenLeaders", message)
+            return self._dispatcher(event.now).on_message(event.sender, said)
         if isinstance(message, Heartbeat):
             return [Send(event.sender, self._answer_heartbeat(message, event.now))]
         if isinstance(message, ShardsGone):

@@ -163,17 +163,7 @@ class TransactionsRun(StreamsRun):
         self.writers: list[Writer] = [KeyWriter(world, "w1", self.watch, nodes, self.ledger, 30)]
         self.readers = [Reader(world, "r1", self.watch, nodes, has_gaps=True)]
         self._add_feeders(nodes)
-        page_reader = PageReader(world, "a1", self.watch, nodes, self.ledger.shards, self.pages)
-        self.pruner = Pruner(
-            world,
-            "p1",
-            self.watch,
-            nodes,
-            self.ledger,
-            lambda: list(self.feeders[0].saved),
-            lambda: [feeder.after for feeder in self.feeders],
-        )
-        self.visitor = Visitor(world, "v1", self.watch, nodes, self.ledger)
+        beside = self._beside_feeders(nodes)
         self.travellers = [
             Traveller(
                 world, "t1", self.watch, nodes, self.ledger, is_forgetful=self._plant == NO_BOOKMARK
@@ -191,13 +181,29 @@ class TransactionsRun(StreamsRun):
             later=later,
         )
         askers: list[DataClient | Changer] = [*self.bankers, *self.writers, *self.readers]
-        askers += [*self.feeders, *self.travellers, page_reader, self.pruner, self.visitor, self.changer]
+        askers += [*self.feeders, *self.travellers, *beside, self.changer]
         for client in askers:
             world.host(world.add_node(client.name, immune=True), HOST, client.itself)
         self.births = Births(world, self.watch)
         world.observe(self.births.saw)
         world.observe(Flights(world).saw)
         world.observe(Aims(world, world.dice.fork("aims"), strikes=not self._is_faultless).saw)
+
+    def _beside_feeders(self, nodes: tuple[Address, ...]) -> list[DataClient]:
+        """Whoever reads pages from anywhere, prunes, and asks for what is pruned."""
+        world, watch, ledger = self._world, self.watch, self.ledger
+        page_reader = PageReader(world, "a1", watch, nodes, ledger.shards, self.pages)
+        self.pruner = Pruner(
+            world,
+            "p1",
+            watch,
+            nodes,
+            ledger,
+            lambda: list(self.feeders[0].saved),
+            lambda: [feeder.after for feeder in self.feeders],
+        )
+        self.visitor = Visitor(world, "v1", watch, nodes, ledger)
+        return [page_reader, self.pruner, self.visitor]
 
     def _add_feeders(self, nodes: tuple[Address, ...]) -> None:
         self.pages = Pages(self._world)
