@@ -6,9 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from motet.core.clock.bound_file import BOUND_FILE_BYTES, decode_bound, encode_bound
+from motet.core.clock.bound_file import (
+    BOUND_FILE_BYTES,
+    bound_change,
+    decode_bound,
+    encode_bound,
+)
 from motet.core.clock.hlc import END, PACKED_MAX, ZERO, Clock
+from motet.core.machine import Replace, Write
 from motet.errors import BadRecord
+from motet.ids import FileName, WriteId
 
 
 @given(st.integers(0, PACKED_MAX).map(Clock.from_int))
@@ -47,3 +54,16 @@ def test_foreign_bytes_are_refused(data: bytes) -> None:
 def test_zeros_are_no_bound() -> None:
     with pytest.raises(BadRecord):
         decode_bound(bytes(BOUND_FILE_BYTES))
+
+
+def test_the_first_bound_comes_with_its_file_and_the_next_is_written_over_it_within_a_sector() -> (
+    None
+):
+    file, first, second = FileName("bound"), Clock(5000, 1), Clock(6000, 0)
+    assert bound_change(WriteId(1), file, ZERO, first) == Replace(
+        WriteId(1), file, encode_bound(first)
+    )
+    assert bound_change(WriteId(2), file, first, second) == Write(
+        WriteId(2), file, 0, encode_bound(second)
+    )
+    assert BOUND_FILE_BYTES <= 512
