@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from motet.core.clock.hlc import ZERO
+from motet.core.datanode.messages import DataRefused
 from motet.core.datanode.node import DataNode
 from motet.core.datanode.stream_shard import machine_of
 from motet.core.machine import (
@@ -150,3 +151,17 @@ def test_everybody_is_answered_and_conflicts_are_found(
     assert all(shapes[number][1] in changed for number in lone.answers if number not in ended)
     replica = lone.node.shards.replicas[SHARD]
     assert machine_of(replica).state.next_offset == len(ended)
+
+
+def test_a_leader_that_is_deposed_waits_for_nothing_of_its_bundle() -> None:
+    lone = Lone()
+    messages = commits([(0, None), (1, None), (2, 2)])
+    for message in messages:
+        lone.step(Received(NOW, CLIENT, message, is_followed=message is not messages[-1]))
+    lone.step(Written(NOW, lone.changes.pop(0).id))  # the clock has its bound, and all go as one
+    ours = lone.node.state.errands.of_shards[SHARD]
+    assert len(ours.flying_keys) == 3
+    fence = FenceRequest(SHARD, Epoch(2), lone.node.shards.incarnation, True)
+    lone.step(Received(NOW, OPERATOR, fence))
+    assert (ours.flights, ours.flying, ours.flying_keys, ours.flying_prepares) == ([], {}, {}, 0)
+    assert [type(answer) for answer in lone.answers.values()] == [DataRefused] * 3

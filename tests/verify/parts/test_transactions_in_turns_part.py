@@ -15,7 +15,6 @@ FOUND_AT = {
     "key-twice-in-a-bundle": (1, "U2"),
     "transaction-twice-in-a-bundle": (6, "U2"),
     "bundle-landed-in-part": (1, "Grounded"),
-    "bundle-given-up-in-part": (27, "Grounded"),
     "bundle-followed-in-part": (3, "OneState"),
     "bundle-fed-in-part": (1, "N1"),
     "bundle-read-in-part": (1, "PagesWithoutGap"),

@@ -104,6 +104,8 @@ def push_if_older(core: Core, node: NodeState) -> None:
         state.term, state.map = 0, None
         state.dirty[MAPS] = None
         state.read_again_ns = core.in_ms(core.config.foreign_ms)  # it may still be at work
+        for control in state.shards.values():
+            control.look_again_ns = core.in_ms(core.config.look_again_ms)  # W5
 
 
 def push_again(core: Core) -> None:

@@ -82,7 +82,7 @@ class ShardControl(msgspec.Struct):
     call: RequestId | None = None
     #: somebody asked the store whether the epoch is still ours
     is_confirming: bool = False
-    #: taken over from another operator, and not written since: when it is read once more (W5)
+    #: another operator may have written it unnoticed: when it is read once more (W5)
     look_again_ns: int | None = None
     #: lives of nodes that were known before the metadata was last seen; fences name no others
     incarnations: dict[NodeId, int] = {}

@@ -8,9 +8,11 @@ W3  What stands there and is not ours is resolved by an election in a higher epo
     or if nobody moves; if somebody else is at it, not before it has stood still for a while.
 W4  Lives of nodes that are named in fences were known before the metadata was last seen (``incarnations``):
     who has forgotten a later epoch than ours cannot be fenced in ours, because we would have seen that epoch.
-W5  A write of the operator before us may arrive after we have read the shard, and then we know nothing of it
-    until we write there ourselves. So a shard that we have only read is read once more when such a write can
-    hardly be on its way any longer. What we have written it cannot replace.
+W5  A write of another operator may arrive after we have read the shard, or written it, and then we know
+    nothing of it until we write there again: one of the operator before us, or of one that took itself for the
+    active one beside us, and was heard of by the maps that it gave to nodes. So a shard that we have taken over
+    is read once more when such a write can hardly be on its way any longer; and all are when we have met the
+    maps of another.
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ def on_saved(core: Core, control: ShardControl, call: StoreCall, version: int) -
     """It is written, and ours."""
     assert control.writing is not None
     control.metadata, control.version = control.writing, version
-    control.writing = control.call = control.look_again_ns = None
+    control.writing = control.call = None
     control.incarnations = dict(call.incarnations)
     core.enter(control, control.after_write)
 
@@ -88,7 +90,7 @@ def on_confirmed(core: Core, control: ShardControl, call: StoreCall, version: in
 
 
 def look_again(core: Core, control: ShardControl) -> None:
-    """Once, if the shard was taken over and stayed as it was (W5)."""
+    """Once, if the shard was taken over, or another operator was at work beside us (W5)."""
     due_ns = control.look_again_ns
     if due_ns is not None and core.now_ns >= due_ns and not control.is_confirming:
         control.look_again_ns = None

@@ -95,20 +95,6 @@ def _keys_behind_the_first(ours: ShardTransactions) -> dict[bytes, int]:
     return {key: 1 for flight in behind for key in flight.keys}
 
 
-class GroundsTheFirst(TakesTurns):
-    """A leader that is deposed gives the keys free of the first transaction of a bundle alone."""
-
-    def step(self, event: Event) -> list[Effect]:
-        def ground(ours: ShardTransactions) -> None:
-            kept = _keys_behind_the_first(ours)
-            real(ours)
-            ours.flying_keys |= kept
-
-        real = ShardTransactions.ground
-        with instead(ShardTransactions, "ground", ground):
-            return super().step(event)
-
-
 class LandsTheFirst(TakesTurns):
     """A bundle that is applied gives the keys free of its first transaction alone."""
 
@@ -176,7 +162,6 @@ BUNDLE_NODES: dict[str, type[TakesTurns]] = {
     "clock-shared-in-a-bundle": SharesClocks,
     "key-twice-in-a-bundle": ChangesKeysTwice,
     "transaction-twice-in-a-bundle": TakesTransactionsTwice,
-    "bundle-given-up-in-part": GroundsTheFirst,
     "bundle-landed-in-part": LandsTheFirst,
     "bundle-followed-in-part": FollowsTheFirst,
     "bundle-fed-in-part": FeedsTheFirst,

@@ -50,8 +50,13 @@ class Pages:
 
     def shown(self, who: str, asked: ReadShardFeed, answer: ShardFeed) -> None:
         """Somebody has got a page."""
+        # Who asks for all gets what was there when it was looked for: some of that may be pruned by now.
         after = answer.begins if asked.after is None else asked.after
-        entries = tuple((entry.clock, entry.body) for entry in answer.entries)
+        entries = tuple(
+            (entry.clock, entry.body)
+            for entry in answer.entries
+            if asked.after is not None or entry.clock > after
+        )
         self._pages.append(Page(who, asked.shard, after, answer.through, entries))
         self.places = [*self.places, *(clock for clock, _ in entries)][-places_max:]
 
