@@ -9,10 +9,10 @@ W3  What stands there and is not ours is resolved by an election in a higher epo
 W4  Lives of nodes that are named in fences were known before the metadata was last seen (``incarnations``):
     who has forgotten a later epoch than ours cannot be fenced in ours, because we would have seen that epoch.
 W5  A write of another operator may arrive after we have read the shard, or written it, and then we know
-    nothing of it until we write there again: one of the operator before us, or of one that took itself for the
-    active one beside us, and was heard of by the maps that it gave to nodes. So a shard that we have taken over
-    is read once more when such a write can hardly be on its way any longer; and all are when we have met the
-    maps of another.
+    nothing of it until we write there again: one of the operator before us, or of one that took itself for
+    the active one beside us, and was heard of by the maps that it gave to nodes. So a shard that we have
+    taken over is read once more when such a write can hardly be on its way any longer; and all are when we
+    have met the maps of another.
 """
 
 from __future__ import annotations
