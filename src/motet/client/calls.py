@@ -7,8 +7,8 @@ there already, and appending under a token. It asks again when no answer came.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Protocol, TypeVar
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
 
 from motet.client.link import Link, answer_seconds_max
 from motet.client.valve import Valve
@@ -21,6 +21,7 @@ from motet.core.streams.messages import (
     ClockReleased,
     Commit,
     CommitDone,
+    CommitFixed,
     Described,
     Entries,
     FeedDescribed,
@@ -80,16 +81,21 @@ attempts_max = 3
 """How often something is asked that may be asked again."""
 
 
-class ToldClock(Protocol):
+class ToldClock(NamedTuple):
     """The clock of a transaction, and whether its user gets to see it."""
 
-    @property
-    def clock(self) -> Clock:
-        """Its commit clock."""
+    clock: Clock
+    has_clock: bool
 
-    @property
-    def has_clock(self) -> bool:
-        """Whether its user gets to see it."""
+
+class Gathered(NamedTuple):
+    """A transaction as it is sent: what it has read and wants changed."""
+
+    name: TransactionId
+    #: its age
+    begin: Clock
+    reads: tuple[KeyRead, ...]
+    changes: tuple[Wanted, ...]
 
 
 class Calls:
@@ -140,25 +146,20 @@ class Calls:
                     raise
         return await self.once(make, kind, seconds)
 
-    def commit(
-        self,
-        name: TransactionId,
-        _begin: Clock,
-        reads: tuple[KeyRead, ...],
-        changes: tuple[Wanted, ...],
-    ) -> Awaitable[ToldClock]:
-        """Commit a transaction that began at this clock."""
-        return self.once(lambda n: Commit(n, name, reads, changes), CommitDone)
+    async def commit(self, it: Gathered) -> ToldClock:
+        """Commit a transaction."""
+        done = await self.once(lambda n: Commit(n, it.name, it.reads, it.changes), CommitDone)
+        return ToldClock(done.clock, done.has_clock)
 
-    def fix_clock(
-        self,
-        name: TransactionId,
-        _begin: Clock,
-        reads: tuple[KeyRead, ...],
-        changes: tuple[Wanted, ...],
-    ) -> Awaitable[ToldClock]:
+    async def fix_clock(self, it: Gathered) -> ToldClock:
         """Fix the clock that it will have."""
-        return self.once(lambda n: FixClock(n, name, reads, changes), ClockFixed)
+        done = await self.once(lambda n: FixClock(n, it.name, it.reads, it.changes), ClockFixed)
+        return ToldClock(done.clock, done.has_clock)
+
+    async def commit_fixed(self, name: TransactionId) -> ToldClock:
+        """Commit a transaction whose clock is fixed."""
+        done = await self.once(lambda n: CommitFixed(n, name), CommitDone)
+        return ToldClock(done.clock, done.has_clock)
 
     async def pause(self, seconds: float) -> None:
         """Wait so long, or until the database is closed."""

@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple, Self, cast, get_args
 
 import msgspec
 
-from motet.client.calls import Calls, ToldClock
+from motet.client.calls import Calls, Gathered, ToldClock
 from motet.client.change import Change, OwnChange
 from motet.client.rows import (
     Key,
@@ -32,8 +32,6 @@ from motet.client.schemas import Schemas
 from motet.core.clock.hlc import ZERO, Clock
 from motet.core.streams.messages import (
     ClockReleased,
-    CommitDone,
-    CommitFixed,
     GetLatest,
     KeyRead,
     Latest,
@@ -238,9 +236,9 @@ class AsyncTransaction:
         if not self._wanted and not self._reads:
             raise BadInput("a transaction that has read and changed nothing has no clock")
         await self._settle()
-        reads, changes = self._gathered()
+        gathered = self._gathered()
         self._phase = "fixed"
-        self._fixed = done = await self._calls.fix_clock(self.id, self._begin, reads, changes)
+        self._fixed = done = await self._calls.fix_clock(gathered)
         return self._shown(done)
 
     def begin(self) -> None:
@@ -265,13 +263,11 @@ class AsyncTransaction:
             return
         if self._later:
             await self._settle()
-        reads, changes = self._gathered()
-        done: ToldClock
         try:
             if was_fixed:
-                done = await self._calls.once(lambda n: CommitFixed(n, self.id), CommitDone)
+                done = await self._calls.commit_fixed(self.id)
             else:
-                done = await self._calls.commit(self.id, self._begin, reads, changes)
+                done = await self._calls.commit(self._gathered())
         except OutcomeUnknown as error:
             hint = f"look for transaction {self.id} in the feed before you do it again"
             raise OutcomeUnknown(error.what, hint=hint) from None
@@ -280,14 +276,15 @@ class AsyncTransaction:
     def _shown(self, told: ToldClock) -> Clock | None:
         return self._calls.valve.shown(told.clock, has_clock=told.has_clock)
 
-    def _gathered(self) -> tuple[tuple[KeyRead, ...], tuple[Wanted, ...]]:
+    def _gathered(self) -> Gathered:
         """What was read and what is to be changed, as it is sent."""
         assert not self._later, "all are encoded"
         reads = [
             KeyRead(*place, None if seen is None else seen.raw.clock)
             for place, seen in self._reads.items()
         ]
-        return tuple(reads), tuple(cast("list[Wanted]", self._wanted))
+        changes = tuple(cast("list[Wanted]", self._wanted))
+        return Gathered(self.id, self._begin, tuple(reads), changes)
 
     async def __aenter__(self) -> Self:
         self.begin()

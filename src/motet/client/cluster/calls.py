@@ -6,11 +6,10 @@ Tables live in an embedded database in this release; a cluster says so, and noth
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
 
 import msgspec
 
-from motet.client.calls import Calls, Expected, Make, ToldClock, closed
+from motet.client.calls import Calls, Expected, Gathered, Make, ToldClock, closed
 from motet.client.cluster.feed import ClusterFeed
 from motet.client.cluster.measure import FeedMeasure
 from motet.client.cluster.moments import after_a_moment
@@ -18,14 +17,12 @@ from motet.client.cluster.router import Router
 from motet.client.cluster.transactions import Coordinator
 from motet.client.valve import Valve
 from motet.core.catalog.stream_definition import StreamDefinition
-from motet.core.clock.hlc import ZERO, Clock
+from motet.core.clock.hlc import ZERO
 from motet.core.operator.messages import CreateStream as CreateOnCluster
 from motet.core.operator.messages import DeleteStream, OperatorDone, StreamCreated, StreamPlace
 from motet.core.streams.conversation import StreamsRequest
 from motet.core.streams.messages import (
     ClockReleased,
-    CommitDone,
-    CommitFixed,
     CreateStream,
     Describe,
     Described,
@@ -33,7 +30,6 @@ from motet.core.streams.messages import (
     FeedSplit,
     GetLatest,
     GetTransaction,
-    KeyRead,
     Latest,
     ReadFeed,
     ReadVisible,
@@ -43,7 +39,6 @@ from motet.core.streams.messages import (
     StreamReady,
     TransactionIs,
     VisibleIs,
-    Wanted,
 )
 from motet.errors import MotetError, NotInCluster
 from motet.errors.operator import NoNodeToPlaceOn
@@ -59,7 +54,6 @@ Answer = (
     StreamReady
     | Described
     | Latest
-    | CommitDone
     | ClockReleased
     | TransactionIs
     | FeedPage
@@ -84,8 +78,7 @@ class ClusterCalls(Calls):
     async def once(
         self, make: Make, kind: type[Expected], _seconds: float | None = None
     ) -> Expected:
-        if self.is_closing():
-            raise closed(self.name)
+        self._check_open()
         answer = await self._answer(make(RequestId(0)))
         assert isinstance(answer, kind)
         return answer
@@ -95,27 +88,21 @@ class ClusterCalls(Calls):
     ) -> Expected:
         return await self.once(make, kind, seconds)
 
-    def commit(
-        self,
-        name: TransactionId,
-        begin: Clock,
-        reads: tuple[KeyRead, ...],
-        changes: tuple[Wanted, ...],
-    ) -> Awaitable[ToldClock]:
-        if self.is_closing():
-            raise closed(self.name)
-        return self.coordinator.commit(name, begin, reads, changes)
+    async def commit(self, it: Gathered) -> ToldClock:
+        self._check_open()
+        return await self.coordinator.commit(it)
 
-    def fix_clock(
-        self,
-        name: TransactionId,
-        begin: Clock,
-        reads: tuple[KeyRead, ...],
-        changes: tuple[Wanted, ...],
-    ) -> Awaitable[ToldClock]:
+    async def fix_clock(self, it: Gathered) -> ToldClock:
+        self._check_open()
+        return await self.coordinator.fix(it)
+
+    async def commit_fixed(self, name: TransactionId) -> ToldClock:
+        self._check_open()
+        return await self.coordinator.commit_fixed(name)
+
+    def _check_open(self) -> None:
         if self.is_closing():
             raise closed(self.name)
-        return self.coordinator.fix(name, begin, reads, changes)
 
     async def close(self) -> None:
         self._closing.set()
@@ -125,9 +112,6 @@ class ClusterCalls(Calls):
         if isinstance(message, GetLatest):
             found = await self.coordinator.latest(message.stream, message.key)
             return Latest(message.request, found)
-        if isinstance(message, CommitFixed):
-            told = await self.coordinator.commit_fixed(message.transaction)
-            return CommitDone(message.request, message.transaction, *told)
         if isinstance(message, ReleaseClock):
             await self.coordinator.release(message.transaction)
             return ClockReleased(message.request)

@@ -12,10 +12,10 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 from time import monotonic
-from typing import NamedTuple
 
 import msgspec
 
+from motet.client.calls import Gathered, ToldClock
 from motet.client.cluster.router import D, MakeData, Router
 from motet.client.link import answer_seconds_max
 from motet.core.clock.hlc import ZERO, Clock
@@ -50,13 +50,6 @@ commit_seconds_max = answer_seconds_max + 5.0
 
 fresh_seconds_max = 1.0
 """Who has not heard of the cluster for so long asks for its clock before a commit: shards forget old ones."""
-
-
-class ToldClock(NamedTuple):
-    """The clock of a transaction, and whether its user gets to see it."""
-
-    clock: Clock
-    has_clock: bool
 
 
 class PartInShard(msgspec.Struct):
@@ -110,39 +103,21 @@ class Coordinator:
 
     # Committing
 
-    async def commit(
-        self,
-        name: TransactionId,
-        begin: Clock,
-        reads: Sequence[KeyRead],
-        changes: Sequence[Wanted],
-    ) -> ToldClock:
+    async def commit(self, it: Gathered) -> ToldClock:
         """Commit, and the clock; ``Conflict`` when it was not, ``OutcomeUnknown`` when nobody can tell."""
-        parts = self._known_parts(reads, changes) or await self._parts(reads, changes)
-        if not self._is_fresh():
-            await self._freshen(next(iter(parts)))
-        made = self._made(name, begin, parts, len(changes))
+        parts, made = await self._divided(it)
         home, *participants = parts
         floor = ZERO
         if participants:
             floor, _ = await self._prepare(home, participants, participants, parts, made)
         return await self._commit(home, participants, parts[home], made[home], floor)
 
-    async def fix(
-        self,
-        name: TransactionId,
-        begin: Clock,
-        reads: Sequence[KeyRead],
-        changes: Sequence[Wanted],
-    ) -> ToldClock:
+    async def fix(self, it: Gathered) -> ToldClock:
         """Have all shards prepare, the home shard too: what it will be committed at, if it is."""
-        parts = await self._parts(reads, changes)
-        if not self._is_fresh():
-            await self._freshen(next(iter(parts)))
-        made = self._made(name, begin, parts, len(changes))
+        parts, made = await self._divided(it)
         home, *participants = parts
         told = await self._prepare(home, participants, list(parts), parts, made)
-        self._fixed[name] = FixedTransaction(
+        self._fixed[it.name] = FixedTransaction(
             home, participants, parts[home], made[home], told.clock
         )
         return told
@@ -162,20 +137,22 @@ class Coordinator:
         if it is not None:
             await self._abort(it.home, it.participants, it.part)
 
-    def _made(
-        self,
-        name: TransactionId,
-        begin: Clock,
-        parts: dict[ShardName, PartInShard],
-        count: int,
-    ) -> dict[ShardName, Part]:
+    async def _divided(
+        self, it: Gathered
+    ) -> tuple[dict[ShardName, PartInShard], dict[ShardName, Part]]:
+        """What is done in each shard, and how that is told; with a clock that is not old."""
+        reads, changes = it.reads, it.changes
+        parts = self._known_parts(reads, changes) or await self._parts(reads, changes)
         if len(parts) > transaction_participants_max:
             raise TooLarge(f"a transaction has at most {transaction_participants_max} shards")
-        asked = self._router.clock
-        return {
-            shard: Part(name, begin, asked, count, tuple(part.changes))
+        if not self._is_fresh():
+            await self._freshen(next(iter(parts)))
+        asked, count = self._router.clock, len(changes)
+        made = {
+            shard: Part(it.name, it.begin, asked, count, tuple(part.changes))
             for shard, part in parts.items()
         }
+        return parts, made
 
     async def _parts(
         self, reads: Sequence[KeyRead], changes: Sequence[Wanted]
@@ -231,7 +208,6 @@ class Coordinator:
         made: dict[ShardName, Part],
     ) -> ToldClock:
         """Have these vote: the highest clock of their votes, and what the home shard says, if it does."""
-
         others = tuple(participants)
 
         def make_for(shard: ShardName) -> MakeData:
@@ -250,8 +226,8 @@ class Coordinator:
                     errors.append(error)
         finally:
             for _, _, begun in asked:
-                if begun is not None:
-                    begun.cancel()  # nobody waits for what is left, if this was given up
+                if begun is not None and not begun.cancel() and not begun.cancelled():
+                    begun.exception()  # known, or for nobody any more if this was given up
         if errors:
             if prepared or not all(isinstance(error, Conflict) for error in errors):
                 await self._abort(home, participants, made[home])

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import msgspec
 
 from motet.core.clock.bound_file import bound_change, decode_bound
-from motet.core.clock.hlc import ZERO, Clock
+from motet.core.clock.hlc import ZERO, Clock, drift_ms
 from motet.core.clock.reservation import Reservation
 from motet.core.machine import DiskChange, Now
 from motet.core.shardlog.replica import ShardReplica
@@ -47,7 +47,7 @@ class DataClock(msgspec.Struct):
 
     def check(self, offered: Clock, wall_ms: int) -> None:
         """``ClockDrift`` for a clock from outside that is too far ahead of our wall."""
-        ahead_ms = offered.logical - wall_ms
+        ahead_ms = drift_ms(offered, wall_ms)
         if ahead_ms > clock_drift_ms_max and offered > self.current:
             raise ClockDrift(
                 f"{offered} is {ahead_ms} ms ahead of our wall clock, {clock_drift_ms_max} are allowed",
@@ -89,7 +89,7 @@ def ticker(clock: DataClock, shards: Shards, now: Now) -> Callable[[ShardReplica
 
     def of(replica: ShardReplica) -> Tick:
         def tick(floor: Clock) -> Clock | None:
-            seen = max(floor, shards.desk.clock, replica.core.state.log.clock)
+            seen = max(floor, shards.clock, replica.last_clock)
             return clock.tick_above(seen, wall_ms)
 
         return tick

@@ -58,12 +58,8 @@ def take(
 
 
 def _take(errands: Errands, replica: ShardReplica, work: Work) -> None:
-    shard = replica.core.shard
-    ours = errands.of_shards.get(shard)
-    if ours is None:
-        ours = errands.of_shards[shard] = ShardTransactions()
-    leading.take(ours, replica, work)
-    errands.busy[shard] = None
+    leading.take(_of(errands, replica), replica, work)
+    errands.busy[replica.shard] = None
 
 
 def refuse_waiting(errands: Errands, error: MotetError) -> list[Effect]:

@@ -52,10 +52,9 @@ Said = list[Effect | Forward]
 
 def take(ours: ShardTransactions, replica: ShardReplica, work: Work) -> None:
     """Take an errand; an error says why not."""
-    if not replica.core.is_serving:
+    if not replica.is_serving:
         raise not_leader(replica.shard)
-    if ours.elected_epoch != replica.core.state.elected_epoch:
-        lead(ours, replica)
+    lead(ours, replica)
     if len(ours.waiting) + len(ours.pending) >= transactions_waiting_max:
         raise NodeError("too many transactions wait for this shard", hint="try again in a moment")
     ours.waiting.append(work)
