@@ -8,7 +8,7 @@ import pytest
 
 import motet
 from motet.client.change import Position
-from motet.core.streams.checks import shard_of
+from motet.core.placement.key_hash import shard_of
 from motet.errors import BadInput, NoSuchStream, StreamExists, TokenExpired, TooLarge
 from motet.limits import key_bytes_max, row_bytes_max
 

@@ -11,6 +11,7 @@ import pytest
 from tests.embedded.processes import python_running
 
 import motet
+from motet.core.placement.key_hash import shard_of
 from motet.errors.shards import OffsetExpired
 from motet.limits import segment_bytes
 
@@ -76,7 +77,7 @@ def check(folder: Path) -> None:
         assert first.row == {"n": 1}
         assert often.row["n"] == TRANSACTIONS - 1
         again = db.stream("notes").append(b"n", b"raw", token=("producer", 7))
-        assert (again.shard, again.offset) == (0, 0)
+        assert (again.shard, again.offset) == (shard_of(b"n", 4), 0)
         assert db.sql("select sum(qty) as total from sales").to_pylist() == [{"total": 6}]
         assert [each.name for each in db.streams()] == ["notes", "orders"]
 

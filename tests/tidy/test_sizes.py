@@ -1,5 +1,7 @@
 """The house figures of our style, as a ratchet: files of at most 400 lines, functions of at most 60.
 
+A file of ``core`` may have 600: a reader should see a machine in one place.
+
 What is larger has two concepts. A file or function that is allowed to be larger is listed below with its
 present size, and may shrink but not grow; a new one is split.
 """
@@ -16,6 +18,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("src", "tests", "bench", "tools")
 FILE_LINES_MAX = 400
+CORE_FILE_LINES_MAX = 600
 FUNCTION_LINES_MAX = 60
 
 #: path or path::function -> lines it has now; take a line out when it has shrunk
@@ -40,7 +43,9 @@ def functions(path: Path) -> tuple[tuple[str, int], ...]:
 def sizes(path: Path, root: Path) -> Iterator[tuple[str, int, int]]:
     """(what, its lines, the house figure) for a file and each function in it."""
     name = path.relative_to(root).as_posix()
-    yield name, len(path.read_text().splitlines()), FILE_LINES_MAX
+    is_core = name.startswith("src/motet/core/")
+    most = CORE_FILE_LINES_MAX if is_core else FILE_LINES_MAX
+    yield name, len(path.read_text().splitlines()), most
     for function, lines in functions(path):
         yield f"{name}::{function}", lines, FUNCTION_LINES_MAX
 

@@ -17,7 +17,7 @@ from motet.client.cursor import Cursor, cursor_text, parse_cursor
 from motet.client.mirror import MIRRORS, Mirror
 from motet.client.sync import Transaction
 from motet.core.clock.hlc import Clock
-from motet.core.streams.checks import shard_of
+from motet.core.placement.key_hash import shard_of
 from motet.core.streams.messages import Wanted
 from motet.core.transaction.entries import Part
 from motet.errors import BadCursor, NoSuchTable

@@ -13,7 +13,7 @@ from motet.client.change import Change
 from motet.client.cluster.database import AsyncClusterDatabase
 from motet.client.transaction import AsyncTransaction
 from motet.core.clock.hlc import Clock
-from motet.core.streams.checks import shard_of
+from motet.core.placement.key_hash import shard_of
 from motet.errors import BadCursor, BadInput, Conflict, MotetError, NoSuchStream, TooLarge
 from motet.limits import row_bytes_max
 from motet.testing.dev_cluster import DevCluster

@@ -16,7 +16,7 @@ import motet.aio
 from motet.client.change import Change
 from motet.client.cluster.database import AsyncClusterDatabase
 from motet.core.clock.hlc import Clock
-from motet.core.streams.checks import shard_of
+from motet.core.placement.key_hash import shard_of
 from motet.errors import BadInput
 from motet.testing.dev_cluster import DevCluster
 

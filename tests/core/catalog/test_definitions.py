@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import msgspec
 import pytest
 from tests.core.tables.harness import spec
 
@@ -15,6 +16,7 @@ from motet.core.catalog.definitions import (
 )
 from motet.core.catalog.paths import stream_path, table_path
 from motet.core.catalog.stream_definition import StreamDefinition
+from motet.core.placement.key_hash import NEWEST, KeyHash
 from motet.errors import BadRecord
 from motet.ids import StreamId, StreamName, TableId, TableName
 
@@ -59,3 +61,13 @@ def test_the_same_but_for_its_id() -> None:
 def test_where_they_are() -> None:
     assert stream_path(StreamName("orders")) == "/motet/streams/orders"
     assert table_path(TableName("sales")) == "/motet/tables/sales"
+
+
+def test_a_definition_without_a_hash_has_the_one_that_all_had_then() -> None:
+    older = b'{"kind":"stream","id":"0","name":"orders","shards":4,"replicas":null}'
+    found = decode_definition("/motet/streams/orders", older)
+    assert isinstance(found, StreamDefinition)
+    assert found.key_hash is KeyHash.CRC32C
+    newer = msgspec.structs.replace(found, key_hash=NEWEST)
+    assert found.is_same(newer), "whoever repeats a create keeps the hash that is there"
+    assert decode_definition("/x", encode_definition(newer)) == newer

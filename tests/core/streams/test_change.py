@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from motet.core.clock.hlc import Clock
+from motet.core.placement.key_hash import NEWEST, KeyHash
 from motet.core.streams.change import (
     Committed,
     LoggedChange,
@@ -69,3 +70,10 @@ def test_the_feed_shows_a_change_with_its_transaction() -> None:
     assert (change.index, change.count) == (1, 2)
     assert (change.stream, change.shard, change.offset) == ("stock", 0, 9)
     assert (change.key, change.op, change.row, change.before) == (b"\xff", "delete", None, b"2")
+
+
+def test_a_stream_of_an_older_log_keeps_its_hash() -> None:
+    older = msgspec.msgpack.encode([[7, 1], "stock", 4, None])
+    assert decode_stream_created(older).key_hash is KeyHash.CRC32C
+    newer = StreamCreated(Clock(7, 1), STOCK, 4, None, NEWEST)
+    assert decode_stream_created(encode_body(newer)) == newer

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from tests.core.streams.harness import STOCK, serving
 
 from motet.core.streams.change import Token
-from motet.core.streams.checks import check, shard_of
+from motet.core.streams.checks import check
 from motet.core.streams.conversation import StreamsRequest
 from motet.core.streams.messages import (
     Append,
@@ -130,14 +128,3 @@ def test_what_is_just_within_its_bounds_is_taken() -> None:
         ReadEntries(R, STOCK, FIRST, BEGINNING, page_changes_max),
     ):
         check(message)
-
-
-@given(st.binary(min_size=1, max_size=40), st.integers(1, stream_shards_max))
-def test_a_key_has_one_shard_of_those_there_are(key: bytes, shards: int) -> None:
-    assert 0 <= shard_of(key, shards) < shards
-    assert shard_of(key, shards) == shard_of(bytes(bytearray(key)), shards)
-
-
-def test_the_shard_of_a_key_never_changes() -> None:
-    # CRC-32C of "123456789" is 0xE3069283 by its definition: clients compute the same.
-    assert shard_of(b"123456789", 256) == 0x83

@@ -50,7 +50,7 @@ shapes = st.lists(
 
 def looked_at(overlay: Overlay, index: Index) -> list[object]:
     return [
-        *(overlay.shards(index, stream) for stream in (STOCK, NEW)),
+        *(overlay.sharding(index, stream) for stream in (STOCK, NEW)),
         *(overlay.next_offset(index, s, ShardId(n)) for s in (STOCK, NEW) for n in (0, 1)),
         *(overlay.seen(index, stream, key) for stream in (STOCK, NEW) for key in KEYS),
         *(overlay.token(index, stream, "p") for stream in (STOCK, NEW)),

@@ -20,6 +20,7 @@ from motet.core.catalog.stream_definition import StreamDefinition
 from motet.core.clock.hlc import ZERO
 from motet.core.operator.messages import CreateStream as CreateOnCluster
 from motet.core.operator.messages import DeleteStream, OperatorDone, StreamCreated, StreamPlace
+from motet.core.placement.key_hash import NEWEST
 from motet.core.streams.conversation import StreamsRequest
 from motet.core.streams.messages import (
     ClockReleased,
@@ -142,7 +143,8 @@ class ClusterCalls(Calls):
         def attempt(number: RequestId) -> CreateOnCluster:
             # Each has an id of its own: one that arrives late must not bring a deleted stream back.
             stream = StreamId(f"{self._entropy.nonce():016x}")
-            return CreateOnCluster(number, StreamDefinition(stream, name, shards, replicas, schema))
+            definition = StreamDefinition(stream, name, shards, replicas, schema, key_hash=NEWEST)
+            return CreateOnCluster(number, definition)
 
         done = await after_a_moment(
             lambda: self.router.ask_operator(attempt, StreamCreated, operator_seconds_max),

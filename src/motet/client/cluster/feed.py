@@ -19,7 +19,6 @@ from motet.client.feed_status import FeedStatus, IncompleteTransaction, ShardSta
 from motet.client.link import answer_seconds_max
 from motet.core.clock.hlc import ZERO, Clock
 from motet.core.operator.messages import ShardPlace
-from motet.core.streams.checks import shard_of
 from motet.core.streams.messages import FeedPage, ReadFeed
 from motet.core.transaction.merging import MergedPage, ShardPage, merge
 from motet.core.transaction.messages import (
@@ -237,6 +236,7 @@ class ClusterFeed:
 
     async def _read(self, places: Places, message: ReadFeed) -> FeedPage:
         after = await self.begin(places, message.after)
+        wanted = await self._with_key(places, message.key)
         page: FeedPage | None = None
         for is_fresh in (False, True):
             if is_fresh:
@@ -245,12 +245,19 @@ class ClusterFeed:
             visible = self._lowest(places)
             target = visible if message.up_to is None else min(visible, message.up_to)
             if after < target:
-                merged = await self._merged(_wanted(places, message.key), message, after, target)
+                merged = await self._merged(wanted, message, after, target)
                 more = merged.more or merged.through < target
                 page = FeedPage(message.request, merged.runs, merged.through, visible, more)
                 if more or target == message.up_to:
                     return page  # what may have been closed since is behind it
         return page or FeedPage(message.request, (), after, self._lowest(places), more=False)
+
+    async def _with_key(self, places: Places, key: bytes | None) -> Places:
+        """A key lives in one shard of each stream: the others need not be read."""
+        if key is None:
+            return places
+        streams = {stream: await self._router.stream(stream) for stream, *_ in places}
+        return [where for where in places if where[1] == streams[where[0]].shard_of(key)]
 
     async def _merged(
         self, places: Places, message: ReadFeed, after: Clock, target: Clock
@@ -314,16 +321,6 @@ class ClusterFeed:
                 shard, make, ShardFeed, may_repeat=True, seconds=scan_seconds_max
             )
         return Stretch(after, found.through, list(found.entries))
-
-
-def _wanted(places: Places, key: bytes | None) -> Places:
-    """A key lives in one shard of each stream: the others need not be read."""
-    if key is None:
-        return places
-    counts: dict[StreamName, int] = {}
-    for stream, *_ in places:
-        counts[stream] = counts.get(stream, 0) + 1
-    return [where for where in places if where[1] == shard_of(key, counts[where[0]])]
 
 
 def _size_bytes(pages: list[ShardPage]) -> int:

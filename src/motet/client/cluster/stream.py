@@ -28,7 +28,6 @@ from motet.core.datanode.records import decode_records
 from motet.core.operator.messages import ShardPlace, StreamPlace
 from motet.core.shardlog.entry import EntryKind
 from motet.core.streams.change import Change as RawChange
-from motet.core.streams.checks import shard_of
 from motet.core.transaction.entries import record_range
 from motet.core.transaction.merging import changes_of
 from motet.core.transaction.messages import CloseShard, FoundEntry, ShardClosed
@@ -84,7 +83,7 @@ class ClusterStream(AsyncStream):
 
     def _way(self, place: StreamPlace, key: bytes) -> ShardAppender:
         places = place.places
-        number = shard_of(key, len(places)) if len(places) > 1 else ShardId(0)
+        number = place.shard_of(key) if len(places) > 1 else ShardId(0)
         return self._appenders.of(places[number].shard, number)
 
     async def append_batch(self, data: object) -> list[Position]:
@@ -92,10 +91,11 @@ class ClusterStream(AsyncStream):
         from motet.columnar.key_values import KeyValues
 
         rows = KeyValues.of(data)
-        places = (self._place or await self._find()).places
+        place = self._place or await self._find()
+        places = place.places
         if len(places) == 1:
             return await self._append_rows(ShardId(0), places[0].shard, rows)
-        parts = rows.by_shard(lambda key: shard_of(key, len(places)))
+        parts = rows.by_shard(place.shard_of)
         found: dict[int, Position] = {}
 
         async def append_part(shard: int, numbers: list[int], part: KeyValues) -> None:

@@ -22,7 +22,6 @@ from motet.core.clock.hlc import ZERO, Clock
 from motet.core.datanode.messages import DataAnswer
 from motet.core.operator.messages import StreamPlace
 from motet.core.streams.change import Change
-from motet.core.streams.checks import shard_of
 from motet.core.streams.messages import KeyRead, Standing, Wanted
 from motet.core.transaction.entries import Part, PartChange
 from motet.core.transaction.merging import changes_of
@@ -86,7 +85,7 @@ class Coordinator:
     async def latest(self, stream: StreamName, key: bytes) -> Change | None:
         """The latest committed change of a key."""
         place = await self._router.stream(stream)
-        number = shard_of(key, len(place.places))
+        number = place.shard_of(key)
         shard = place.places[number].shard
         answer = await self._router.ask_leader(
             shard,
@@ -333,7 +332,7 @@ class Coordinator:
 
 def _part(parts: dict[ShardName, PartInShard], place: StreamPlace, key: bytes) -> PartInShard:
     """What is done in the shard of a key."""
-    shard = place.places[shard_of(key, len(place.places))].shard
+    shard = place.places[place.shard_of(key)].shard
     part = parts.get(shard)
     if part is None:
         part = parts[shard] = PartInShard([], [])

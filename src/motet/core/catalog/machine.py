@@ -62,6 +62,7 @@ from motet.core.machine import (
     Started,
     Violation,
 )
+from motet.core.placement.key_hash import NEWEST
 from motet.core.streams.checks import check
 from motet.core.streams.context import refusal
 from motet.core.streams.conversation import StreamsRequest
@@ -163,7 +164,9 @@ class CatalogedStreams:
             return table_definition(message.spec)
         seed = f"{self.state.nonce} {self.state.numbers}".encode()
         digest = hashlib.blake2b(seed, digest_size=8, person=b"stream id").hexdigest()
-        return StreamDefinition(StreamId(digest), message.name, message.shards, 1, message.schema)
+        return StreamDefinition(
+            StreamId(digest), message.name, message.shards, 1, message.schema, key_hash=NEWEST
+        )
 
     def _bear(
         self, client: Address, message: Creation, wanted: Definition, known: Definition, now: Now
@@ -355,7 +358,9 @@ def _creation(request: RequestId, definition: Definition) -> Creation:
     """Has the log begin just this."""
     if isinstance(definition, TableDefinition):
         return CreateTable(request, definition.spec())
-    return CreateStream(request, definition.name, definition.shards, definition.schema)
+    return CreateStream(
+        request, definition.name, definition.shards, definition.schema, definition.key_hash
+    )
 
 
 def _undefined(what: str, name: str) -> BadRecord:

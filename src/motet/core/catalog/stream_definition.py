@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from motet.core.placement.key_hash import KeyHash
 from motet.ids import ShardId, ShardName, StreamId, StreamName
 
 
@@ -28,10 +29,12 @@ class StreamDefinition(msgspec.Struct, frozen=True, tag="stream", tag_field="kin
     retention: Retention = Retention()
     #: its data is being removed; the definition goes last
     is_deleted: bool = False
+    #: definitions without one are older than the choice
+    key_hash: KeyHash = KeyHash.CRC32C
 
     def is_same(self, other: StreamDefinition) -> bool:
-        """Whether the other one describes a stream just like this one."""
-        return msgspec.structs.replace(other, id=self.id) == self
+        """Whether the other one describes a stream just like this one; its creator chose its hash."""
+        return msgspec.structs.replace(other, id=self.id, key_hash=self.key_hash) == self
 
 
 encode_stream_definition = msgspec.json.Encoder(order="deterministic").encode

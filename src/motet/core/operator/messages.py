@@ -14,6 +14,7 @@ from motet.core.catalog.stream_definition import StreamDefinition
 from motet.core.clock.hlc import ZERO, Clock
 from motet.core.machine import Message
 from motet.core.operator.metadata import ShardMetadata
+from motet.core.placement.key_hash import shard_of
 from motet.core.shardlog.entry import EntryId
 from motet.core.transaction.orders import TurnClock
 from motet.ids import Epoch, NodeId, RequestId, ShardId, ShardName, StreamName
@@ -105,6 +106,10 @@ class StreamPlace(msgspec.Struct, frozen=True, array_like=True):
 
     definition: StreamDefinition
     places: tuple[ShardPlace, ...]
+
+    def shard_of(self, key: bytes) -> ShardId:
+        """The shard that a key belongs to."""
+        return shard_of(key, len(self.places), self.definition.key_hash)
 
 
 class NodePlace(msgspec.Struct, frozen=True, array_like=True):

@@ -11,6 +11,7 @@ from typing import Literal, get_args
 import msgspec
 
 from motet.core.clock.hlc import Clock
+from motet.core.placement.key_hash import KeyHash
 from motet.core.transaction.orders import Order
 from motet.ids import Offset, ShardId, StreamName, TransactionId
 
@@ -34,6 +35,7 @@ class StreamCreated(msgspec.Struct, frozen=True, array_like=True):
     shards: int
     #: an Arrow schema as its IPC bytes; None for rows of JSON
     schema: bytes | None
+    key_hash: KeyHash = KeyHash.CRC32C
 
 
 class ClockTurned(msgspec.Struct, frozen=True, array_like=True):

@@ -24,8 +24,6 @@ from motet.core.tables.checks import check_table_request
 from motet.core.tables.messages import TablesCall
 from motet.core.transaction.orders import check_order
 from motet.errors import BadInput, TooLarge
-from motet.format.checksum import crc32c
-from motet.ids import ShardId
 from motet.limits import (
     feed_splits_max,
     key_bytes_max,
@@ -40,11 +38,6 @@ from motet.limits import (
 )
 
 STREAM_NAME = NAME
-
-
-def shard_of(key: bytes, shards: int) -> ShardId:
-    """The shard a key belongs to, the same for every client and for ever."""
-    return ShardId(crc32c(key) % shards)
 
 
 def check(message: StreamsRequest) -> None:

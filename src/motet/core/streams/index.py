@@ -20,6 +20,7 @@ import msgspec
 
 from motet.core.clock.hlc import ZERO, Clock
 from motet.core.fingerprint import clone_plain, fingerprint
+from motet.core.placement.key_hash import KeyHash
 from motet.core.shardlog.entry import Entry, EntryKind
 from motet.core.streams.change import (
     Carried,
@@ -75,6 +76,7 @@ class StreamState(msgspec.Struct):
     tokens: dict[str, TokenUse] = msgspec.field(default_factory=dict)
     #: what is kept of its feed, and for whom
     rules: FeedRules = msgspec.field(default_factory=FeedRules)
+    key_hash: KeyHash = KeyHash.CRC32C
 
     def info(self) -> StreamInfo:
         counts = tuple(self.next_offset(ShardId(shard)) for shard in range(self.shards))
@@ -221,6 +223,7 @@ class Index(msgspec.Struct):
                 record.clock,
                 entries=[[] for _ in range(record.shards)],
                 firsts=[0] * record.shards,
+                key_hash=record.key_hash,
             )
         elif isinstance(record, Committed):
             self._add_changes(record, epoch, sequence)

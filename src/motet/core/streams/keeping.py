@@ -28,7 +28,7 @@ def plan_order(
 ) -> Planned | Answered:
     """The record of an order that changes something; an error if one of the streams cannot obey it."""
     for name in message.streams:
-        if overlay.shards(index, name) is None:
+        if overlay.sharding(index, name) is None:
             raise NoSuchStream(f"there is no stream {name!r}")
     # What was put into the log before has a lower clock, and nothing follows there.
     closed = plus(clock, -1)

@@ -11,6 +11,7 @@ from typing import Literal
 import msgspec
 
 from motet.core.clock.hlc import Clock
+from motet.core.placement.key_hash import KeyHash
 from motet.core.streams.change import Change, Op, Token
 from motet.core.streams.conversation import StreamsMessage, StreamsRequest
 from motet.core.streams.run import Run, changes_in
@@ -34,6 +35,7 @@ class CreateStream(StreamsRequest, frozen=True):
     name: StreamName
     shards: int
     schema: bytes | None = None
+    key_hash: KeyHash = KeyHash.CRC32C
 
 
 class EnableClock(StreamsRequest, frozen=True):

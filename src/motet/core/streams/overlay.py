@@ -11,6 +11,7 @@ import msgspec
 
 from motet.core.clock.hlc import Clock
 from motet.core.fingerprint import clone_plain
+from motet.core.placement.key_hash import KeyHash
 from motet.core.streams.change import Carried, ClockTurned, Committed, FeedOrdered, StreamCreated
 from motet.core.streams.index import Index, TokenUse, token_use
 from motet.core.streams.record import LogRecord
@@ -50,12 +51,10 @@ class Overlay(msgspec.Struct):
         """Whether what is put into the log now has a clock for its readers."""
         return self.turns[-1].is_on if self.turns else index.has_clock_at(index.places.newest)
 
-    def shards(self, index: Index, stream: StreamName) -> int | None:
-        """How many shards a stream has; None when there is no such stream."""
-        if stream in index.streams:
-            return index.streams[stream].shards
-        created = self.streams.get(stream)
-        return None if created is None else created.shards
+    def sharding(self, index: Index, stream: StreamName) -> tuple[int, KeyHash] | None:
+        """How many shards a stream has, and its hash; None when there is no such stream."""
+        found = index.streams.get(stream) or self.streams.get(stream)
+        return None if found is None else (found.shards, found.key_hash)
 
     def next_offset(self, index: Index, stream: StreamName, shard: ShardId) -> Offset:
         """Where the next entry of a shard goes."""

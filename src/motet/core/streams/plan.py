@@ -9,6 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from motet.core.clock.hlc import Clock
+from motet.core.placement.key_hash import shard_of
 from motet.core.streams.change import (
     Carried,
     CarriedChange,
@@ -18,7 +19,6 @@ from motet.core.streams.change import (
     Op,
     StreamCreated,
 )
-from motet.core.streams.checks import shard_of
 from motet.core.streams.index import Index
 from motet.core.streams.keeping import plan_order
 from motet.core.streams.messages import (
@@ -92,7 +92,9 @@ def _create(
     if known is None and pending is None:
         if len(index.streams) + len(overlay.streams) >= streams_max:
             raise BadInput(f"there are {streams_max} streams already, and no more are allowed")
-        record = StreamCreated(clock, message.name, message.shards, message.schema)
+        record = StreamCreated(
+            clock, message.name, message.shards, message.schema, message.key_hash
+        )
         info = StreamInfo(
             message.name, message.shards, message.schema, clock, (0,) * message.shards
         )
@@ -158,10 +160,10 @@ def _commit(
 
 
 def _shard(index: Index, overlay: Overlay, stream: StreamName, key: bytes) -> ShardId:
-    shards = overlay.shards(index, stream)
-    if shards is None:
+    sharding = overlay.sharding(index, stream)
+    if sharding is None:
         raise NoSuchStream(f"there is no stream {stream!r}")
-    return shard_of(key, shards)
+    return shard_of(key, *sharding)
 
 
 def _own_id(clock: Clock) -> TransactionId:

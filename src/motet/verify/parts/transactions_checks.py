@@ -26,10 +26,10 @@ from motet.core.catalog.stream_definition import StreamDefinition, shard_names
 from motet.core.clock.hlc import ZERO, Clock, maximum
 from motet.core.datanode.messages import DataRefused
 from motet.core.datanode.records import decode_records
+from motet.core.placement.key_hash import KeyHash, shard_of
 from motet.core.shardlog.entry import Entry, EntryKind
 from motet.core.shardlog.replica import ShardReplica
 from motet.core.streams.change import Change
-from motet.core.streams.checks import shard_of
 from motet.core.transaction.answering import state_of
 from motet.core.transaction.bundles import unbundled
 from motet.core.transaction.entries import Committed, decode_aborted, decode_committed
@@ -110,7 +110,7 @@ class Ledger:
     def shard_of(self, key: bytes) -> ShardName:
         """The shard of an account."""
         shards = self.later if key in LATER_ACCOUNTS else self.stays
-        return shards[shard_of(key, len(shards))]
+        return shards[shard_of(key, len(shards), KeyHash.CRC32C)]
 
     def told_committed(
         self,
