@@ -278,6 +278,9 @@ writer_note_length_max = 4 * KIB
 part_bytes_max = 256 * MIB
 """The file of one part: it is built in memory before it is written."""
 
+checked_files_max = 1 << 16
+"""Files of parts that a process remembers as checked; the others are hashed again when they are read."""
+
 feed_splits_max = 256
 """Stretches into which a slice of the feed is cut for readers that work side by side."""
 

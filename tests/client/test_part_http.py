@@ -19,7 +19,7 @@ from tests.client.parts import TABLE, PartFile, part_file, serving
 from motet.client import http_calls
 from motet.client.part_http import HttpParts, attempts_max
 from motet.client.part_store import base_url_of
-from motet.errors import NodeError, ObjectError, OutcomeUnknown
+from motet.errors import BadRecord, NodeError, ObjectError, OutcomeUnknown
 from motet.format.part_key import content_hash, part_key
 from motet.ids import PartId
 from motet.real.object_paths import path_of
@@ -135,13 +135,13 @@ def test_a_flipped_byte_is_noticed(server: tuple[str, int], tmp_path: Path) -> N
         damaged = bytearray(FILE.data)
         damaged[2_000_000] ^= 4
         path.write_bytes(damaged)
-        with pytest.raises(ObjectError, match=r"damaged.*hash"):
+        with pytest.raises(BadRecord, match=r"damaged.*hash"):
             fetch(parts)
         path.write_bytes(FILE.data[:-1])
-        with pytest.raises(ObjectError, match=r"damaged.*bytes"):
+        with pytest.raises(BadRecord, match="damaged"):
             fetch(parts)
         with (
-            pytest.raises(ObjectError, match="damaged"),
+            pytest.raises(BadRecord, match="damaged"),
             parts.source(FILE.key, len(FILE.data)) as source,
         ):
             source.read(10)

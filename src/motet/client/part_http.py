@@ -1,8 +1,9 @@
 """Parts behind the HTTP port of a node: whole files are put and fetched, and read by range in place.
 
-Whatever comes is checked against what is known before: the size from the log, the hash from the file's
-name. A connection that breaks while reading is no error yet: what is missing is asked for again, a few
-times. A put whose answer was lost is looked up: if the file is there, it was done.
+Whatever comes is checked against what is known before: the size from the log, the hash of a whole file from
+its name; the node checks a file before it gives any range of it. A connection that breaks while reading is
+no error yet: what is missing is asked for again, a few times. A put whose answer was lost is looked up: if
+the file is there, it was done.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import msgspec
 from motet.client.http_calls import ConnectionLost, HttpAnswer, HttpCalls, Unreachable
 from motet.client.part_store import PartsLocator, check_size
 from motet.client.range_file import RangeFile
-from motet.errors import BadInput, MotetError, ObjectError, OutcomeUnknown, error_of
+from motet.errors import BadBytes, BadInput, MotetError, ObjectError, OutcomeUnknown, error_of
 from motet.format.part_key import HASH_BYTES, content_hash, parse_part_key
 from motet.ids import ObjectKey
 from motet.limits import KIB, MIB
@@ -134,7 +135,7 @@ class HttpParts:
                 self._read_on(key, 0, size_bytes, size_bytes, keep)
             promised = parse_part_key(key).hash
             if promised is not None and hash_.hexdigest() != promised:
-                raise _damaged(key, f"its content has the hash {hash_.hexdigest()}")
+                raise self._garbled(key, f"its content has the hash {hash_.hexdigest()}")
             unfinished.replace(target)
         except OSError as error:
             raise ObjectError(f"cannot keep {key} at {target}: {error.strerror}") from None
@@ -161,12 +162,13 @@ class HttpParts:
         wanted = {"Range": f"bytes={start}-{end - 1}"}
         with self._calls.ask("GET", f"/parts/{key}", headers=wanted) as answer:
             if answer.status == 416:
-                raise _damaged(key, f"it has fewer than the {size_bytes} bytes that were written")
+                what = f"it has fewer than the {size_bytes} bytes that were written"
+                raise self._garbled(key, what)
             if answer.status != 206:
                 raise self._refusal(answer, f"get {key}", otherwise=ObjectError)
             if answer.header("content-range") != f"bytes {start}-{end - 1}/{size_bytes}":
                 what = f"the node gives {answer.header('content-range')!r} of {size_bytes} bytes"
-                raise _damaged(key, what)
+                raise self._garbled(key, what)
             if answer.left_bytes != end - start:
                 raise ObjectError(f"get {key}: {self.base_url} does not answer as a node does")
             while answer.left_bytes:
@@ -179,9 +181,16 @@ class HttpParts:
             error = error_of(said.code, said.what, said.advice)
         except msgspec.MsgspecError:
             return otherwise(f"{what}: {self.base_url} answered {answer.status}")
-        if isinstance(error, BadInput | ObjectError | OutcomeUnknown):
+        if isinstance(error, BadBytes | BadInput | ObjectError | OutcomeUnknown):
             return error
         return otherwise(f"{what}: {error.what}")
+
+    def _garbled(self, key: ObjectKey, what: str) -> ObjectError:
+        # The node has checked its file, so this happened on the way, or it is no node.
+        return ObjectError(
+            f"{key} does not arrive from {self.base_url} as it was written: {what}",
+            hint="read it again; if it stays so, check the network and what listens there",
+        )
 
     def _unreachable(self, error: Exception) -> ObjectError:
         return ObjectError(
@@ -228,9 +237,3 @@ class _Refused(msgspec.Struct):
     """A node's answer that is an error."""
 
     error: _Said
-
-
-def _damaged(key: ObjectKey, what: str) -> ObjectError:
-    return ObjectError(
-        f"{key} is damaged: {what}", hint="keep the file and run `motet inspect` on it"
-    )

@@ -5,7 +5,8 @@ to readers of a table by being here: that takes a publication that names it. Wha
 published is garbage, and harmless.
 
 Every call ends in one of three ways: it returns; it raises an ``ObjectError`` (``ObjectMissing`` when there
-is no such file), and nothing was changed; or ``OutcomeUnknown``, and putting the same again is fine.
+is no such file, ``BadRecord`` when it is not what was written), and nothing was changed; or
+``OutcomeUnknown``, and putting the same again is fine.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ from typing import BinaryIO, Protocol
 import msgspec
 
 from motet.client.http_calls import ConnectionLost, HttpCalls, Unreachable
+from motet.client.part_check import CHECKED
 from motet.client.part_folder import token_of
-from motet.errors import NodeError, ObjectError, ObjectExists, ObjectMissing, TooLarge
+from motet.errors import NodeError, ObjectError, ObjectExists, TooLarge
 from motet.format.manifest import manifest_bytes_max
 from motet.format.part_key import manifest_key, parse_part_key, part_key
 from motet.ids import ObjectKey
@@ -70,7 +72,7 @@ class PartStore(Protocol):
         """The whole file on this machine; a remote one is fetched, checked and kept until ``close``."""
 
     def source(self, key: ObjectKey, size_bytes: int) -> str | BinaryIO:
-        """The file for a reader of Parquet: its path, or something that reads and seeks."""
+        """The file for a reader of Parquet: its path, or something that reads and seeks. It blocks."""
 
     def locator(self) -> PartsLocator:
         """From where another process opens the same store; can be pickled."""
@@ -111,25 +113,16 @@ class DirectParts:
         """Nothing is kept open."""
 
     async def _is_same(self, key: ObjectKey, data: bytes) -> bool:
-        """Of two files of one name the hash in it is the same, so sizes tell; a manifest is short."""
+        """A file of that name with the hash in it is the same, or damaged; a manifest is short."""
         if parse_part_key(key).hash is not None:
-            return (await self._objects.head(key)).size_bytes == len(data)
+            await self.path(key, len(data))
+            return True
         return await self._objects.get(key, 0, manifest_bytes_max + 1) == data
 
     def _path(self, key: ObjectKey, size_bytes: int) -> Path:
         parse_part_key(key)
         path = self._objects.file_of(key)
-        try:
-            found_bytes = path.stat().st_size
-        except FileNotFoundError:
-            raise ObjectMissing(f"there is no {key} in {self._folder}") from None
-        except OSError as error:
-            raise ObjectError(f"{path}: {error.strerror}") from None
-        if found_bytes != size_bytes:
-            raise ObjectError(
-                f"{path} has {found_bytes} bytes, but {size_bytes} were written",
-                hint="keep the file and run `motet inspect` on it",
-            )
+        CHECKED.check(path, key, size_bytes)
         return path
 
 

@@ -146,9 +146,7 @@ class Tables:
         need_arrow()
         check_consistency(consistency)
         snapshot = await self.snapshot_of(name, at)
-        parts = await self._parts()
-        sources = [parts.source(key, size_bytes) for key, size_bytes in snapshot.files()]
-        return await asyncio.to_thread(_read, snapshot, sources, columns)
+        return await asyncio.to_thread(_read, snapshot, await self._parts(), columns)
 
     async def paths(self, snapshot: TableSnapshot) -> list[Any]:
         """The files of a snapshot on this machine."""
@@ -208,7 +206,8 @@ def _check_columns(spec: TableSpec) -> None:
         raise BadSchema(f"the tombstone column {spec.tombstone!r} has to be a boolean")
 
 
-def _read(snapshot: TableSnapshot, sources: Sequence[Any], columns: Sequence[str] | None) -> Any:
+def _read(snapshot: TableSnapshot, parts: PartStore, columns: Sequence[str] | None) -> Any:
     from motet.columnar.table_read import read_table
 
+    sources = [parts.source(key, size_bytes) for key, size_bytes in snapshot.files()]
     return read_table(snapshot.spec, sources, columns)

@@ -26,7 +26,7 @@
     │   └── OffsetExpired          what is asked for is no longer kept (``errors.shards``)
     ├── BadBytes                   bytes that are not what they should be
     │   ├── BadFrame               a frame that is torn, foreign, too large or damaged
-    │   ├── BadRecord              a journal record that is damaged
+    │   ├── BadRecord              a journal record or the file of a part that is damaged
     │   └── BadSuperblock          no superblock of a replica can be believed
     ├── DiskError                  the disk said no
     │   ├── DiskFull               no room left; nothing was written
@@ -239,7 +239,7 @@ class BadFrame(BadBytes):
 
 
 class BadRecord(BadBytes):
-    """A journal record that is damaged."""
+    """A journal record or the file of a part that is damaged."""
 
     code = "BAD_RECORD"
 

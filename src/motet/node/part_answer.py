@@ -11,6 +11,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from motet.client.part_check import CHECKED
+from motet.ids import ObjectKey
 from motet.limits import MIB
 from motet.node.byte_range import ByteRange
 from motet.node.logs import logger
@@ -25,8 +27,15 @@ class OpenFile:
 
     def __init__(self, path: Path) -> None:
         self._lock = threading.Lock()
+        self._path = path
         self._fd: int | None = os.open(path, os.O_RDONLY)
         self.size_bytes = os.fstat(self._fd).st_size
+
+    def check(self, key: ObjectKey) -> None:
+        """``BadRecord`` when it is not what was written."""
+        with self._lock:
+            assert self._fd is not None, "a file that is closed"
+            CHECKED.check_open(self._fd, self._path, key)
 
     def read(self, start: int, size_bytes: int) -> bytes:
         with self._lock:

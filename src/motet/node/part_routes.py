@@ -5,7 +5,9 @@ R2  A file that is put is seen whole or not at all, and it is what its name says
     it gets its name, and a manifest is that of the part it lies beside.
 R3  A put is answered when it is durable: 201, or 200 when the same was there already. Asking for the head
     of a file makes durable what it tells of.
-R4  No file is ever in memory as a whole, and the loop never waits for the disk.
+R4  A file is checked against the hash in its name before a byte of it is given out: once in the life of the
+    process, and again when it was changed. Of one that is damaged nothing is given, and the answer says so.
+R5  No file is ever in memory as a whole, and the loop never waits for the disk.
 """
 
 from __future__ import annotations
@@ -136,21 +138,27 @@ class ServedParts:
     def _is_same(self, key: ObjectKey, size_bytes: int, found: str) -> bool:
         file = self._open(key)
         try:
-            if file.size_bytes != size_bytes:
-                return False
-            return parse_part_key(key).hash is not None or (
-                content_hash(file.read(0, manifest_bytes_max)) == found
-            )
+            if parse_part_key(key).hash is not None:
+                return True  # it was checked when it was opened
+            is_as_long = file.size_bytes == size_bytes
+            return is_as_long and content_hash(file.read(0, manifest_bytes_max)) == found
         finally:
             file.close()
 
     def _open(self, key: ObjectKey) -> OpenFile:
+        path = self._objects.file_of(key)
         try:
-            return OpenFile(self._objects.file_of(key))
+            file = OpenFile(path)
         except FileNotFoundError:
             raise ObjectMissing(f"there is no {key}") from None
         except OSError as error:
             raise ObjectError(f"get {key}: {error.strerror}") from error
+        try:
+            file.check(key)
+        except BaseException:
+            file.close()
+            raise
+        return file
 
 
 def _key_of(request: Request) -> tuple[ObjectKey, PartFileKey]:
