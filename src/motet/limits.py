@@ -81,6 +81,17 @@ clock_waiting_max = 4096
 clock_drift_ms_max = 500
 """How far ahead of our wall clock a clock from a peer or client may be."""
 
+# The keeper
+
+keeper_multi_operations_max = 4096
+"""Operations of one multi; fewer if their answers are long, since all of them fit into one reply."""
+
+keeper_reply_bytes_default = 64 * KIB
+"""One reply of the keeper, and one entry of its log (`keeper.request_bytes_max`)."""
+
+keeper_multi_sets_max = 450
+"""Sets, or creates that return a stat, that one reply of the default size has room for."""
+
 # Streams and transactions
 
 key_bytes_max = 1 * KIB

@@ -15,7 +15,7 @@ import pytest
 from tests.system.raw_client import HELLO, RawClient
 
 from motet.client.keeper.client import KeeperClient
-from motet.client.keeper.errors import BadArguments, BadVersion, InvalidAcl, NoNode
+from motet.client.keeper.errors import BadArguments, BadVersion, InvalidAcl, KeeperTooLarge, NoNode
 from motet.format.zookeeper.answers import ErrorCode
 from motet.format.zookeeper.cutter import PAYLOAD_BYTES_MAX
 from motet.format.zookeeper.requests import (
@@ -27,10 +27,10 @@ from motet.format.zookeeper.requests import (
     Ping,
     SetData,
 )
+from motet.limits import keeper_multi_operations_max, keeper_multi_sets_max
 from motet.testing.dev_cluster import DevCluster
 
 DATA_BYTES_MAX = 1_048_575
-MULTI_MAX = 4096
 HALF_OPEN = 3_000
 WAIT_SECONDS = 60.0
 
@@ -237,10 +237,10 @@ def test_a_multi_that_is_too_large(cluster: DevCluster) -> None:
         client.greet()
         client.ask(1, Multi((Check("/", 0),) * 400))
         assert client.hear() == (1, ErrorCode.OK)
-        client.ask(2, Multi((Check("/", 0),) * (MULTI_MAX + 1)))
+        client.ask(2, Multi((Check("/", 0),) * (keeper_multi_operations_max + 1)))
         xid, error = client.hear()
         assert xid == 2
-        assert error in (ErrorCode.BAD_ARGUMENTS, ErrorCode.MARSHALLING_ERROR)
+        assert error == ErrorCode.MARSHALLING_ERROR
         client.ask(3, Exists("/", watch=False))
         assert client.hear() == (3, ErrorCode.OK)
 
@@ -248,8 +248,24 @@ def test_a_multi_that_is_too_large(cluster: DevCluster) -> None:
 def test_the_largest_multi(cluster: DevCluster) -> None:
     with raw(cluster) as client:
         client.greet()
-        client.ask(1, Multi((Check("/", 0),) * MULTI_MAX))
+        client.ask(1, Multi((Check("/", 0),) * keeper_multi_operations_max))
         assert client.hear() == (1, ErrorCode.OK)
+
+
+def test_as_many_sets_as_are_promised_and_more(cluster: DevCluster) -> None:
+    async def run() -> None:
+        async with KeeperClient(cluster.zookeeper(0), seconds=WAIT_SECONDS) as keeper:
+            await keeper.create("/many", b"")
+            sets = [SetData("/many", b"%d" % n, -1) for n in range(keeper_multi_sets_max)]
+            stats = await keeper.multi(sets)
+            assert len(stats) == keeper_multi_sets_max
+            with pytest.raises(KeeperTooLarge, match="the multi of 500 operations exceeds"):
+                await keeper.multi([SetData("/many", b"x", -1)] * 500)
+            data, stat = await keeper.get("/many")
+            assert (data, stat.version) == (b"449", keeper_multi_sets_max)
+            await keeper.delete("/many")
+
+    asyncio.run(run())
 
 
 def test_a_path_of_a_megabyte(cluster: DevCluster) -> None:

@@ -14,6 +14,7 @@ from msgspec import Meta
 
 from motet.client.link import HTTP_PORT_OFFSET, ZOOKEEPER_PORT_OFFSET
 from motet.ids import NodeId
+from motet.limits import keeper_reply_bytes_default
 from motet.node.logs import LogFormat, LogLevel
 
 _PORT_MAX = 65_535 - HTTP_PORT_OFFSET
@@ -78,7 +79,7 @@ class KeeperSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ] = 1000
     request_bytes_max: Annotated[
         int, Meta(ge=4096, le=1 << 20, description="The largest batch of writes in one request.")
-    ] = 64 * 1024
+    ] = keeper_reply_bytes_default
 
 
 class LogSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

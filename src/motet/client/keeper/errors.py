@@ -12,6 +12,7 @@
     ├── AuthFailed                 the keeper does not believe who this is
     ├── InvalidAcl                 an ACL that cannot be set
     ├── BadArguments               a path or a value that no node can have
+    ├── KeeperTooLarge             the request, or the answer that it would have, exceeds a limit
     ├── NotSupported               this server cannot do that
     ├── SessionExpired             the session is over, and with it its ephemeral nodes and watches
     ├── SessionMoved               the session is now with another server
@@ -27,7 +28,8 @@ from typing import ClassVar
 
 from motet.errors import MotetError, NodeError, OutcomeUnknown
 from motet.format.zookeeper.answers import ErrorCode
-from motet.format.zookeeper.requests import Request
+from motet.format.zookeeper.requests import Multi, MultiRead, Request
+from motet.limits import keeper_multi_operations_max, keeper_multi_sets_max
 
 
 class KeeperError(MotetError):
@@ -111,6 +113,17 @@ class BadArguments(KeeperError):
     says = "{path} or what is to be done with it makes no sense"
 
 
+class KeeperTooLarge(KeeperError):
+    """The request, or the answer that it would have, exceeds what the keeper can log or reply."""
+
+    code = "KEEPER_TOO_LARGE"
+    hint = (
+        f"divide it: a multi holds {keeper_multi_sets_max} sets, or {keeper_multi_operations_max} checks "
+        "or deletes, unless keeper.request_bytes_max says otherwise"
+    )
+    says = "{path} exceeds what one reply of the keeper holds; nothing was done"
+
+
 class NotSupported(KeeperError):
     """This server cannot do that."""
 
@@ -166,6 +179,7 @@ def _rebuild_multi(what: str, advice: str, index: int, error: MotetError) -> Kee
 
 _KINDS: dict[int, type[KeeperError]] = {
     ErrorCode.UNIMPLEMENTED: NotSupported,
+    ErrorCode.MARSHALLING_ERROR: KeeperTooLarge,
     ErrorCode.BAD_ARGUMENTS: BadArguments,
     ErrorCode.NO_NODE: NoNode,
     ErrorCode.NO_AUTH: NoAuth,
@@ -189,11 +203,18 @@ def error_for(number: int, request: Request, *, is_write: bool) -> MotetError:
     if number in _UNKNOWN:
         what = f"the server lost sight of the request (error {number})"
         return OutcomeUnknown(what) if is_write else NodeError(what, hint="ask again")
-    path = getattr(request, "path", None) or "the request"
+    path = getattr(request, "path", None) or _described(request)
     kind = _KINDS.get(number)
     if kind is None:
         return KeeperError(f"the keeper refused {path} with error {_name(number)}")
     return kind(kind.says.format(path=path))
+
+
+def _described(request: Request) -> str:
+    """A request that is about no path, or about many."""
+    if isinstance(request, Multi | MultiRead):
+        return f"the multi of {len(request.operations)} operations"
+    return "the request"
 
 
 def _name(number: int) -> str:

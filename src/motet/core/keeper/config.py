@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from motet.limits import keeper_multi_operations_max
+
 result_bytes_max = 144
 """A result without its path: a stat of eleven numbers, a zxid, an error, tags and lengths."""
 
@@ -16,7 +18,7 @@ class KeeperConfig(msgspec.Struct, frozen=True):
     nodes_max: int = 4_000_000
     #: paths, data and lists of permissions of all nodes together
     tree_bytes_max: int = 2 << 30
-    multi_operations_max: int = 4096
+    multi_operations_max: int = keeper_multi_operations_max
     #: one write in pieces: the largest node, or a multi, and what is around it
     write_bytes_max: int = (1 << 20) + (64 << 10)
     #: the reply to one batch; an operation whose answer might not fit any more is not done

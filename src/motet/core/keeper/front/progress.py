@@ -8,6 +8,7 @@ from motet.core.keeper.front.desk import Desk
 from motet.core.keeper.messages import Connect
 from motet.core.keeper.operations import Outcome, failed
 from motet.format.zookeeper.answers import ErrorCode
+from motet.format.zookeeper.requests import Multi
 
 
 def advance(desk: Desk, connection: Connection) -> None:
@@ -50,7 +51,9 @@ def hand_on(desk: Desk, connection: Connection, entry: Entry) -> None:
     if isinstance(operation, Outcome):
         entry.outcome, entry.op = operation, NOW
         return
-    items = desk.lanes.items(connection.address, entry.number, operation)
+    request, most = entry.request, desk.keeper.config.multi_operations_max
+    is_too_long = isinstance(request, Multi) and len(request.operations) > most
+    items = [] if is_too_long else desk.lanes.items(connection.address, entry.number, operation)
     if not items:
         refusal = failed(desk.keeper.zxid, ErrorCode.MARSHALLING_ERROR)
         entry.outcome, entry.op = refusal, NOW
