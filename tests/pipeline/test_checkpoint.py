@@ -97,6 +97,21 @@ def test_a_stream_whose_changes_would_be_missing_is_refused(tmp_path: Path) -> N
         checkpoint.remember((stream("orders"), stream("young", born=101)), done)
 
 
+def test_offsets_of_other_streams_are_forgotten(tmp_path: Path) -> None:
+    done = Clock(100, 0)
+    with opened(tmp_path) as checkpoint:
+        checkpoint.remember((stream("orders"), stream("stock")), ZERO)
+        note(tmp_path, 0, 10)
+        (tmp_path / "metadata").write_text("{}")
+        checkpoint.remember((stream("stock"), stream("orders")), done)
+        assert (tmp_path / "offsets" / "0").exists(), "the same streams"
+        checkpoint.remember((stream("orders"),), done)
+        left = {path.name for path in tmp_path.iterdir()}
+        assert left == {"motet.json", "lock~"}
+    with opened(tmp_path) as checkpoint, pytest.raises(BadPipeline, match="without stream stock"):
+        checkpoint.remember((stream("orders"), stream("stock")), done)
+
+
 def test_a_slice_begins_where_the_batch_before_ended(tmp_path: Path) -> None:
     begin = Clock(5, 0)
     with opened(tmp_path) as checkpoint:

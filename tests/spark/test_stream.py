@@ -179,6 +179,25 @@ def test_the_checkpoint_of_another_database_is_refused(
         assert batches.rows == {}
 
 
+def test_the_checkpoint_of_other_streams_is_refused(
+    spark: SparkSession, db: motet.Database, tmp_path: Path
+) -> None:
+    from pyspark.errors import StreamingQueryException
+
+    checkpoint = tmp_path / "checkpoint"
+    write(db, 0, 3)
+    run(spark, db, Batches(), checkpoint, streams="orders")
+    write(db, 3, 5)
+    batches = Batches()
+    query = start(spark, db, batches, checkpoint)
+    with pytest.raises(StreamingQueryException) as caught:
+        query.awaitTermination(QUERY_SECONDS)
+    assert "BAD_CHECKPOINT the checkpoint was made for the streams orders" in str(caught.value)
+    assert batches.rows == {}
+    run(spark, db, batches, checkpoint, streams="orders")
+    assert sum(map(len, batches.rows.values())) == 2, "for its own streams it is as good as before"
+
+
 def test_offsets_in_the_checkpoint_are_clocks(
     spark: SparkSession, db: motet.Database, tmp_path: Path
 ) -> None:
@@ -191,6 +210,7 @@ def test_offsets_in_the_checkpoint_are_clocks(
         "database": f"{db.database_id:016x}",
         "logical": last.logical,
         "counter": last.counter,
+        "streams": ["orders", "stock"],
     }
 
 
@@ -310,6 +330,41 @@ def test_an_offset_of_an_older_copy_of_the_database_is_refused(
         reader.latestOffset(ahead, ReadAllAvailable())
 
 
+def test_an_offset_of_other_streams_is_refused(db: motet.Database, follow: Any) -> None:
+    from pyspark.sql.streaming.datasource import ReadAllAvailable
+
+    write(db, 0, 2)
+    begin = follow(streams="orders").initialOffset()
+    done = follow(streams="orders").latestOffset(begin, ReadAllAvailable())
+    same = follow(streams="orders")
+    assert same.latestOffset(done, ReadAllAvailable()) == done
+    for streams in ("orders,stock", "stock", "orders,other"):
+        other = follow(streams=streams)
+        for use, limit in ((other.latestOffset, ReadAllAvailable()), (other.partitions, done)):
+            with pytest.raises(BadCheckpoint) as caught:
+                use(done, limit)
+            assert "made for the streams orders, and this query reads " in str(caught.value)
+            assert "new checkpoint folder" in str(caught.value)
+    both = follow(streams="stock,orders")
+    assert follow().latestOffset(both.initialOffset(), ReadAllAvailable()), "the order is no matter"
+
+
+def test_an_offset_without_streams_is_taken_and_named_when_it_moves(
+    db: motet.Database, follow: Any
+) -> None:
+    """Checkpoints of older versions go on, and Spark sees no news where there are none."""
+    from pyspark.sql.streaming.datasource import ReadAllAvailable
+
+    write(db, 0, 1)
+    reader = follow()
+    named = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+    old = {name: value for name, value in named.items() if name != "streams"}
+    assert reader.latestOffset(old, ReadAllAvailable()) == old
+    assert reader.partitions(old, old) == []
+    write(db, 1, 2)
+    assert reader.latestOffset(old, ReadAllAvailable())["streams"] == ["orders", "stock"]
+
+
 def test_a_start_in_the_future_is_refused(follow: Any) -> None:
     with pytest.raises(BadInput, match="option startingClock"):
         follow(startingClock="(4398046511103,0)").initialOffset()
@@ -324,6 +379,7 @@ def test_a_start_in_the_future_is_refused(follow: Any) -> None:
         {"database": "00", "logical": "1", "counter": 0},
         {"database": "00", "logical": 1 << 60, "counter": 0},
         {"database": "00", "logical": 1, "counter": 0, "more": 1},
+        {"database": "00", "logical": 1, "counter": 0, "streams": "orders"},
     ],
 )
 def test_what_is_no_offset_is_refused(offset: object) -> None:

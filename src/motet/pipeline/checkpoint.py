@@ -6,15 +6,19 @@ so the folder also has a file of ours, ``motet.json``, that names the database, 
 One driver at a time has the folder.
 
 Spark writes ``offsets/<batch>`` before it hands out a batch, and hands the same slice out again after a
-crash. A slice begins where the batch before ended, the first one where the query was told to begin. That is
-where Spark itself looks after a restart, and so do we: the rows of a batch would not tell, for a slice may
-well end behind its last row.
+crash. Its offsets name the streams: when a pipeline reads other streams than before, Spark's notes are
+removed, and it begins anew behind what is published.
+
+A slice begins where the batch before ended, the first one where the query was told to begin. That is where
+Spark itself looks after a restart, and so do we: the rows of a batch would not tell, for a slice may well
+end behind its last row.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 import msgspec
@@ -96,6 +100,8 @@ class Checkpoint:
             )
         owner = Owner(self._database, self._pipeline, names)
         if owner != self._known:
+            if self._known is not None and set(names) != set(self._known.streams):
+                self._forget_offsets()
             self._write(owner)
 
     def slice_of(self, batch: int, begin: Clock) -> Slice:
@@ -135,6 +141,22 @@ class Checkpoint:
                 f"{owner.database}, not of {self._pipeline} of {self._database}"
             )
         return owner
+
+    def _forget_offsets(self) -> None:
+        """Spark's notes are of other streams. It begins behind what is published, as with a new folder.
+
+        The owner is written after this, so if we are killed in between all of it is done again.
+        """
+        for path in self.folder.iterdir():
+            if path.name in (LOCK_FILE, OWNER_FILE):
+                continue
+            try:
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+            except OSError as error:
+                raise BadCheckpoint(
+                    f"cannot remove {path}, which is of other streams: {error.strerror}",
+                    hint="remove the folder, or name another one",
+                ) from None
 
     def _write(self, owner: Owner) -> None:
         path = self.folder / OWNER_FILE

@@ -1,7 +1,7 @@
 """The feed of some streams as a stream: Spark asks how far it could read, and reads up to there.
 
-An offset is a clock, together with the database it belongs to: the same clock would mean something else
-elsewhere, so the checkpoint of another database is refused. Rules:
+An offset is a clock, together with the database and the streams it belongs to: the same clock would mean
+something else elsewhere, so the checkpoint of another database or of other streams is refused. Rules:
 
 O1  An offset is the clock of a transaction, or where the query began. So a batch ends between transactions.
 O2  Offsets never go back.
@@ -14,7 +14,7 @@ have their own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -32,22 +32,24 @@ from motet.pipeline.options import SourceOptions
 Offset = dict[str, Any]
 
 
-class FeedOffset(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class FeedOffset(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """Everything of these streams up to this clock has been read."""
 
     #: the number of the database in hex: JSON's numbers are too small for it elsewhere
     database: str
     logical: int
     counter: int
+    #: sorted; None in checkpoints of versions that did not write them down
+    streams: tuple[str, ...] | None = None
 
     @property
     def clock(self) -> Clock:
         return Clock(self.logical, self.counter)
 
 
-def offset_of(database: int, clock: Clock) -> FeedOffset:
-    """The offset at a clock of a database."""
-    return FeedOffset(f"{database:016x}", clock.logical, clock.counter)
+def offset_of(database: int, clock: Clock, streams: Sequence[str]) -> FeedOffset:
+    """The offset at a clock of a database for a reader of these streams."""
+    return FeedOffset(f"{database:016x}", clock.logical, clock.counter, tuple(sorted(streams)))
 
 
 def parse_offset(offset: object) -> FeedOffset:
@@ -107,7 +109,8 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             )
         end = found.bounds[-1]
         assert end >= after, "O2"
-        return self._offset(end)
+        # As it was given, since Spark compares texts: one of an older version stays as it is until it moves.
+        return start if end == after else self._offset(end)
 
     def partitions(self, start: Offset, end: Offset) -> list[FeedStretch]:
         after, up_to = self._clock(start), self._clock(end)
@@ -128,15 +131,23 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._connection
 
     def _offset(self, clock: Clock) -> Offset:
-        fields: Offset = msgspec.to_builtins(offset_of(self._database, clock))
+        made = offset_of(self._database, clock, self._shape.names)
+        fields: Offset = msgspec.json.decode(msgspec.json.encode(made))  # as it comes back to us
         return fields
 
     def _clock(self, offset: Offset) -> Clock:
         parsed = parse_offset(offset)
-        ours = offset_of(self._database, parsed.clock)
+        ours = offset_of(self._database, parsed.clock, self._shape.names)
         if parsed.database != ours.database:
             raise BadCheckpoint(
                 f"the checkpoint is of database {parsed.database}, and "
                 f"{self._shape.endpoint} is database {ours.database}"
+            )
+        if parsed.streams is not None and parsed.streams != ours.streams:
+            theirs, wanted = ", ".join(parsed.streams), ", ".join(self._shape.names)
+            raise BadCheckpoint(
+                f"the checkpoint was made for the streams {theirs}, and this query reads {wanted}",
+                hint=f"read {theirs} with it; for other streams use a new checkpoint folder, which "
+                f"begins at the beginning or at startingClock; {parsed.clock} is where this one is",
             )
         return parsed.clock
