@@ -48,6 +48,27 @@ inbox_bytes_max = 64 * MIB
 hello_body_bytes_max = 1 * KIB
 """More than this before the first frame is complete is not a greeting."""
 
+keeper_answer_bytes_max = 16 * MIB
+"""One answer to a ZooKeeper client; a larger ``multi_read`` or list of children is refused."""
+
+keeper_unsent_bytes_max = 1 * MIB
+"""Answers given to one ZooKeeper client and not sent yet, above which nothing more of it is answered."""
+
+keeper_unsent_bytes_all_max = 64 * MIB
+"""The same for all ZooKeeper clients of a node: above it, reads wait until others have been sent."""
+
+keeper_unsent_bytes_free = 16 * KIB
+"""So much of each client does not count towards that: a client that reads little need not report it."""
+
+keeper_asked_bytes_max = 4 * MIB
+"""Requests of one ZooKeeper client that wait for their answers, above which it is not read from."""
+
+keeper_asked_bytes_all_max = 64 * MIB
+"""The same for all ZooKeeper clients of a node: whoever has asked for something is not read from then."""
+
+unfinished_bytes_max = 32 * MIB
+"""Beginnings of messages that the clients of one port have not finished; the oldest is cut off above it."""
+
 open_files_max = 64
 """Files of one folder kept open; the rest are opened when they are needed."""
 
@@ -316,6 +337,7 @@ trace_reasons_max = 5
 """Differences that are told of a line that no behaviour explains."""
 
 assert message_bytes_max < frame_bytes_max
+assert keeper_unsent_bytes_free < keeper_unsent_bytes_max < keeper_unsent_bytes_all_max
 assert batch_bytes_max < message_bytes_max
 assert frame_bytes_max < record_bytes_max
 assert frame_bytes_max < peer_queue_bytes_max, "one frame always fits into an empty queue"

@@ -11,7 +11,7 @@ from typing import Any
 
 from tests.node.nodes import free_base_port
 
-from motet.core.keeper.messages import Answer, Ask, Connect, Connected, Gone
+from motet.core.keeper.messages import Answer, AnswersSent, Ask, Connect, Connected, Gone
 from motet.core.machine import Message
 from motet.format.zookeeper.answers import Nothing
 from motet.format.zookeeper.client_codec import encode_request
@@ -59,6 +59,11 @@ class FrontEnd:
 
     def count(self, kind: type[Message]) -> int:
         return sum(isinstance(message, kind) for _, message in self.told)
+
+    @property
+    def sent_bytes(self) -> int:
+        """What it was told of as sent."""
+        return sum(one.size_bytes for _, one in self.told if isinstance(one, AnswersSent))
 
     @property
     def gone(self) -> int:

@@ -24,6 +24,7 @@ from motet.format.zookeeper.requests import (
 )
 from motet.ids import Address
 from motet.node.zookeeper.connection import ZooKeeperConnection
+from motet.real.client_budget import ClientBudget
 
 
 class Wire(asyncio.Transport):
@@ -68,12 +69,21 @@ class Listener:
         self.told: list[FromConnection] = []
         self.refusals: list[str] = []
         self.lost_count = 0
+        self.asked_bytes = 0
+        self.budget = ClientBudget(unsent_bytes_max=1 << 20, unfinished_bytes_max=1 << 20)
+
+    def asked(self, size_bytes: int) -> None:
+        self.asked_bytes += size_bytes
+
+    def is_full(self, _connection: ZooKeeperConnection) -> bool:
+        return False
 
     def opened(self, connection: ZooKeeperConnection) -> bool:
         return True
 
     def lost(self, connection: ZooKeeperConnection) -> None:
         self.lost_count += 1
+        self.asked(-connection.asked_bytes)
 
     def tell(self, connection: ZooKeeperConnection, message: FromConnection) -> None:
         self.told.append(message)
@@ -141,5 +151,6 @@ async def _feed(data: bytes, cuts: list[int]) -> None:
     told = [type(message) for message in listener.told]
     assert told in ([], [Connect, *[Ask] * (len(told) - 2), Gone]), "in this order, each once"
     assert listener.lost_count == 1
+    assert listener.asked_bytes == listener.budget.unfinished_bytes == 0
     assert wire.closings in ([], ["close"] if wire.written else ["abort"])
     assert len(listener.refusals) == wire.closings.count("abort")

@@ -10,13 +10,15 @@ from collections.abc import Awaitable, Callable
 import pytest
 from tests.node.zookeeper.served import HELLO, HELLO_REPLY_BYTES, Served, served
 
-from motet.core.keeper.messages import Answer, Ask, Connect
-from motet.format.zookeeper.answers import Data, Stat
+from motet.core.keeper.messages import Answer, Ask, Connect, Hangup, answer_bytes
+from motet.format.zookeeper.answers import Data, Nothing, Stat
 from motet.format.zookeeper.client_codec import encode_request
 from motet.format.zookeeper.cutter import PAYLOAD_BYTES_MAX
 from motet.format.zookeeper.four_letter import WORDS
-from motet.format.zookeeper.requests import Exists, GetData, Ping, Unknown
+from motet.format.zookeeper.requests import Exists, GetData, Ping, SetData, Unknown
+from motet.limits import keeper_asked_bytes_max, unfinished_bytes_max
 from motet.node.zookeeper import connection
+from motet.real import client_budget
 
 LENGTH = struct.Struct(">i")
 STAT = Stat(*range(11))
@@ -230,3 +232,113 @@ async def test_who_reads_no_answers_is_not_read_from() -> None:
             (length,) = LENGTH.unpack(await peer.hear(4))
             await peer.hear(length)
         assert here.front.count(Ask) == count + 1
+
+
+@in_loop
+async def test_the_front_end_is_told_when_answers_have_left() -> None:
+    async with served() as here:
+        large = Data(bytes(1 << 21), STAT)
+        here.front.answers = lambda ask: Answer(ask.xid, 1, 0, large)
+        peer = await here.peer()
+        await peer.greet()
+        for xid in range(8):  # more than the sockets between us take
+            await peer.ask(xid, GetData("/a", False))
+        await here.until(lambda: here.front.count(Ask) == 8)
+        assert here.front.sent_bytes < 8 * answer_bytes(large)
+        for _ in range(8):
+            (length,) = LENGTH.unpack(await peer.hear(4))
+            await peer.hear(length)
+        await here.until(lambda: here.front.sent_bytes == 8 * answer_bytes(large))
+
+
+def test_who_takes_no_answers_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_budget, "stalled_seconds_max", 0.2)
+    monkeypatch.setattr(client_budget, "_look_every_seconds", 0.05)
+
+    @in_loop
+    async def run() -> None:
+        async with served() as here:
+            large = Data(bytes(1 << 24), STAT)
+            here.front.answers = lambda ask: Answer(ask.xid, 1, 0, large)
+            peer, other = await here.peer(), await here.peer()
+            peer.writer.transport.pause_reading()  # type: ignore[attr-defined]
+            await peer.say(HELLO)
+            await here.until(lambda: here.front.count(Connect) == 1)
+            await peer.ask(1, GetData("/a", False))
+            await here.until(lambda: here.server.refusals == {"stalled": 1})
+            await here.until(lambda: here.front.gone == 1)
+            assert here.server.budget.unsent_bytes == 0
+            await other.greet()
+
+    run()
+
+
+def test_who_does_not_finish_a_message_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_budget, "unfinished_seconds_max", 0.2)
+    monkeypatch.setattr(client_budget, "_look_every_seconds", 0.05)
+
+    @in_loop
+    async def run() -> None:
+        async with served() as here:
+            peer = await here.peer()
+            await peer.greet()
+            await peer.say(encode_request(1, Exists("/", watch=False))[:-1])
+            await peer.hear_to_the_end()
+            assert here.server.refusals == {"unfinished": 1}
+            await here.serves()
+
+    run()
+
+
+@in_loop
+async def test_the_oldest_of_too_many_beginnings_is_cut_off() -> None:
+    async with served() as here:
+        size = PAYLOAD_BYTES_MAX - 100
+        count = unfinished_bytes_max // size + 3
+        peers = [await here.peer() for _ in range(count)]
+        for peer in peers:
+            await peer.greet()
+            await peer.say(LENGTH.pack(PAYLOAD_BYTES_MAX) + bytes(size))
+        await here.until(lambda: here.server.refusals.get("unfinished", 0) >= 2)
+        assert here.server.budget.unfinished_bytes <= unfinished_bytes_max
+        await peers[0].hear_to_the_end()
+        await here.serves()
+        assert here.server.count >= count - 4, "those that began last stay"
+
+
+def test_a_hangup_does_not_wait_for_who_does_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "hangup_seconds_max", 0.2)
+
+    @in_loop
+    async def run() -> None:
+        async with served() as here:
+            peer = await here.peer()
+            peer.writer.transport.pause_reading()  # type: ignore[attr-defined]
+            await peer.say(HELLO)
+            await here.until(lambda: here.front.count(Connect) == 1)
+            (address,) = here.server._connections
+            here.server.send(address, Answer(1, 1, 0, Data(bytes(1 << 24), STAT)))
+            here.server.send(address, Hangup("the session is over"))
+            here.server.flush()
+            await here.until(lambda: here.server.count == 0)
+
+    run()
+
+
+@in_loop
+async def test_who_asks_for_large_writes_without_end_is_not_read_from() -> None:
+    async with served() as here:
+        here.front.answers = None
+        peers = [await here.peer() for _ in range(3)]
+        for peer in peers:
+            await peer.greet()
+            for xid in range(20):
+                peer.writer.write(encode_request(xid, SetData("/a", bytes(1 << 20), -1)))
+        enough = keeper_asked_bytes_max >> 20
+        await here.until(lambda: here.front.count(Ask) >= enough * len(peers))
+        await asyncio.sleep(0.05)
+        assert here.server.asked_bytes <= len(peers) * (keeper_asked_bytes_max + (2 << 20))
+        here.front.answers = lambda ask: Answer(ask.xid, 1, 0, Nothing())
+        here.front.answer_all()
+        await here.until(lambda: here.front.count(Ask) == 20 * len(peers))
+        await here.until(lambda: here.server.asked_bytes == 0)

@@ -9,8 +9,20 @@ from __future__ import annotations
 import msgspec
 
 from motet.core.machine import Message
-from motet.format.zookeeper.answers import AnyResult, WatchEvent
+from motet.format.zookeeper.answers import (
+    AnyResult,
+    Children,
+    Children2,
+    Data,
+    MultiResult,
+    WatchEvent,
+)
 from motet.format.zookeeper.records import AnyRequest
+from motet.limits import (
+    keeper_unsent_bytes_all_max,
+    keeper_unsent_bytes_free,
+    keeper_unsent_bytes_max,
+)
 
 CONNECTION_PREFIX = "zk/"
 
@@ -39,7 +51,13 @@ class Gone(Message, frozen=True, tag=True):
     """The connection is lost; the session lives on until its time is over."""
 
 
-FromConnection = Connect | Ask | Gone
+class AnswersSent(Message, frozen=True, tag=True):
+    """Answers of so many bytes have left, as :func:`answer_bytes` counts them."""
+
+    size_bytes: int
+
+
+FromConnection = Connect | Ask | Gone | AnswersSent
 
 
 # To a connection
@@ -77,6 +95,20 @@ class Hangup(Message, frozen=True, tag=True):
 
 ToConnection = Connected | Answer | Happened | Hangup
 
+_around_bytes = 100
+"""What is around a value: the header of an answer and a node's facts."""
+
+
+def answer_bytes(result: AnyResult) -> int:
+    """About how many bytes an answer is: both sides of a connection count with it."""
+    if isinstance(result, Data):
+        return _around_bytes + len(result.data or b"")
+    if isinstance(result, Children | Children2):
+        return _around_bytes + sum(map(len, result.children)) + 4 * len(result.children)
+    if isinstance(result, MultiResult):
+        return _around_bytes + sum(map(answer_bytes, result.results))
+    return _around_bytes
+
 
 def is_connection(address: str) -> bool:
     """Whether this is the address of a client's connection rather than of a node."""
@@ -96,5 +128,9 @@ class FrontEndConfig(msgspec.Struct, frozen=True):
     #: requests of one connection that may wait for their answers; beyond that it is not read from
     requests_max: int = 1_000
     watches_max: int = 1_000_000
+    #: answers of one connection, and of all, that have not left: see ``Unsent``
+    unsent_bytes_max: int = keeper_unsent_bytes_max
+    unsent_bytes_all_max: int = keeper_unsent_bytes_all_max
+    unsent_bytes_free: int = keeper_unsent_bytes_free
     timeout_ms_min: int = 4_000
     timeout_ms_max: int = 40_000

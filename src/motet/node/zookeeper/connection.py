@@ -7,6 +7,11 @@ found.
 Z1  A connection that has not finished its handshake in time is closed: a socket that was opened and left
     alone costs nothing for long.
 Z2  While too many of its requests wait for answers, or its answers for the client, nothing is read from it.
+Z3  The front end is told when answers have left, and gives no more than a bounded number of bytes before
+    that (C6). A client that takes nothing of what waits for it is cut off after a while
+    (:mod:`motet.real.client_budget`).
+Z4  A message that has begun is there as a whole within a deadline; a connection that is hung up is gone
+    within another, whether the client takes what was left for it or not.
 """
 
 from __future__ import annotations
@@ -14,10 +19,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+from collections import deque
 from typing import Protocol, cast
 
 from motet.core.keeper.messages import (
     Answer,
+    AnswersSent,
     Ask,
     Connect,
     Connected,
@@ -26,6 +33,7 @@ from motet.core.keeper.messages import (
     Hangup,
     Happened,
     ToConnection,
+    answer_bytes,
 )
 from motet.errors import BadFrame
 from motet.format.zookeeper.answers import WatchEvent
@@ -38,9 +46,14 @@ from motet.format.zookeeper.cutter import FrameCutter
 from motet.format.zookeeper.four_letter import Greeting, greeting_of
 from motet.format.zookeeper.server_codec import Reply, decode_request, encode_replies
 from motet.ids import Address
+from motet.limits import KIB, keeper_asked_bytes_max, keeper_unsent_bytes_free
+from motet.real.client_budget import ClientBudget
 
 handshake_seconds_max = 10.0
-write_buffer_bytes_high = 4 << 20
+hangup_seconds_max = 5.0
+write_buffer_bytes_high = 32 * KIB
+"""What was written and not taken by the system counts as sent up to here: a little for each connection."""
+
 _greeting_bytes = 4
 
 
@@ -48,6 +61,7 @@ class Exchange(Protocol):
     """What a connection needs of the server it belongs to."""
 
     requests_max: int
+    budget: ClientBudget
 
     def opened(self, connection: ZooKeeperConnection) -> bool:
         """A connection is there; False sends it away."""
@@ -57,6 +71,12 @@ class Exchange(Protocol):
 
     def tell(self, connection: ZooKeeperConnection, message: FromConnection) -> None:
         """Something for the front end."""
+
+    def asked(self, size_bytes: int) -> None:
+        """Requests of so many bytes more, or fewer, wait for their answers."""
+
+    def is_full(self, connection: ZooKeeperConnection) -> bool:
+        """Whether those of all connections are enough; then the connection is paced again later."""
 
     def answer_word(self, word: bytes) -> bytes:
         """The answer to one of the four-letter words."""
@@ -90,8 +110,12 @@ class ZooKeeperConnection(asyncio.Protocol):
         #: the server knows that there is something to write
         self._is_due = False
         self._is_hanging_up = False
-        #: requests without an answer
+        #: answers that have left, and that the front end was not told of
+        self._sent_bytes = 0
+        #: requests without an answer; how many bytes each is, and all of them
         self.outstanding = 0
+        self._asked_bytes: deque[int] = deque()
+        self.asked_bytes = 0
         self.received = 0
         self.sent = 0
         self.session = 0
@@ -114,7 +138,7 @@ class ZooKeeperConnection(asyncio.Protocol):
         loop = asyncio.get_running_loop()
         self._deadline = loop.call_later(handshake_seconds_max, self._too_slow)
         if not self._exchange.opened(self):
-            self._cut_off("too_many")
+            self.cut_off("too_many")
 
     def data_received(self, data: bytes) -> None:
         if self._is_over:
@@ -122,25 +146,32 @@ class ZooKeeperConnection(asyncio.Protocol):
         if not self._is_greeted:
             self._greet(self._start + data)
             return
+        budget = self._exchange.budget
         try:
-            for payload in self._cutter.feed(data):
+            payloads = self._cutter.feed(data)
+            if payloads:
+                budget.begins_anew(self)
+            budget.keeps(self, self._cutter.pending_bytes)  # Z4
+            for payload in payloads:
                 self._take(payload)
         except BadFrame:
-            self._cut_off("garbage")
+            self.cut_off("garbage")
             return
-        self._pace()
+        self.pace()
 
     def pause_writing(self) -> None:
         self._is_writable = False
-        self._pace()
+        self.pace()
 
     def resume_writing(self) -> None:
         self._is_writable = True
-        self._pace()
+        self._report_sent()
+        self.pace()
 
     def connection_lost(self, _error: Exception | None) -> None:
         self._is_over = True
         self._deadline.cancel()
+        self._exchange.budget.lost(self)
         if self.has_asked_to_connect:
             self._exchange.tell(self, Gone())
         self._exchange.lost(self)
@@ -155,7 +186,7 @@ class ZooKeeperConnection(asyncio.Protocol):
             self._deadline.cancel()
             self._is_over = True
             self.transport.write(self._exchange.answer_word(start[:_greeting_bytes]))
-            self.transport.close()
+            self._hang_up()
         else:
             self._is_greeted, self._start = True, b""
             self.data_received(start)
@@ -169,11 +200,20 @@ class ZooKeeperConnection(asyncio.Protocol):
             return
         xid, request = decode_request(payload)
         self.outstanding += 1
+        self._asked_bytes.append(len(payload))
+        self.asked_bytes += len(payload)
+        self._exchange.asked(len(payload))
         self.received += 1
         self._exchange.tell(self, Ask(xid, request))
 
-    def _pace(self) -> None:
-        is_reading = self._is_writable and self.outstanding < self._exchange.requests_max  # Z2
+    def pace(self) -> None:
+        """Read, or stop reading."""
+        is_reading = (  # Z2
+            self._is_writable
+            and self.outstanding < self._exchange.requests_max
+            and self.asked_bytes < keeper_asked_bytes_max
+            and not (self.asked_bytes and self._exchange.is_full(self))
+        )
         if is_reading != self._is_reading and not self.transport.is_closing():
             self._is_reading = is_reading
             if is_reading:
@@ -183,9 +223,12 @@ class ZooKeeperConnection(asyncio.Protocol):
 
     def _too_slow(self) -> None:
         if not self.session and not self._is_over:
-            self._cut_off("silent" if not self.has_asked_to_connect else "not_served")  # Z1
+            self.cut_off("silent" if not self.has_asked_to_connect else "not_served")  # Z1
 
-    def _cut_off(self, why: str) -> None:
+    def cut_off(self, why: str) -> None:
+        """Close it at once, for a reason of ours."""
+        if self._is_over and not self._is_hanging_up:
+            return
         self._is_over = True
         self._exchange.refused(why)
         self.transport.abort()
@@ -200,7 +243,8 @@ class ZooKeeperConnection(asyncio.Protocol):
             self._is_due = True
             self._exchange.wants_flush(self)
         if isinstance(message, Answer):
-            self.outstanding -= 1
+            self._answered()
+            self._sent_bytes += answer_bytes(message.result)
             self.last_zxid = message.zxid
             self._out.append(
                 Reply(message.xid, message.zxid, message.error, message.result, message.request)
@@ -212,6 +256,13 @@ class ZooKeeperConnection(asyncio.Protocol):
         else:
             assert isinstance(message, Hangup)
             self._is_hanging_up = True
+
+    def _answered(self) -> None:
+        self.outstanding -= 1
+        if self._asked_bytes:
+            size_bytes = self._asked_bytes.popleft()
+            self.asked_bytes -= size_bytes
+            self._exchange.asked(-size_bytes)
 
     def _connected(self, message: Connected) -> None:
         self._deadline.cancel()
@@ -228,8 +279,23 @@ class ZooKeeperConnection(asyncio.Protocol):
             return
         self.sent += len(out)
         if head or out:
-            self.transport.write(head + encode_replies(out))
+            data = head + encode_replies(out)
+            self._exchange.budget.wrote(self, len(data))
+            self.transport.write(data)
         if self._is_hanging_up:
-            self.transport.close()
+            self._hang_up()
         else:
-            self._pace()
+            self._report_sent()
+            self.pace()
+
+    def _hang_up(self) -> None:
+        """Z4."""
+        self.transport.close()
+        loop = asyncio.get_running_loop()
+        self._deadline = loop.call_later(hangup_seconds_max, self.transport.abort)
+
+    def _report_sent(self) -> None:
+        """Z3."""
+        if self._is_writable and self._sent_bytes >= keeper_unsent_bytes_free:
+            sent_bytes, self._sent_bytes = self._sent_bytes, 0
+            self._exchange.tell(self, AnswersSent(sent_bytes))

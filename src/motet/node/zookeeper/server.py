@@ -25,9 +25,15 @@ from motet.format.zookeeper.four_letter import (
     answer_word,
 )
 from motet.ids import Address
+from motet.limits import (
+    keeper_asked_bytes_all_max,
+    keeper_unsent_bytes_all_max,
+    unfinished_bytes_max,
+)
 from motet.node.listening import cannot_listen
 from motet.node.zookeeper.connection import ZooKeeperConnection
 from motet.ports.time import Time
+from motet.real.client_budget import ClientBudget
 from motet.real.in_memory_pipe import connect_in_memory
 
 stop_seconds_max = 2.0
@@ -48,6 +54,10 @@ class ZooKeeperServer:
         requests_max: int = 1_000,
     ) -> None:
         self._time = time
+        self.budget = ClientBudget(
+            unsent_bytes_max=keeper_unsent_bytes_all_max,
+            unfinished_bytes_max=unfinished_bytes_max,
+        )
         self._connections_max = connections_max
         self.requests_max = requests_max
         self._connections: dict[Address, ZooKeeperConnection] = {}
@@ -58,6 +68,10 @@ class ZooKeeperServer:
         self.refusals: dict[str, int] = {}
         self.received = 0
         self.sent = 0
+        #: requests that wait for their answers
+        self.asked_bytes = 0
+        #: connections that are not read from because there are too many of those (the values mean nothing)
+        self._held: dict[ZooKeeperConnection, None] = {}
 
     def attach(self, tell: Tell, facts: Callable[[], ServerFacts]) -> None:
         """``tell`` gets what clients say, ``facts`` says how the node is."""
@@ -82,6 +96,7 @@ class ZooKeeperServer:
 
     async def stop(self) -> None:
         """Close everything; sessions live on."""
+        self.budget.stop()
         if self._server is not None:
             self._server.close()
         for connection in list(self._connections.values()):
@@ -127,8 +142,23 @@ class ZooKeeperServer:
 
     def lost(self, connection: ZooKeeperConnection) -> None:
         self._connections.pop(connection.address, None)
+        self._held.pop(connection, None)
+        self.asked(-connection.asked_bytes)
         self.received += connection.received
         self.sent += connection.sent
+
+    def asked(self, size_bytes: int) -> None:
+        self.asked_bytes += size_bytes
+        if self._held and 2 * self.asked_bytes <= keeper_asked_bytes_all_max:
+            held, self._held = self._held, {}
+            for connection in held:
+                asyncio.get_running_loop().call_soon(connection.pace)
+
+    def is_full(self, connection: ZooKeeperConnection) -> bool:
+        if self.asked_bytes < keeper_asked_bytes_all_max:
+            return False
+        self._held[connection] = None
+        return True
 
     def tell(self, connection: ZooKeeperConnection, message: FromConnection) -> None:
         self._tell(connection.address, message)

@@ -13,7 +13,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Self
 
-from motet.core.keeper.messages import Answer, Ask, Connect, Connected, Gone, Hangup, Happened
+from motet.core.keeper.messages import (
+    Answer,
+    AnswersSent,
+    Ask,
+    Connect,
+    Connected,
+    Gone,
+    Hangup,
+    Happened,
+    answer_bytes,
+)
 from motet.core.machine import (
     NS_PER_MS,
     Effect,
@@ -28,6 +38,7 @@ from motet.core.machine import (
 from motet.format.zookeeper.records import PING_XID, SET_WATCHES_XID, AnyRequest
 from motet.format.zookeeper.requests import CloseSession, Ping, SetWatches, WriteRequest
 from motet.ids import TimerName
+from motet.limits import keeper_unsent_bytes_free
 from motet.sim.host import Host
 from motet.sim.world import World
 from motet.verify.parts.keeper_answers import Listener
@@ -262,7 +273,11 @@ class KeeperClient:
         asked = self._listener.answered(talk, message)
         if asked is not None:
             self._on_answer(asked, message)
-        return []
+        talk.taken_bytes += answer_bytes(message.result)
+        if talk.taken_bytes < keeper_unsent_bytes_free:
+            return []
+        taken_bytes, talk.taken_bytes = talk.taken_bytes, 0
+        return [Send(talk.address, AnswersSent(taken_bytes))]
 
     def _on_answer(self, asked: Asked, answer: Answer) -> None:
         self._last_zxid = max(self._last_zxid, answer.zxid)

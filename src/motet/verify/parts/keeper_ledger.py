@@ -87,6 +87,8 @@ class Conversation(msgspec.Struct):
     #: events that came before the answer to set_watches
     early_events: list[tuple[int, str]] = []
     is_hung_up: bool = False
+    #: answers that came, and that the node was not told of
+    taken_bytes: int = 0
 
 
 class Ledger:

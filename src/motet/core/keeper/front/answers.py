@@ -124,7 +124,7 @@ def give_answer(desk: Desk, connection: Connection, entry: Entry) -> None:
 
 
 def _answer(desk: Desk, connection: Connection, xid: int, error: int, result: AnyResult) -> None:
-    desk.send(connection.address, Answer(xid, desk.keeper.zxid, error, result))
+    desk.answer(connection, Answer(xid, desk.keeper.zxid, error, result))
 
 
 def _give_outcome(desk: Desk, connection: Connection, entry: Entry, outcome: Outcome) -> None:
@@ -133,8 +133,7 @@ def _give_outcome(desk: Desk, connection: Connection, entry: Entry, outcome: Out
         desk.hang_up(connection, "the cluster has answered with something else")
         return
     kept = request if isinstance(request, MULTIS) else None
-    answer = Answer(entry.xid, outcome.zxid, outcome.error, result, kept)
-    desk.send(connection.address, answer)
+    desk.answer(connection, Answer(entry.xid, outcome.zxid, outcome.error, result, kept))
     if outcome.error in _OVER:  # A3
         desk.hang_up(connection, "the session is not this connection's any more")
     elif isinstance(request, CloseSession):
@@ -183,10 +182,8 @@ def _give_read(desk: Desk, connection: Connection, xid: int, request: ReadReques
     error, result = keeper.read(connection.session, request)
     if watch is not None and is_watch_set(request, error):
         watches.set(*watch, connection.address)
-    answer = Answer(
-        xid, keeper.zxid, error, result, request if isinstance(request, MULTIS) else None
-    )
-    desk.send(connection.address, answer)
+    kept = request if isinstance(request, MULTIS) else None
+    desk.answer(connection, Answer(xid, keeper.zxid, error, result, kept))
 
 
 def _give_watches(desk: Desk, connection: Connection, xid: int, request: SetWatches) -> None:

@@ -9,6 +9,9 @@ C3  What has no gate before it is handed on at once: a run of writes is under wa
 C4  A session has at most one open connection here, the one with its latest generation.
 C5  An address is never used again. A connection that is gone is kept until nothing of it is under way any
     more: what is handed on and not yet done is bounded by how many connections there may be.
+C6  Answers are given as fast as they leave. A connection with ``unsent_bytes_max`` of answers that have not
+    left gets no further answer; while all connections together have ``unsent_bytes_all_max``, nothing is read
+    for anybody. What is held back goes on when answers have left, or a connection that has some is over.
 """
 
 from __future__ import annotations
@@ -113,6 +116,10 @@ class Connection(msgspec.Struct):
     timeout_ms: int = 0
     #: no later than the last touch of its session that is known to be in the log
     touched_monotonic_ns: int = 0
+    #: answers that were given, and have not left as far as is known (C6)
+    unsent_bytes: int = 0
+    #: as much of them as counts towards those of all connections
+    counted_bytes: int = 0
     #: it has said goodbye: nothing more is taken from it
     is_closing: bool = False
     is_gone: bool = False
@@ -155,6 +162,12 @@ class Connections(msgspec.Struct):
     #: connections whose head waits for an op to be applied here, the lowest op first
     waits: list[tuple[Op, Address]] = []
     begun: int = 0
+    #: answers that have not left, without what is free for each connection (C6)
+    unsent_bytes: int = 0
+    #: connections with a head that could be answered, if it were not for C6 (the values mean nothing)
+    held: dict[Address, None] = {}
+    #: some have left since those were looked at
+    has_room: bool = False
 
     def begin(self, address: Address, lanes: int) -> Connection:
         """A new one, on the lane that is next."""
@@ -178,6 +191,8 @@ class Connections(msgspec.Struct):
         """It is over; one that is ``gone`` is kept while something of it is under way (C5)."""
         if self.by_session.get(connection.session) == connection.address:
             del self.by_session[connection.session]
+        self.set_unsent(connection, 0, 0)
+        self.held.pop(connection.address, None)
         connection.entries, connection.gates, connection.waits_op = [], 0, None
         connection.is_gone = is_gone
         if not is_gone or not connection.on_lane:
@@ -189,6 +204,16 @@ class Connections(msgspec.Struct):
         assert connection.on_lane >= 0
         if connection.is_gone and not connection.on_lane:
             del self.by_address[connection.address]
+
+    # Waiting for answers to leave
+
+    def set_unsent(self, connection: Connection, size_bytes: int, free_bytes: int) -> None:
+        """So much of its answers has not left by now (C6)."""
+        self.has_room |= size_bytes < connection.unsent_bytes
+        self.unsent_bytes -= connection.counted_bytes
+        connection.unsent_bytes = size_bytes
+        connection.counted_bytes = max(size_bytes - free_bytes, 0)
+        self.unsent_bytes += connection.counted_bytes
 
     # Waiting for this replica
 

@@ -18,7 +18,7 @@ from motet.core.keeper.front.pulses import Pulses
 from motet.core.keeper.front.reads import Reads
 from motet.core.keeper.front.watches import Watches
 from motet.core.keeper.machine import Keeper
-from motet.core.keeper.messages import FrontEndConfig, Hangup
+from motet.core.keeper.messages import Answer, FrontEndConfig, Hangup, answer_bytes
 from motet.core.machine import Effect, Message, Now, Send
 from motet.core.vsr.context import Core
 from motet.ids import Address, Op, View
@@ -54,6 +54,12 @@ class Desk:
 
     def send(self, address: Address, message: Message) -> None:
         self.effects.append(Send(address, message))
+
+    def answer(self, connection: Connection, answer: Answer) -> None:
+        """Give an answer, and count it as long as it has not left (C6)."""
+        self.send(connection.address, answer)
+        unsent_bytes = connection.unsent_bytes + answer_bytes(answer.result)
+        self.state.connections.set_unsent(connection, unsent_bytes, self.config.unsent_bytes_free)
 
     def hang_up(self, connection: Connection, why: str) -> None:
         """What it was not told by now, its client will not know."""

@@ -31,8 +31,16 @@ from motet.core.keeper.front import timekeeping
 from motet.core.keeper.front.connections import NOW, WAYS, Connection, Way
 from motet.core.keeper.front.desk import Desk
 from motet.core.keeper.front.lanes import NOBODY, Item
-from motet.core.keeper.front.progress import advance, hand_on
-from motet.core.keeper.messages import Ask, Connect, FrontEndConfig, Gone, Hangup, Happened
+from motet.core.keeper.front.progress import advance, go_on, hand_on
+from motet.core.keeper.messages import (
+    AnswersSent,
+    Ask,
+    Connect,
+    FrontEndConfig,
+    Gone,
+    Hangup,
+    Happened,
+)
 from motet.core.keeper.operations import Outcomes, decode_reply
 from motet.core.keeper.stream import Applied
 from motet.core.machine import Effect, Message, Now, Violation
@@ -76,8 +84,16 @@ class FrontEnd:
             return  # it was hung up, and does not know yet
         elif isinstance(message, Ask):
             self._on_ask(connection, message)
+        elif isinstance(message, AnswersSent):
+            self._on_sent(connection, message)
         elif isinstance(message, Gone):
             self.desk.leave(connection, is_gone=True)
+
+    def _on_sent(self, connection: Connection, message: AnswersSent) -> None:
+        """C6."""
+        left_bytes = max(connection.unsent_bytes - message.size_bytes, 0)
+        free_bytes = self.desk.config.unsent_bytes_free
+        self.desk.state.connections.set_unsent(connection, left_bytes, free_bytes)
 
     def _on_connect(self, address: Address, known: Connection | None, message: Connect) -> None:
         desk = self.desk
@@ -148,6 +164,8 @@ class FrontEnd:
         """Take what has come back, and send what waits for nothing any more."""
         desk = self.desk
         desk.now = now
+        if desk.state.connections.has_room:
+            go_on(desk)
         if not desk.lanes.is_begun:
             return
         for result, items in desk.lanes.take_results():
@@ -281,6 +299,10 @@ class FrontEnd:
             found.append(Violation("C5", f"{count} connections"))
         if desk.state.watches.count > desk.config.watches_max:
             found.append(Violation("A2", f"{desk.state.watches.count} watches"))
+        connections = desk.state.connections
+        counted = sum(each.counted_bytes for each in connections.by_address.values())
+        if counted != connections.unsent_bytes:
+            found.append(Violation("C6", f"{connections.unsent_bytes} bytes, not {counted}"))
         broken = desk.lanes.broken()
         if broken is not None:
             found.append(Violation("N1", broken))

@@ -23,10 +23,30 @@ def advance(desk: Desk, connection: Connection) -> None:
         if isinstance(entry.request, Connect) and entry.outcome is None:
             _begin_handshake(desk, connection, entry, entry.request)
             continue
+        if _is_held(desk, connection, entry):
+            desk.state.connections.held[connection.address] = None
+            return
         connection.pop()
         give_answer(desk, connection, entry)
         if entry.is_gate:
             _open_gate(desk, connection)
+
+
+def _is_held(desk: Desk, connection: Connection, entry: Entry) -> bool:
+    """Whether answers have to leave before it gets its own (C6)."""
+    if connection.unsent_bytes >= desk.config.unsent_bytes_max:
+        return True
+    is_read = WAYS[type(entry.request)] is Way.READ
+    return is_read and desk.state.connections.unsent_bytes >= desk.config.unsent_bytes_all_max
+
+
+def go_on(desk: Desk) -> None:
+    """Answers have left, or will not any more: answer those that were held back, in their order (C6)."""
+    connections = desk.state.connections
+    connections.has_room = False
+    for address in list(connections.held):
+        del connections.held[address]
+        advance(desk, connections.by_address[address])
 
 
 def _open_gate(desk: Desk, connection: Connection) -> None:
