@@ -11,7 +11,7 @@ from motet.cli.cluster import ClusterOption, ask_cluster
 from motet.cli.output import OUTPUT_OPTION, Output, print_rows
 
 if TYPE_CHECKING:
-    from motet.core.operator.messages import ShardsDescribed
+    from motet.core.operator.messages import ShardReport, ShardsDescribed
 
 app = command_app()
 
@@ -104,6 +104,14 @@ def _done(stream: str, shard: int, what: str, output: Output) -> None:
     print_rows([{"stream": stream, "shard": shard, "done": what}], output)
 
 
+def _replica(report: ShardReport | None) -> str:
+    """How one replica stands, as its node said last."""
+    if report is None:
+        return "silent"
+    whole = "" if report.is_whole else " without its data"
+    return f"{report.status}{report.head_index}{whole}"
+
+
 def _rows(found: ShardsDescribed) -> list[dict[str, object]]:
     from motet.core.catalog.stream_definition import shard_names
 
@@ -121,7 +129,7 @@ def _rows(found: ShardsDescribed) -> list[dict[str, object]]:
         replicas = {}
         for node in meta.ensemble:
             report = reports.get((meta.shard, node))
-            replicas[node] = "silent" if report is None else f"{report.status}{report.head_index}"
+            replicas[node] = _replica(report)
         change = meta.reconfiguration
         rows.append(
             {

@@ -62,6 +62,7 @@
     │   └── ReconfigurationAborted  it was called off; the ensemble is what it was
     └── ShardError                 a replica of a shard said no (``errors.shards``)
         ├── NotLeader              it does not lead the shard, or does not serve it yet
+        ├── ShardLost              too many of its replicas have lost their data
         ├── EntriesGone            entries that are no longer kept
         ├── TransactionExpired     a transaction so old that it may have been forgotten
         └── KeyForgotten           the latest change of a key is not remembered

@@ -19,6 +19,16 @@ class NotLeader(ShardError):
     hint = "ask the leader: the shard map says who that is"
 
 
+class ShardLost(ShardError):
+    """Too many replicas of a shard have lost their data, or found it damaged, for it to have a leader."""
+
+    code = "SHARD_LOST"
+    hint = (
+        "put the files of one of these nodes back from a copy and restart it, or delete the stream; "
+        "`motet shard describe` shows how its replicas stand"
+    )
+
+
 class EntriesGone(ShardError):
     """Entries that are no longer kept."""
 

@@ -15,6 +15,7 @@ from typing import TypeVar
 
 import motet.errors.operator
 import motet.errors.shards  # noqa: F401 - so that these errors are known by their codes
+from motet.client.cluster.refusals import no_leader
 from motet.client.cluster.session import Session
 from motet.client.link import Link, answer_seconds_max
 from motet.core.clock.hlc import ZERO, Clock
@@ -284,10 +285,10 @@ class Router:
         self, shard: ShardName, make: MakeData, kind: type[D], seconds: float
     ) -> Awaitable[D]:
         place = self.place(shard)
-        leader = None if place is None else place.leader
-        if leader is None:
-            raise NotLeader(f"shard {shard} has no leader right now", hint="try again in a moment")
-        return self.ask_node(leader, make, kind, seconds, self._still_leads(shard, leader))
+        if place is None or place.leader is None:
+            raise no_leader(self.map, shard, place)
+        still_leads = self._still_leads(shard, place.leader)
+        return self.ask_node(place.leader, make, kind, seconds, still_leads)
 
     def _still_leads(self, shard: ShardName, leader: NodeId) -> Callable[[], Awaitable[bool]]:
         async def still_leads() -> bool:

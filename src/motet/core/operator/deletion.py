@@ -12,6 +12,8 @@ D4  It stops at a shard with transactions: its leader is told to take no more of
     decided and that is not logged everywhere. So a transaction that is still open elsewhere when its home is
     gone was not committed, and never will be: who misses a shard is told that it has been deleted, when
     that is certain as in D3.
+D5  A shard that is lost (N5) can never say that. It is deleted without it: what was decided there and logged
+    nowhere else is lost with the shard, and counts as not committed.
 """
 
 from __future__ import annotations
@@ -85,7 +87,9 @@ def _delete_shards(core: Core, name: StreamName, definition: Definition) -> None
     controls = [core.state.shards.get(shard) for shard in shard_names(definition.value)]
     there = [control for control in controls if control is not None]
     for control in there:
-        if control.phase not in _BUSY and control.known.is_new:  # nobody has led it
+        if control.phase in _BUSY:
+            continue
+        if control.known.is_new or control.is_lost:  # nobody has led it, or ever will again (D5)
             _begin(core, control)
     if not there and not core.is_asked(CallKind.FORGET_STREAM, name):
         call = StoreCall(CallKind.FORGET_STREAM, core.now_ns, about=name)

@@ -135,6 +135,7 @@ def on_fence_response(
         return
     if not message.is_member:
         core.note_shard("not_a_member", control, sender)
+    _note_wiped(core, control, sender, message)
     control.answers[sender] = message
     if control.phase is not Phase.FENCING:
         return
@@ -144,6 +145,19 @@ def on_fence_response(
         control.grace_ns = core.in_ms(core.config.grace_ms)
     if all(n in control.answers or core.is_dead(n) for n in fencing_ensemble(control.known)):
         _choose(core, control)
+
+
+def _note_wiped(core: Core, control: ShardControl, sender: NodeId, message: FenceResponse) -> None:
+    """Remember who has lost its data: if there are too many of them, clients are told so (N5)."""
+    was_lost = control.is_lost
+    if message.is_member:
+        control.wiped.pop(sender, None)
+    else:
+        control.wiped[sender] = None
+    if control.is_lost != was_lost:
+        what = "shard_found_again" if was_lost else "shard_lost"
+        core.note_shard(what, control, f"without data: {' '.join(sorted(control.wiped))}")
+        core.state.map_changed = True
 
 
 def _choose(core: Core, control: ShardControl) -> None:
@@ -227,6 +241,7 @@ def on_become_leader_response(
     known = control.known
     change = stalled(known)
     final = final_ensemble(known)
+    control.wiped = {}
     if change is not None:
         does = "rolls_back" if change.op is ReconfigurationOp.CONTRACT else "completes"
         core.note_shard(f"election_{does}_{change.op.value}", control)

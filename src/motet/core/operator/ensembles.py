@@ -25,6 +25,8 @@ N2  Who has lost its disk may have acknowledged what it lost. So besides a major
 N3  The leader is a member of the final ensemble with the highest head of those that answered, by epoch first.
     Whoever is preferred wins only among equals.
 N4  Followers are those of the final ensemble that have answered.
+N5  When so many nodes have lost what they acknowledged that no election can be decided, whoever of the others
+    answers, the shard is *lost*: only the files of one of these nodes could bring it back.
 """
 
 from __future__ import annotations
@@ -100,6 +102,14 @@ def is_decided(metadata: ShardMetadata, answers: Answers) -> bool:
     if stalled(metadata) or not _is_grown_into(metadata, [answers[node] for node in members]):
         return len(members) >= needed
     return len(members) >= len(asked) - needed + 1
+
+
+def is_lost(metadata: ShardMetadata, wiped: Sequence[NodeId]) -> bool:
+    """Whether the nodes that have lost their data are too many for any election to be decided (N5)."""
+    asked = fencing_ensemble(metadata)
+    needed = majority(len(asked))
+    least = needed if stalled(metadata) else len(asked) - needed + 1
+    return len(asked) - len([node for node in asked if node in wiped]) < least
 
 
 def _is_grown_into(metadata: ShardMetadata, members: Sequence[FenceResponse]) -> bool:

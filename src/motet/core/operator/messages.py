@@ -99,6 +99,8 @@ class ShardPlace(msgspec.Struct, frozen=True, array_like=True):
     epoch: Epoch
     leader: NodeId | None
     ensemble: tuple[NodeId, ...]
+    #: nodes that have lost their data, if they are too many for the shard ever to have a leader
+    wiped: tuple[NodeId, ...] = ()
 
 
 class StreamPlace(msgspec.Struct, frozen=True, array_like=True):
@@ -133,6 +135,14 @@ class ShardMap(msgspec.Struct, frozen=True):
     cluster: int = 0
     #: the setting ``clock.enabled``
     clock_enabled: bool = True
+
+    def label(self, shard: ShardName) -> str:
+        """A shard as people know it, ``orders/0``; its own name if the map does not have it."""
+        for stream in self.streams:
+            for number, place in enumerate(stream.places):
+                if place.shard == shard:
+                    return f"{stream.definition.name}/{number}"
+        return shard
 
 
 class ShardMapPushed(OperatorMessage, frozen=True):

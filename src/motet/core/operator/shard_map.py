@@ -145,4 +145,5 @@ def _shard_place(core: Core, shard: ShardName) -> ShardPlace:
     if control is None or control.metadata is None:
         return ShardPlace(shard, Epoch(0), None, ())
     known = control.metadata
-    return ShardPlace(shard, known.epoch, known.leader, known.ensemble)
+    wiped = tuple(sorted(control.wiped)) if control.is_lost else ()
+    return ShardPlace(shard, known.epoch, known.leader, known.ensemble, wiped)

@@ -8,7 +8,7 @@ import msgspec
 
 from motet.core.catalog.stream_definition import StreamDefinition
 from motet.core.clock.hlc import Clock
-from motet.core.operator.ensembles import Choice
+from motet.core.operator.ensembles import Choice, is_lost
 from motet.core.operator.messages import OperatorRequest, ShardMap, ShardReport
 from motet.core.operator.metadata import ShardMetadata
 from motet.core.shardlog.entry import EntryId
@@ -105,6 +105,8 @@ class ShardControl(msgspec.Struct):
     grace_ns: int | None = None
     #: elections without a leader, one after the other
     failures: int = 0
+    #: nodes that have answered since there was a leader, and have lost what they acknowledged
+    wiped: dict[NodeId, None] = {}
 
     # A reconfiguration
     prepared: PrepareReconfigurationResponse | None = None
@@ -145,6 +147,12 @@ class ShardControl(msgspec.Struct):
     @property
     def epoch(self) -> Epoch:
         return Epoch(0) if self.metadata is None else self.metadata.epoch
+
+    @property
+    def is_lost(self) -> bool:
+        """Too many of its nodes have lost their data for it ever to have a leader (N5)."""
+        known = self.metadata
+        return known is not None and known.leader is None and is_lost(known, list(self.wiped))
 
 
 class NodeEntry(msgspec.Struct, frozen=True):
