@@ -14,10 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.spark.pipeline_shop import PIPELINE, folded, open_shop, published, sell
+from tests.spark.pipeline_shop import PIPELINE, STREAMS, folded, open_shop, published, sell
 
 import motet
 from motet.cli import app as root
+from motet.core.clock.hlc import ZERO
+from motet.errors.shards import CursorInTheWay
 from motet.pipeline.load import load_pipeline
 
 pytestmark = [pytest.mark.usefixtures("spark"), pytest.mark.timeout(900)]
@@ -81,6 +83,17 @@ def until_caught_up(process: subprocess.Popen[str]) -> list[dict[str, Any]]:
     return lines
 
 
+def check_that_what_is_needed_is_kept(data: Path) -> None:
+    """The cursor is not above what is published, and nothing above it can be pruned."""
+    with motet.open(data) as db:
+        (cursor,) = db.cursors()
+        info = db.writer("shop")
+        done = ZERO if info is None or info.step is None else info.step.through
+        assert cursor.clock <= done
+        with pytest.raises(CursorInTheWay, match="pipeline shop"):
+            db.prune(*STREAMS, up_to=db.visible_clock(*STREAMS))
+
+
 @pytest.mark.long
 def test_killed_at_its_worst_moments_it_ends_with_the_right_tables(tmp_path: Path) -> None:
     data, file = tmp_path / "data", tmp_path / "shop.py"
@@ -94,6 +107,7 @@ def test_killed_at_its_worst_moments_it_ends_with_the_right_tables(tmp_path: Pat
         )
         assert died.returncode == -signal.SIGKILL, died.stderr
         assert (tmp_path / f"died {moment}").exists()
+        check_that_what_is_needed_is_kept(data)
     running = subprocess.Popen(
         command(*words, "--continuous", "--output", "json"),
         stdout=subprocess.PIPE,

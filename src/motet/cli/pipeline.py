@@ -128,17 +128,18 @@ def status(
     """
     from motet.pipeline.status import pipeline_status
 
+    never = "never" if output is Output.TABLE else None
     with open_both(data, endpoint, tables) as (db, feed):
         rows = [
             {
                 "pipeline": one.pipeline,
                 "clock": None if one.clock is None else str(one.clock),
-                "lag_ms": one.lag_ms,
+                "lag_ms": never if one.clock is None else one.lag_ms,
                 "changes_behind": one.changes_behind,
                 "rows": one.rows,
                 "steps": one.steps,
                 "tables": one.tables,
-                "published": None if one.published is None else one.published.isoformat(),
+                "published": never if one.published is None else one.published.isoformat(),
                 "error": one.error or None,
             }
             for one in pipeline_status(db, name, feed)

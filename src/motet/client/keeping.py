@@ -11,10 +11,11 @@ from typing import Protocol
 
 from motet.client.cursor import clock_behind, parse_cursor
 from motet.client.feed_face import FeedFace
-from motet.client.named_cursor import NamedCursor, pruned_up_to
+from motet.client.named_cursor import NamedCursor, in_the_way, pruned_up_to
 from motet.client.rows import stream_names
 from motet.core.clock.hlc import Clock
 from motet.errors import BadInput
+from motet.errors.shards import CursorInTheWay
 from motet.ids import StreamName
 
 
@@ -49,11 +50,12 @@ class Keeping(FeedFace):
         clock_behind(cursor, database=self.database_id, streams=at.streams, name=self._calls.name)
         await self._orders.set_cursor(name, at.streams, at.clock)
 
-    async def drop_cursor(self, name: str) -> None:
-        """Keep nothing for a named cursor any more; one that is not there is fine."""
+    async def drop_cursor(self, name: str, *streams: str) -> None:
+        """Keep nothing for a named cursor any more, or nothing of these streams; one that is not there is fine."""
         for cursor in await self._orders.cursors():
-            if cursor.name == name:
-                await self._orders.set_cursor(name, cursor.streams, None)
+            dropped = tuple(each for each in cursor.streams if not streams or each in streams)
+            if cursor.name == name and dropped:
+                await self._orders.set_cursor(name, dropped, None)
 
     async def cursors(self) -> list[NamedCursor]:
         """All named cursors, by name."""
@@ -77,7 +79,11 @@ class Keeping(FeedFace):
             raise BadInput(
                 f"{wanted} is above the visible clock {visible}: it is not all there yet"
             )
-        await self._orders.prune(names, wanted, is_forced=force)
+        try:
+            await self._orders.prune(names, wanted, is_forced=force)
+        except CursorInTheWay as error:
+            # A node names the first cursor in the way of one shard or stream: here are all of them.
+            raise in_the_way(await self._orders.cursors(), names, wanted) or error from None
         return await self.horizon(*names)
 
     async def horizon(self, *streams: str) -> Clock:

@@ -20,9 +20,9 @@ class SyncKeeping:
         """Keep what is behind a cursor until it is saved again, further on, or dropped."""
         self._portal.call(self._inner.save_cursor, name, cursor)
 
-    def drop_cursor(self, name: str) -> None:
-        """Keep nothing for a named cursor any more; one that is not there is fine."""
-        self._portal.call(self._inner.drop_cursor, name)
+    def drop_cursor(self, name: str, *streams: str) -> None:
+        """Keep nothing for a named cursor any more, or nothing of these streams; one that is not there is fine."""
+        self._portal.call(self._inner.drop_cursor, name, *streams)
 
     def cursors(self) -> list[NamedCursor]:
         """All named cursors, by name."""

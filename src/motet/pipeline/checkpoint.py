@@ -104,6 +104,19 @@ class Checkpoint:
                 self._forget_offsets()
             self._write(owner)
 
+    def skip_pruned(self, horizon: Clock) -> None:
+        """Remove Spark's notes if its last batch began where the feed is pruned.
+
+        Spark may plan that batch once more, though it is published: it would ask for changes that are gone.
+        """
+        names = [each.name for each in self.folder.glob(f"{OFFSETS}/*")]
+        batches = [int(name) for name in names if name.isdigit()]
+        if not batches or self._offset(max(max(batches) - 1, 0)) >= horizon:
+            return
+        for path in self.folder.iterdir():
+            if path.name not in (OWNER_FILE, LOCK_FILE):
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+
     def slice_of(self, batch: int, begin: Clock) -> Slice:
         """The slice of a batch that Spark has handed out; ``begin`` is where the query was told to begin."""
         after = begin if batch == 0 else self._offset(batch - 1)

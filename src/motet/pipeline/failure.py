@@ -12,7 +12,7 @@ from motet.errors import MotetError, PipelineFailed, error_of
 SPARK_ERRORS = (PySparkException, Py4JError)
 """What Spark raises, also when its Java process is gone."""
 
-_OURS = re.compile(r"(?:^|\s)motet\.errors\.\w+: ([A-Z_]+) (.+?); (.+)$", re.MULTILINE)
+_OURS = re.compile(r"(?:^|\s)motet\.errors(?:\.\w+)+: ([A-Z_]+) (.+?); (.+)$", re.MULTILINE)
 """The last line of a traceback of one of our errors, in the text of one of Spark's."""
 
 _CAUSE = re.compile(r"^(?:Caused by: )?[\w.$]*(?:Exception|Error): (.+)$", re.MULTILINE)

@@ -19,10 +19,12 @@ from typing import TYPE_CHECKING
 from motet.core.clock.hlc import Clock
 from motet.core.tables.messages import WriterInfo
 from motet.errors import MotetError, WriterFenced
+from motet.errors.shards import CursorExpired
 from motet.limits import writer_note_length_max
 from motet.pipeline.batch import BatchReport, BatchWorker
 from motet.pipeline.checkpoint import Checkpoint, default_folder
 from motet.pipeline.failure import SPARK_ERRORS
+from motet.pipeline.feed_cursor import FeedCursor
 from motet.pipeline.load import Pipeline
 from motet.pipeline.plan import Plan, check_feed, create_tables, make_plan
 from motet.pipeline.progress import done_through
@@ -101,20 +103,27 @@ def _run(
     last = None if info is None else info.step
     check_feed(plan.name, last, feed)
     create_tables(db, plan, info)
-    notes.remember(plan.streams, done_through(last))
+    done = done_through(last)
+    notes.remember(plan.streams, done)
     health = _Health(db, plan.name, info)
+    cursor = FeedCursor(db, plan.name, plan.stream_names, feed)
 
-    def done(batch: BatchReport) -> None:
+    def published(batch: BatchReport) -> None:
+        cursor.advance(batch.clock)
         health.works()
         report(batch)
 
-    worker = BatchWorker(db, plan, notes, last, done, feed)
+    worker = BatchWorker(db, plan, notes, last, published, feed)
     try:
+        cursor.hold(done)
+        notes.skip_pruned((feed or db).horizon(*plan.stream_names))
         query = _start(spark, feed or db, plan, notes, worker, once, changes_max)
         _follow(query, worker, stop)
     except (MotetError, *SPARK_ERRORS) as error:
         # What Spark says is often only that a batch has failed: the worker knows why.
         failure = worker.failure or worker.failure_of(error)
+        if isinstance(failure, CursorExpired):
+            failure = cursor.explained(failure, done_through(worker.last))
         health.failed(failure)
         raise failure from None
     health.works()

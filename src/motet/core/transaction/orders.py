@@ -123,7 +123,8 @@ def check_order(order: Order) -> None:
         raise BadInput(f"the name of a cursor has 1 to {cursor_name_length_max} characters")
 
 
-cursor_name_length_max = 128
+cursor_name_length_max = 192
+"""Room for the longest name of a pipeline, with the number of the database that its tables are in."""
 
 encode_order = msgspec.msgpack.Encoder().encode
 decode_order = msgspec.msgpack.Decoder(LoggedOrder).decode
