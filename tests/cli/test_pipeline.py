@@ -15,7 +15,7 @@ from motet.core.clock.hlc import ZERO, Clock
 from motet.core.tables.records import WriterStep
 from motet.errors.shards import CursorInTheWay
 from motet.ids import WriterName
-from motet.pipeline.feed_cursor import FeedCursor
+from motet.pipeline.feed_cursor import FeedCursor, cursor_name
 
 PIPELINE = """\
 from motet import pipeline
@@ -39,7 +39,7 @@ def run(
 
 def hold(db: motet.Database, pipeline: str, *streams: str, done: Clock = ZERO) -> None:
     """What a run of a pipeline saves before it reads, and after it has published."""
-    FeedCursor(db, pipeline, streams).hold(done)
+    FeedCursor(db, cursor_name(db, pipeline, None), streams).hold(done)
 
 
 def test_the_status_of_pipelines(tmp_path: Path) -> None:
@@ -67,7 +67,16 @@ def test_the_status_of_pipelines(tmp_path: Path) -> None:
     assert (broken["changes_behind"], broken["error"][:15]) == (2, "PIPELINE_FAILED")
     assert (unknown.returncode, unknown.stderr[:10]) == (1, "BAD_INPUT ")
     assert head.split()[:3] == ["pipeline", "clock", "lag_ms"]
-    assert rows[0].split()[:8] == ["broken", "-", "never", "2", "0", "0", "never", "PIPELINE_FAILED"]
+    assert rows[0].split()[:8] == [
+        "broken",
+        "-",
+        "never",
+        "2",
+        "0",
+        "0",
+        "never",
+        "PIPELINE_FAILED",
+    ]
 
 
 def test_changes_that_a_pipeline_needs_are_not_pruned(tmp_path: Path) -> None:
@@ -131,7 +140,7 @@ def test_a_cursor_follows_the_streams_of_its_pipeline(tmp_path: Path) -> None:
             db.create_stream(name)
         hold(db, "shop", "orders", "other")
         hold(db, "shop", "third", "orders")
-        FeedCursor(tables, "shop", ("orders",), db).hold(ZERO)
+        FeedCursor(db, cursor_name(tables, "shop", db), ("orders",)).hold(ZERO)
         mine, theirs = db.cursors()
     assert (mine.name, mine.streams) == ("pipeline/shop", ("orders", "third"))
     assert (theirs.streams, theirs.reader) == (("orders",), "pipeline shop")

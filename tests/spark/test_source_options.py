@@ -60,6 +60,9 @@ def test_both_names_bound_a_batch(name: str) -> None:
         ("maxChangesPerBatch", "1e3"),
         ("maxChangesPerBatch", "９"),
         ("maxRowsPerBatch", "9" * 30),
+        ("cursor", ""),
+        ("cursor", "x" * 193),
+        ("cursor", "pipeline/shop"),
         ("token", ""),
         ("token", "x" * 1000),
     ],
@@ -130,6 +133,7 @@ EXAMPLES = {
     "startingClock": "(1,1)",
     "maxChangesPerBatch": "5",
     "maxRowsPerBatch": "5",
+    "cursor": "billing",
     "token": "x",
 }
 

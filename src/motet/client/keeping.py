@@ -51,7 +51,7 @@ class Keeping(FeedFace):
         await self._orders.set_cursor(name, at.streams, at.clock)
 
     async def drop_cursor(self, name: str, *streams: str) -> None:
-        """Keep nothing for a named cursor any more, or nothing of these streams; one that is not there is fine."""
+        """Keep nothing for a named cursor any more, or nothing of these streams; it need not be there."""
         for cursor in await self._orders.cursors():
             dropped = tuple(each for each in cursor.streams if not streams or each in streams)
             if cursor.name == name and dropped:

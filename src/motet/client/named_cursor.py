@@ -12,7 +12,6 @@ from motet.errors import BadInput
 from motet.errors.shards import CursorInTheWay
 from motet.ids import StreamName
 
-
 PIPELINES = "pipeline/"
 """What the names of the cursors of pipelines begin with."""
 
@@ -21,7 +20,7 @@ in_the_way_max = 3
 
 
 def pipeline_cursor(pipeline: str, tables: int | None = None) -> str:
-    """The name of a pipeline's cursor; ``tables`` is the number of the database with its tables, if another."""
+    """The name of a pipeline's cursor; ``tables``: the number of the database with its tables, if another."""
     return f"{PIPELINES}{pipeline}" + ("" if tables is None else f"@{tables:016x}")
 
 
@@ -82,7 +81,8 @@ def in_the_way(
     if all(each.name.startswith(PIPELINES) for each in slow):
         hint = f"run the pipeline until it has caught up, {force}: it must be rebuilt then"
     else:
-        hint = f"let the reader catch up, drop it with `motet feed keep NAME`, {force}: it misses changes then"
+        drop = "drop it with `motet feed keep NAME`"
+        hint = f"let the reader catch up, {drop}, {force}: it misses changes then"
     return CursorInTheWay(f"{', '.join(named)}, below {up_to}", hint=hint)
 
 

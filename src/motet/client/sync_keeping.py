@@ -21,7 +21,7 @@ class SyncKeeping:
         self._portal.call(self._inner.save_cursor, name, cursor)
 
     def drop_cursor(self, name: str, *streams: str) -> None:
-        """Keep nothing for a named cursor any more, or nothing of these streams; one that is not there is fine."""
+        """Keep nothing for a named cursor any more, or nothing of these streams; it need not be there."""
         self._portal.call(self._inner.drop_cursor, name, *streams)
 
     def cursors(self) -> list[NamedCursor]:

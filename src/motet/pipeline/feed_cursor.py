@@ -1,4 +1,4 @@
-"""The named cursor of a pipeline: nothing that it has not published yet is pruned.
+"""The named cursor of a pipeline or of a query: nothing that it has not worked on yet is pruned.
 
 F1  The cursor is never above the clock that the tables reflect: it is saved after a step is published, so a
     driver that is killed in between leaves it too low, which keeps more than is needed.
@@ -6,7 +6,9 @@ F2  It is saved before the first change is read, so a pipeline that starts holds
 F3  It is kept for the streams that the pipeline reads, and for no other. That is also how the database knows
     which streams these are.
 
-It stays when the pipeline ends: the next run needs what is above it. ``motet feed keep pipeline/NAME`` drops it.
+It stays when the pipeline ends: the next run needs what is above it. ``motet feed keep pipeline/NAME`` drops
+it. The cursor of a query of Spark's has the name that its option ``cursor`` says, and is saved when Spark
+commits a batch.
 """
 
 from __future__ import annotations
@@ -25,20 +27,23 @@ if TYPE_CHECKING:
 
 
 class FeedCursor:
-    """The cursor of one pipeline; ``feed`` is the database that it reads, if its tables are in another."""
+    """The cursor of one reader of some streams."""
 
-    def __init__(
-        self, db: Database, pipeline: str, streams: tuple[str, ...], feed: Database | None = None
-    ) -> None:
-        self._source = feed or db
-        self._pipeline = pipeline
+    def __init__(self, source: Database, name: str, streams: tuple[str, ...]) -> None:
+        self._source = source
+        self.name = name
         self._streams = tuple(sorted(map(StreamName, streams)))
-        self.name = cursor_name(db, pipeline, feed)
+
+    def hold_if_missing(self, done: Clock) -> None:
+        """Keep everything above a clock, unless the cursor is there: then it is not above that clock."""
+        known = cursor_of(self._source.cursors(), self.name)
+        if known is None or known.streams != self._streams:
+            self.hold(done)
 
     def hold(self, done: Clock) -> None:
-        """Keep everything above the clock that the tables reflect; ``CursorExpired`` if some of it is gone."""
+        """Keep everything above the clock up to which all is done; ``CursorExpired`` if some is gone."""
         while True:
-            # One that has published nothing begins at the oldest change that is kept.
+            # One that has done nothing yet begins at the oldest change that is kept.
             begin = done if done > ZERO else self._source.horizon(*self._streams)
             try:
                 self._save(begin)
@@ -52,14 +57,10 @@ class FeedCursor:
             self._source.drop_cursor(self.name, *others)
 
     def advance(self, done: Clock) -> None:
-        """A step up to this clock is published."""
+        """What has been read up to this clock is done."""
         # What was pruned by force is found when it is read.
         with suppress(CursorExpired):
             self._save(done)
-
-    def explained(self, error: CursorExpired, done: Clock) -> CursorExpired:
-        """What it means for the pipeline that changes which it has not read are pruned."""
-        return expired(self._pipeline, done, error)
 
     def _save(self, clock: Clock) -> None:
         cursor = Cursor(self._source.database_id, clock, self._streams)

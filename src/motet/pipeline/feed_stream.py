@@ -7,6 +7,8 @@ O1  An offset is the clock of a transaction, or where the query began. So a batc
 O2  Offsets never go back.
 O3  An offset moves only when there are changes behind it: what a pipeline publishes is no news to its reader.
 O4  With the trigger ``availableNow`` the query ends at what was visible when it began.
+O5  With the option ``cursor``, what a query has not committed is not pruned: its cursor is saved where the
+    query begins, and whenever Spark says that a batch is committed.
 
 The reader lives in a process of Spark's as long as the query does, and keeps its connection; the tasks
 have their own.
@@ -26,6 +28,7 @@ from pyspark.sql.types import StructType
 from motet.client.sync import Database, connect
 from motet.core.clock.hlc import ZERO, Clock
 from motet.errors import BadCheckpoint, BadInput
+from motet.pipeline.feed_cursor import FeedCursor
 from motet.pipeline.feed_reader import FeedShape, FeedStretch, find_streams, stretches
 from motet.pipeline.options import SourceOptions
 
@@ -72,6 +75,8 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._connection: Database | None = None
         #: with ``availableNow``: where the query ends
         self._target: Clock | None = None
+        #: the cursor of the query was looked at
+        self._is_held = False
         with connect(options.endpoint) as db:
             self._database = db.database_id
             self._shape = FeedShape(options, find_streams(db, names), schema)
@@ -91,6 +96,9 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     f"option startingClock: {clock} is above the visible clock {visible}",
                     hint="begin at a clock that was visible once",
                 )
+        if self._options.cursor is not None:
+            self._cursor(self._options.cursor).hold(clock or ZERO)
+            self._is_held = True
         return self._offset(clock or ZERO)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
@@ -98,6 +106,9 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802
         after = self._clock(start)
+        if self._options.cursor is not None and not self._is_held:
+            self._cursor(self._options.cursor).hold_if_missing(after)
+            self._is_held = True
         changes_max = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         found = self._db().split_feed(
             *self._shape.names, after=after, up_to=self._target, changes_max=changes_max
@@ -120,6 +131,10 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         assert isinstance(partition, FeedStretch)
         return self._shape.read(partition)
 
+    def commit(self, end: Offset) -> None:
+        if self._options.cursor is not None:
+            self._cursor(self._options.cursor).advance(self._clock(end))
+
     def stop(self) -> None:
         if self._connection is not None:
             self._connection.close()
@@ -129,6 +144,9 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._connection is None:
             self._connection = connect(self._shape.endpoint)
         return self._connection
+
+    def _cursor(self, name: str) -> FeedCursor:
+        return FeedCursor(self._db(), name, self._shape.names)
 
     def _offset(self, clock: Clock) -> Offset:
         made = offset_of(self._database, clock, self._shape.names)

@@ -15,7 +15,9 @@ from typing import Literal, TypeVar, get_args
 import msgspec
 
 from motet.client.link import parse_endpoint
+from motet.client.named_cursor import PIPELINES
 from motet.core.clock.hlc import Clock
+from motet.core.transaction.orders import cursor_name_length_max
 from motet.errors import BadInput, MotetError
 from motet.limits import name_length_max
 
@@ -41,6 +43,7 @@ OPTIONS: dict[str, tuple[str, tuple[Use, ...]]] = {
     "startingClock": ("the clock behind which a new query begins", ("follow a feed",)),
     "maxChangesPerBatch": ("at most so many changes in a batch", ("follow a feed",)),
     "maxRowsPerBatch": ("another name of maxChangesPerBatch", ("follow a feed",)),
+    "cursor": ("a name under which nothing is pruned that is not read yet", ("follow a feed",)),
     "token": ("a name under which this write happens once", ("write a table",)),
 }
 _NAMES = {name.lower(): name for name in OPTIONS}
@@ -72,6 +75,8 @@ class SourceOptions(msgspec.Struct, frozen=True):
     up_to: Clock | None = None
     starting_clock: Clock | None = None
     changes_per_batch: int = changes_per_batch_default
+    #: the name of the query's cursor
+    cursor: str | None = None
     token: str | None = None
 
     def check_use(self, use: Use) -> None:
@@ -131,6 +136,7 @@ def parse_options(given: Mapping[str, str], endpoint: str | None = None) -> Sour
         up_to=value("up_to", Clock.parse, None),
         starting_clock=value("startingClock", Clock.parse, None),
         changes_per_batch=value("maxChangesPerBatch", _changes, changes),
+        cursor=value("cursor", _cursor, None),
         token=value("token", _token, None),
     )
 
@@ -215,6 +221,15 @@ def _changes(text: str) -> int:
             hint=f"a whole number from 1 to {changes_per_batch_max}",
         )
     return int(text)
+
+
+def _cursor(text: str) -> str | None:
+    if not 0 < len(text) <= cursor_name_length_max or text.startswith(PIPELINES):
+        raise BadInput(
+            f"{text[:60]!r} is not a name for a cursor",
+            hint=f"1 to {cursor_name_length_max} characters that do not begin with {PIPELINES}",
+        )
+    return text
 
 
 def _token(text: str) -> str:

@@ -24,7 +24,7 @@ from motet.limits import writer_note_length_max
 from motet.pipeline.batch import BatchReport, BatchWorker
 from motet.pipeline.checkpoint import Checkpoint, default_folder
 from motet.pipeline.failure import SPARK_ERRORS
-from motet.pipeline.feed_cursor import FeedCursor
+from motet.pipeline.feed_cursor import FeedCursor, cursor_name, expired
 from motet.pipeline.load import Pipeline
 from motet.pipeline.plan import Plan, check_feed, create_tables, make_plan
 from motet.pipeline.progress import done_through
@@ -106,7 +106,7 @@ def _run(
     done = done_through(last)
     notes.remember(plan.streams, done)
     health = _Health(db, plan.name, info)
-    cursor = FeedCursor(db, plan.name, plan.stream_names, feed)
+    cursor = FeedCursor(feed or db, cursor_name(db, plan.name, feed), plan.stream_names)
 
     def published(batch: BatchReport) -> None:
         cursor.advance(batch.clock)
@@ -123,7 +123,7 @@ def _run(
         # What Spark says is often only that a batch has failed: the worker knows why.
         failure = worker.failure or worker.failure_of(error)
         if isinstance(failure, CursorExpired):
-            failure = cursor.explained(failure, done_through(worker.last))
+            failure = expired(plan.name, done_through(worker.last), failure)
         health.failed(failure)
         raise failure from None
     health.works()
