@@ -183,10 +183,112 @@ def test_a_function_of_single_changes_is_known_as_such(
 
 @pytest.mark.parametrize("body", TOGETHER)
 def test_a_function_that_looks_at_changes_together_is_not(plan_of: PlanOf, body: str) -> None:
-    assert not plan_of(body.replace("ROWS", STOCK)).tables[0].is_row_wise
+    plan = plan_of(body.replace("ROWS", STOCK), more=", per_batch=True")
+    assert not plan.tables[0].is_row_wise
 
 
 def test_the_order_of_a_union_matters_where_rows_replace_each_other(plan_of: PlanOf) -> None:
     body = "return ROWS.select('row.sku').union(ROWS.select('op'))".replace("ROWS", STOCK)
     assert plan_of(body, engine="merge").tables[0].is_row_wise
     assert not plan_of(body, engine="replacing").tables[0].is_row_wise
+
+
+ORDERS = 'changes.stream("orders", schema="sku string, qty int")'
+TWO = f"a = {ORDERS}.select('row.sku', 'clock'); b = {STOCK}.select('row.sku', 'clock'); "
+VIEWS = (
+    f"{ORDERS}.select('row.sku').createOrReplaceTempView('o'); "
+    f"{STOCK}.select('row.sku').createOrReplaceTempView('s'); "
+    "sql = changes.stream('orders').sparkSession.sql; "
+)
+OTHER = "o = changes.stream('orders').sparkSession.createDataFrame([('s-1',)], 'sku string'); "
+UNION = TWO + "u = a.unionByName(b); "
+LOSES = [
+    (TWO + "return a.join(b, 'sku').select('sku')", "joins stream orders with stream stock"),
+    (TWO + "return b.join(a, 'sku', 'left_anti')", "joins stream stock with stream orders"),
+    (TWO + "return a.crossJoin(b.select('clock')).select('sku')", "joins stream orders with"),
+    (
+        TWO + "return a.alias('x').join(a.alias('y'), 'sku').select('x.sku')",
+        "joins stream orders with itself",
+    ),
+    (TWO + "return a.intersect(b)", "joins stream orders with stream stock"),
+    (TWO + "return b.exceptAll(a)", "joins stream stock with stream orders"),
+    (
+        TWO + "return a.groupBy('sku').cogroup(b.groupBy('sku'))"
+        ".applyInPandas(lambda x, y: x, 'sku string')",
+        "joins stream orders with stream stock",
+    ),
+    (
+        TWO + "return a.union(a.join(b, 'sku').select('sku', a.clock))",
+        "joins stream orders with stream stock",
+    ),
+    (UNION + "return u.join(a, 'sku').select('sku')", "joins stream orders and stock with"),
+    (VIEWS + "return sql('select sku from o where sku in (select sku from s)')", "joins stream"),
+    (VIEWS + "return sql('select sku, (select max(sku) from s) m from o')", "joins stream"),
+    (
+        VIEWS + "return sql('select o.sku from o, lateral (select * from s where s.sku = o.sku)')",
+        "joins stream",
+    ),
+    (
+        VIEWS + "return sql('with c as (select sku, 1 n from o) "
+        "select x.sku from c x join c y on x.sku = y.sku')",
+        "joins stream orders with itself",
+    ),
+    (UNION + "return u.groupBy('sku').count()", "groups the streams orders and stock together"),
+    (UNION + "return u.select(f.max('sku').alias('sku'))", "groups the streams orders and stock"),
+    (UNION + "return u.cube('sku').count()", "groups the streams"),
+    (UNION + "return u.distinct()", "drops duplicates of the streams"),
+    (UNION + "return u.dropDuplicates(['sku'])", "drops duplicates of the streams"),
+    (UNION + "return u.orderBy('clock').limit(3)", "limits the streams"),
+    (
+        UNION + "return u.select('sku', f.lag('clock').over(Window.orderBy('sku')).alias('x'))",
+        "uses a window over the streams",
+    ),
+    (
+        UNION + "return u.select('sku').mapInArrow(lambda batches: batches, 'sku string')",
+        "MapInArrow.* the streams",
+    ),
+    ("return changes.all().groupBy(f.col('key').alias('sku')).count()", "groups the streams"),
+    (
+        TWO + "skus = [row.sku for row in b.collect()]; return a.where(f.col('sku').isin(skus))",
+        "uses stream stock outside of the rows it returns",
+    ),
+    (OTHER + TWO + "return o.join(a, 'sku', 'left').select('sku')", "no match in stream orders"),
+    (OTHER + TWO + "return a.join(o, 'sku', 'full').select('sku')", "no match in stream orders"),
+    (OTHER + TWO + "return o.join(a, 'sku', 'left_semi').select('sku')", "no match in stream"),
+]
+KEEPS = [
+    "return a.unionByName(b)",
+    "return a.groupBy('sku').count().union(b.groupBy('sku').count())",
+    "return a.union(b.distinct()).where('sku > 1').select(f.explode(f.array('sku')).alias('sku'))",
+    "return a.union(b).withColumn('x', f.udf(lambda s: s)('sku')).repartition(3).orderBy('sku')",
+    "return a.union(b).join(o, 'sku')",
+    "return o.join(b.union(a), 'sku', 'right')",
+    "return a.join(f.broadcast(o), 'sku', 'left').union(b.join(o, 'sku', 'left_semi'))",
+    "return a.unpivot(['sku'], ['clock'], 'n', 'v').union(b.unpivot(['sku'], ['clock'], 'n', 'v'))",
+]
+
+
+@pytest.mark.parametrize(("body", "why"), LOSES)
+def test_what_would_lose_rows_of_different_batches_is_refused(
+    plan_of: PlanOf, body: str, why: str
+) -> None:
+    with pytest.raises(
+        BadPipeline, match=rf"table made \(function made, line 5\) .*{why}"
+    ) as raised:
+        plan_of(body)
+    assert "per_batch=True" in str(raised.value)
+
+
+def test_a_table_may_be_declared_to_have_a_result_for_each_batch(plan_of: PlanOf) -> None:
+    plan = plan_of(LOSES[0][0], more=", per_batch=True")
+    assert plan.tables[0].definition.per_batch
+
+
+@pytest.mark.parametrize("body", KEEPS)
+def test_what_takes_one_row_of_several_streams_at_a_time_is_not(plan_of: PlanOf, body: str) -> None:
+    assert plan_of(OTHER + TWO + body).stream_names == ("orders", "stock")
+
+
+def test_per_batch_is_true_or_false(plan_of: PlanOf) -> None:
+    with pytest.raises(BadPipeline, match="per_batch is True or False, not 1"):
+        plan_of("return changes.all()", more=", per_batch=1")

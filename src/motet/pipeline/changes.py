@@ -8,7 +8,7 @@ same whichever other streams the pipeline reads.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from pyspark.errors import PySparkException
@@ -32,9 +32,16 @@ class Changes:
     """The changes of some streams in one slice of the feed, in the order of their clocks."""
 
     def __init__(
-        self, feed: DataFrame, streams: tuple[str, ...], schemas: Mapping[str, StructType | None]
+        self,
+        feed: DataFrame,
+        streams: tuple[str, ...],
+        schemas: Mapping[str, StructType | None],
+        *,
+        mark: Callable[[DataFrame, tuple[str, ...]], DataFrame] = lambda rows, _: rows,
     ) -> None:
         self._feed = feed
+        #: makes the changes of some streams known in a plan
+        self._mark = mark
         self._streams = streams
         #: of every stream of the database; None for one whose rows are JSON
         self._schemas = schemas
@@ -58,12 +65,13 @@ class Changes:
                 f"stream {name} has a schema, and another one is given", hint="leave schema out"
             )
         rows = self._feed.where(f.col("stream") == name)
-        return rows.withColumns({column: self._row(column, name, schema) for column in ROWS})
+        rows = rows.withColumns({column: self._row(column, name, schema) for column in ROWS})
+        return self._mark(rows, (name,))
 
     def all(self) -> DataFrame:
         """The changes of all streams of the database; ``row`` is JSON unless all of them have schemas."""
         self.asked.update(dict.fromkeys(self._streams))
-        return self._feed
+        return self._mark(self._feed, self._streams)
 
     def _row(self, column: str, name: str, schema: str | StructType | None) -> Column:
         own = self._schemas[name]

@@ -41,6 +41,8 @@ class TableDefinition:
     tombstone: str | None
     shards: int
     function: TableFunction
+    #: its rows are meant to depend on which changes came in one batch
+    per_batch: bool = False
 
     def special_columns(self) -> tuple[tuple[str, str], ...]:
         """The columns that the result has to have, and what for."""
@@ -58,16 +60,20 @@ def table(
     tombstone: str | None = None,
     name: str | None = None,
     shards: int = 1,
+    per_batch: bool = False,
 ) -> Callable[[F], F]:
     """Mark a function of a pipeline file: what it makes of the changes becomes rows of a table.
 
     The table is called like the function, or ``name``. Engine ``merge`` keeps every row; ``replacing`` keeps
     of each key ``order_by`` the row with the highest ``version``, and none if that one's ``tombstone`` is
     true.
+
+    A function sees the changes of one batch. One that joins streams, or groups several of them together, is
+    refused, unless ``per_batch`` says that a result for each batch is what is wanted.
     """
 
     def mark(function: F) -> F:
-        made = _definition(function, name, engine, order_by, version, tombstone, shards)
+        made = _definition(function, name, engine, order_by, version, tombstone, shards, per_batch)
         function.__globals__.setdefault(MARKS, []).append(made)
         return function
 
@@ -82,6 +88,7 @@ def _definition(
     version: str | None,
     tombstone: str | None,
     shards: object,
+    per_batch: object,
 ) -> TableDefinition:
     if not isinstance(function, FunctionType):
         raise BadPipeline(f"@pipeline.table marks a function, not {type(function).__name__}")
@@ -102,8 +109,10 @@ def _definition(
         )
     if type(shards) is not int or not 1 <= shards <= table_shards_max:
         raise BadPipeline(f"{what}: shards is a whole number from 1 to {table_shards_max}")
+    if not isinstance(per_batch, bool):
+        raise BadPipeline(f"{what}: per_batch is True or False, not {per_batch!r}")
     columns = _columns(order_by, what)
-    return TableDefinition(called, engine, columns, version, tombstone, shards, function)
+    return TableDefinition(called, engine, columns, version, tombstone, shards, function, per_batch)
 
 
 def _check_parameters(function: FunctionType, what: str) -> None:

@@ -25,6 +25,7 @@ from motet.core.streams.messages import StreamInfo
 from motet.core.tables.messages import WriterInfo
 from motet.core.tables.records import WriterStep
 from motet.errors import BadPipeline, BadSchema, MotetError, NoSuchTable
+from motet.pipeline.across_batches import across_batches, marked
 from motet.pipeline.arrow_types import arrow_schema, quoted, spark_schema
 from motet.pipeline.changes import Changes
 from motet.pipeline.definition import TableDefinition
@@ -81,12 +82,16 @@ def make_plan(spark: SparkSession, pipeline: Pipeline, streams: Sequence[StreamI
         )
     schemas = {str(info.name): _row_schema(info) for info in streams}
     feed = spark.createDataFrame([], spark_schema(feed_schema(streams)))
-    changes = Changes(feed, tuple(schemas), schemas)
-    tables = tuple(_plan_table(definition, changes) for definition in pipeline.tables)
-    if not changes.asked:
+    asked: dict[str, None] = {}
+    tables = []
+    for definition in pipeline.tables:
+        changes = Changes(feed, tuple(schemas), schemas, mark=marked)
+        tables.append(_plan_table(definition, changes))
+        asked.update(changes.asked)
+    if not asked:
         raise BadPipeline(f"no table of {pipeline.name} reads a stream", hint="changes.stream(…)")
-    read = tuple(info for info in streams if info.name in changes.asked)
-    return Plan(pipeline.name, read, schemas, tables)
+    read = tuple(info for info in streams if info.name in asked)
+    return Plan(pipeline.name, read, schemas, tuple(tables))
 
 
 def create_tables(db: Database, plan: Plan, last: WriterInfo | None) -> None:
@@ -166,7 +171,23 @@ def _plan_table(definition: TableDefinition, changes: Changes) -> PlannedTable:
     _check_columns(definition, schema.names)
     columns = decode_schema(encode_schema(_table_schema(definition, schema.fields), what=what))
     _check_types(definition, columns)
+    if not definition.per_batch:
+        _check_batches(definition, result, changes)
     return PlannedTable(definition, columns, is_row_wise(result, definition.engine))
+
+
+def _check_batches(definition: TableDefinition, result: DataFrame, changes: Changes) -> None:
+    """Refuse what would lose rows without a word, since it looks at one batch at a time."""
+    why = across_batches(result, changes.asked)
+    if why is not None:
+        code = definition.function.__code__
+        raise BadPipeline(
+            f"table {definition.name} (function {code.co_name}, line {code.co_firstlineno}) {why}: a "
+            "function sees one batch of changes, so what belongs together and comes in two batches would be "
+            "missing",
+            hint="make a table of each stream and put them together where you read them; or, if a result for "
+            "each batch is what you want, declare it: @pipeline.table(…, per_batch=True)",
+        )
 
 
 def _is_table(result: object) -> bool:
