@@ -154,6 +154,7 @@ class OperatorStore:
             f"{OPERATORS}/{self._own}-", self._own.encode(), ephemeral=True, sequential=True
         )
         mine = entry.rpartition("/")[2]
+        await self._clear_former(keeper, mine)
         while True:
             names = sorted(await keeper.children(OPERATORS), key=_number)
             if mine not in names:
@@ -169,13 +170,24 @@ class OperatorStore:
                 raise NodeError("the entry of this operator is gone")
             await lost
 
+    async def _clear_former(self, keeper: KeeperClient, mine: str) -> None:
+        """Remove what former processes of this node left, which would stay until their sessions expire.
+
+        There is one process for the folder of a node, so those are over. Whoever waits for such an entry
+        finds that its operator answers, since this one does, and so would wait for the session, too.
+        """
+        for name in await keeper.children(OPERATORS):
+            if _operator(name) == self._own and name != mine:
+                with contextlib.suppress(NoNode):
+                    await keeper.delete(f"{OPERATORS}/{name}")
+
     async def _until_gone(self, keeper: KeeperClient, name: str) -> None:
         """Wait until the entry before ours is gone; remove it if its operator does not answer."""
         path, gone = f"{OPERATORS}/{name}", Watch()
         if await keeper.exists(path, gone) is None:
             return
         waits: list[asyncio.Future[Any]] = [asyncio.ensure_future(gone.wait())]
-        operator = NodeId(name.rpartition("-")[0])
+        operator = _operator(name)
         if operator in self._peers:
             waits.append(asyncio.ensure_future(self._depose(keeper, path, operator)))
         try:
@@ -233,6 +245,11 @@ def batched(paths: Sequence[str], size: int) -> Iterator[Sequence[str]]:
     """The paths, so many at a time."""
     for start in range(0, len(paths), size):
         yield paths[start : start + size]
+
+
+def _operator(name: str) -> NodeId:
+    """Whose entry it is."""
+    return NodeId(name.rpartition("-")[0])
 
 
 def _number(name: str) -> int:
