@@ -48,6 +48,15 @@ inbox_bytes_max = 64 * MIB
 hello_body_bytes_max = 1 * KIB
 """More than this before the first frame is complete is not a greeting."""
 
+client_unsent_bytes_max = 8 * MIB
+"""Answers to one client that have not left, or are being made, above which its next request waits."""
+
+client_unsent_bytes_all_max = 64 * MIB
+"""The same for all clients of a node. What nodes send to each other has queues of its own."""
+
+parked_requests_max = 16_384
+"""Requests of clients that wait for room for their answers; whoever has most of them is closed above it."""
+
 keeper_answer_bytes_max = 16 * MIB
 """One answer to a ZooKeeper client; a larger ``multi_read`` or list of children is refused."""
 
@@ -337,6 +346,7 @@ trace_reasons_max = 5
 """Differences that are told of a line that no behaviour explains."""
 
 assert message_bytes_max < frame_bytes_max
+assert page_bytes_max < client_unsent_bytes_max < client_unsent_bytes_all_max
 assert keeper_unsent_bytes_free < keeper_unsent_bytes_max < keeper_unsent_bytes_all_max
 assert batch_bytes_max < message_bytes_max
 assert frame_bytes_max < record_bytes_max

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from motet.core.datanode.messages import DataCall
+from motet.core.datanode.messages import DataCall, ReadRecords
 from motet.core.datanode.node import DataNode
 from motet.core.machine import Message
 from motet.core.operator.messages import HeartbeatAnswer
 from motet.core.shardlog import messages as shardlog
+from motet.core.transaction.messages import GetLatestChange, ReadShardFeed
 from motet.format.frame import FrameKind
 from motet.ids import NodeId
+from motet.limits import KIB, page_bytes_max
 from motet.node.hosting import Hosting
 from motet.ports.disk import Disk
 
 DATA_MACHINE = "data"
+
+_around_bytes = 16 * KIB
 
 _TO_DATA = (int(FrameKind.DATA),)
 _TO_OPERATOR = (int(FrameKind.OPERATOR),)
@@ -59,7 +63,16 @@ def host_data(own: NodeId, disk: Disk) -> Hosting[DataNode]:
         serving=_why_data_does_not_serve,
         describe=_describe,
         routes=machines_for,
+        answer_bytes=_answer_bytes,
     )
+
+
+def _answer_bytes(message: Message) -> int:
+    if isinstance(message, ReadRecords | ReadShardFeed):
+        return min(max(message.bytes_max, 0), page_bytes_max) + _around_bytes
+    if isinstance(message, GetLatestChange):
+        return _around_bytes
+    return 0
 
 
 def _why_data_does_not_serve(machine: DataNode) -> str | None:

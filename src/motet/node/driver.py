@@ -38,6 +38,7 @@ from motet.core.machine import NS_PER_MS, Event, Message, Now, Received, Started
 from motet.errors import NodeError
 from motet.ids import Address
 from motet.limits import turn_events_max
+from motet.node.client_requests import ClientRequests
 from motet.node.counters import Counters
 from motet.node.hosted import UNDECODABLE, Hosted, Recorder
 from motet.node.hosting import Hosting, LocalPort
@@ -89,6 +90,8 @@ class Driver:
         self._network_has_more = False
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_ns: int | None = None
+        #: decides which requests of clients are taken now; None: all
+        self.client_requests: ClientRequests | None = None
         #: says why the node cannot serve though all its machines can, a line each
         self.also_needed: Callable[[], list[str]] = list
 
@@ -109,6 +112,8 @@ class Driver:
                 check_invariants=self._check_invariants,
                 neighbours=self._by_kind,
             )
+            if self.client_requests is not None:
+                hosted.answered = self.client_requests.answered
             hosted.tell(Started, self._entropy.nonce())
             self.hosted.append(hosted)
             if hosting.local is not None:
@@ -220,6 +225,11 @@ class Driver:
             port.flush()
 
     def _receive(self, now: Now, limit: int) -> int:
+        requests = self.client_requests
+        ready = () if requests is None else requests.take_ready(limit)
+        for machine, sender, message in ready:
+            machine.step(Received(now, sender, message))
+        limit -= len(ready)
         deliveries = self._network.take(limit)
         self._network_has_more = len(deliveries) == limit
         by_kind = self._by_kind
@@ -236,18 +246,21 @@ class Driver:
             except UNDECODABLE as error:
                 hosted.refuse(delivery.sender, error)
                 continue
+            if requests is not None and not requests.admit(hosted, delivery.sender, message):
+                continue
             if last is not None:
                 last[0].step(Received(now, last[1], last[2], last[0] is hosted))
             last = hosted, delivery.sender, message
         if last is not None:
             last[0].step(Received(now, last[1], last[2]))
         self.counters.frames_received += len(deliveries)
-        return len(deliveries)
+        return len(deliveries) + len(ready)
 
     def _rest(self) -> None:
         """Go on at once if there is something to do, else wake up for the next timer."""
         due_ns: int | None = None
-        is_busy = self._network_has_more
+        requests = self.client_requests
+        is_busy = self._network_has_more or (requests is not None and requests.is_due)
         for hosted in self.hosted:
             disk, heap = hosted.disk, hosted.timers.heap
             if is_busy or hosted.local or disk.durable or disk.pending:

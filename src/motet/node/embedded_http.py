@@ -53,6 +53,14 @@ class EmbeddedView:
     def wall_drift_ms(self) -> int | None:
         """There is nobody to agree with."""
 
+    def waiting_requests(self) -> int:
+        """Nobody is made to wait for room."""
+        return 0
+
+    def kept_for_zookeeper(self) -> tuple[int, int]:
+        """There is no ZooKeeper port."""
+        return 0, 0
+
     def refused_clients(self) -> Mapping[str, int]:
         """There is no ZooKeeper port."""
         return {}

@@ -78,6 +78,8 @@ class Hosted:
         self.disk = DiskWork(hosting.name, hosting.disk, counters, self.local.append)
         self._write = self.disk.write
         self.timers = Timers()
+        #: hears of what is sent to others
+        self.answered: Callable[[Address, Message], None] | None = None
         #: timers are set from here on
         self.now_ns = 0
         #: sends that wait for a change that is not durable yet
@@ -226,6 +228,8 @@ class Hosted:
             self._counters.frames_sent += 1
         else:
             self._drop("no_peer_or_full", to)
+        if self.answered is not None:
+            self.answered(to, message)
 
     def _send_to_self(self, kind: int, message: Message) -> None:
         local = self.local

@@ -26,6 +26,11 @@ def nothing_to_say(_machine: Machine) -> Mapping[str, object]:
     return {}
 
 
+def small(_message: Message) -> int:
+    """No answer is large enough to be counted before it is given."""
+    return 0
+
+
 class LocalPort(Protocol):
     """Those in this process with whom a machine talks past the network: messages as they are, no frames."""
 
@@ -61,6 +66,8 @@ class Hosting(Generic[M]):
     local: LocalPort | None = None
     #: for which machines of the node it goes to a message is, as kinds of frames; None: always for its like
     routes: Callable[[Message], tuple[int, ...]] | None = None
+    #: about how many bytes the answer to a request of a client may be; 0 for little
+    answer_bytes: Callable[[Message], int] = small
 
     def __post_init__(self) -> None:
         assert 0 < self.kind < 256, "a frame's kind has 8 bits and 0 stays unused"

@@ -74,6 +74,17 @@ class _NodeCollector(Collector):
         )
         yield from _driver_families(node.driver.counters)
         yield from _network_families(node)
+        unsent_bytes, unfinished_bytes = node.kept_for_zookeeper()
+        yield GaugeMetricFamily(
+            "motet_zookeeper_unsent_bytes",
+            "Answers that ZooKeeper clients have not taken.",
+            unsent_bytes,
+        )
+        yield GaugeMetricFamily(
+            "motet_zookeeper_unfinished_bytes",
+            "Messages that ZooKeeper clients have not finished.",
+            unfinished_bytes,
+        )
         yield _labelled(
             "motet_clients_refused",
             "Connections of ZooKeeper clients that were cut off, by why.",
@@ -149,6 +160,21 @@ def _network_families(node: NodeView) -> Iterator[Metric]:
     counters = node.network.counters
     yield GaugeMetricFamily(
         "motet_connections", "Open connections, in both directions.", counters.connections
+    )
+    yield GaugeMetricFamily(
+        "motet_clients_unsent_bytes",
+        "Answers that clients have not taken, of the native port.",
+        counters.unsent_bytes,
+    )
+    yield GaugeMetricFamily(
+        "motet_clients_unfinished_bytes",
+        "Frames that clients have not finished, of the native port.",
+        counters.unfinished_bytes,
+    )
+    yield GaugeMetricFamily(
+        "motet_client_requests_waiting",
+        "Requests that wait because the answers of their clients, or of all, are enough.",
+        node.waiting_requests(),
     )
     yield _counter("motet_network_in_bytes", "Bytes of frames that came in.", counters.bytes_in)
     yield _counter("motet_network_out_bytes", "Bytes of frames that left.", counters.bytes_out)

@@ -28,6 +28,7 @@ from motet.errors import BadConfig, NodeError
 from motet.format.zookeeper.four_letter import ServerFacts
 from motet.ids import Address
 from motet.node import logs
+from motet.node.client_requests import ClientRequests
 from motet.node.clocks import CLOCK_MACHINE, TIME_MACHINE, host_clock, host_time
 from motet.node.config import Config
 from motet.node.consensus_trace import ConsensusTrace
@@ -137,6 +138,8 @@ class Node:
         settings = self.config.node
         self._open_folder()
         self.driver = self._make_driver()
+        self._requests = ClientRequests(self._time, self.driver.wake)
+        self.driver.client_requests = self._requests
         self.network = TcpNetwork(
             Address(settings.id),
             cluster=settings.cluster,
@@ -144,7 +147,9 @@ class Node:
             peers={Address(peer): host_port(text) for peer, text in settings.peers.items()},
             wake=self.driver.wake,
             takes=self.driver.kinds,
+            clients=self._requests,
         )
+        self._requests.attach(self.network)
         try:
             await self.network.start()
         except OSError as error:
@@ -187,6 +192,17 @@ class Node:
         uptime_ms = self._time.now().wall_ms - started_ms
         keeper = self._machines_of(KeeperNode)[0]
         return server_facts(self.config, keeper, self._zookeeper, uptime_ms)
+
+    def waiting_requests(self) -> int:
+        """Requests of clients that wait for room for their answers."""
+        return self._requests.parked_count
+
+    def kept_for_zookeeper(self) -> tuple[int, int]:
+        """What ZooKeeper clients have not taken and not finished, in bytes."""
+        if self._zookeeper is None:
+            return 0, 0
+        budget = self._zookeeper.budget
+        return budget.unsent_bytes, budget.unfinished_bytes
 
     def refused_clients(self) -> Mapping[str, int]:
         """Connections to the ZooKeeper port that were cut off, by why."""

@@ -167,6 +167,14 @@ class ReplicaProcess:
     def status(self) -> NodeStatus:
         return node_status(self, VSR_MACHINE)
 
+    def waiting_requests(self) -> int:
+        """Nobody is made to wait for room."""
+        return 0
+
+    def kept_for_zookeeper(self) -> tuple[int, int]:
+        """There is no ZooKeeper port."""
+        return 0, 0
+
     def refused_clients(self) -> Mapping[str, int]:
         """A replica alone has no ZooKeeper port."""
         return {}

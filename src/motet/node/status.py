@@ -36,6 +36,12 @@ class NodeView(Protocol):
     def wall_drift_ms(self) -> int | None:
         """How far our time of day is ahead of the cluster's; None while that is not agreed on."""
 
+    def waiting_requests(self) -> int:
+        """Requests of clients that wait for room for their answers."""
+
+    def kept_for_zookeeper(self) -> tuple[int, int]:
+        """What ZooKeeper clients have not taken and not finished, in bytes."""
+
     def refused_clients(self) -> Mapping[str, int]:
         """Connections to the ZooKeeper port that were cut off, by why."""
 

@@ -16,6 +16,7 @@ Connections between the nodes of a cluster are not clients, and never counted he
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -60,9 +61,16 @@ class _Unfinished:
 
 
 class ClientBudget:
-    """Of one port. It belongs to the event loop it is used in."""
+    """Of one port. It belongs to the event loop it is used in; ``looked`` is called after each look."""
 
-    def __init__(self, *, unsent_bytes_max: int, unfinished_bytes_max: int) -> None:
+    def __init__(
+        self,
+        *,
+        unsent_bytes_max: int,
+        unfinished_bytes_max: int,
+        looked: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._looked = looked
         self.unsent_bytes_max = unsent_bytes_max
         self._unfinished_bytes_max = unfinished_bytes_max
         self._unsent: dict[ClientConnection, _Unsent] = {}
@@ -87,8 +95,10 @@ class ClientBudget:
         unsent.written_bytes += size_bytes
         self.unsent_bytes += size_bytes
 
-    def keeps(self, connection: ClientConnection, size_bytes: int) -> None:
-        """So many bytes of an unfinished message of it are kept now (B2, B3)."""
+    def keeps(self, connection: ClientConnection, size_bytes: int, *, is_whole: bool) -> None:
+        """So many bytes of an unfinished message of it are kept now; the last one ``is_whole`` (B2, B3)."""
+        if is_whole:
+            self._finished(connection)
         unfinished = self._unfinished.get(connection)
         if unfinished is None:
             if not size_bytes:
@@ -101,15 +111,14 @@ class ClientBudget:
         while self.unfinished_bytes > self._unfinished_bytes_max:
             self._cut_off(next(iter(self._unfinished)), "unfinished")
 
-    def begins_anew(self, connection: ClientConnection) -> None:
-        """A message of it is whole: what is kept of it now belongs to another one."""
+    def _finished(self, connection: ClientConnection) -> None:
         unfinished = self._unfinished.pop(connection, None)
         if unfinished is not None:
             self.unfinished_bytes -= unfinished.size_bytes
 
     def lost(self, connection: ClientConnection) -> None:
         """It is gone."""
-        self.begins_anew(connection)
+        self._finished(connection)
         unsent = self._unsent.pop(connection, None)
         if unsent is not None:
             self.unsent_bytes -= unsent.size_bytes
@@ -159,6 +168,7 @@ class ClientBudget:
         self._alarm = None
         if self._unsent or self._unfinished:
             self.look()
+        self._looked()
 
     def stop(self) -> None:
         if self._alarm is not None:

@@ -18,6 +18,7 @@ from motet.format.batch import MESSAGE_KIND_MIN, decode_batch
 from motet.format.frame import Frame, FrameDecoder, FrameKind
 from motet.ids import Address
 from motet.limits import hello_body_bytes_max
+from motet.real.client_budget import ClientBudget
 from motet.real.hello import Hello, Refusal, decode_hello
 
 write_buffer_bytes_high = 1 << 20
@@ -76,6 +77,9 @@ class Connection(asyncio.Protocol):
         self.address: Address | None = None
         #: it was given its address by us, and has no other way to us
         self.is_client = False
+        #: counts what is kept for a client; None for nodes
+        self._budget: ClientBudget | None = None
+        self._has_parked = False
         self.is_writable = True
         self._inbox_is_full = False
         self._is_reading = True
@@ -103,8 +107,11 @@ class Connection(asyncio.Protocol):
         pending_before = decoder.pending_bytes
         try:
             frames = self._feed(data)
+            is_whole = bool(frames)
             if self.address is None:
                 frames = self._greet(frames)
+            if self._budget is not None:
+                self._budget.keeps(self, decoder.pending_bytes, is_whole=is_whole)
             messages = unpack(frames)
         except BadFrame as error:
             self.refuse(Refusal.BAD_FRAME, error.what)
@@ -125,6 +132,8 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
         self._is_over = True
         self._deadline.cancel()
+        if self._budget is not None:
+            self._budget.lost(self)
         self._exchange.lost(self)
 
     # What the network calls -----------------------------------------------------------------------
@@ -133,6 +142,19 @@ class Connection(asyncio.Protocol):
         """Stop reading while nobody takes what has arrived."""
         self._inbox_is_full = is_full
         self._update_reading()
+
+    def be_client(self, budget: ClientBudget, deliver: Deliver) -> None:
+        """The other side is a client: what is kept for it counts, and what it says goes elsewhere."""
+        self.is_client, self._budget, self._deliver = True, budget, deliver
+
+    def set_parked(self, has_parked: bool) -> None:
+        """Stop reading while requests of it wait for room for their answers."""
+        self._has_parked = has_parked
+        self._update_reading()
+
+    def cut_off(self, why: str) -> None:
+        """Close it because of what is kept for it."""
+        self.refuse(Refusal(why))
 
     def refuse(self, why: Refusal, detail: str = "") -> None:
         """Close it for a reason of ours. Nothing that was under way is waited for."""
@@ -168,7 +190,9 @@ class Connection(asyncio.Protocol):
     def _update_reading(self) -> None:
         # A client that does not take its answers may not ask for more. Among nodes the same rule
         # could make both sides wait for each other; their protocols bound what is under way.
-        held_up = self._inbox_is_full or (self.is_client and not self.is_writable)
+        held_up = self._inbox_is_full or (
+            self.is_client and (self._has_parked or not self.is_writable)
+        )
         if held_up == self._is_reading and not self.transport.is_closing():
             self._is_reading = not held_up
             if held_up:

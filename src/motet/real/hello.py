@@ -33,6 +33,12 @@ class Refusal(enum.StrEnum):
     TOO_MANY = "too_many"
     #: the same node has connected once more, so this one must be dead
     REPLACED = "replaced"
+    #: a client that takes nothing of what waits for it
+    STALLED = "stalled"
+    #: a client that has begun a frame and does not finish it
+    UNFINISHED = "unfinished"
+    #: a client with more requests that wait than there is room for
+    OVERRUN = "overrun"
     #: it came while we were stopping
     STOPPING = "stopping"
 

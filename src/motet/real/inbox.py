@@ -30,6 +30,11 @@ class Inbox:
         self.frames_in = 0
         self.bytes_in = 0
 
+    @property
+    def count(self) -> int:
+        """How many wait."""
+        return len(self._deliveries)
+
     def put(self, sender: Address, frames: list[Frame], size_bytes: int) -> None:
         """Frames have come in; on the wire they were so many bytes."""
         self.frames_in += len(frames)

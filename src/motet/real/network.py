@@ -2,10 +2,11 @@
 
 N1  *A turn is a batch.* Frames that arrive are kept until they are taken; frames that are sent are kept
     until they are flushed, and then leave in one write per peer. There is no task per message.
-N2  *Everything is bounded.* A full inbox stops reading on every connection until half of it has been
-    taken. A peer's queue drops what does not fit and counts it; what was flushed and the system has
-    not taken yet is at most once more that much. A client that does not read its answers is not read
-    from.
+N2  *Everything is bounded.* Peers and clients have an inbox each, so that neither takes the other's room; a
+    full one stops reading on its connections until half of it has been taken. A peer's queue drops what
+    does not fit and counts it; what was flushed and the system has not taken yet is at most once more that
+    much. A client that does not read its answers is not read from, and then closed
+    (:mod:`motet.real.clients`).
 N3  *Dialed when needed.* A frame leaves over any connection to its peer, whoever dialed it; without one,
     a known peer is dialed, after a pause that doubles with each failure. What waited for a dial that
     failed is dropped: it would only be stale, and every protocol here repeats itself.
@@ -25,6 +26,7 @@ from motet.format.frame import FRAME_HEADER_BYTES, Frame
 from motet.ids import Address
 from motet.limits import connections_max, frame_bytes_max, peer_queue_bytes_max
 from motet.ports.network import Delivery
+from motet.real.clients import ClientsView, NetworkClients, Nobody
 from motet.real.connection import Connection
 from motet.real.hello import CLIENT_PREFIX, PROTOCOL_VERSION, Hello, Refusal, encode_hello
 from motet.real.inbox import Inbox
@@ -60,6 +62,7 @@ class TcpNetwork:
         wake: Callable[[], None],
         unreached: Callable[[Address, bool], None] = lambda _peer, _had_left: None,
         takes: tuple[int, ...] = (),
+        clients: ClientsView | None = None,
     ) -> None:
         assert address is None or (address and not address.startswith(CLIENT_PREFIX))
         self._address = address
@@ -68,9 +71,16 @@ class TcpNetwork:
         self._listen = listen
         self._hello = encode_hello(cluster, address, takes)
         self._counters = NetworkCounters()
-        self._inbox = Inbox(wake, self._inbox_became_full)
+        self._inbox = Inbox(wake, lambda is_full: self._inbox_became_full(is_full, clients=False))
         #: everybody we know
         self._peers: dict[Address, Peer] = {}
+        #: those among them that are no nodes
+        self.clients = NetworkClients(
+            self._peers,
+            wake,
+            lambda is_full: self._inbox_became_full(is_full, clients=True),
+            clients or Nobody(),
+        )
         #: everybody we can send to: the same while we run, nobody before and after
         self._sendable: dict[Address, Peer] = {}
         for peer, endpoint in peers.items():
@@ -102,6 +112,7 @@ class TcpNetwork:
     async def stop(self) -> None:
         """Let out what is queued, close everything, and wait for that, but not for ever."""
         self.flush()
+        self.clients.budget.stop()
         self._is_running = False
         self._sendable = {}
         if self._server is not None:
@@ -131,8 +142,11 @@ class TcpNetwork:
     @property
     def counters(self) -> NetworkCounters:
         """What has been counted up to now."""
-        self._counters.frames_in = self._inbox.frames_in
-        self._counters.bytes_in = self._inbox.bytes_in
+        inboxes = self._inbox, self.clients.inbox
+        self._counters.frames_in = sum(inbox.frames_in for inbox in inboxes)
+        self._counters.bytes_in = sum(inbox.bytes_in for inbox in inboxes)
+        self._counters.unsent_bytes = self.clients.unsent_bytes
+        self._counters.unfinished_bytes = self.clients.budget.unfinished_bytes
         return self._counters
 
     def add_peer(self, address: Address, endpoint: HostPort) -> None:
@@ -160,6 +174,8 @@ class TcpNetwork:
         queued_bytes = peer.queued_bytes + FRAME_HEADER_BYTES + len(frame.body)
         if queued_bytes > frame_bytes_max and not self._fits(peer, frame):
             return False
+        if peer.is_client:
+            self.clients.queued_bytes += queued_bytes - peer.queued_bytes
         peer.queued_bytes = queued_bytes
         queue = peer.queue
         if not queue:
@@ -174,7 +190,12 @@ class TcpNetwork:
                 self._flush(peer)
 
     def take(self, limit: int) -> Sequence[Delivery]:
-        return self._inbox.take(limit)
+        clients = self.clients.inbox
+        if not clients.count:
+            return self._inbox.take(limit)
+        # Peers first: clients wait for what they say. But a quarter is for clients.
+        taken = self._inbox.take(limit - min(clients.count, limit // 4))
+        return taken + clients.take(limit - len(taken))
 
     # What connections call (see ``Exchange``) -------------------------------------------------------
 
@@ -190,8 +211,6 @@ class TcpNetwork:
                 return Refusal.TOO_MANY
         if not self._is_running:
             return Refusal.STOPPING
-        if self._inbox.is_full:  # not yet: some loops begin to read only after this
-            self._loop.call_soon(lambda: connection.set_inbox_full(self._inbox.is_full))
         return None
 
     def greeted(self, connection: Connection, hello: Hello) -> Refusal | None:
@@ -204,6 +223,10 @@ class TcpNetwork:
             return Refusal.WRONG_ADDRESS
         connection.address = address
         peer = self._peers.setdefault(address, Peer(address, None))
+        if connection.is_client:
+            self.clients.admit(peer, connection)
+        inbox = self.clients.inbox if connection.is_client else self._inbox
+        connection.set_inbox_full(inbox.is_full)
         if connection.dialed is not None:
             peer.is_dialing = False
             peer.failures = 0
@@ -217,6 +240,8 @@ class TcpNetwork:
     def writable(self, connection: Connection) -> None:
         if connection.address is not None:
             self._flush_due(self._peers[connection.address])
+        if connection.is_client:
+            self.clients.view.has_room()
 
     def refused(self, connection: Connection, why: Refusal, detail: str) -> None:
         self._counters.refused[why] += 1
@@ -261,12 +286,14 @@ class TcpNetwork:
         queue = peer.queue
         self._counters.frames_out += len(queue)
         pieces = encode_batches(queue, peer.queued_bytes)
+        size_bytes = sum(map(len, pieces))
+        if peer.is_client:
+            self.clients.flushed(peer, connection, size_bytes)
         peer.clear()
+        self._counters.bytes_out += size_bytes
         if len(pieces) == 1:
-            self._counters.bytes_out += len(pieces[0])
             connection.transport.write(pieces[0])
         else:
-            self._counters.bytes_out += sum(map(len, pieces))
             connection.transport.writelines(pieces)
 
     def _flush_due(self, peer: Peer) -> None:
@@ -278,6 +305,8 @@ class TcpNetwork:
         if peer.connections:
             self._flush_due(peer)
         elif peer.endpoint is None:
+            if peer.is_client:
+                self.clients.lost(peer)
             self._counters.dropped_unreachable += peer.clear()
             del self._peers[peer.address]
         else:
@@ -336,10 +365,11 @@ class TcpNetwork:
             return None
         return claimed
 
-    def _inbox_became_full(self, is_full: bool) -> None:
+    def _inbox_became_full(self, is_full: bool, *, clients: bool) -> None:
         self._counters.pauses += is_full
         for connection in self._connections:
-            connection.set_inbox_full(is_full)
+            if connection.is_client == clients:
+                connection.set_inbox_full(is_full)
 
 
 def redial_seconds(failures: int) -> float:

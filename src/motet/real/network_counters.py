@@ -24,6 +24,9 @@ class NetworkCounters:
     connections_total: int = 0
     dials: int = 0
     dials_failed: int = 0
+    #: what is kept for clients now: answers they have not taken, and frames they have not finished
+    unsent_bytes: int = 0
+    unfinished_bytes: int = 0
     #: how often a full inbox stopped all reading
     pauses: int = 0
     #: connections closed by us, by why

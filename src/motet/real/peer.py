@@ -16,13 +16,15 @@ class Peer:
     over the newer one it knows, and neither has to guess which one the other side has given up.
     """
 
-    __slots__ = ("address", "connections", "endpoint", "failures", "is_dialing", "is_due", "queue",
-                 "queued_bytes")  # fmt: skip
+    __slots__ = ("address", "connections", "endpoint", "failures", "is_client", "is_dialing", "is_due",
+                 "queue", "queued_bytes")  # fmt: skip
 
     def __init__(self, address: Address, endpoint: HostPort | None) -> None:
         self.address = address
         #: where to dial; None for who can only come to us
         self.endpoint = endpoint
+        #: what waits for it is in its connection, and counted there
+        self.is_client = False
         #: greeted ones, the newest last: frames leave over that one
         self.connections: list[Connection] = []
         self.queue: list[Frame] = []
@@ -38,7 +40,7 @@ class Peer:
         if not self.connections:
             return None
         newest = self.connections[-1]
-        return newest if newest.is_writable else None
+        return newest if newest.is_writable or self.is_client else None
 
     def clear(self) -> int:
         """Forget what waits; how many frames that were."""

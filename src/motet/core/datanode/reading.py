@@ -71,7 +71,11 @@ def take(
     message: Question,
     now: Now,
 ) -> list[Effect]:
-    """Take a request; an error says why not."""
+    """Take a request; an error says why not. What it asks for at once is cut down to a page."""
+    if isinstance(message, ReadRecords | ReadShardFeed):
+        bytes_max = min(message.bytes_max, page_bytes_max)
+        limit = min(message.limit, reads.page_limit_max)
+        message = msgspec.structs.replace(message, limit=limit, bytes_max=bytes_max)
     if len(readings.under_way) >= readings_max:
         raise NodeError("too many readers wait", hint="try again in a moment")
     effects: list[Effect] = []

@@ -149,9 +149,7 @@ class ZooKeeperConnection(asyncio.Protocol):
         budget = self._exchange.budget
         try:
             payloads = self._cutter.feed(data)
-            if payloads:
-                budget.begins_anew(self)
-            budget.keeps(self, self._cutter.pending_bytes)  # Z4
+            budget.keeps(self, self._cutter.pending_bytes, is_whole=bool(payloads))  # Z4
             for payload in payloads:
                 self._take(payload)
         except BadFrame:

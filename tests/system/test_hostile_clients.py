@@ -1,0 +1,197 @@
+"""Clients that ask for all there is and read nothing: a node stays small, and serves everybody else."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+from tests.system.raw_client import RawClient
+
+import motet
+from motet.client.keeper.client import KeeperClient
+from motet.core.clock.hlc import ZERO
+from motet.core.datanode.messages import DataAnswer, GetShardMap, ShardMapIs
+from motet.core.transaction.messages import ReadShardFeed
+from motet.format.frame import Frame, FrameDecoder, FrameKind, encode_frame, encode_frames
+from motet.format.zookeeper.answers import ErrorCode
+from motet.format.zookeeper.client_codec import encode_request
+from motet.format.zookeeper.requests import GetData, MultiRead
+from motet.ids import RequestId, ShardName
+from motet.limits import MIB
+from motet.real.connection import unpack
+from motet.real.hello import encode_hello
+from motet.testing.dev_cluster import DevCluster
+
+RSS_BYTES_MAX = 512 * MIB
+WAIT_SECONDS = 120.0
+HOSTILE = {"feed": 70, "unfinished": 30, "gets": 60, "multi_read": 40}
+LARGE = b"x" * 1_000_000
+RECORDS = 8
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevCluster]:
+    folder: Path = tmp_path_factory.mktemp("hostile")
+    with DevCluster(1, folder, None, roles=["keeper", "data", "operator"]) as running:
+        yield running
+
+
+class Hostile:
+    """Connections that say something and never read."""
+
+    def __init__(self) -> None:
+        self.sockets: list[socket.socket] = []
+
+    def open(self, endpoint: str) -> socket.socket:
+        host, _, port = endpoint.rpartition(":")
+        opened = socket.create_connection((host, int(port)), WAIT_SECONDS)
+        opened.setblocking(False)
+        self.sockets.append(opened)
+        return opened
+
+    def say(self, opened: socket.socket, data: bytes) -> None:
+        """As much of it as is taken without waiting; a closed connection is the node's right."""
+        with contextlib.suppress(BlockingIOError, ConnectionError):
+            opened.sendall(data)
+
+    def close(self) -> None:
+        for opened in self.sockets:
+            opened.close()
+
+
+def feed_requests(shard: ShardName, count: int) -> bytes:
+    """The whole feed, so many times; half of them ask for all of it at once."""
+    encode = msgspec.msgpack.Encoder().encode
+    requests = [
+        ReadShardFeed(RequestId(n), ZERO, shard, None, None, 1 << 60, 1 << (40 if n % 2 else 20))
+        for n in range(count)
+    ]
+    return encode_frames(Frame(FrameKind.DATA, 0, encode(each)) for each in requests)
+
+
+def shard_of(endpoint: str) -> ShardName:
+    """The only shard there is, asked for in the same words."""
+    host, _, port = endpoint.rpartition(":")
+    decoder, body = FrameDecoder(), msgspec.msgpack.encode(GetShardMap(RequestId(1), ZERO))
+    with socket.create_connection((host, int(port)), WAIT_SECONDS) as line:
+        line.sendall(encode_hello("motet", None) + encode_frame(FrameKind.DATA, 0, body))
+        while True:
+            frames = [
+                one for one in decoder.feed(line.recv(1 << 16)) if one.kind != FrameKind.HELLO
+            ]
+            for message in unpack(frames):
+                answer = msgspec.msgpack.decode(message.body, type=DataAnswer)
+                assert isinstance(answer, ShardMapIs)
+                assert answer.map is not None
+                ((place,),) = (stream.places for stream in answer.map.streams)
+                return place.shard
+
+
+def forget_peak(pid: int) -> None:
+    """What it needed to start, with files of a keeper to make, is no concern here."""
+    Path(f"/proc/{pid}/clear_refs").write_text("5")
+
+
+def peak_rss_bytes(pid: int) -> int:
+    """The most memory that the process has had since then."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    (peak,) = (line.split()[1] for line in lines if line.startswith("VmHWM"))
+    return int(peak) * 1024
+
+
+async def use_keeper(endpoint: str, rounds: int) -> None:
+    async with KeeperClient(endpoint, seconds=WAIT_SECONDS) as keeper:
+        for number in range(rounds):
+            await keeper.set("/own", b"%d" % number)
+            assert (await keeper.get("/own"))[0] == b"%d" % number
+
+
+def use_stream(db: motet.Database, rounds: int) -> None:
+    stream = db.stream("quiet")
+    for number in range(rounds):
+        place = stream.append(key=b"k", value=b"%d" % number)
+        (read,) = stream.read(shard=0, after=place.offset - 1, limit=1)
+        assert read.value == b"%d" % number
+
+
+def attack(cluster: DevCluster, hostile: Hostile, shard: ShardName) -> None:
+    native, zookeeper = cluster.endpoint(0), cluster.zookeeper(0)
+    hello = encode_hello("motet", None)
+    pages = hello + feed_requests(shard, 500)
+    for _ in range(HOSTILE["feed"]):
+        hostile.say(hostile.open(native), pages)
+    gets = b"".join(encode_request(xid, GetData("/large", False)) for xid in range(1, 1_001))
+    for _ in range(HOSTILE["gets"]):
+        client = RawClient(zookeeper)
+        client.greet(timeout_ms=4_000)
+        client.send(gets)
+        hostile.sockets.append(client._socket)
+    begun = hello + encode_frame(FrameKind.DATA, 0, bytes(15 * MIB))[:-1]
+    for _ in range(HOSTILE["unfinished"]):
+        opened = hostile.open(native)
+        opened.settimeout(WAIT_SECONDS)
+        hostile.say(opened, begun)
+
+
+def test_a_node_stays_small_and_serves_others(cluster: DevCluster) -> None:
+    pid, hostile = cluster.pid(0), Hostile()
+    asyncio.run(prepare_keeper(cluster.zookeeper(0)))
+    with motet.connect(cluster.endpoints) as db:
+        db.create_stream("loud", shards=1)
+        shard = shard_of(cluster.endpoint(0))
+        for _ in range(RECORDS):
+            db.stream("loud").append(key=b"k", value=LARGE)
+        db.create_stream("quiet", shards=1)
+        db.visible_clock("loud", wait=True)
+        forget_peak(pid)
+        attacker = threading.Thread(target=attack, args=(cluster, hostile, shard))
+        attacker.start()
+        try:
+            began = time.monotonic()
+            while attacker.is_alive() or time.monotonic() - began < 5:  # also while they are held
+                use_stream(db, 3)
+                asyncio.run(use_keeper(cluster.zookeeper(0), 3))
+            refuse_multi_reads(cluster.zookeeper(0))
+            use_stream(db, 3)
+        finally:
+            attacker.join()
+            kept = metrics(cluster)
+            hostile.close()
+    assert cluster.pid(0) == pid
+    assert cluster.is_running(0)
+    assert peak_rss_bytes(pid) < RSS_BYTES_MAX
+    assert "motet_clients_unsent_bytes" in kept
+    assert "motet_zookeeper_unsent_bytes" in kept
+    assert 'motet_connections_refused_total{why="stalled"} 0.0' not in kept
+    assert 'motet_connections_refused_total{why="unfinished"} 0.0' not in kept
+    assert 'motet_clients_refused_total{why="stalled"}' in kept
+    assert "Traceback" not in cluster.log(0)
+
+
+async def prepare_keeper(endpoint: str) -> None:
+    async with KeeperClient(endpoint, seconds=WAIT_SECONDS) as keeper:
+        await keeper.create("/large", LARGE)
+        await keeper.create("/own", b"")
+
+
+def refuse_multi_reads(endpoint: str) -> None:
+    """2 GB of answers for 40 kB of questions."""
+    for _ in range(HOSTILE["multi_read"]):
+        with RawClient(endpoint) as client:
+            client.greet()
+            client.ask(1, MultiRead((GetData("/large", False),) * 2_200))
+            assert client.hear() == (1, ErrorCode.MARSHALLING_ERROR)
+
+
+def metrics(cluster: DevCluster) -> str:
+    with urllib.request.urlopen(f"{cluster.http(0)}/metrics", timeout=WAIT_SECONDS) as answer:
+        text: str = answer.read().decode()
+        return text
