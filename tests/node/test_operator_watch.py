@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from motet.errors import BadInput
-from motet.node.operator_watch import gone_seconds, silent_seconds, until_silent
+from motet.node.operator_watch import gone_seconds, late_seconds, silent_seconds, until_silent
 from motet.testing.dev_cluster import DevCluster, roles_of_nodes
+from motet.testing.fault_proxy import FaultProxy
 
 
 def test_who_answers_is_there_and_who_is_killed_is_not(tmp_path: Path) -> None:
@@ -46,6 +47,24 @@ def test_who_is_stopped_is_silent(tmp_path: Path) -> None:
             finally:
                 later.cancel()
                 cluster.cont(0)
+
+        asyncio.run(watch())
+
+
+def test_who_answers_late_again_and_again_is_silent(tmp_path: Path) -> None:
+    with (
+        DevCluster(1, tmp_path, None, roles=["keeper", "operator"]) as cluster,
+        FaultProxy(cluster.endpoint(0)) as between,
+    ):
+
+        async def watch() -> None:
+            watching = asyncio.create_task(until_silent(between.endpoint, "motet"))
+            later = asyncio.create_task(until_silent(between.endpoint, "motet", counts_at=math.inf))
+            between.delay(int(late_seconds * 1000))
+            async with asyncio.timeout(60):
+                await watching
+            assert not later.done(), "that it is late does not count yet"
+            later.cancel()
 
         asyncio.run(watch())
 

@@ -6,6 +6,9 @@ when it does not answer: the keeper then tells everybody at once. That may be wr
 between the two is cut. Then two operators are at work for a moment, which the compare-and-set of each write
 makes harmless; and nobody does it often to the same one that is only silent. One whose process is gone is
 removed each time: it may have been started again and killed again, and each time shards wait for it.
+
+An operator that answers late, several times in a row, counts as silent, too: its node stalls, on a disk that
+takes a second for a sync, say, and so does every election that it holds.
 """
 
 from __future__ import annotations
@@ -25,6 +28,9 @@ gone_seconds = 0.6
 silent_seconds = 2.0
 """It is there and says nothing for so long."""
 
+late_seconds, late_times = 0.5, 3
+"""So late an answer is, and so often in a row, from one that stalls."""
+
 depose_every_seconds = 30.0
 """Two that cannot hear each other, but the keeper, do not take the office from each other all the time."""
 
@@ -40,7 +46,7 @@ async def until_silent(endpoint: str, cluster: str, *, counts_at: float = 0.0) -
     node, loop = Address("before"), asyncio.get_running_loop()
     link: Link[OperatorAnswer] = Link({node: endpoint}, FrameKind.OPERATOR, OperatorAnswer, cluster)
     async with link:
-        heard_at = loop.time()
+        heard_at, late = loop.time(), 0
         while True:
             asked_at = loop.time()
             try:
@@ -48,6 +54,9 @@ async def until_silent(endpoint: str, cluster: str, *, counts_at: float = 0.0) -
                     node, lambda n: DescribeShards(RequestId(n), NOTHING), silent_seconds
                 )
                 heard_at = loop.time()
+                late = late + 1 if heard_at - asked_at >= late_seconds else 0
+                if late >= late_times and heard_at >= counts_at:
+                    return
             except OutcomeUnknown:
                 if loop.time() - asked_at >= silent_seconds and loop.time() >= counts_at:
                     return
