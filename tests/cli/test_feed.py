@@ -186,6 +186,15 @@ def test_what_is_kept_of_the_feed(shell: Shell) -> None:
     assert late.startswith("CURSOR_EXPIRED")
     assert f"read on after {second['clock']}" in late
     assert shell.told("feed", "page", "orders")["changes"] == []
+    copy = str(shell.folder.parent / "copy")
+    for command in (("page", "orders", "stock", *where), ("mirror", str(shell.folder), copy)):
+        uneven = shell.refused("feed", *command)
+        assert uneven.startswith("CURSOR_EXPIRED")
+        assert f"orders is kept after {second['clock']}" in uneven
+        assert f"stock is kept after {aged['horizon']}" in uneven
+    change(shell, "orders", "o-3", "insert", "{}")
+    oldest = shell.told("feed", "page", "orders", "stock", "--after", "oldest")
+    assert [each["key"] for each in oldest["changes"]] == ["o-3"]
     shell.told("feed", "keep", "reader")
     assert shell.told("feed", "cursors") == []
 

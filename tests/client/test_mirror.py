@@ -15,6 +15,7 @@ from motet.client import mirror as mirroring
 from motet.client.mirror import Mirror
 from motet.client.sync import Transaction
 from motet.errors import BadCursor, BadInput, BadSchema, NoSuchStream, OutcomeUnknown, TooLarge
+from motet.errors.shards import CursorExpired
 
 Told = tuple[str, bytes, str, bytes | None, bytes | None]
 
@@ -50,6 +51,26 @@ def told(db: motet.Database) -> list[list[Told]]:
         found[-1].append((raw.stream, raw.key, raw.op, raw.row, raw.before))
         last = change.transaction
     return found
+
+
+def test_streams_that_are_pruned_differently_are_mirrored_from_the_oldest_when_told_to(
+    source: motet.Database, target: motet.Database
+) -> None:
+    for number in range(4):
+        sell(source, number)
+    pruned = source.changes("stock").changes[2].clock
+    assert pruned is not None
+    source.prune("stock", up_to=pruned)
+    with pytest.raises(
+        CursorExpired, match=f"orders is kept from its beginning, stock .*{pruned.counter}"
+    ):
+        Mirror(source, target).run(once=True)
+    assert told(target) == []
+    report = Mirror(source, target, after="oldest").run(once=True)
+    assert (report.transactions, report.changes) == (1, 2)
+    sell(source, 4)
+    assert Mirror(source, target).run(once=True).changes == 2, "it goes on where it was left"
+    assert [len(changes) for changes in told(target)] == [2, 2]
 
 
 def test_it_has_the_same_transactions_in_the_same_order(

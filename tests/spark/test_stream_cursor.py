@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.spark.test_stream import Batches, places_of, run, write
+from tests.spark.test_stream import Batches, run
+from tests.spark.two_streams import places_of, write
 
 import motet
 from motet.core.clock.hlc import ZERO, Clock

@@ -24,7 +24,11 @@ TABLE_COLUMNS = ("clock", "transaction", "stream", "key", "op", "row", "before")
 
 StreamsArgument = Annotated[list[str], typer.Argument(help="Names of the streams.")]
 AfterOption = Annotated[
-    str | None, typer.Option(help="Cursor to go on from, or a clock as (logical,counter).")
+    str | None,
+    typer.Option(
+        help="Cursor to go on from, a clock as (logical,counter), or `oldest`: "
+        "where all of the streams have their feed."
+    ),
 ]
 KeyOption = Annotated[str | None, typer.Option(help="Only the changes of this key.")]
 LastOption = Annotated[

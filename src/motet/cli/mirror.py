@@ -8,6 +8,7 @@ import typer
 
 from motet.cli.database import open_place
 from motet.cli.output import OUTPUT_OPTION, Output, print_rows
+from motet.cli.time_text import parse_place
 
 
 def mirror(
@@ -31,6 +32,12 @@ def mirror(
         int,
         typer.Option(help="Put following transactions of up to so many changes together into one."),
     ] = 1,
+    after: Annotated[
+        str | None,
+        typer.Option(
+            help="Where a new mirror begins: a cursor, a clock as (logical,counter), or `oldest`."
+        ),
+    ] = None,
     output: Output = OUTPUT_OPTION,
 ) -> None:
     """Replay the feed of a database into another one, each change once; go on where it was left.
@@ -47,7 +54,7 @@ def mirror(
         open_place(target, create=True) as there,
         stopping(None) as stop,
     ):
-        made = Mirror(here, there, streams or (), name, together)
+        made = Mirror(here, there, streams or (), name, together, parse_place(after))
         done = made.run(once=once, stop=stop)
     row = {
         "mirror": done.name,

@@ -33,5 +33,5 @@ def parse_clock(text: str | None) -> Clock | None:
 
 
 def parse_place(text: str | None) -> str | Clock | None:
-    """A cursor or a clock."""
+    """A cursor, a clock, or ``oldest``."""
     return parse_clock(text) if text is not None and text.lstrip().startswith("(") else text

@@ -23,6 +23,7 @@ from motet.core.streams.messages import (
     CommitDone,
     CommitFixed,
     Described,
+    DescribeFeed,
     Entries,
     FeedDescribed,
     FeedObeyed,
@@ -48,7 +49,7 @@ from motet.core.tables.messages import (
     WritersAre,
 )
 from motet.errors import NodeError, OutcomeUnknown, error_of
-from motet.ids import Address, RequestId, TransactionId
+from motet.ids import Address, RequestId, StreamName, TransactionId
 
 Expected = TypeVar(
     "Expected",
@@ -160,6 +161,11 @@ class Calls:
         """Commit a transaction whose clock is fixed."""
         done = await self.once(lambda n: CommitFixed(n, name), CommitDone)
         return ToldClock(done.clock, done.has_clock)
+
+    async def feed_begins(self, streams: tuple[StreamName, ...]) -> dict[StreamName, Clock]:
+        """For each stream: its feed can be read behind this clock; zero: all of it."""
+        kept = await self.repeated(lambda n: DescribeFeed(n, streams), FeedDescribed)
+        return {each.stream: each.horizon for each in kept.streams}
 
     async def pause(self, seconds: float) -> None:
         """Wait so long, or until the database is closed."""

@@ -6,6 +6,8 @@ something else elsewhere. Its text is a prefix with the version, and in base64 a
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 
 from motet.client.printable import printable, shown, unprintable
@@ -14,6 +16,9 @@ from motet.errors import BadCursor
 from motet.ids import StreamName
 
 PREFIX = "motet1."
+
+OLDEST: Final = "oldest"
+"""Instead of a cursor: where all of the streams that are read have their feed."""
 
 
 class Cursor(msgspec.Struct, frozen=True, array_like=True):

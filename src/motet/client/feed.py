@@ -12,7 +12,7 @@ from typing import Any
 
 from motet.client.calls import Calls
 from motet.client.change import Change
-from motet.client.cursor import Cursor, clock_behind, cursor_text
+from motet.client.cursor import OLDEST, Cursor, clock_behind, cursor_text
 from motet.client.rows import (
     Key,
     key_bytes,
@@ -118,13 +118,13 @@ class Feed:
         key: Key | None = None,
         last: timedelta | None = None,
     ) -> Page:
-        """The page behind a cursor, behind a clock, or of the time that has just passed."""
+        """The page behind a cursor, behind a clock, where all begin, or of the time that has just passed."""
         names = stream_names(streams)
         page_limit(limit)
         only = None if key is None else key_bytes(key)
         if not isinstance(up_to, Clock | None):
             raise BadInput(f"up_to is a clock, not {type(up_to).__name__}")
-        behind = self._behind(names, after) if last is None else _since(last, after)
+        behind = await self.clock_at(names, after) if last is None else _since(last, after)
         found = await self._read(names, behind, limit, up_to, only)
         while found.more and not found.runs:
             # A long stretch of other streams or keys: the node looks only so far for one request.
@@ -135,7 +135,12 @@ class Feed:
         known = tuple(StreamSchema(*each) for each in schemas.items())
         return Page(found.runs, cursor, found.visible, found.more, known)
 
-    def _behind(self, names: tuple[StreamName, ...], after: str | Clock | None) -> Clock | None:
+    async def clock_at(
+        self, names: tuple[StreamName, ...], after: str | Clock | None
+    ) -> Clock | None:
+        """The clock of a place in the feed; None for the beginning."""
+        if after == OLDEST:
+            return await self.oldest(names)
         if isinstance(after, str):
             return clock_behind(
                 after, database=self._database, streams=names, name=self._calls.name
@@ -143,6 +148,10 @@ class Feed:
         if not isinstance(after, Clock | None):
             raise BadInput(f"after is a cursor or a clock, not {type(after).__name__}")
         return after
+
+    async def oldest(self, names: tuple[StreamName, ...]) -> Clock:
+        """Behind this clock all of these streams have their feed; zero: it is all there."""
+        return max((await self._calls.feed_begins(names)).values())
 
     async def _read(
         self,

@@ -8,15 +8,15 @@ from datetime import timedelta
 from motet.client.calls import Calls
 from motet.client.change import Change
 from motet.client.feed import Feed, Page, Tail
-from motet.client.feed_split import FeedPlan, clock_of_place, plan_of, split_feed
+from motet.client.feed_split import FeedPlan, plan_of, split_feed
 from motet.client.feed_status import (
     FeedStatus,
     IncompleteTransaction,
     NodeStanding,
     status_of_one_node,
 )
-from motet.client.rows import Key, stream_name
-from motet.core.clock.hlc import Clock
+from motet.client.rows import Key, stream_name, stream_names
+from motet.core.clock.hlc import ZERO, Clock
 from motet.core.streams.messages import Describe, Described, FeedSplit
 
 page_limit_default = 1000
@@ -49,9 +49,15 @@ class FeedFace:
         """The next page of the feed of these streams: whole transactions, in the order of their clocks.
 
         A page may be longer than ``limit`` when its only transaction is. It begins behind a cursor or a
-        clock, or so long ago (``last``). With a key it has the changes of this key alone.
+        clock, so long ago (``last``), or with ``after="oldest"`` where all of the streams have their feed;
+        with none of these at the beginning, or ``CursorExpired`` if not all are there from the same clock
+        on. With a key it has the changes of this key alone.
         """
         return await self._feed.changes(streams, after, limit, up_to, key, last)
+
+    async def oldest(self, *streams: str) -> Clock:
+        """Behind this clock all of these streams have their feed: none of it is pruned; zero: all of it."""
+        return await self._feed.oldest(stream_names(streams))
 
     async def tail(
         self,
@@ -105,9 +111,8 @@ class FeedFace:
         stretches: int = 1,
     ) -> FeedSplit:
         """Where to cut the feed behind a cursor or a clock: for readers side by side, or bit by bit."""
-        return await split_feed(
-            self._calls, self.database_id, streams, after, up_to, changes_max, stretches
-        )
+        behind = await self._feed.clock_at(stream_names(streams), after)
+        return await split_feed(self._calls, streams, behind, up_to, changes_max, stretches)
 
     async def feed_plan(
         self,
@@ -118,7 +123,7 @@ class FeedFace:
         up_to: Clock | None = None,
     ) -> FeedPlan:
         """A slice of the feed with at most so many changes, or one transaction, cut for several readers."""
-        begin = clock_of_place(self._calls.name, self.database_id, streams, after)
+        begin = await self._feed.clock_at(stream_names(tuple(streams)), after) or ZERO
         split = await self.split_feed(
             *streams, after=begin, up_to=up_to, changes_max=max_changes, stretches=stretches
         )

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import msgspec
 
 from motet.client.calls import Calls
-from motet.client.cursor import clock_behind
 from motet.client.rows import stream_names, whole_number
-from motet.core.clock.hlc import ZERO, Clock
+from motet.core.clock.hlc import Clock
 from motet.core.streams.messages import FeedSplit, SplitFeed
 from motet.errors import BadInput
 from motet.limits import feed_splits_max
@@ -43,16 +40,14 @@ def plan_of(split: FeedSplit, after: Clock) -> FeedPlan:
 
 async def split_feed(
     calls: Calls,
-    database: int,
     streams: tuple[str, ...],
-    after: str | Clock | None,
+    behind: Clock | None,
     up_to: Clock | None,
     changes_max: int | None,
     stretches: int,
 ) -> FeedSplit:
-    """Where to cut the feed behind a cursor or a clock."""
+    """Where to cut the feed behind a clock."""
     names = stream_names(streams)
-    behind = None if after is None else clock_of_place(calls.name, database, streams, after)
     if not isinstance(up_to, Clock | None):
         raise BadInput(f"up_to is a clock, not {type(up_to).__name__}")
     if changes_max is not None:
@@ -61,14 +56,3 @@ async def split_feed(
     return await calls.repeated(
         lambda n: SplitFeed(n, names, behind, up_to, changes_max, stretches), FeedSplit
     )
-
-
-def clock_of_place(
-    name: str, database: int, streams: Sequence[str], after: str | Clock | None
-) -> Clock:
-    """The clock of a cursor of these streams, or the clock that was given; zero for the beginning."""
-    if isinstance(after, str):
-        return clock_behind(after, database=database, streams=stream_names(streams), name=name)
-    if not isinstance(after, Clock | None):
-        raise BadInput(f"after is a clock, not {type(after).__name__}")
-    return after or ZERO

@@ -90,6 +90,6 @@ class Keeping(FeedFace):
         """Everything of these streams up to this clock is pruned; zero: nothing."""
         return max((await self._orders.horizons(stream_names(streams))).values())
 
-    async def horizons(self, *streams: str) -> dict[StreamName, Clock]:
-        """The horizon of each of these streams."""
-        return await self._orders.horizons(stream_names(streams))
+    async def feed_begins(self, *streams: str) -> dict[StreamName, Clock]:
+        """For each of these streams: its feed can be read behind this clock; zero: all of it."""
+        return await self._calls.feed_begins(stream_names(streams))

@@ -78,6 +78,7 @@ class Mirror:
         streams: Sequence[str] = (),
         name: str | None = None,
         together: int = 1,
+        after: str | Clock | None = None,
     ) -> None:
         if source.database_id == target.database_id:
             raise BadInput("a database cannot be its own mirror", hint="name another target")
@@ -90,6 +91,9 @@ class Mirror:
         #: transactions of the source are put together as long as they have no more changes than this
         self._together = together
         self._named = tuple(sorted(set(streams)))
+        #: where a new mirror begins, as it was given and as a clock
+        self._after = after
+        self._begin = ZERO
         self.transactions = 0
         self.changes = 0
 
@@ -120,7 +124,8 @@ class Mirror:
         known = {str(info.name): info for info in self._source.streams()}
         if found is None:
             names = self._named or tuple(sorted(name for name in known if name != MIRRORS))
-            found = Note(self._identity, names)
+            self._begin = self._clock_of_begin(names)
+            found = Note(self._identity, names, str(self._begin))
         if not found.streams:
             raise BadInput("there is no stream to mirror", hint="create one in the source first")
         there = {str(info.name): info for info in self._target.streams()}
@@ -134,6 +139,12 @@ class Mirror:
                     name, schema=_schema(known[name].schema), shards=known[name].shards
                 )
         return found
+
+    def _clock_of_begin(self, streams: Sequence[str]) -> Clock:
+        if not streams or self._after is None:
+            return ZERO
+        plan = self._source.feed_plan(streams, after=self._after, max_changes=1)
+        return plan.stretches[0][0]
 
     def _check(self, note: Note) -> None:
         if note.source != self._identity:
@@ -183,7 +194,7 @@ class Mirror:
         with self._target.transaction() as txn:
             found = txn.get(MIRRORS, self.name)
             there = None if found is None else msgspec.convert(found.row, Note)
-            if (there or Note(note.source, note.streams)) != note:
+            if (there or Note(note.source, note.streams, str(self._begin))) != note:
                 raise Conflict(f"another mirror {self.name} is at work")
             for change in changes:
                 txn.carry(change)

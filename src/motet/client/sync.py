@@ -174,7 +174,9 @@ class Database(SyncKeeping):
         """The next page of the feed of these streams: whole transactions, in the order of their clocks.
 
         A page may be longer than ``limit`` when its only transaction is. It begins behind a cursor or a
-        clock, or so long ago (``last``). With a key it has the changes of this key alone.
+        clock, so long ago (``last``), or with ``after="oldest"`` where all of the streams have their feed;
+        with none of these at the beginning, or ``CursorExpired`` if not all are there from the same clock
+        on. With a key it has the changes of this key alone.
         """
         return self._portal.call(
             self._inner.changes,
@@ -185,6 +187,10 @@ class Database(SyncKeeping):
             key=key,
             last=last,
         )
+
+    def oldest(self, *streams: str) -> Clock:
+        """Behind this clock all of these streams have their feed: none of it is pruned; zero: all of it."""
+        return self._portal.call(self._inner.oldest, *streams)
 
     def feed_status(self, *streams: str) -> FeedStatus:
         """How far each shard of these streams is closed, and what holds the visible clock back."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from motet.client.cursor import OLDEST
 from motet.client.tables import Tables
 from motet.core.clock.hlc import Clock
 from motet.core.streams.change import Change
@@ -99,11 +100,11 @@ class SystemTables:
 
     async def _pages(self, streams: list[str], up_to: Clock) -> AsyncIterator[Page]:
         """All that is kept: streams that are pruned up to different clocks are read one after the other."""
-        by_horizon: dict[Clock, list[str]] = {}
-        for name, horizon in (await self._face.horizons(*streams)).items():
-            by_horizon.setdefault(horizon, []).append(name)
-        for some in by_horizon.values():
-            after, more = None, True
+        by_begin: dict[Clock, list[str]] = {}
+        for name, begin in (await self._face.feed_begins(*streams)).items():
+            by_begin.setdefault(begin, []).append(name)
+        for some in by_begin.values():
+            after, more = OLDEST, True
             while more:
                 page = await self._face.changes(
                     *some, after=after, limit=page_changes_max, up_to=up_to

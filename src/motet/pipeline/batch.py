@@ -27,7 +27,7 @@ from motet.limits import feed_splits_max
 from motet.pipeline.checkpoint import Checkpoint
 from motet.pipeline.failure import failure_of
 from motet.pipeline.plan import Plan, PlannedTable
-from motet.pipeline.progress import Slice, decide, done_through, worked_on
+from motet.pipeline.progress import Slice, decide, done_through, place_after, worked_on
 from motet.pipeline.staging import stage_batches, staged_from_bytes, staged_to_bytes
 from motet.pipeline.status import lag
 
@@ -138,7 +138,7 @@ class BatchWorker:
             spark.read.format("motet")
             .option("endpoint", self._source.endpoint)
             .option("streams", ",".join(self._plan.stream_names))
-            .option("after", str(todo.after))
+            .option("after", str(place_after(todo.after)))
             .option("up_to", str(todo.through))
             .load()
         )

@@ -29,7 +29,7 @@ from motet.pipeline.compare import ORDER, Difference, compare, expected_rows
 from motet.pipeline.failure import SPARK_ERRORS, failure_of
 from motet.pipeline.load import Pipeline
 from motet.pipeline.plan import Plan, PlannedTable, check_feed, check_tables, make_plan
-from motet.pipeline.progress import Slice, slices_of
+from motet.pipeline.progress import Slice, place_after, slices_of
 from motet.pipeline.quiet import quiet
 from motet.pipeline.session import local_session
 
@@ -102,7 +102,7 @@ class _Audit:
         self._at = moment_of(parts, last, snapshot.clock)
 
     def check(self, table: PlannedTable) -> TableCheck:
-        actual = self._read("table", table.name, at=self._at)
+        actual = self._read("table", table.name, at=str(self._at))
         slices = [Slice(ZERO, self._last.through)] if table.is_row_wise else self._own_slices()
         with tempfile.TemporaryDirectory(prefix="motet-check-") as folder:
             made = self._made(table, slices, Path(folder, "rows"))
@@ -134,24 +134,22 @@ class _Audit:
         feed = self._read(
             "streams",
             ",".join(self._plan.stream_names),
-            after=slice_.after,
-            up_to=slice_.through,
+            after=str(place_after(slice_.after)),
+            up_to=str(slice_.through),
         )
         rows = table.rows_of(self._plan.changes(feed))
         place = f.struct(f.lit(number).alias("slice"), f.monotonically_increasing_id().alias("row"))
         return rows.withColumn(ORDER, place)
 
-    def _read(self, what: str, name: str, **clocks: Clock) -> DataFrame:
+    def _read(self, what: str, name: str, **options: str) -> DataFrame:
         place = self._source if what == "streams" else self._db
         reader = self._spark.read.format("motet").option("endpoint", place.endpoint)
-        for option, clock in clocks.items():
-            reader = reader.option(option, str(clock))
-        return reader.option(what, name).load()
+        return reader.options(**options).option(what, name).load()
 
 
 def has_changes(db: Database, streams: tuple[str, ...], slice_: Slice) -> bool:
     """Whether there is a change of these streams in a slice."""
-    after: Clock | str = slice_.after
+    after: Clock | str = place_after(slice_.after)
     while True:
         page = db.changes(*streams, after=after, up_to=slice_.through, limit=1)
         if page.changes or not page.more:

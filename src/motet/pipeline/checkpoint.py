@@ -113,9 +113,7 @@ class Checkpoint:
         batches = [int(name) for name in names if name.isdigit()]
         if not batches or self._offset(max(max(batches) - 1, 0)) >= horizon:
             return
-        for path in self.folder.iterdir():
-            if path.name not in (OWNER_FILE, LOCK_FILE):
-                shutil.rmtree(path) if path.is_dir() else path.unlink()
+        self._forget_offsets()
 
     def slice_of(self, batch: int, begin: Clock) -> Slice:
         """The slice of a batch that Spark has handed out; ``begin`` is where the query was told to begin."""
@@ -156,9 +154,9 @@ class Checkpoint:
         return owner
 
     def _forget_offsets(self) -> None:
-        """Spark's notes are of other streams. It begins behind what is published, as with a new folder.
+        """Remove Spark's notes: it begins behind what is published, as with a new folder.
 
-        The owner is written after this, so if we are killed in between all of it is done again.
+        If we are killed in between all of it is done again: an owner is written after this.
         """
         for path in self.folder.iterdir():
             if path.name in (LOCK_FILE, OWNER_FILE):
@@ -167,7 +165,7 @@ class Checkpoint:
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
             except OSError as error:
                 raise BadCheckpoint(
-                    f"cannot remove {path}, which is of other streams: {error.strerror}",
+                    f"cannot remove {path}, which is not needed any more: {error.strerror}",
                     hint="remove the folder, or name another one",
                 ) from None
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
+from motet.client.cursor import OLDEST
 from motet.client.sync import Database, connect
 from motet.columnar.feed import feed_schema, feed_table
 from motet.core.clock.hlc import ZERO, Clock
@@ -71,9 +72,9 @@ class FeedReader(DataSourceReader):
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         names = options.stream_names("read a feed")
-        self._after = options.after or ZERO
         with connect(options.endpoint) as db:
             self._shape = FeedShape(options, find_streams(db, names), schema)
+            self._after = feed_begin(db, names, options.after)
             self._up_to = feed_end(db, options)
 
     def partitions(self) -> list[FeedStretch]:
@@ -94,6 +95,13 @@ def load_feed(options: SourceOptions) -> tuple[StructType, Clock]:
     return picked(spark_schema(feed_schema(streams)), options.columns, FEED), end
 
 
+def feed_begin(db: Database, names: Sequence[str], after: Clock | str | None) -> Clock:
+    """Where a read begins: behind a clock, where all streams have their feed, or at the beginning."""
+    if after == OLDEST:
+        return db.oldest(*names)
+    return after if isinstance(after, Clock) else ZERO
+
+
 def feed_end(db: Database, options: SourceOptions) -> Clock:
     """The last clock to read: the one that was asked for, or the latest."""
     # Whoever has just committed something finds it in what is read now.
@@ -104,7 +112,7 @@ def feed_end(db: Database, options: SourceOptions) -> Clock:
             f"option up_to: {up_to} is above the visible clock {visible}",
             hint="read again when that clock is visible, or without up_to",
         )
-    if options.after is not None and options.after > up_to:
+    if isinstance(options.after, Clock) and options.after > up_to:
         raise BadInput(f"option after: {options.after} is above {up_to}, where the read ends")
     return up_to
 

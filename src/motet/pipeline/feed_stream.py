@@ -26,10 +26,10 @@ from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTri
 from pyspark.sql.types import StructType
 
 from motet.client.sync import Database, connect
-from motet.core.clock.hlc import ZERO, Clock
+from motet.core.clock.hlc import Clock
 from motet.errors import BadCheckpoint, BadInput
 from motet.pipeline.feed_cursor import FeedCursor
-from motet.pipeline.feed_reader import FeedShape, FeedStretch, find_streams, stretches
+from motet.pipeline.feed_reader import FeedShape, FeedStretch, feed_begin, find_streams, stretches
 from motet.pipeline.options import SourceOptions
 
 Offset = dict[str, Any]
@@ -88,8 +88,9 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadMaxRows(self._options.changes_per_batch)
 
     def initialOffset(self) -> Offset:  # noqa: N802
-        clock = self._options.starting_clock
-        if clock is not None:
+        given = self._options.starting_clock
+        clock = feed_begin(self._db(), self._shape.names, given)
+        if isinstance(given, Clock):
             visible = self._db().visible_clock(*self._shape.names, wait=True)
             if clock > visible:
                 raise BadInput(
@@ -97,9 +98,9 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     hint="begin at a clock that was visible once",
                 )
         if self._options.cursor is not None:
-            self._cursor(self._options.cursor).hold(clock or ZERO)
+            self._cursor(self._options.cursor).hold(clock)
             self._is_held = True
-        return self._offset(clock or ZERO)
+        return self._offset(clock)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         self._target = self._db().visible_clock(*self._shape.names, wait=True)

@@ -14,6 +14,7 @@ from typing import Literal, TypeVar, get_args
 
 import msgspec
 
+from motet.client.cursor import OLDEST
 from motet.client.link import parse_endpoint
 from motet.client.named_cursor import PIPELINES
 from motet.core.clock.hlc import Clock
@@ -38,9 +39,9 @@ OPTIONS: dict[str, tuple[str, tuple[Use, ...]]] = {
     "where": ("conditions on the rows to read", ("read a table",)),
     "consistency": ("sequential or eventual", ("read a table",)),
     "at": ("the clock to read at", ("read a table",)),
-    "after": ("the clock behind which to begin", ("read a feed",)),
+    "after": ("the clock behind which to begin, or oldest", ("read a feed",)),
     "up_to": ("the last clock to read", ("read a feed",)),
-    "startingClock": ("the clock behind which a new query begins", ("follow a feed",)),
+    "startingClock": ("the clock behind which a new query begins, or oldest", ("follow a feed",)),
     "maxChangesPerBatch": ("at most so many changes in a batch", ("follow a feed",)),
     "maxRowsPerBatch": ("another name of maxChangesPerBatch", ("follow a feed",)),
     "cursor": ("a name under which nothing is pruned that is not read yet", ("follow a feed",)),
@@ -71,9 +72,9 @@ class SourceOptions(msgspec.Struct, frozen=True):
     where: str | None = None
     consistency: Consistency = "sequential"
     at: Clock | None = None
-    after: Clock | None = None
+    after: Clock | Literal["oldest"] | None = None
     up_to: Clock | None = None
-    starting_clock: Clock | None = None
+    starting_clock: Clock | Literal["oldest"] | None = None
     changes_per_batch: int = changes_per_batch_default
     #: the name of the query's cursor
     cursor: str | None = None
@@ -132,9 +133,9 @@ def parse_options(given: Mapping[str, str], endpoint: str | None = None) -> Sour
         where=value("where", _text, None),
         consistency=value("consistency", _consistency, "sequential"),
         at=value("at", Clock.parse, None),
-        after=value("after", Clock.parse, None),
+        after=value("after", _place, None),
         up_to=value("up_to", Clock.parse, None),
-        starting_clock=value("startingClock", Clock.parse, None),
+        starting_clock=value("startingClock", _place, None),
         changes_per_batch=value("maxChangesPerBatch", _changes, changes),
         cursor=value("cursor", _cursor, None),
         token=value("token", _token, None),
@@ -212,6 +213,10 @@ def _consistency(text: str) -> Consistency:
     if text == "eventual":
         return "eventual"
     raise BadInput(f"{text[:60]!r} is not a consistency", hint="sequential or eventual")
+
+
+def _place(text: str) -> Clock | Literal["oldest"] | None:
+    return OLDEST if text == OLDEST else Clock.parse(text)
 
 
 def _changes(text: str) -> int:

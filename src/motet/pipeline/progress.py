@@ -24,7 +24,9 @@ pipeline cannot break the chain either.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
+from motet.client.cursor import OLDEST
 from motet.core.clock.hlc import ZERO, Clock
 from motet.core.tables.records import WriterStep
 from motet.errors import BadCheckpoint
@@ -37,6 +39,11 @@ class Slice:
 
     after: Clock
     through: Clock
+
+
+def place_after(done: Clock) -> Clock | Literal["oldest"]:
+    """Where to read on from; whoever has done nothing yet begins at the oldest change that is kept."""
+    return OLDEST if done == ZERO else done
 
 
 def done_through(last: WriterStep | None) -> Clock:

@@ -27,7 +27,7 @@ from motet.pipeline.failure import SPARK_ERRORS
 from motet.pipeline.feed_cursor import FeedCursor, cursor_name, expired
 from motet.pipeline.load import Pipeline
 from motet.pipeline.plan import Plan, check_feed, create_tables, make_plan
-from motet.pipeline.progress import done_through
+from motet.pipeline.progress import done_through, place_after
 from motet.pipeline.quiet import quiet
 from motet.pipeline.session import local_session
 from motet.pipeline.stopping import stopping
@@ -145,9 +145,8 @@ def _start(
         .option("endpoint", source.endpoint)
         .option("streams", ",".join(plan.stream_names))
         .option("maxChangesPerBatch", str(changes_max))
+        .option("startingClock", str(place_after(worker.begin)))
     )
-    if worker.last is not None:
-        reader = reader.option("startingClock", str(worker.begin))
     writer = (
         reader.load()
         .writeStream.foreachBatch(worker.take)

@@ -101,7 +101,7 @@ def test_an_expired_cursor_can_go_on_where_all_shards_have_the_feed(db: motet.Da
     assert f"read on after {clocks[2]}" in told
     assert rows(db.changes("left", "right", after=clocks[2])) == [3] * 4
     with motet.connect(db.endpoint) as other:
-        found = other.changes("left", "right").changes
+        found = other.changes("left", "right", after="oldest").changes
     assert [change.row["n"] for change in found] == [3] * 4, (
         "transactions are whole from the beginning"
     )
@@ -118,7 +118,7 @@ def test_pruning_by_age_counts_back_from_the_clock(db: motet.Database) -> None:
     assert found is not None
 
 
-def test_streams_that_are_pruned_up_to_different_clocks_are_read_together(
+def test_streams_that_are_pruned_up_to_different_clocks_are_read_together_when_told_to(
     db: motet.Database,
 ) -> None:
     """From the last horizon on: below it a part of a transaction would be missing."""
@@ -134,11 +134,27 @@ def test_streams_that_are_pruned_up_to_different_clocks_are_read_together(
     db.visible_clock("left", "right", wait=True)
     assert db.prune("left", up_to=clocks[0]) == clocks[0]
     assert db.prune("right", up_to=clocks[2]) == clocks[2]
-    assert db.horizon("left", "right") == clocks[2]
-    first = db.changes("left", "right", limit=1)
+    assert db.horizon("left", "right") == db.oldest("left", "right") == clocks[2]
+    assert db.oldest("left") == clocks[0]
+    for after in (None, ZERO):
+        for read in (db.changes, db.split_feed):
+            with pytest.raises(CursorExpired) as caught:
+                read("left", "right", after=after)
+            for said in (f"left is kept after {clocks[0]}", f"right is kept after {clocks[2]}"):
+                assert said in caught.value.what
+            assert f"begin after 'oldest' to read all of them after {clocks[2]}" in str(
+                caught.value
+            )
+    with pytest.raises(CursorExpired):
+        next(db.tail("left", "right"))
+    first = db.changes("left", "right", after="oldest", limit=1)
     assert rows(first) == [3] * 3, "a whole transaction"
+    assert [each.row["n"] for each in db.tail("right", "left", after="oldest", stop_after=3)] == [
+        3
+    ] * 3
     assert rows(db.changes("left")) == [1, 1, 2, 2, 3, 3]
-    plan = db.feed_plan(["left", "right"], stretches=4)
+    assert rows(db.changes("left", after="oldest")) == [1, 1, 2, 2, 3, 3]
+    plan = db.feed_plan(["left", "right"], after="oldest", stretches=4)
     with motet.connect(db.endpoint) as other:
         assert rows(other.changes("left", "right", after=first.cursor)) == []
         found = [
@@ -147,6 +163,19 @@ def test_streams_that_are_pruned_up_to_different_clocks_are_read_together(
             for change in other.changes("left", "right", after=after, up_to=up_to)
         ]
     assert [change.row["n"] for change in found] == [3] * 3
+
+
+def test_a_stream_that_came_after_the_pruning_is_read_with_the_others(db: motet.Database) -> None:
+    """Nothing of it can be missing, so nobody has to say where to begin."""
+    clocks = filled(db, "early")
+    db.prune("early", up_to=clocks[1])
+    db.create_stream("late", shards=2)
+    with db.transaction() as txn:
+        txn.change("early", "a", "update", row={"n": 8})
+        txn.change("late", "a", "update", row={"n": 9})
+    db.visible_clock("early", "late", wait=True)
+    assert rows(db.changes("early", "late")) == [2, 2, 2, 8, 9]
+    assert rows(db.changes("early", "late", after="oldest")) == [2, 2, 2, 8, 9]
 
 
 def test_sql_shows_all_that_is_kept_and_each_transaction_once(db: motet.Database) -> None:

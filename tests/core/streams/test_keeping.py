@@ -99,9 +99,19 @@ def test_several_streams_obey_together_and_begin_at_the_last_horizon() -> None:
     more = appended(bench, "c", stream=MORE)
     last = appended(bench, "d")
     obeyed(bench, Prune(clocks[0], is_forced=False), STOCK)
-    assert [change.row for change in bench.feed(STOCK, MORE, limit=1)] == [b"b", b"c", b"d"]
+    together = ReadFeed(bench.request(), (MORE, STOCK), None, 1)
+    refused = bench.ask(together)
+    assert isinstance(refused, StreamsRefused)
+    assert refused.code == "CURSOR_EXPIRED"
+    assert "more is kept from its beginning, stock is kept after" in refused.what
+    assert refused.advice.startswith(f"begin after 'oldest' to read all of them after {clocks[0]}")
+    later = bench.page(STOCK, MORE, after=clocks[0])
+    assert [change.row for change in later.changes] == [b"b", b"c", b"d"]
     obeyed(bench, Prune(more[0], is_forced=False), MORE)
-    assert [change.row for change in bench.feed(STOCK, MORE, limit=1)] == [b"d"]
+    assert bench.refused(ReadFeed(bench.request(), (MORE, STOCK), ZERO, 1)) == "CURSOR_EXPIRED"
+    whole = SplitFeed(bench.request(), (MORE, STOCK), None, None, None, 1)
+    assert bench.refused(whole) == "CURSOR_EXPIRED"
+    assert [change.row for change in bench.page(STOCK, MORE, after=more[0]).changes] == [b"d"]
     assert [change.row for change in bench.feed(STOCK, limit=1)] == [b"b", b"d"]
     obeyed(bench, SetCursor("both", more[0]), STOCK, MORE)
     in_the_way = OrderFeed(bench.request(), (MORE, STOCK), Prune(last[0], is_forced=False))

@@ -17,7 +17,7 @@ from motet.client.cluster.router import Router
 from motet.client.cluster.transactions import Coordinator
 from motet.client.valve import Valve
 from motet.core.catalog.stream_definition import StreamDefinition
-from motet.core.clock.hlc import ZERO
+from motet.core.clock.hlc import ZERO, Clock
 from motet.core.operator.messages import CreateStream as CreateOnCluster
 from motet.core.operator.messages import DeleteStream, OperatorDone, StreamCreated, StreamPlace
 from motet.core.placement.key_hash import NEWEST
@@ -100,6 +100,10 @@ class ClusterCalls(Calls):
     async def commit_fixed(self, name: TransactionId) -> ToldClock:
         self._check_open()
         return await self.coordinator.commit_fixed(name)
+
+    async def feed_begins(self, streams: tuple[StreamName, ...]) -> dict[StreamName, Clock]:
+        self._check_open()
+        return await self.feed.begins(await self.feed.places(streams))
 
     def _check_open(self) -> None:
         if self.is_closing():

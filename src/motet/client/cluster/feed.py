@@ -31,6 +31,7 @@ from motet.core.transaction.messages import (
     ShardClosed,
     ShardFeed,
 )
+from motet.core.transaction.orders import KeptFrom, common_begin
 from motet.errors import MotetError, NodeError, NoSuchShard, OutcomeUnknown
 from motet.errors.shards import CursorExpired
 from motet.ids import RequestId, ShardId, ShardName, StreamName
@@ -213,29 +214,49 @@ class ClusterFeed:
             found[stream] = max(kept.horizon, found.get(stream, ZERO))
         return found
 
+    async def begins(self, places: Places) -> dict[StreamName, Clock]:
+        """For each stream: behind this clock all its shards have their feed; zero: all of it."""
+        found: dict[StreamName, Clock] = {}
+        for (stream, *_), kept in zip(places, await self.kept(places), strict=True):
+            found[stream] = max(kept.begins, found.get(stream, ZERO))
+        return found
+
     async def begin(self, places: Places, after: Clock | None) -> Clock:
         """Where a reader begins: who wants the beginning gets whole transactions, from the last horizon on.
 
-        Below it some shards have less than others.
+        ``CursorExpired`` if some streams have more than others: see ``common_begin``.
         """
         if after is not None and after > ZERO:
             return after
-        return max((kept.begins for kept in await self.kept(places)), default=ZERO)
+        begins = await self.begins(places)
+        is_even = len(set(begins.values())) <= 1
+        created = {} if is_even else await self._created(places)
+        return common_begin(
+            [KeptFrom(name, at, created.get(name, ZERO)) for name, at in begins.items()]
+        )
+
+    async def _created(self, places: Places) -> dict[StreamName, Clock]:
+        """The clock of each stream's first entry: nothing of it is below."""
+        shown = await asyncio.gather(*(self._router.describe(place.shard) for *_, place in places))
+        found: dict[StreamName, Clock] = {}
+        for (stream, *_), each in zip(places, shown, strict=True):
+            found[stream] = min(each.born, found.get(stream, each.born))
+        return found
 
     # Pages
 
     async def read(self, message: ReadFeed) -> FeedPage:
         """One page: whole transactions, up to the visible clock."""
         places = await self.places(message.streams)
+        after = await self.begin(places, message.after)
         try:
-            return await self._read(places, message)
+            return await self._read(places, message, after)
         except CursorExpired as error:
             # Where all of these shards have the feed, not only the one that said so.
             begins = max([kept.begins for kept in await self.kept(places)])
             raise CursorExpired(error.what, hint=f"read on after {begins}") from None
 
-    async def _read(self, places: Places, message: ReadFeed) -> FeedPage:
-        after = await self.begin(places, message.after)
+    async def _read(self, places: Places, message: ReadFeed, after: Clock) -> FeedPage:
         wanted = await self._with_key(places, message.key)
         page: FeedPage | None = None
         for is_fresh in (False, True):

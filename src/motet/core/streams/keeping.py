@@ -5,7 +5,8 @@ the log: all of them obey it, or none. What is pruned is not shown in the feed a
 shares with other streams and with tables, gives it back a file at a time (``clearing``).
 
 The feed of several streams begins at the highest of their horizons. Below it some of them would be missing,
-and with them parts of transactions.
+and with them parts of transactions. Whoever begins there says so: a reader who names no clock is refused if
+others of the streams have more (``common_begin``).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from motet.core.streams.index import Index
 from motet.core.streams.messages import DescribeFeed, FeedDescribed, FeedObeyed, KeptFeed, OrderFeed
 from motet.core.streams.overlay import Overlay
 from motet.core.streams.planned import Answered, Planned
+from motet.core.transaction.orders import KeptFrom, common_begin
 from motet.errors import NoSuchStream
 from motet.errors.shards import CursorExpired
 from motet.ids import StreamName
@@ -52,11 +54,12 @@ def describe(index: Index, message: DescribeFeed) -> FeedDescribed:
 def begin_of(index: Index, streams: Iterable[StreamName], after: Clock | None) -> Clock | None:
     """Where a reader of these streams begins who has everything up to a clock.
 
-    From the beginning is from the horizon on; ``CursorExpired`` for a clock below it.
+    From the beginning is from the horizon on, if all have the same; ``CursorExpired`` for a clock below it.
     """
     known = [index.streams[name] for name in streams if name in index.streams]
     horizon = max((stream.rules.horizon for stream in known), default=ZERO)
     if after is None or after == ZERO:
+        common_begin([KeptFrom(each.name, each.rules.horizon, each.born) for each in known])
         return horizon if horizon > ZERO else after
     if after < horizon:
         raise CursorExpired(f"the feed is pruned up to {horizon}", hint=f"read on after {horizon}")

@@ -15,11 +15,14 @@ P3  *The valve*: while it is off, what is committed has no clock for its readers
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from motet.core.clock.hlc import ZERO, Clock
 from motet.errors import BadInput, TooLarge
 from motet.errors.shards import CursorExpired, CursorInTheWay
+from motet.ids import StreamName
 from motet.limits import named_cursors_max
 
 
@@ -115,6 +118,41 @@ class FeedRules(msgspec.Struct):
             at = self.cursors[slow[0]]
             raise CursorInTheWay(f"the named cursor {slow[0]!r} is at {at}, below {order.up_to}")
         return True
+
+
+class KeptFrom(msgspec.Struct, frozen=True):
+    """From where the feed of a stream can be read."""
+
+    stream: StreamName
+    #: behind this clock; zero: all of it
+    begins: Clock
+    #: it had no change up to this clock, since there was no such stream
+    created: Clock
+
+
+def common_begin(streams: Sequence[KeptFrom]) -> Clock:
+    """Where a reader of these streams begins who has read nothing yet.
+
+    ``CursorExpired`` where some are pruned further than others: whole transactions are there only where all
+    of them have their feed, and what the others have below would be skipped without a word.
+    """
+    begin = max((each.begins for each in streams), default=ZERO)
+    if any(max(each.begins, each.created) < begin for each in streams):
+        shown = ", ".join(f"{each.stream} {_from(each.begins)}" for each in streams[:named_max])
+        more = f" and {len(streams) - named_max} more" if len(streams) > named_max else ""
+        raise CursorExpired(
+            f"these streams cannot be read together from the beginning: {shown}{more}",
+            hint=f"begin after 'oldest' to read all of them after {begin}, or read them one by one",
+        )
+    return begin
+
+
+def _from(begins: Clock) -> str:
+    return "is kept from its beginning" if begins == ZERO else f"is kept after {begins}"
+
+
+named_max = 16
+"""Streams that are named in one error."""
 
 
 def check_order(order: Order) -> None:
