@@ -7,8 +7,8 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 import msgspec
@@ -121,27 +121,37 @@ def test_a_full_disk_stops_writes_and_not_the_replica_until_there_is_room(tmp_pa
 
 def test_garbage_and_lies_are_counted_and_the_replica_lives(tmp_path: Path) -> None:
     async def run() -> None:
-        async with solo(tmp_path) as one, one.client() as client:
-            liar = TcpNetwork(
-                None,
-                cluster=cluster_name(7),
-                listen=None,
-                peers={NAME: parse(one.endpoint)},
-                wake=lambda: None,
-            )
-            await liar.start()
+        async with (
+            solo(tmp_path) as one,
+            one.client() as client,
+            liar(one.endpoint, None) as stranger,
+            liar(one.endpoint, Address("liar")) as node,
+        ):
             for body in (b"", b"garbage", msgspec.msgpack.encode({"type": "vsr.prepare"})):
-                liar.send(NAME, Frame(FrameKind.VSR, 0, body))
-            liar.send(NAME, Frame(FrameKind.VSR, 0, lie("vsr.commit", cluster=7)))
-            liar.send(NAME, Frame(FrameKind.VSR, 0, lie("vsr.commit", cluster=8)))
-            liar.flush()
+                stranger.send(NAME, Frame(FrameKind.VSR, 0, body))
+            for network in (stranger, node):
+                network.send(NAME, Frame(FrameKind.VSR, 0, lie("vsr.commit", cluster=7)))
+                network.send(NAME, Frame(FrameKind.VSR, 0, lie("vsr.commit", cluster=8)))
+                network.flush()
             refused, dropped = one.driver.counters.frames_refused, one.replica.core.state.counts
-            while refused.get("undecodable", 0) < 3 or len(dropped) < 2:
+            while len(refused) < 2 or sum(refused.values()) < 5 or len(dropped) < 2:
                 await client.call([Put(b"a", b"")])
+            assert refused == {"undecodable": 3, "not_for_clients": 2}
             assert dropped == {"not_a_replica": 1, "foreign": 1}
-            await liar.stop()
 
     asyncio.run(run())
+
+
+@asynccontextmanager
+async def liar(endpoint: str, name: Address | None) -> AsyncIterator[TcpNetwork]:
+    """A client, or somebody who greets as a node."""
+    peers = {NAME: parse(endpoint)}
+    network = TcpNetwork(name, cluster=cluster_name(7), listen=None, peers=peers, wake=lambda: None)
+    await network.start()
+    try:
+        yield network
+    finally:
+        await network.stop()
 
 
 def lie(tag: str, cluster: int) -> bytes:

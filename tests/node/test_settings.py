@@ -8,7 +8,8 @@ import msgspec
 import pytest
 
 from motet.errors import BadConfig
-from motet.node.config import Config
+from motet.node.cluster_key import load_cluster_key
+from motet.node.config import ClusterSettings, Config
 from motet.node.settings import KEYS, load
 
 
@@ -81,7 +82,7 @@ def test_variables_that_are_no_settings_are_left_alone() -> None:
         ("[nod]\nport = 1", "no setting nod.port", "did you mean node.port?"),
         ("[log]\nport = 1", "no setting log.port", "did you mean node.port?"),
         ("port = 1", "port stands outside of a section", "did you mean node.port?"),
-        ("zzz = 1", "zzz stands outside", "put it under one of [node], [keeper], [log], [debug]"),
+        ("zzz = 1", "zzz stands outside", "put it under one of [node], [cluster], [keeper]"),
         ("[node]\nport = 70000", "node.port cannot be 70000 (my.toml)", "Base port"),
         ("[node]\nport = true", "node.port cannot be True", "Base port"),
         ("[node]\nport = 'x'", "node.port cannot be 'x'", "Base port"),
@@ -113,6 +114,48 @@ def test_misspelt_variables_are_refused() -> None:
 def test_a_file_that_was_named_must_be_there() -> None:
     with pytest.raises(BadConfig, match=r"cannot read missing\.toml"):
         load(Path("missing.toml"))
+
+
+def test_the_key_of_the_cluster_from_each_layer_and_never_shown(in_empty_folder: Path) -> None:
+    file = write_file(in_empty_folder, '[cluster]\nkey_file = "somewhere"\n')
+    settings = load(file, {"MOTET_CLUSTER_KEY": "0123456789abcdef"})
+    assert settings.config.cluster.key == "0123456789abcdef"
+    assert settings.config.cluster.key_file == "", "the layer above decides which of the two it is"
+    rows = {row.key: row for row in settings.rows()}
+    assert rows["cluster.key"].value == "(hidden)"
+    assert rows["cluster.key"].origin == "MOTET_CLUSTER_KEY"
+    assert "0123456789abcdef" not in repr(settings)
+    assert load(file, {"MOTET_CLUSTER__KEY": "0123456789abcdef"}).config == settings.config
+    again = load(file, {"MOTET_CLUSTER_KEY": "x"}, {"cluster.key_file": ("--key-file", "y")})
+    assert (again.config.cluster.key, again.config.cluster.key_file) == ("", "y")
+    with pytest.raises(BadConfig, match="are both set"):
+        load(file, {"MOTET_CLUSTER_KEY": "x", "MOTET_CLUSTER__KEY_FILE": "y"})
+    write_file(in_empty_folder, "[cluster]\nkey = 1234567890\n")
+    with pytest.raises(BadConfig) as caught:
+        load()
+    assert "1234567890" not in str(caught.value)
+
+
+def test_a_key_from_a_file(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    file = tmp_path / "key"
+    config = Config(cluster=ClusterSettings(key_file=str(file)))
+    with pytest.raises(BadConfig, match="cannot read the cluster key"):
+        load_cluster_key(config)
+    file.write_text("  0123456789abcdef\n")
+    file.chmod(0o600)
+    in_file = load_cluster_key(config)
+    in_text = load_cluster_key(Config(cluster=ClusterSettings(key="0123456789abcdef")))
+    assert in_file is not None
+    assert in_text is not None
+    assert in_file.derive("x") == in_text.derive("x") != in_text.derive("y")
+    assert caplog.messages == []
+    file.chmod(0o644)
+    load_cluster_key(config)
+    assert caplog.messages == ["cluster_key_readable_by_others"]
+    file.write_text("short")
+    with pytest.raises(BadConfig, match="has 5 characters"):
+        load_cluster_key(config)
+    assert load_cluster_key(Config()) is None
 
 
 def test_every_setting_is_documented() -> None:

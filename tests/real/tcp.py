@@ -8,13 +8,15 @@ from typing import Any, Self
 
 import msgspec
 
+from motet.format.batch import MESSAGE_KIND_MIN
 from motet.format.frame import Frame, FrameDecoder, FrameKind, encode_frame
 from motet.ids import Address
 from motet.ports.network import Delivery
 from motet.real.connection import unpack
-from motet.real.hello import PROTOCOL_VERSION, Hello
+from motet.real.hello import PROTOCOL_VERSION, Hello, Refusal, decode_hello
 from motet.real.loop import loop_factory
 from motet.real.network import TcpNetwork
+from motet.real.proof import ClusterKey, fresh_nonce, make_proof
 
 HOST = "127.0.0.1"
 CLUSTER = "test"
@@ -58,14 +60,23 @@ class Endpoint:
         cluster: str = CLUSTER,
         port: int = 0,
         peers: Mapping[Address, tuple[str, int]] | None = None,
+        key: ClusterKey | None = None,
+        incarnation: int = 0,
+        peers_only: bool = False,
     ) -> None:
         self.wakes = 0
+        #: what connections were closed for, in order
+        self.refusals: list[Refusal] = []
         self.network = TcpNetwork(
             None if name is None else Address(name),
             cluster=cluster,
             listen=None if name is None else (HOST, port),
             peers=peers or {},
             wake=self._wake,
+            key=key,
+            incarnation=incarnation,
+            peers_only=peers_only,
+            report=lambda why, _detail: self.refusals.append(why),
         )
 
     def _wake(self) -> None:
@@ -140,10 +151,31 @@ class Line:
 
     @staticmethod
     def hello(
-        *, version: int = PROTOCOL_VERSION, cluster: str = CLUSTER, address: str = ""
+        *,
+        version: int = PROTOCOL_VERSION,
+        cluster: str = CLUSTER,
+        address: str = "",
+        incarnation: int = 0,
+        nonce: bytes = b"",
     ) -> bytes:
-        body = msgspec.msgpack.encode(Hello(version, cluster, address))
-        return encode_frame(FrameKind.HELLO, 0, body)
+        hello = Hello(version, cluster, address, (), incarnation, nonce)
+        return encode_frame(FrameKind.HELLO, 0, msgspec.msgpack.encode(hello))
+
+    @staticmethod
+    def proof(shown: bytes) -> bytes:
+        return encode_frame(FrameKind.PROOF, 0, shown)
+
+    async def introduce(self, address: str, key: ClusterKey, incarnation: int) -> bytes:
+        """Greet as a node and prove it, as the side that dialed; what the other side has shown for it."""
+        ours = Hello(PROTOCOL_VERSION, CLUSTER, address, (), incarnation, fresh_nonce())
+        theirs = decode_hello(await self.read_frame())
+        assert theirs is not None
+        self.write(self.hello(address=address, incarnation=incarnation, nonce=ours.nonce))
+        self.write(self.proof(make_proof(key, ours, theirs, dialed=True)))
+        shown = await self.read_frame()
+        assert shown.kind == FrameKind.PROOF
+        assert shown.body == make_proof(key, theirs, ours, dialed=False)
+        return shown.body
 
     async def __aenter__(self) -> Self:
         self._reader, self._writer = await asyncio.open_connection(HOST, self._to.network.port)
@@ -162,7 +194,8 @@ class Line:
                 data = await self._reader.read(1 << 20)
                 assert data, "the line is dead"
                 for one in self._decoder.feed(data):
-                    self._frames += [one] if one.kind == FrameKind.HELLO else unpack([one])
+                    is_control = one.kind < MESSAGE_KIND_MIN and one.kind != FrameKind.BATCH
+                    self._frames += [one] if is_control else unpack([one])
         return self._frames.pop(0)
 
     async def closed(self) -> None:

@@ -100,22 +100,6 @@ def test_a_client_may_call_a_node_as_it_likes_but_a_node_insists(play: Play) -> 
 # Nodes that come and go
 
 
-def test_a_newer_connection_of_a_node_replaces_the_older(play: Play) -> None:
-    async def main() -> None:
-        async with Endpoint("n1") as server, Line(server) as older, Line(server) as newer:
-            for number, line in enumerate((older, newer)):
-                line.write(Line.hello(address="n9") + Line.framed(frame(number)))
-                await server.receive(1)
-            await older.closed()
-            assert server.network.counters.refused[Refusal.REPLACED] == 1
-            server.network.send(Address("n9"), frame(2))
-            server.network.flush()
-            await newer.read_frame()
-            assert await newer.read_frame() == frame(2)
-
-    play(main())
-
-
 def test_two_nodes_that_dial_each_other_at_once(play: Play) -> None:
     async def main() -> None:
         async with Endpoint("n1") as n1, Endpoint("n2") as n2:

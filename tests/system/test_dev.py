@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,7 +19,9 @@ from typing import Any
 
 import pytest
 
+from motet.client.keeper.client import KeeperClient
 from motet.errors import NodeError
+from motet.testing.dev_cluster import DevCluster
 from motet.testing.port_block import BLOCK_PORTS, PortBlock
 
 NODES = 3
@@ -149,3 +153,52 @@ def test_status_and_metrics_tell_of_the_keeper(dev: Dev) -> None:
     assert "motet_keeper_watches" in values
     shown = dev.keeper("status")
     assert sorted(row["role"] for row in shown) == ["backup", "backup", "primary"]
+
+
+SMALL = {"MOTET_KEEPER__LOG_SLOTS": "512", "MOTET_KEEPER__CHECKPOINT_OPS": "200"}
+
+
+async def put(endpoints: str, value: bytes) -> None:
+    async with asyncio.timeout(PATIENCE_SECONDS), KeeperClient(endpoints) as keeper:
+        await keeper.ensure_path("/answer")
+        await keeper.set("/answer", value)
+
+
+async def answer(endpoints: str) -> bytes:
+    async with asyncio.timeout(PATIENCE_SECONDS), KeeperClient(endpoints) as keeper:
+        return (await keeper.get("/answer"))[0]
+
+
+@pytest.mark.timeout(300)
+def test_a_keeper_that_has_lost_its_folder_is_not_made_anew(tmp_path: Path) -> None:
+    """Two of three acknowledge a write. One of them loses its folder, and the other is held meanwhile."""
+    said: list[str] = []
+
+    def make() -> DevCluster:
+        folder = tmp_path / "cluster"
+        return DevCluster(3, folder, None, roles=["keeper"], environment=SMALL, say=said.append)
+
+    with make() as cluster:
+        asyncio.run(put(cluster.zookeeper(0), b"old"))
+        cluster.kill(0)
+        asyncio.run(put(cluster.zookeeper(1), b"new"))
+        cluster.kill(1)
+        lost = tmp_path / "cluster" / "node-1" / "keeper"
+        shutil.rmtree(lost)
+        cluster.stop(2)
+
+        def is_looked_after() -> bool:
+            cluster.look_after()
+            return cluster.is_running(0) and any("n1 has lost" in line for line in said)
+
+        until(is_looked_after, "n0 runs again, and n1 is refused")
+        assert not cluster.is_running(1)
+        cluster.cont(2)
+        cluster.wait_ready(0)
+        assert asyncio.run(answer(cluster.zookeeper(0))) == b"new"
+    assert not lost.exists()
+    with pytest.raises(NodeError) as refused:
+        make().start()
+    assert "n1 has lost the files of its keeper" in refused.value.what
+    assert f"restore {lost} from a backup" in refused.value.advice
+    assert not lost.exists()

@@ -77,6 +77,9 @@ class FrameKind(enum.IntEnum):
 
     HELLO = 1
     BATCH = 2
+    PROOF = 3
+    PROBE = 4
+    ECHO = 5
     CLOCK = 16
     TIME = 17
     STREAMS = 18

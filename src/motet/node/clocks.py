@@ -35,6 +35,7 @@ def host_clock(node: NodeId, disk: Disk, time: Time) -> Hosting[NodeClock]:
         messages=ReadClock | Tick | Adjust | Adopt,
         machine=lambda: NodeClock(node),
         disk=disk,
+        from_clients=frozenset((ReadClock, Tick, Adjust)),
         serving=_why_clock_does_not_serve,
         describe=describe,
     )
@@ -60,6 +61,7 @@ def host_time(
         messages=PingClock | PongClock,
         machine=lambda: TimePeer(node, replicas),
         disk=disk,
+        from_clients=frozenset(),
         describe=describe,
     )
 

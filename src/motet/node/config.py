@@ -19,6 +19,9 @@ from motet.node.logs import LogFormat, LogLevel
 
 _PORT_MAX = 65_535 - HTTP_PORT_OFFSET
 _ADDRESS = r"^.+:[0-9]{1,5}$"
+HIDDEN = "(hidden)"
+"""What is shown of a secret."""
+
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 
 
@@ -53,6 +56,21 @@ class NodeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         dict[NodeId, Annotated[str, Meta(pattern=_ADDRESS)]],
         Meta(description="All nodes of the cluster with their native addresses: id=host:port."),
     ] = {}
+
+
+class ClusterSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``[cluster]``: what its nodes share and nobody else knows."""
+
+    key: Annotated[
+        str,
+        Meta(description="Secret that nodes prove to each other, the same on all; none: loopback."),
+    ] = ""
+    key_file: Annotated[
+        str, Meta(description="File with that secret, instead of cluster.key; mode 0600.")
+    ] = ""
+
+    def __repr__(self) -> str:
+        return f"ClusterSettings(key={HIDDEN if self.key else ''!r}, key_file={self.key_file!r})"
 
 
 class KeeperSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -113,6 +131,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """All settings of a node."""
 
     node: NodeSettings = NodeSettings()
+    cluster: ClusterSettings = ClusterSettings()
     keeper: KeeperSettings = KeeperSettings()
     log: LogSettings = LogSettings()
     debug: DebugSettings = DebugSettings()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from motet.core.vsr.config import VsrConfig
-from motet.core.vsr.messages import VsrCall
+from motet.core.vsr.messages import PingClient, ReadBarrier, Request, VsrCall
 from motet.core.vsr.replica import Replica
 from motet.core.vsr.state import Status
 from motet.core.vsr.state_machine import StateMachine
@@ -27,6 +27,7 @@ def host_vsr(
         messages=VsrCall,
         machine=lambda: Replica(config, own, machine()),
         disk=disk,
+        from_clients=frozenset((PingClient, Request, ReadBarrier)),
         serving=why_replica_does_not_serve,
         describe=describe_replica,
     )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import get_args
 
-from motet.core.datanode.messages import DataCall, ReadRecords
+from motet.core.datanode.messages import DataCall, DataRequests, ReadRecords
 from motet.core.datanode.node import DataNode
 from motet.core.machine import Message
 from motet.core.operator.messages import HeartbeatAnswer
@@ -60,6 +61,7 @@ def host_data(own: NodeId, disk: Disk) -> Hosting[DataNode]:
         messages=DataCall,
         machine=lambda: DataNode(own),
         disk=disk,
+        from_clients=frozenset(get_args(DataRequests)),
         serving=_why_data_does_not_serve,
         describe=_describe,
         routes=machines_for,

@@ -46,6 +46,7 @@ from motet.node.logs import complain, logger
 from motet.ports.entropy import Entropy
 from motet.ports.network import Network
 from motet.ports.time import Time
+from motet.real.hello import CLIENT_PREFIX
 
 
 class Driver:
@@ -245,6 +246,14 @@ class Driver:
                 message = hosted.decode(frame.body)
             except UNDECODABLE as error:
                 hosted.refuse(delivery.sender, error)
+                continue
+            allowed = hosted.from_clients
+            if (
+                allowed is not None
+                and type(message) not in allowed
+                and delivery.sender.startswith(CLIENT_PREFIX)
+            ):
+                hosted.refuse_client(delivery.sender, message)
                 continue
             if requests is not None and not requests.admit(hosted, delivery.sender, message):
                 continue

@@ -73,6 +73,8 @@ class Hosted:
         self._is_watched = check_invariants or recorder is not None
         #: a message from a body, or one of ``UNDECODABLE``
         self.decode: Callable[[bytes], Message] = msgspec.msgpack.Decoder(hosting.messages).decode
+        #: what clients may say, None: everything
+        self.from_clients = hosting.from_clients
         #: what the machine is to be told in the next turn
         self.local: deque[Pending] = deque()
         self.disk = DiskWork(hosting.name, hosting.disk, counters, self.local.append)
@@ -123,6 +125,14 @@ class Hosted:
         """Complain about a frame that is none of our messages."""
         count = self._counters.refuse_frame("undecodable")
         complain(count, "frame_refused", machine=self.name, sender=sender, why=str(error))
+
+    def refuse_client(self, sender: Address, message: Message) -> None:
+        """Complain about a client that spoke as only peers do."""
+        count = self._counters.refuse_frame("not_for_clients")
+        what = type(message).__name__
+        complain(
+            count, "frame_refused", machine=self.name, sender=sender, why=f"a client sent {what}"
+        )
 
     def take_timers(self, now: Now, limit: int) -> int:
         """Fire what is due. Popped one by one: a step may cancel or move the timers behind it."""

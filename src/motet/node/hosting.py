@@ -58,6 +58,8 @@ class Hosting(Generic[M]):
     machine: Callable[[], M]
     #: its files, nobody else's
     disk: Disk
+    #: the messages that a client may send; None: whatever a body may decode to. Peers may send all.
+    from_clients: frozenset[type[Message]] | None = None
     #: why it cannot serve yet, None when it can
     serving: Callable[[M], str | None] = always_serving
     #: plain data for `/api/status`

@@ -85,6 +85,7 @@ def host_keeper(
         messages=VsrCall,
         machine=lambda: KeeperNode(vsr, wanted.replica, known, front),
         disk=disk,
+        from_clients=frozenset(),  # they speak ZooKeeper's protocol, to a front end
         serving=lambda node: why_replica_does_not_serve(node.replica),
         describe=lambda node: {**describe_keeper(node), "connections": local.count},
         local=local,

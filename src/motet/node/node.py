@@ -30,6 +30,7 @@ from motet.ids import Address
 from motet.node import logs
 from motet.node.client_requests import ClientRequests
 from motet.node.clocks import CLOCK_MACHINE, TIME_MACHINE, host_clock, host_time
+from motet.node.cluster_key import hint_for, load_cluster_key
 from motet.node.config import Config
 from motet.node.consensus_trace import ConsensusTrace
 from motet.node.data import DATA_MACHINE, host_data
@@ -45,7 +46,7 @@ from motet.node.keeper import (
     server_facts,
 )
 from motet.node.listening import cannot_listen
-from motet.node.logs import logger
+from motet.node.logs import complain, logger
 from motet.node.metrics import Metrics
 from motet.node.operator import OPERATOR_MACHINE, host_operator
 from motet.node.operator_store import OperatorStore
@@ -61,6 +62,7 @@ from motet.real.disk import RealDisk
 from motet.real.durable import make_folder
 from motet.real.entropy import RealEntropy
 from motet.real.folder_lock import FolderLock
+from motet.real.hello import Refusal
 from motet.real.loop import collect_rarely, run
 from motet.real.network import TcpNetwork
 from motet.real.time import RealTime
@@ -75,8 +77,12 @@ class Node:
     def __init__(self, config: Config) -> None:
         check_can_run(config)
         self.config = config
+        self._key = load_cluster_key(config)
         self._time = RealTime()
-        self.started_at = datetime.fromtimestamp(self._time.now().wall_ms / 1000, UTC)
+        started_ms = self._time.now().wall_ms
+        self.started_at = datetime.fromtimestamp(started_ms / 1000, UTC)
+        #: which of the processes with this id this is; two that start at the same time differ as well
+        self._incarnation = started_ms << 20 | RealEntropy().nonce() & 0xFFFFF
         #: for clients of the keeper, if that is one of our roles
         self._zookeeper: ZooKeeperServer | None = None
         if KEEPER_ROLE in config.node.roles:
@@ -148,6 +154,10 @@ class Node:
             wake=self.driver.wake,
             takes=self.driver.kinds,
             clients=self._requests,
+            key=self._key,
+            incarnation=self._incarnation,
+            peers_only=True,
+            report=self._on_refusal,
         )
         self._requests.attach(self.network)
         try:
@@ -179,6 +189,13 @@ class Node:
             self._store.start(self._tell_operator)
             self._opened.push_async_callback(self._store.stop)
         self._log_start()
+
+    def _on_refusal(self, why: Refusal, detail: str) -> None:
+        """A connection was closed by us: say so if somebody can do something about it."""
+        hint = hint_for(why)
+        if hint is not None:
+            count = self.network.counters.refused[why]
+            complain(count, "connection_refused", why=why.value, detail=detail, hint=hint)
 
     def _tell_operator(self, message: Message) -> None:
         self.driver.tell(OPERATOR_MACHINE, Received, STORE, message)
@@ -300,6 +317,9 @@ class Node:
             "pid": os.getpid(),
         }
         logger.info("node_started", extra={"fields": fields})
+        if self._key is None:
+            hint = "set cluster.key_file on all nodes to have them on several machines"
+            logger.warning("peers_from_loopback_only", extra={"fields": {"hint": hint}})
 
 
 def check_can_run(config: Config) -> None:

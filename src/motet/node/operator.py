@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import get_args
 
 from motet.core.machine import Message
 from motet.core.operator.config import OperatorConfig
 from motet.core.operator.messages import (
     Heartbeat,
+    HeartbeatAnswer,
     OperatorAnswer,
     OperatorCall,
     ShardMapPushed,
@@ -55,6 +57,7 @@ def host_operator(own: NodeId, disk: Disk, store: LocalPort) -> Hosting[Operator
         messages=OperatorInbox,
         machine=lambda: Operator(OperatorConfig(), own),
         disk=disk,
+        from_clients=frozenset(get_args(OperatorCall)) - {HeartbeatAnswer},
         describe=_describe,
         local=store,
         routes=machines_for,

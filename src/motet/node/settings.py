@@ -16,13 +16,22 @@ from typing import Any, get_args, get_type_hints
 import msgspec
 
 from motet.errors import BadConfig
-from motet.node.config import Config
+from motet.node.config import HIDDEN, Config
 
 DEFAULT_FILE = Path("motet.toml")
 """Read from the working directory when no file is named."""
 
 _PREFIX = "MOTET_"
 _BETWEEN = "__"
+
+_SHORT_NAMES = {"MOTET_CLUSTER_KEY": "cluster.key"}
+"""Environment variables with a name of their own."""
+
+_SECRETS = ("cluster.key",)
+"""Keys whose values are never shown."""
+
+_INSTEAD = {"cluster.key": "cluster.key_file", "cluster.key_file": "cluster.key"}
+"""Who sets the one has unset the other, as far as a lower layer said something."""
 
 
 class Setting(msgspec.Struct, frozen=True):
@@ -44,7 +53,9 @@ class Settings(msgspec.Struct, frozen=True):
     def rows(self) -> list[Setting]:
         """All keys in the order of the documentation."""
         return [
-            Setting(key, _value(self.config, key), self.origins[key], about.description)
+            Setting(
+                key, _shown(key, _value(self.config, key)), self.origins[key], about.description
+            )
             for key, about in KEYS.items()
         ]
 
@@ -93,6 +104,12 @@ def load(
             if raw is not None:
                 values[key] = _convert(key, raw, origin)
                 origins[key] = origin
+                other = _INSTEAD.get(key)
+                if other in layer:
+                    hint = "set one of them"
+                    raise BadConfig(f"{key} and {other} are both set ({origin})", hint=hint)
+                if other is not None:
+                    values[other], origins[other] = KEYS[other].default, "default"
     return Settings(_assemble(values), origins)
 
 
@@ -107,6 +124,10 @@ def _assemble(values: Mapping[str, object]) -> Config:
 def _value(config: Config, key: str) -> object:
     section, name = key.split(".")
     return getattr(getattr(config, section), name)
+
+
+def _shown(key: str, value: object) -> object:
+    return HIDDEN if key in _SECRETS and value else value
 
 
 # Layers
@@ -141,6 +162,9 @@ def _environment_layer(environment: Mapping[str, str]) -> dict[str, tuple[str, o
     """``MOTET_NODE__PORT`` is ``node.port``; ``MOTET_DEBUG`` and the like are no settings."""
     layer: dict[str, tuple[str, object]] = {}
     for variable in sorted(environment):
+        if variable in _SHORT_NAMES:
+            layer[_SHORT_NAMES[variable]] = (variable, environment[variable])
+            continue
         section, between, name = variable.removeprefix(_PREFIX).partition(_BETWEEN)
         if variable.startswith(_PREFIX) and between:
             key = _known(f"{section}.{name}".lower(), variable)
@@ -181,7 +205,7 @@ def _convert(key: str, raw: object, origin: str) -> object:
         return msgspec.convert(raw, wanted)
     except (msgspec.ValidationError, ValueError) as error:
         raise BadConfig(
-            f"{key} cannot be {raw!r} ({origin}): {error}",
+            f"{key} cannot be {_shown(key, raw)!r} ({origin}): {error}",
             hint=f"{key}: {KEYS[key].description}",
         ) from None
 

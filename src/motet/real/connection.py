@@ -1,8 +1,9 @@
 """One TCP connection: bytes in, frames out, and when to stop reading or writing.
 
-It begins with a greeting both ways. Until the other side's has come and is good, nothing else counts
-and no more than a greeting's worth of bytes is kept. What it knows of the rest of the network is the
-``Exchange``.
+It begins with a greeting both ways, and between nodes with a cluster key with a proof both ways. Until the
+other side's has come and is good, nothing else counts and no more than a greeting's worth of bytes is kept.
+A node whose id is still in use by another connection is *held*: nothing more is read from it until the
+network admits or refuses it. What a connection knows of the rest of the network is the ``Exchange``.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ from typing import Protocol, cast
 
 from motet.errors import BadFrame
 from motet.format.batch import MESSAGE_KIND_MIN, decode_batch
-from motet.format.frame import Frame, FrameDecoder, FrameKind
+from motet.format.frame import FRAME_HEADER_BYTES, Frame, FrameDecoder, FrameKind, encode_frame
 from motet.ids import Address
 from motet.limits import hello_body_bytes_max
 from motet.real.client_budget import ClientBudget
-from motet.real.hello import Hello, Refusal, decode_hello
+from motet.real.hello import Hello, Refusal, decode_hello, hello_frame
 
 write_buffer_bytes_high = 1 << 20
 """Bytes the system has not taken yet above which we keep further frames to ourselves."""
@@ -50,7 +51,13 @@ class Exchange(Protocol):
         """A connection is there; a reason sends it away again."""
 
     def greeted(self, connection: Connection, hello: Hello) -> Refusal | None:
-        """Its greeting has come; a reason sends it away, else its address is set."""
+        """Its greeting has come; a reason sends it away, else it is admitted or has to prove itself."""
+
+    def proved(self, connection: Connection, proof: bytes) -> Refusal | None:
+        """Its proof has come; a reason sends it away, else it is admitted or held."""
+
+    def echoed(self, connection: Connection, token: bytes) -> None:
+        """The other side has answered a probe."""
 
     def writable(self, connection: Connection) -> None:
         """It takes frames again."""
@@ -66,14 +73,22 @@ class Connection(asyncio.Protocol):
     """A connection we dialed, or one that came to us."""
 
     def __init__(
-        self, exchange: Exchange, deliver: Deliver, hello: bytes, dialed: Address | None
+        self,
+        exchange: Exchange,
+        deliver: Deliver,
+        own_hello: Hello,
+        dialed: Address | None,
     ) -> None:
         self._exchange = exchange
         self._deliver = deliver
-        self._hello = hello
+        #: our greeting
+        self.own_hello = own_hello
         #: whom we dialed, None when the other side did
         self.dialed = dialed
-        #: who the other side is; None before its greeting
+        #: the other side's greeting, and by which name it goes here if that is true
+        self.hello: Hello | None = None
+        self.claimed = Address("")
+        #: who the other side is; None before it is admitted
         self.address: Address | None = None
         #: it was given its address by us, and has no other way to us
         self.is_client = False
@@ -83,6 +98,9 @@ class Connection(asyncio.Protocol):
         self.is_writable = True
         self._inbox_is_full = False
         self._is_reading = True
+        self._is_held = False
+        #: what came behind the proof of one that is held
+        self._held_frames: list[Frame] = []
         self._is_over = False
         decoder = FrameDecoder()
         self._decoder = decoder
@@ -100,7 +118,7 @@ class Connection(asyncio.Protocol):
         if refusal is not None:
             self.refuse(refusal)
             return
-        self.transport.write(self._hello)
+        self.transport.write(hello_frame(self.own_hello))
 
     def data_received(self, data: bytes) -> None:
         decoder = self._decoder
@@ -112,7 +130,7 @@ class Connection(asyncio.Protocol):
                 frames = self._greet(frames)
             if self._budget is not None:
                 self._budget.keeps(self, decoder.pending_bytes, is_whole=is_whole)
-            messages = unpack(frames)
+            messages = unpack(frames, self._on_control)
         except BadFrame as error:
             self.refuse(Refusal.BAD_FRAME, error.what)
             return
@@ -156,6 +174,44 @@ class Connection(asyncio.Protocol):
         """Close it because of what is kept for it."""
         self.refuse(Refusal(why))
 
+    @property
+    def is_over(self) -> bool:
+        """Closed by either side, or being closed."""
+        return self._is_over
+
+    @property
+    def incarnation(self) -> int:
+        return 0 if self.hello is None else self.hello.incarnation
+
+    def admit(self) -> None:
+        """The other side is who it claims to be."""
+        self.address = self.claimed
+        self._deadline.cancel()
+        if self._is_held:
+            self._is_held = False
+            self._update_reading()
+            frames, self._held_frames = self._held_frames, []
+            try:
+                messages = unpack(frames, self._on_control)
+            except BadFrame as error:
+                self.refuse(Refusal.BAD_FRAME, error.what)
+                return
+            if messages:
+                size_bytes = sum(FRAME_HEADER_BYTES + len(frame.body) for frame in frames)
+                self._deliver(self.address, messages, size_bytes)
+
+    def hold(self) -> None:
+        """Read no more until it is admitted or refused."""
+        self._is_held = True
+        self._update_reading()
+
+    def prove(self, proof: bytes) -> None:
+        self.transport.write(encode_frame(FrameKind.PROOF, 0, proof))
+
+    def probe(self, token: bytes) -> None:
+        """Ask the other side for an echo."""
+        self.transport.write(encode_frame(FrameKind.PROBE, 0, token))
+
     def refuse(self, why: Refusal, detail: str = "") -> None:
         """Close it for a reason of ours. Nothing that was under way is waited for."""
         if self._is_over:
@@ -170,28 +226,56 @@ class Connection(asyncio.Protocol):
     # Inside ---------------------------------------------------------------------------------------
 
     def _greet(self, frames: list[Frame]) -> list[Frame]:
-        """Take the greeting if it is there and good; the frames behind it."""
-        if self._is_over or not frames:
-            if self._decoder.pending_bytes > hello_body_bytes_max:
-                self.refuse(Refusal.NO_HELLO, "too much for a greeting")
-            return []
-        hello = decode_hello(frames[0])
-        if hello is None:
-            self.refuse(Refusal.NO_HELLO, f"a frame of kind {frames[0].kind} came first")
-            return []
-        refusal = self._exchange.greeted(self, hello)
+        """Take the greeting, and the proof if there has to be one; the frames behind them."""
+        if not frames and not self._is_held and self._decoder.pending_bytes > hello_body_bytes_max:
+            self.refuse(Refusal.NO_HELLO, "too much for a greeting")
+        for position, frame in enumerate(frames):
+            if self._is_over:
+                return []
+            if self._is_held:
+                self._held_frames += frames[position:]
+                return []
+            if self.address is not None:
+                return frames[position:]
+            self._take_introduction(frame)
+        return []
+
+    def _take_introduction(self, frame: Frame) -> None:
+        if self.hello is not None:
+            if frame.kind == FrameKind.PROOF and len(frame.body) <= hello_body_bytes_max:
+                refusal = self._exchange.proved(self, frame.body)
+            else:
+                refusal = Refusal.UNPROVEN
+        else:
+            hello = decode_hello(frame)
+            if hello is None:
+                self.refuse(Refusal.NO_HELLO, f"a frame of kind {frame.kind} came first")
+                return
+            self.hello = hello
+            refusal = self._exchange.greeted(self, hello)
         if refusal is not None:
-            self.refuse(refusal, repr(hello))
-            return []
-        assert self.address is not None
-        self._deadline.cancel()
-        return frames[1:]
+            self.refuse(refusal, repr(self.hello))
+
+    def _on_control(self, frame: Frame) -> bool:
+        """Take a frame that is about the connection itself; False if it has no place here."""
+        if self.is_client or len(frame.body) > hello_body_bytes_max:
+            return False
+        if frame.kind == FrameKind.PROBE:
+            if self.is_writable:  # else it is alive and has enough to read: the next probe will do
+                self.transport.write(encode_frame(FrameKind.ECHO, 0, frame.body))
+            return True
+        if frame.kind == FrameKind.ECHO:
+            self._exchange.echoed(self, frame.body)
+            return True
+        return False
 
     def _update_reading(self) -> None:
         # A client that does not take its answers may not ask for more. Among nodes the same rule
         # could make both sides wait for each other; their protocols bound what is under way.
-        held_up = self._inbox_is_full or (
-            self.is_client and (self._has_parked or not self.is_writable)
+        held_up = (
+            self._inbox_is_full
+            or self._is_held
+            or (self.is_client and (self._has_parked or not self.is_writable))
         )
         if held_up == self._is_reading and not self.transport.is_closing():
             self._is_reading = not held_up
@@ -201,8 +285,10 @@ class Connection(asyncio.Protocol):
                 self.transport.resume_reading()
 
 
-def unpack(frames: list[Frame]) -> list[Frame]:
-    """The messages in the frames of a greeted connection."""
+def unpack(
+    frames: list[Frame], on_control: Callable[[Frame], bool] = lambda _frame: False
+) -> list[Frame]:
+    """The messages in the frames of an admitted connection; ``on_control`` takes what is none."""
     if (
         len(frames) == 1 and frames[0].kind == FrameKind.BATCH
     ):  # what a turn of the other side looks like
@@ -213,7 +299,7 @@ def unpack(frames: list[Frame]) -> list[Frame]:
             messages.append(frame)
         elif frame.kind == FrameKind.BATCH:
             messages += decode_batch(frame.body)
-        else:
+        elif not on_control(frame):
             raise BadFrame(f"a frame of kind {frame.kind} behind the greeting")
     return messages
 

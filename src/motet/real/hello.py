@@ -1,4 +1,7 @@
-"""The first frame of each side of a connection: which protocol, which cluster, and who is speaking."""
+"""The first frame of each side of a connection: which protocol, which cluster, and who is speaking.
+
+Between nodes with a cluster key, a second frame follows from each side: the proof (:mod:`motet.real.proof`).
+"""
 
 from __future__ import annotations
 
@@ -39,6 +42,12 @@ class Refusal(enum.StrEnum):
     UNFINISHED = "unfinished"
     #: a client with more requests that wait than there is room for
     OVERRUN = "overrun"
+    #: a node that does not prove the cluster key
+    UNPROVEN = "unproven"
+    #: a node on another machine, and there is no cluster key that it could prove
+    NOT_LOOPBACK = "not_loopback"
+    #: another process that calls itself by the id of a node that is connected
+    DUPLICATE = "duplicate"
     #: it came while we were stopping
     STOPPING = "stopping"
 
@@ -51,6 +60,10 @@ class Hello(msgspec.Struct, frozen=True):
     address: str
     #: the kinds of frames that somebody takes here; nobody sends a client anything but answers
     takes: tuple[int, ...] = ()
+    #: of a node: which of its processes this is; a later one has a higher number
+    incarnation: int = 0
+    #: of a node with a cluster key: fresh for each connection, and part of the other side's proof
+    nonce: bytes = b""
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -58,8 +71,13 @@ _decode = msgspec.msgpack.Decoder(Hello).decode
 
 
 def encode_hello(cluster: str, address: Address | None, takes: tuple[int, ...] = ()) -> bytes:
+    """The greeting of a client, or of a node without a key, as a whole frame."""
+    return hello_frame(Hello(PROTOCOL_VERSION, cluster, address or "", takes))
+
+
+def hello_frame(hello: Hello) -> bytes:
     """The greeting as a whole frame."""
-    body = _encode(Hello(PROTOCOL_VERSION, cluster, address or "", takes))
+    body = _encode(hello)
     assert len(body) <= hello_body_bytes_max
     return encode_frame(FrameKind.HELLO, 0, body)
 

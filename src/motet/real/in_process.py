@@ -19,6 +19,7 @@ from motet.ports.network import Delivery
 from motet.real.hello import CLIENT_PREFIX
 from motet.real.inbox import Inbox
 from motet.real.network import TcpNetwork
+from motet.real.proof import ClusterKey
 
 LOOPBACK = "127.0.0.1"
 
@@ -58,6 +59,7 @@ class InProcessNetwork:
                 peers={},
                 wake=self._wake,
                 takes=takes,
+                key=ClusterKey.random(),  # an embedded database has no peers: nobody can prove it
             )
             await tcp.start()
             self._tcp = tcp

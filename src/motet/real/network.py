@@ -10,7 +10,9 @@ N2  *Everything is bounded.* Peers and clients have an inbox each, so that neith
 N3  *Dialed when needed.* A frame leaves over any connection to its peer, whoever dialed it; without one,
     a known peer is dialed, after a pause that doubles with each failure. What waited for a dial that
     failed is dropped: it would only be stale, and every protocol here repeats itself.
-N4  *Nobody is believed without a greeting* (:mod:`motet.real.hello`), and a bad byte ends a connection.
+N4  *Nobody is believed without a greeting* (:mod:`motet.real.hello`), and a bad byte ends a connection. A
+    node proves the cluster key (:mod:`motet.real.proof`); without a key, nodes are on this machine. Who
+    is admitted, and who takes the place of whom, is in :mod:`motet.real.admission`.
 
 It belongs to the loop it was started in and is called from there alone.
 """
@@ -26,12 +28,14 @@ from motet.format.frame import FRAME_HEADER_BYTES, Frame
 from motet.ids import Address
 from motet.limits import connections_max, frame_bytes_max, peer_queue_bytes_max
 from motet.ports.network import Delivery
+from motet.real.admission import Admission
 from motet.real.clients import ClientsView, NetworkClients, Nobody
 from motet.real.connection import Connection
-from motet.real.hello import CLIENT_PREFIX, PROTOCOL_VERSION, Hello, Refusal, encode_hello
+from motet.real.hello import CLIENT_PREFIX, PROTOCOL_VERSION, Hello, Refusal
 from motet.real.inbox import Inbox
 from motet.real.network_counters import NetworkCounters
 from motet.real.peer import HostPort, Peer
+from motet.real.proof import ClusterKey
 
 dial_seconds_max = 5.0
 redial_seconds_min = 0.02
@@ -41,6 +45,9 @@ redial_seconds_max = 1.0
 stop_seconds_max = 1.0
 """How long stopping waits for bytes to leave."""
 
+steady_seconds = 1.0
+"""A peer that hung up sooner after we reached it is dialed more and more seldom."""
+
 
 class TcpNetwork:
     """One node's or client's place in the network, between ``start`` and ``stop``.
@@ -49,7 +56,9 @@ class TcpNetwork:
     answers by the name under which it was dialed. ``wake`` is called when something has arrived and
     nothing was waiting before; ``unreached`` when the last connection to a known peer is lost (True: what was
     sent to it and not answered may have arrived), or none comes about (False: it has not). ``takes`` are the
-    kinds of frames that a node's greeting offers.
+    kinds of frames that a node's greeting offers. ``key`` is what peers have to prove, ``incarnation`` which
+    of a node's processes this is; with ``peers_only``, nobody but ``peers`` may come as a node. ``report``
+    hears of each connection that is closed by us: why, and a line for people.
     """
 
     def __init__(
@@ -63,13 +72,19 @@ class TcpNetwork:
         unreached: Callable[[Address, bool], None] = lambda _peer, _had_left: None,
         takes: tuple[int, ...] = (),
         clients: ClientsView | None = None,
+        key: ClusterKey | None = None,
+        incarnation: int = 0,
+        peers_only: bool = False,
+        report: Callable[[Refusal, str], None] = lambda _why, _detail: None,
     ) -> None:
         assert address is None or (address and not address.startswith(CLIENT_PREFIX))
         self._address = address
-        self._cluster = cluster
+        own = Hello(PROTOCOL_VERSION, cluster, address or "", takes, incarnation)
+        is_node: Callable[[Address], bool] = peers.__contains__ if peers_only else lambda _: True
+        self._admission = Admission(own, key, self._open_connections, self._admit, is_node)
+        self._report = report
         self._unreached = unreached
         self._listen = listen
-        self._hello = encode_hello(cluster, address, takes)
         self._counters = NetworkCounters()
         self._inbox = Inbox(wake, lambda is_full: self._inbox_became_full(is_full, clients=False))
         #: everybody we know
@@ -93,7 +108,6 @@ class TcpNetwork:
         self._gone = asyncio.Event()
         self._gone.set()
         self._accepted = 0
-        self._clients = 0
         self._server: asyncio.Server | None = None
         self._dials: set[asyncio.Task[None]] = set()
         self._is_running = False
@@ -151,8 +165,9 @@ class TcpNetwork:
 
     def add_peer(self, address: Address, endpoint: HostPort) -> None:
         """Learn where a peer is, or that it has moved."""
-        peer = self._peers.setdefault(address, Peer(address, endpoint))
-        peer.endpoint = endpoint
+        dialed_only = self._admission.dialed_only
+        peer = self._peers.setdefault(address, Peer(address, endpoint, dialed_only=dialed_only))
+        peer.endpoint, peer.dialed_only = endpoint, dialed_only
 
     def is_connected(self, address: Address) -> bool:
         """Whether there is a connection to this peer right now."""
@@ -214,28 +229,13 @@ class TcpNetwork:
         return None
 
     def greeted(self, connection: Connection, hello: Hello) -> Refusal | None:
-        if hello.version != PROTOCOL_VERSION:
-            return Refusal.WRONG_VERSION
-        if hello.cluster != self._cluster:
-            return Refusal.WRONG_CLUSTER
-        address = self._address_of(connection, hello)
-        if address is None:
-            return Refusal.WRONG_ADDRESS
-        connection.address = address
-        peer = self._peers.setdefault(address, Peer(address, None))
-        if connection.is_client:
-            self.clients.admit(peer, connection)
-        inbox = self.clients.inbox if connection.is_client else self._inbox
-        connection.set_inbox_full(inbox.is_full)
-        if connection.dialed is not None:
-            peer.is_dialing = False
-            peer.failures = 0
-        for older in list(peer.connections):
-            if older.dialed == connection.dialed:
-                older.refuse(Refusal.REPLACED, address)
-        peer.connections.append(connection)
-        self._flush_due(peer)
-        return None
+        return self._admission.greeted(connection, hello)
+
+    def proved(self, connection: Connection, proof: bytes) -> Refusal | None:
+        return self._admission.proved(connection, proof)
+
+    def echoed(self, connection: Connection, token: bytes) -> None:
+        self._admission.echoed(connection, token)
 
     def writable(self, connection: Connection) -> None:
         if connection.address is not None:
@@ -247,6 +247,7 @@ class TcpNetwork:
         self._counters.refused[why] += 1
         whom = connection.transport.get_extra_info("peername")
         self._counters.last_refusal = f"{why}: {whom}: {detail}"
+        self._report(why, f"{whom}: {detail}")
 
     def lost(self, connection: Connection) -> None:
         if connection not in self._connections:
@@ -255,12 +256,35 @@ class TcpNetwork:
         self._counters.connections -= 1
         if connection.dialed is None:
             self._accepted -= 1
+        self._admission.lost(connection)
         if connection.address is not None:
             self._lost_route(self._peers[connection.address], connection)
         elif connection.dialed is not None:
             self._dial_failed(self._peers[connection.dialed])
         if not self._connections:
             self._gone.set()
+
+    def _open_connections(self, address: Address) -> list[Connection]:
+        peer = self._peers.get(address)
+        return [] if peer is None else [one for one in peer.connections if not one.is_over]
+
+    def _admit(self, connection: Connection) -> None:
+        address = connection.claimed
+        peer = self._peers.setdefault(address, Peer(address, None))
+        if connection.is_client:
+            self.clients.admit(peer, connection)
+        inbox = self.clients.inbox if connection.is_client else self._inbox
+        connection.set_inbox_full(inbox.is_full)
+        if connection.dialed is not None:
+            peer.is_dialing = False
+            peer.reached_seconds = self._loop.time()
+        for older in list(peer.connections):
+            if older.dialed == connection.dialed:
+                older.refuse(Refusal.REPLACED, address)
+        is_preferred = connection.dialed is not None or not self._admission.dialed_only
+        peer.add(connection, is_preferred=is_preferred)
+        connection.admit()
+        self._flush_due(peer)
 
     # Writing --------------------------------------------------------------------------------------
 
@@ -280,7 +304,7 @@ class TcpNetwork:
         connection = peer.route()
         if connection is None:
             peer.is_due = True
-            if not peer.connections:
+            if peer.usable is None:
                 self._dial(peer)
             return
         queue = peer.queue
@@ -302,6 +326,9 @@ class TcpNetwork:
 
     def _lost_route(self, peer: Peer, connection: Connection) -> None:
         peer.connections.remove(connection)
+        if connection.dialed is not None:
+            was_steady = self._loop.time() - peer.reached_seconds > steady_seconds
+            peer.failures = 0 if was_steady else peer.failures + 1
         if peer.connections:
             self._flush_due(peer)
         elif peer.endpoint is None:
@@ -328,7 +355,7 @@ class TcpNetwork:
     async def _connect(self, peer: Peer, host: str, port: int) -> None:
         await asyncio.sleep(redial_seconds(peer.failures))
         self._counters.dials += 1
-        connection = Connection(self, self._inbox.put, self._hello, peer.address)
+        connection = self._make_connection(peer.address)
         try:
             async with asyncio.timeout(dial_seconds_max):
                 await self._loop.create_connection(lambda: connection, host, port)
@@ -340,30 +367,19 @@ class TcpNetwork:
             raise
 
     def _accept(self) -> Connection:
-        return Connection(self, self._inbox.put, self._hello, None)
+        return self._make_connection(None)
+
+    def _make_connection(self, dialed: Address | None) -> Connection:
+        return Connection(self, self._inbox.put, self._admission.make_hello(), dialed)
 
     def _dial_failed(self, peer: Peer) -> None:
         peer.is_dialing = False
         peer.failures += 1
         self._counters.dials_failed += 1
-        if peer.connections:
+        if peer.usable is not None:
             return  # it has come to us in the meantime
         self._counters.dropped_unreachable += peer.clear()
         self._unreached(peer.address, False)
-
-    def _address_of(self, connection: Connection, hello: Hello) -> Address | None:
-        """By which name the other side goes here; None when it may not have that name."""
-        claimed = Address(hello.address)
-        if connection.dialed is not None:
-            is_right = self._address is None or claimed == connection.dialed
-            return connection.dialed if is_right else None
-        if not claimed:
-            self._clients += 1
-            connection.is_client = True
-            return Address(f"{CLIENT_PREFIX}{self._clients}")
-        if claimed == self._address or claimed.startswith(CLIENT_PREFIX):
-            return None
-        return claimed
 
     def _inbox_became_full(self, is_full: bool, *, clients: bool) -> None:
         self._counters.pauses += is_full

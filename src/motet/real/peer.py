@@ -13,19 +13,23 @@ class Peer:
     """A node or client, connected or not.
 
     Two nodes that dial each other at the same moment have two connections. Both stay: each side sends
-    over the newer one it knows, and neither has to guess which one the other side has given up.
+    over the newest one it prefers, and neither has to guess which one the other side has given up.
     """
 
-    __slots__ = ("address", "connections", "endpoint", "failures", "is_client", "is_dialing", "is_due",
-                 "queue", "queued_bytes")  # fmt: skip
+    __slots__ = ("address", "connections", "dialed_only", "endpoint", "failures", "is_client",
+                 "is_dialing", "is_due", "queue", "queued_bytes", "reached_seconds")  # fmt: skip
 
-    def __init__(self, address: Address, endpoint: HostPort | None) -> None:
+    def __init__(
+        self, address: Address, endpoint: HostPort | None, *, dialed_only: bool = False
+    ) -> None:
         self.address = address
+        #: frames leave over a connection that we dialed, if there is where to dial
+        self.dialed_only = dialed_only
         #: where to dial; None for who can only come to us
         self.endpoint = endpoint
         #: what waits for it is in its connection, and counted there
         self.is_client = False
-        #: greeted ones, the newest last: frames leave over that one
+        #: admitted ones; frames leave over the last
         self.connections: list[Connection] = []
         self.queue: list[Frame] = []
         self.queued_bytes = 0
@@ -34,13 +38,31 @@ class Peer:
         self.is_dialing = False
         #: dials in a row that came to nothing
         self.failures = 0
+        #: by the loop's clock, when a dial last came to something
+        self.reached_seconds = 0.0
+
+    def add(self, connection: Connection, *, is_preferred: bool) -> None:
+        """One more connection; the preferred ones stand behind the others, the newest last."""
+        self.connections.insert(
+            len(self.connections) if is_preferred else 0,
+            connection,
+        )
+
+    @property
+    def usable(self) -> Connection | None:
+        """The connection that frames leave over, full or not."""
+        if not self.connections:
+            return None
+        last = self.connections[-1]
+        is_allowed = last.dialed is not None or self.endpoint is None or not self.dialed_only
+        return last if is_allowed else None
 
     def route(self) -> Connection | None:
         """The connection to write to now, None when there is none or it is full."""
-        if not self.connections:
+        usable = self.usable
+        if usable is None:
             return None
-        newest = self.connections[-1]
-        return newest if newest.is_writable or self.is_client else None
+        return usable if usable.is_writable or self.is_client else None
 
     def clear(self) -> int:
         """Forget what waits; how many frames that were."""

@@ -1,14 +1,16 @@
 """A cluster for a developer's machine: nodes that are kept alive until somebody ends them.
 
 Node i is called ``n<i>``, listens from port base + 10 i on, and lives in ``folder/node-<i>`` with its ``pid``
-and ``node.log``. The folder can be used again: the nodes go on from what is there. A node that dies is
-started again, later and later if it dies at once; should this process itself be killed, the reaper ends the
-nodes.
+and ``node.log``. The folder can be used again: the nodes go on from what is there, and a keeper whose files
+are gone is not started (:mod:`motet.testing.dev_folder`). The nodes prove a cluster key to each other, which
+is made with the cluster. A node that dies is started again, later and later if it dies at once; should this
+process itself be killed, the reaper ends the nodes.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 import urllib.request
@@ -19,6 +21,10 @@ from typing import Any
 
 from motet.client.link import ZOOKEEPER_PORT_OFFSET
 from motet.errors import BadInput
+from motet.node.keeper import keeper_format
+from motet.node.replica_files import Format
+from motet.node.settings import load
+from motet.testing.dev_folder import DevFolder
 from motet.testing.local_node import LocalNode
 from motet.testing.node_group import NodeGroup
 from motet.testing.port_block import BLOCK_PORTS, HOST, PortBlock
@@ -44,7 +50,8 @@ class DevCluster(NodeGroup):
     """So many nodes with the same roles, from ``port`` on or on ports that are free.
 
     ``other_roles`` names nodes that are to have others. In a large cluster only the first few nodes are
-    keepers. ``say`` hears what becomes of them, a line each. The links between the nodes in ``proxied`` and
+    keepers. ``has_key=False``: a cluster without a key, as one is that was configured by hand without it.
+    ``say`` hears what becomes of them, a line each. The links between the nodes in ``proxied`` and
     all others can be cut by ``links``.
     """
 
@@ -57,6 +64,7 @@ class DevCluster(NodeGroup):
         roles: Sequence[str],
         other_roles: Mapping[int, Sequence[str]] | None = None,
         environment: Mapping[str, str] | None = None,
+        has_key: bool = True,
         say: Say = lambda _line: None,
         proxied: Sequence[int] = (),
         ready_s_max: float = 60.0,
@@ -66,6 +74,8 @@ class DevCluster(NodeGroup):
             raise BadInput(f"a cluster of {nodes} nodes", hint="have at least one")
         self._count, self._port = nodes, port
         self._folder = folder.resolve()
+        self._dev_folder = DevFolder(self._folder)
+        self._has_key = has_key
         self._roles = roles_of_nodes(nodes, roles, other_roles or {})
         self._environment = {**self._members(), **(environment or {})}
         self._say = say
@@ -82,6 +92,7 @@ class DevCluster(NodeGroup):
             for i in range(self._count):
                 self._blocks.append(self._claim(i))
             self.links.open([f"{HOST}:{block.base}" for block in self._blocks])
+            self._make_folder()
             self._reaper = Reaper()
             for i, block in enumerate(self._blocks):
                 folder = self._folder / f"node-{i}"
@@ -95,6 +106,25 @@ class DevCluster(NodeGroup):
         except BaseException:
             self.close()
             raise
+
+    def _make_folder(self) -> None:
+        if self._has_key:
+            key_file = str(self._dev_folder.key_file())
+            self._environment.setdefault("MOTET_CLUSTER__KEY_FILE", key_file)
+        keepers = [i for i, roles in enumerate(self._roles) if KEEPER in roles]
+        self._dev_folder.make({i: self._format(i) for i in keepers})
+        for lost in filter(None, map(self._dev_folder.lost, keepers)):
+            raise lost
+
+    def _format(self, i: int) -> Format:
+        """What node i is told about its keeper."""
+        bases = (block.base for block in self._blocks)
+        flags: dict[str, tuple[str, object]] = {
+            "node.id": ("--id", f"n{i}"),
+            "node.peers": ("--peers", ",".join(f"n{j}={HOST}:{b}" for j, b in enumerate(bases))),
+        }
+        nothing = Path(os.devnull)  # no motet.toml of the caller is read
+        return keeper_format(load(nothing, {**os.environ, **self._environment}, flags).config)
 
     def _claim(self, i: int) -> PortBlock:
         return (
@@ -154,18 +184,18 @@ class DevCluster(NodeGroup):
                 self._due_at[i] = now + patience_s
                 self._say(f"{node.name} has died; its log is {node.log_path}")
             elif now >= self._due_at[i]:
+                lost = self._dev_folder.lost(i) if KEEPER in self._roles[i] else None
+                if lost is not None:
+                    self._due_at[i] = now + restart_s_max
+                    self._say(str(lost))
+                    continue
                 del self._due_at[i]
                 self._start_node(i)
                 self._say(f"{node.name} is started again, pid {node.pid}")
 
     def _start_node(self, i: int) -> None:
         self._started_at[i] = time.monotonic()
-        self._nodes[i].start(self._arguments_of_first_start(i))
-
-    def _arguments_of_first_start(self, i: int) -> list[str]:
-        """A keeper that has never been is formatted; the superblock is what it has when that is done."""
-        superblock = self._folder / f"node-{i}" / "keeper" / "superblock"
-        return ["--format"] if KEEPER in self._roles[i] and not superblock.exists() else []
+        self._nodes[i].start()
 
     def _members(self) -> dict[str, str]:
         """Who keeps the tree, for those who do not."""

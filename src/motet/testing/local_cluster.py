@@ -11,7 +11,8 @@
 
 Node i is called ``n<i>``, lives in ``folder/node-<i>`` with its ``pid`` and ``node.log``, and has a block of
 ten ports (see :mod:`motet.testing.port_block`). When the ``with`` block ends, however it ends, so does
-every node; and should the test process itself be killed, the :mod:`motet.testing.reaper` sees to it.
+every node; and should the test process itself be killed, the :mod:`motet.testing.reaper` sees to it. The
+nodes prove a cluster key to each other; it is made with the cluster, in ``folder/cluster-key``.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from motet.errors import BadInput, NodeError
+from motet.testing.dev_folder import DevFolder
 from motet.testing.local_node import LocalNode
 from motet.testing.node_group import NodeGroup
 from motet.testing.port_block import HOST, PortBlock
@@ -94,11 +96,13 @@ class LocalCluster(NodeGroup):
         while len(self._blocks) < self._count:
             self._blocks.append(PortBlock.claim())
         peers = ",".join(f"n{i}={HOST}:{block.base}" for i, block in enumerate(self._blocks))
+        key_file = str(DevFolder(self.folder).key_file())
+        environment = {"MOTET_CLUSTER__KEY_FILE": key_file, **self._environment}
         for i, block in enumerate(self._blocks):
             folder = self.folder / f"node-{i}"
             place = ["--id", f"n{i}", "--port", str(block.base), "--data", str(folder)]
             command = [*self._command, *place, "--peers", peers, *self._arguments]
-            node = LocalNode(f"n{i}", folder, block, command, self._environment, reaper)
+            node = LocalNode(f"n{i}", folder, block, command, environment, reaper)
             self._nodes.append(node)
             node.start()
         for node in self._nodes:
