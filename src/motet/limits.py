@@ -2,7 +2,7 @@
 
 Everything is bounded: what arrives from outside is refused with a clear answer when it is too much, and
 what we keep for later lives in a queue with a length. The relations between the bounds are asserted
-when this module is imported.
+when this module is imported. What numbers a peer may say is in :mod:`motet.limits_received`.
 """
 
 KIB = 1 << 10

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from motet.core.vsr.config import VsrConfig
+from motet.core.vsr.divergence import divergence
 from motet.core.vsr.messages import PingClient, ReadBarrier, Request, VsrCall
 from motet.core.vsr.replica import Replica
 from motet.core.vsr.state import Status
@@ -57,6 +58,7 @@ def describe_replica(replica: Replica) -> Mapping[str, object]:
         "commit_min": state.commit_min,
         "commit_max": state.commit_max,
         "checkpoint_op": core.checkpoint_op,
+        "diverged": divergence(core),
         "sessions": len(state.sessions.by_client),
         "prepares_faulty": sum(
             state.journal.is_faulty(Op(op)) for op in range(core.checkpoint_op + 1, state.op + 1)

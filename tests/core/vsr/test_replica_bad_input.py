@@ -13,6 +13,7 @@ from motet.core.fingerprint import fingerprint
 from motet.core.machine import (
     CancelTimer,
     Message,
+    Note,
     Received,
     SetTimer,
 )
@@ -49,7 +50,7 @@ def dropped(life: str, sender: str, message: Message) -> list[str]:
     machine, now = replica(life)
     before = machine.clone()
     effects = machine.step(Received(now, Address(sender), message))
-    assert all(isinstance(effect, SetTimer | CancelTimer) for effect in effects)
+    assert all(isinstance(effect, SetTimer | CancelTimer | Note) for effect in effects)
     assert promised(machine) == promised(before)
     counts = machine.core.state.counts
     return [why for why in counts if counts[why] > before.core.state.counts.get(why, 0)]
@@ -244,7 +245,8 @@ def test_the_log_these_tests_are_about_would_be_taken() -> None:
     ids=str,
 )
 def test_a_log_that_is_malformed(changed: dict[str, object]) -> None:
-    assert dropped("primary_to_be", "r0", log(**changed)) == ["do_view_change_malformed"]
+    [why] = dropped("primary_to_be", "r0", log(**changed))
+    assert why == "do_view_change_malformed" or why.startswith("out_of_bounds_")
 
 
 def start_view(**changed: object) -> StartView:
@@ -290,7 +292,8 @@ def test_a_start_of_a_view_that_is_malformed_or_not_by_its_primary(
     changed: dict[str, object],
 ) -> None:
     made = start_view(**changed)
-    assert dropped("in_a_view_change", "r2", made) == ["start_view_out_of_view"]
+    [why] = dropped("in_a_view_change", "r2", made)
+    assert why == "start_view_out_of_view" or why.startswith("out_of_bounds_")
 
 
 def test_who_is_unsure_of_its_head_believes_only_an_answer_to_its_question() -> None:
@@ -320,10 +323,9 @@ def test_a_block_that_nobody_asked_for_or_that_is_another() -> None:
 
 
 def test_blocks_that_cannot_be_are_not_read() -> None:
-    machine, now = replica("backup")
     cannot_be = (BlockRef(-1, NO_CHECKSUM), BlockRef(CONFIG.blocks_max, NO_CHECKSUM))
     ask = RequestBlocks(CLUSTER, ReplicaIndex(1), View(1), cannot_be)
-    assert machine.step(Received(now, Address("r1"), ask)) == []
+    assert dropped("backup", "r1", ask) == ["out_of_bounds_refs"]
 
 
 def test_a_pong_that_answers_nothing_does_not_move_the_clock() -> None:

@@ -96,7 +96,10 @@ def _take(core: Core, message: AddEntryRequest) -> None:
     covered = message.entries[-1].id if message.entries else message.previous
     commit = min(message.commit_index, covered)  # C4
     if commit.offset > state.commit_index.offset:
-        state.commit_index = commit
+        if log.runs.has(commit):
+            state.commit_index = commit
+        else:
+            core.drop("impossible_commit")
     _become_member(core, message)
     if not new:
         acknowledge(core)

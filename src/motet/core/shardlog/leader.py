@@ -34,6 +34,7 @@ from motet.core.shardlog.records import entry_bytes
 from motet.core.shardlog.snapshot import forget_snapshot, offer_snapshot, release_snapshot
 from motet.core.shardlog.state import Purpose, Reading, Status
 from motet.ids import Address, NodeId, Offset
+from motet.limits_received import round_step_max
 
 # Appending
 
@@ -162,7 +163,13 @@ def on_add_entry_response(core: Core, sender: NodeId, message: AddEntryResponse)
     if cursor.state is not CursorState.ATTACHED or message.round < cursor.attached_round:  # U2
         core.drop("late_answer")
         return
-    if message.round > state.round or not log.runs.has(message.entry_id):
+    if message.round > state.round:
+        # It was told a round of ours that we never asked: what we ask from now on is above it.
+        if message.round <= state.round + round_step_max:
+            state.round = message.round
+        core.drop("impossible_answer")
+        return
+    if not log.runs.has(message.entry_id):
         core.drop("impossible_answer")
         return
     cursor.round = max(cursor.round, message.round)

@@ -129,6 +129,12 @@ class ShardReplica:
         return self.core.state.epoch
 
     @property
+    def known_epoch(self) -> Epoch | None:
+        """The same; None while its files are read."""
+        state = self.core.state
+        return None if state.status is Status.RECOVERING else state.epoch
+
+    @property
     def elected_epoch(self) -> Epoch:
         """What a leadership is known by: changes of the ensemble raise ``epoch`` alone."""
         return self.core.state.elected_epoch

@@ -26,6 +26,7 @@ from motet.core.clock.hlc import Clock
 from motet.core.fingerprint import clone_plain, fingerprint
 from motet.core.machine import Effect, Note, Now, Read, Remove, Replace, Send, SetTimer, Violation
 from motet.core.operator.messages import ShardReport
+from motet.core.shardlog.bounds import problem_with
 from motet.core.shardlog.config import ShardlogConfig
 from motet.core.shardlog.context import Desk
 from motet.core.shardlog.messages import (
@@ -82,6 +83,8 @@ class NodeState(msgspec.Struct):
     is_list_due: bool = False
     creating: dict[ShardName, Creating] = msgspec.field(default_factory=dict)
     deleting: dict[ShardName, Deleting] = msgspec.field(default_factory=dict)
+    #: what messages said that nobody can mean -> how often
+    out_of_bounds: dict[str, int] = msgspec.field(default_factory=dict)
 
 
 class Shards:
@@ -153,7 +156,10 @@ class Shards:
     def on_message(self, sender: Address, message: ShardMessage, now: Now) -> list[Effect]:
         self.desk.now = now
         replica = self.replicas.get(message.shard)
-        if replica is None:
+        problem = problem_with(message, None if replica is None else replica.known_epoch)
+        if problem is not None:
+            self._drop(sender, message, problem)
+        elif replica is None:
             if self.state.is_started and self.state.broken is None:
                 self._on_stranger(sender, message)
         elif type(message) is DeleteShardRequest:
@@ -219,6 +225,15 @@ class Shards:
     def _reader(self, read: ReadId) -> ShardReplica | None:
         shard = self.desk.readers.pop(read, None)
         return None if shard is None else self.replicas.get(shard)
+
+    def _drop(self, sender: Address, message: ShardMessage, problem: str) -> None:
+        """Nobody can mean it. Who says nonsense may say much of it, so ever fewer of them get a line."""
+        counts = self.state.out_of_bounds
+        counts[problem] = count = counts.get(problem, 0) + 1
+        if count & (count - 1) == 0:
+            said = str(getattr(message, problem, ""))[:100]
+            what = f"{type(message).__name__} from {sender}: {problem} {said}, {count} so far"
+            self.desk.effects.append(Note("shards_out_of_bounds", what))
 
     # The list
 
@@ -329,6 +344,10 @@ class Shards:
             return
         if message.epoch < core.state.epoch:
             core.refuse(sender, message, Refusal.INVALID_EPOCH)
+            return
+        if message.epoch == core.state.epoch and replica.status is not Status.FENCED:
+            # Who leads or follows in this very epoch has not left the ensemble in it.
+            core.refuse(sender, message, Refusal.NOT_FENCED)
             return
         core.note("deleted", f"epoch {message.epoch}")
         deleting = Deleting(message.epoch, [sender])

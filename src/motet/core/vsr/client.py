@@ -9,6 +9,8 @@ L2  A request that is sent again is the same request; only the view it mentions 
 L3  The view only rises. What a replica of an older view says about sessions is not believed.
 L4  A client that is evicted is over, and what it had in flight may or may not be done. Whoever goes on does
     so as a new client, under another id.
+L5  A request names a view, and a replica that has not come that far drops it. So what was asked of everybody
+    in vain names the newest view that was heard of since: a view that nobody is in does not stay.
 
 It is plain data like a core, but no machine of its own: whoever has something to ask steps it, carries its
 effects out, and takes the result when there is one.
@@ -36,6 +38,7 @@ from motet.core.vsr.messages import (
 )
 from motet.core.vsr.sessions import RESERVED_BODY, reply_checksum
 from motet.ids import Address, ClientId, Op, ReplicaIndex, TimerName, View
+from motet.limits_received import counter_max
 
 RETRY = TimerName("vsr_retry")
 retry_ms_max = 1_000
@@ -72,6 +75,9 @@ class ClientState(msgspec.Struct):
     is_reserved: bool
     #: the newest view it has heard of
     view: View = View(0)
+    #: the newest since all were asked in vain, and the one that requests name
+    view_heard: View = View(0)
+    view_named: View = View(0)
     #: 0 before it is registered
     session: int = 0
     #: of the last reply
@@ -137,7 +143,7 @@ class Client:
         request = Request(
             cluster=self.config.cluster,
             client=state.client,
-            view=state.view,
+            view=state.view_named,
             session=state.session,
             request=state.request,
             parent=state.parent,
@@ -164,9 +170,10 @@ class Client:
         state, count = self.state, self.config.count
         message = state.in_flight
         assert message is not None
-        if isinstance(message, Request) and message.view != state.view:
-            message = msgspec.structs.replace(message, view=state.view)  # L2
-        to = ReplicaIndex((self.config.primary(state.view) + state.attempts) % count)
+        view = state.view_named
+        if isinstance(message, Request) and message.view != view:
+            message = msgspec.structs.replace(message, view=view)  # L2
+        to = ReplicaIndex((self.config.primary(view) + state.attempts) % count)
         wait_ms = 2 * self.config.timeouts.heartbeat_ms << min(state.attempts, 10)
         state.attempts += 1
         return [
@@ -178,6 +185,7 @@ class Client:
         """No answer in time: greet all again, for they may have restarted, and ask the next."""
         if timer != RETRY or self.state.in_flight is None:
             return []
+        self._look_at_view()
         return [*self._greet_all(), *self._send(now)]
 
     # Answers
@@ -189,11 +197,28 @@ class Client:
         if self.config.index_of(sender) is None or message.cluster != self.config.cluster:
             return []
         result = self._result_of(message)
-        self.state.view = View(max(self.state.view, message.view))  # L3
+        self._hear_view(message.view)
         if result is None:
             return []
         self.state.result, self.state.in_flight = result, None
         return [CancelTimer(RETRY)]
+
+    def _look_at_view(self) -> None:
+        """L5. All were asked in vain: hear what view they are in now, and after another round name that."""
+        state, count = self.state, self.config.count
+        if state.attempts % (2 * count) == count:
+            state.view_heard = View(0)
+        elif state.attempts % (2 * count) == 0 and state.view_heard:
+            state.view_named = state.view_heard
+
+    def _hear_view(self, view: View) -> None:
+        """L3, L5."""
+        state = self.state
+        if not 0 <= view <= counter_max:
+            return
+        state.view = max(state.view, view)
+        state.view_heard = max(state.view_heard, view)
+        state.view_named = max(state.view_named, view)
 
     def _result_of(self, message: Message) -> Result | None:
         if isinstance(message, Reply):

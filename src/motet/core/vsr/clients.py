@@ -64,7 +64,7 @@ def resend_reply(core: Core, client: ClientId, through: ReplicaIndex | None) -> 
 def relay_reply(core: Core, message: Reply) -> None:
     """A reply that came this way because its request did. What is answered is committed."""
     if core.is_backup and message.view == core.state.view:
-        core.state.commit_max = max(core.state.commit_max, message.op)
+        core.hear_commit(message.op)
     address = core.state.addresses.get(message.client)
     if address is not None:
         core.send_address(address, message)

@@ -21,7 +21,7 @@ from motet.core.vsr.context import WAL, Core
 from motet.core.vsr.header import NO_CHECKSUM, OPERATION_MIN, REGISTER, Header
 from motet.core.vsr.journal import Cached
 from motet.core.vsr.messages import Commit, Reply
-from motet.core.vsr.normal import committed_by_quorum, note_commit_max, resend_prepares
+from motet.core.vsr.normal import committed_by_quorum, resend_prepares
 from motet.core.vsr.state import PendingRead, Status
 from motet.core.vsr.state_machine import Entry
 from motet.core.vsr.storage import write_due_headers
@@ -82,7 +82,12 @@ def on_commit(core: Core, message: Commit) -> None:
     if not core.is_backup or message.view != core.state.view:
         core.drop("commit_out_of_view")
         return
-    note_commit_max(core, message.commit)
+    header = core.state.journal.header(message.commit)
+    known = NO_CHECKSUM if header is None else header.checksum
+    if NO_CHECKSUM not in (known, message.commit_checksum) and known != message.commit_checksum:
+        core.drop("commit_of_another_log")
+        return
+    core.hear_commit(message.commit)
 
 
 # Executing

@@ -182,7 +182,26 @@ class Core:
     def note(self, what: str, detail: str = "") -> None:
         self.effects.append(Note(f"vsr_{what}", detail))
 
-    def drop(self, why: str) -> None:
-        """Count a message that is not acted on."""
+    def drop(self, why: str) -> int:
+        """Count a message that is not acted on; how many of them there were."""
         counts = self.state.counts
-        counts[why] = counts.get(why, 0) + 1
+        counts[why] = count = counts.get(why, 0) + 1
+        return count
+
+    # What is committed
+
+    def hear_commit(self, commit: Op) -> None:
+        """A peer says that everything up to here is committed.
+
+        It is believed as far as our own log goes (``believe_commit``). What is beyond that only says that we
+        lag: were it written down or voted with, one wrong number would be missed in every log for ever.
+        """
+        if commit > self.state.commit_heard:
+            self.state.commit_heard = commit
+
+    def believe_commit(self) -> None:
+        """Take what was heard for committed, as far as it is in our log, and could be in it."""
+        state = self.state
+        heard = state.commit_heard
+        if state.commit_max < heard <= self.op_prepare_max and state.commit_max < state.op:
+            state.commit_max = Op(min(heard, state.op))

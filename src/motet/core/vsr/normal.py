@@ -22,6 +22,7 @@ from motet.core.vsr.sessions import Decision
 from motet.core.vsr.state import InFlight, Queued, Status
 from motet.core.vsr.storage import keep_prepare, write_prepare
 from motet.ids import ClientId, Op, ReplicaIndex
+from motet.limits_received import timestamp_ns_max
 
 # Requests
 
@@ -92,9 +93,13 @@ def prepare_queued(core: Core) -> None:
         wall_ns = clock.cluster_wall_ns(core)
         if wall_ns is None:
             return
+        timestamp = max(wall_ns, state.timestamp + 1)
+        if timestamp > timestamp_ns_max:
+            core.note("timestamps_exhausted", str(timestamp))
+            return
         queued = state.queue.pop(0)
         request = queued.request
-        header = _next_header(core, queued, max(wall_ns, state.timestamp + 1))
+        header = _next_header(core, queued, timestamp)
         _begin_prepare(core, header, request.body, queued.through)
 
 
@@ -194,7 +199,7 @@ def on_prepare(core: Core, message: Prepare) -> None:
     elif header.op > core.op_prepare_max:
         core.drop("prepare_beyond_log")  # our checkpoint is late; that of the next may not be
         _pass_on(core, header, message.body, _valid_route(core, message.route))
-        note_commit_max(core, header.commit)
+        core.hear_commit(header.commit)
     elif _has_another(core, header):
         core.drop("prepare_of_another_log")
     else:
@@ -221,7 +226,7 @@ def _extend_log(core: Core, header: Header) -> None:
 def _take_prepare(core: Core, message: Prepare) -> None:
     header = message.header
     _pass_on(core, header, message.body, _valid_route(core, message.route))
-    note_commit_max(core, header.commit)
+    core.hear_commit(header.commit)
     if core.state.journal.has(header) and core.state.journal.is_clean(header.op):
         send_prepare_ok(core, header)
     else:
@@ -233,11 +238,6 @@ def _valid_route(core: Core, route: tuple[ReplicaIndex, ...]) -> tuple[ReplicaIn
         return route
     count = core.config.count
     return tuple([each for each in route[:count] if 0 <= each < count and each != core.own])
-
-
-def note_commit_max(core: Core, commit: Op) -> None:
-    if commit > core.state.commit_max:
-        core.state.commit_max = commit
 
 
 def send_prepare_ok(core: Core, header: Header) -> None:

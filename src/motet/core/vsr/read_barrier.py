@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from motet.core.vsr.context import Core
 from motet.core.vsr.messages import ConfirmView, ReadBarrier, ReadPoint, ViewConfirmed
-from motet.core.vsr.normal import note_commit_max
 from motet.core.vsr.state import WaitingRead
 from motet.ids import Address, Op
 
@@ -52,7 +51,7 @@ def ask_round(core: Core) -> None:
 
 def on_confirm_view(core: Core, message: ConfirmView) -> None:
     if core.is_backup and message.view == core.state.view and message.replica == core.primary:
-        note_commit_max(core, message.commit)
+        core.hear_commit(message.commit)
         own, view = core.own, core.state.view
         core.send(message.replica, ViewConfirmed(core.config.cluster, own, view, message.round))
 

@@ -16,6 +16,7 @@ at once.
 
 from __future__ import annotations
 
+from motet.core.vsr.bounds import problem_of_superblock
 from motet.core.vsr.clock import start_clock
 from motet.core.vsr.context import SUPERBLOCK, WAL, Core
 from motet.core.vsr.journal import Cached, Journal
@@ -84,6 +85,7 @@ def on_superblock_read(core: Core, why: PendingRead, data: bytes | None) -> None
     foreign = check_identity(superblock, config.cluster, core.own, format_version)
     if foreign is None and superblock.members != config.replicas:
         foreign = f"the file is of a cluster of {', '.join(superblock.members)}"
+    foreign = foreign or problem_of_superblock(superblock)
     if foreign is not None:
         _refuse(core, foreign)
         return

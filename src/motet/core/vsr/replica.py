@@ -8,6 +8,7 @@ How to read it, a file per protocol:
 
 ====================  ==========================================================================
 ``normal``            request, prepare along the chain, prepare_ok
+``bounds``            what a message may say at all
 ``commit``            the heartbeat; executing what is committed
 ``clock``             ping and pong: a time that a quorum agrees on
 ``start_view_change`` leaving a view, only together
@@ -49,6 +50,7 @@ from motet.core.machine import (
 )
 from motet.core.vsr import (
     blocks,
+    bounds,
     checkpointing,
     clients,
     clock,
@@ -211,7 +213,10 @@ class Replica:
             core.drop("foreign")
             return
         replica = core.replica_at.get(sender)
-        if not core.state.is_started and not isinstance(message, WHILE_RECOVERING):
+        problem = None if replica is None else bounds.problem_with(core, message)
+        if problem is not None:
+            bounds.refuse(core, message, problem)
+        elif not core.state.is_started and not isinstance(message, WHILE_RECOVERING):
             core.drop("recovering")
         elif isinstance(message, CARRIED):
             self._on_carried(replica, message)
@@ -356,12 +361,18 @@ class Replica:
             sync.finish_restore(core)
             blocks.read_wanted_blocks(core)
         if state.is_started:
+            if state.commit_heard > state.commit_max:
+                core.believe_commit()
             self._commit()
             if state.queue:
                 normal.prepare_queued(core)
             if state.leading and start_view.is_ready_to_lead(core):
                 start_view.begin_view(core)
-            if state.commit_min < state.commit_max or state.restore is not None:
+            if (
+                state.commit_min < state.commit_max
+                or state.commit_min < state.commit_heard
+                or state.restore is not None
+            ):
                 start_view.ask_if_stuck(core)
             if core.is_syncing:
                 sync.end_sync(core)

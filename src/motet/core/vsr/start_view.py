@@ -24,7 +24,7 @@ from motet.core.vsr.commit import HEARTBEAT
 from motet.core.vsr.context import Core
 from motet.core.vsr.header import Header, is_sealed
 from motet.core.vsr.messages import RequestStartView, StartView
-from motet.core.vsr.normal import note_commit_max, send_all_prepare_oks
+from motet.core.vsr.normal import send_all_prepare_oks
 from motet.core.vsr.start_view_change import watch_primary
 from motet.core.vsr.state import InFlight, Status
 from motet.core.vsr.storage import view_headers, want_superblock
@@ -130,14 +130,18 @@ def on_start_view(core: Core, message: StartView) -> None:
     if not _is_acceptable(core, message):
         core.drop("start_view_out_of_view")
         return
-    note_commit_max(core, message.commit_max)
     if message.view == state.view and state.status is Status.NORMAL:
         _learn_of_head(core, message)
     elif message.op <= core.op_prepare_max:
         _join_view(core, message)
     else:
         _catch_up(core, message)
-    _maybe_sync(core, message)
+    if message.nonce == state.nonce:
+        state.commit_heard = (
+            message.commit_max
+        )  # asked for, so it is better than what was heard before
+        _maybe_sync(core, message)
+    core.hear_commit(message.commit_max)
 
 
 def _is_acceptable(core: Core, message: StartView) -> bool:
@@ -204,6 +208,8 @@ def _catch_up(core: Core, message: StartView) -> None:
     if not state.catching_up:
         core.note("catching_up")
         state.moved_monotonic_ns = core.now.monotonic_ns
+        if message.nonce != state.nonce:
+            _ask(core, message.replica, message.view)  # a checkpoint is fetched only on an answer
     state.catching_up = True
     for timer in (SEND, VOTE, HEARTBEAT):
         core.no_timer(timer)
@@ -226,10 +232,15 @@ def _take_hook(core: Core, message: StartView) -> None:
     state.journal.set_header(hook)
     state.op = Op(max(state.op, hook.op))
     state.anchor_op = state.connected_op = hook.op
+    # What is beyond the hook has no place here yet; up to it everything is in the log of the view.
+    state.commit_max = Op(max(state.commit_max, min(hook.op, message.commit_max)))
 
 
 def _maybe_sync(core: Core, message: StartView) -> None:
-    """A checkpoint that the log does not lead to any more is fetched whole."""
+    """A checkpoint that the log does not lead to any more is fetched whole.
+
+    For that our own is given up. So only an answer to our own question is believed: whoever lags asks.
+    """
     checkpoint = message.checkpoint
     is_far = checkpoint.op > core.checkpoint_op + core.config.checkpoint_ops
     if is_far or (checkpoint.op > core.checkpoint_op and is_stuck(core)):
@@ -240,7 +251,8 @@ def is_stuck(core: Core) -> bool:
     """Committed ops wait to be executed, or a state to be restored, and nothing has moved for a while."""
     state = core.state
     waited_ms = (core.now.monotonic_ns - state.moved_monotonic_ns) // NS_PER_MS
-    is_behind = state.commit_min < state.commit_max or state.restore is not None
+    known = max(state.commit_max, state.commit_heard)
+    is_behind = state.commit_min < known or state.restore is not None
     return is_behind and waited_ms > core.config.timeouts.stuck_ms
 
 

@@ -5,7 +5,8 @@ committed somewhere, ``op`` is the head of the log::
 
     checkpoint.op <= commit_min <= commit_max       commit_min <= op
 
-``op`` may be below ``commit_max`` on a replica that lags.
+``op`` may be below ``commit_max`` on a replica that has lost the end of its log. What others say is committed
+beyond the log is ``commit_heard``, and is never written down.
 """
 
 from __future__ import annotations
@@ -109,6 +110,8 @@ class State(msgspec.Struct):
     op: Op = Op(0)
     commit_min: Op = Op(0)
     commit_max: Op = Op(0)
+    #: what peers say is committed in this view: beyond the log it only says that this replica lags
+    commit_heard: Op = Op(0)
     journal: Journal = msgspec.field(default_factory=lambda: Journal.empty(1))
     #: the highest op whose header is certain to belong to the log: the head, but on a replica that lags
     #: too far behind to hold the head yet
@@ -166,6 +169,8 @@ class State(msgspec.Struct):
     checkpointing: Checkpointing | None = None
     restore: Restore | None = None
     blocks_faulty: dict[BlockRef, None] = {}
+    #: replicas that have another state at a checkpoint: which, and its id there (``divergence``)
+    diverged: dict[ReplicaIndex, tuple[Op, Checksum]] = {}
 
     # The disk
     next_write: WriteId = WriteId(0)

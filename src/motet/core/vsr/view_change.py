@@ -13,6 +13,7 @@ D3  A replica that is not sure of its head does not take part.
 
 from __future__ import annotations
 
+from motet.core.vsr.bounds import may_enter
 from motet.core.vsr.context import Core
 from motet.core.vsr.header import Header, is_sealed
 from motet.core.vsr.messages import DoViewChange
@@ -32,6 +33,9 @@ def enter_view_change(core: Core, view: View) -> None:
     state = core.state
     assert view > state.view
     assert state.status in (Status.NORMAL, Status.VIEW_CHANGE), "D3"
+    if not may_enter(view):
+        core.note("views_exhausted", str(view))
+        return
     core.note("view_change", f"to view {view}")
     state.status, state.view = Status.VIEW_CHANGE, view
     leave_view(core)
@@ -51,6 +55,7 @@ def leave_view(core: Core) -> None:
     state.suspects, state.confirmed, state.reads_waiting = {}, {}, []
     state.leading = state.catching_up = False
     state.anchor_op = None
+    state.commit_heard = Op(0)
 
 
 def send_do_view_change(core: Core) -> None:

@@ -25,14 +25,15 @@ from motet.testing.bench_node import BenchNode
 from motet.testing.part import verb
 from motet.testing.parts.vsr_bench import Lost
 from motet.testing.parts.vsr_damage import flip, torn_write
+from motet.testing.parts.vsr_lies import Lies
 from motet.testing.parts.vsr_logs import hand_made_log
-from motet.testing.parts.vsr_requests import START_WALL_MS, ClientCommands
+from motet.testing.parts.vsr_requests import START_WALL_MS
 from motet.testing.parts.vsr_told import told_log, told_replica
 
 pipeline_max = 4
 
 
-class VsrPart(ClientCommands):
+class VsrPart(Lies):
     """Commands for a cluster."""
 
     name = "vsr"

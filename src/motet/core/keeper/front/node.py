@@ -31,8 +31,9 @@ from motet.core.machine import (
     Started,
     Violation,
 )
+from motet.core.vsr.bounds import problem_with
 from motet.core.vsr.config import VsrConfig
-from motet.core.vsr.messages import Eviction, PongClient, ReadPoint, Reply
+from motet.core.vsr.messages import Eviction, PongClient, ReadPoint, Reply, VsrMessage
 from motet.core.vsr.replica import Replica
 from motet.ids import Address, ReplicaIndex
 
@@ -77,8 +78,11 @@ class KeeperNode:
             self._step_replica(event)
 
     def _is_for_lanes(self, sender: Address, message: Message) -> bool:
-        if self.replica.core.config.index_of(sender) is None:
+        core = self.replica.core
+        if core.config.index_of(sender) is None:
             return False
+        if isinstance(message, VsrMessage) and problem_with(core, message) is not None:
+            return False  # the replica refuses it
         if isinstance(message, Reply | Eviction):
             return self.front.is_about_us(message.client)
         return isinstance(message, ReadPoint | PongClient)

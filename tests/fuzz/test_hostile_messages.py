@@ -1,0 +1,64 @@
+"""Whatever a peer or a client says, in any state of a cluster: no machine breaks, and nothing is damaged for
+good.
+
+Quick: few seeds of each part. Long: many. A failure names the part, the mode and the seed, and what was said
+last.
+"""
+
+from __future__ import annotations
+
+import pytest
+from tests.fuzz.hostile import LIES, NONSENSE, never_made
+from tests.fuzz.liars import DOORS, Verdict, lie_to
+
+QUICK = (
+    ("vsr", NONSENSE, 1),
+    ("vsr", LIES, 2),
+    ("keeper", NONSENSE, 3),
+    ("keeper", LIES, 4),
+    ("database", NONSENSE, 1),
+    ("database", LIES, 2),
+    ("clock", NONSENSE, 1),
+    ("time", NONSENSE, 1),
+)
+LONG = (
+    *(("vsr", mode, seed) for mode in (NONSENSE, LIES) for seed in range(100, 160)),
+    *(("keeper", mode, seed) for mode in (NONSENSE, LIES) for seed in range(100, 160)),
+    *(("database", mode, seed) for mode in (NONSENSE, LIES) for seed in range(100, 130)),
+    *(("clock", mode, seed) for mode in (NONSENSE, LIES) for seed in range(100, 110)),
+    *(("time", mode, seed) for mode in (NONSENSE, LIES) for seed in range(100, 110)),
+)
+
+
+def check(part: str, mode: str, seed: int) -> Verdict:
+    verdict = lie_to(part, seed, mode)
+    told = "\n".join(line[:500] for line in verdict.last)
+    assert verdict.findings == [], f"lie_to({part!r}, {seed}, {mode!r})\n{told}"
+    assert verdict.said > 100, "somebody has lied"
+    return verdict
+
+
+@pytest.mark.parametrize(("part", "mode", "seed"), QUICK)
+def test_a_liar_does_no_lasting_harm(part: str, mode: str, seed: int) -> None:
+    verdict = check(part, mode, seed)
+    assert never_made(verdict.forgers) == [], "every kind of message was said"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("part", "mode", "seed"), LONG)
+def test_many_liars_do_no_lasting_harm(part: str, mode: str, seed: int) -> None:
+    check(part, mode, seed)
+
+
+def test_every_machine_of_a_node_has_a_door() -> None:
+    """Whoever adds a machine to a node adds it here: what it decodes is what it is lied to in."""
+    names = sorted(kind.__name__ for kind in DOORS)
+    assert names == [
+        "DataNode",
+        "KeeperNode",
+        "NodeClock",
+        "Replica",
+        "StoredOperator",
+        "StreamsMachine",
+        "TimePeer",
+    ]
