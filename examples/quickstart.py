@@ -62,7 +62,10 @@ def read_feed(db: motet.Database) -> None:
 
 
 def stream_into_table(db: motet.Database, checkpoint: Path) -> None:
-    """Spark follows the feed and writes a table. A token for each batch: repeated, it is written once."""
+    """Spark follows the feed and writes a table, with a token for each batch: repeated, it is written once.
+
+    Batches are counted from 0 for each checkpoint, so the token has the id of the query as well.
+    """
     db.create_table("sales", SALE, order_by=["sku", "at"])
     spark = local_session("quickstart")
     register(spark, endpoint=db.endpoint)
@@ -71,7 +74,8 @@ def stream_into_table(db: motet.Database, checkpoint: Path) -> None:
 
     def publish(batch: DataFrame, number: int) -> None:
         sales = batch.select("row.sku", "row.quantity", "at")
-        token = f"quickstart-{number}"
+        query_id = batch.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
+        token = f"{query_id}-{number}"
         sales.write.format("motet").options(table="sales", token=token).mode("append").save()
 
     query = (

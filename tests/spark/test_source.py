@@ -147,19 +147,6 @@ def test_a_database_that_is_not_there(spark: SparkSession, db: motet.Database) -
     assert "check the address" in str(caught.value)
 
 
-def test_a_query_cannot_write_to_it_directly(
-    spark: SparkSession, db: motet.Database, tmp_path: Path
-) -> None:
-    from pyspark.errors import PySparkException
-
-    reader = spark.readStream.format("motet").options(endpoint=db.endpoint, streams="orders")
-    writer = reader.load().writeStream.format("motet").option("table", "sales")
-    writer = writer.options(endpoint=db.endpoint, checkpointLocation=str(tmp_path / "checkpoint"))
-    with pytest.raises(PySparkException) as caught:
-        writer.trigger(availableNow=True).start().awaitTermination(120)
-    assert "BAD_INPUT" in str(caught.value)
-
-
 def test_looking_for_it_imports_neither_arrow_nor_a_client() -> None:
     script = (
         "import sys, pyspark.sql.datasource; before = set(sys.modules); import motet.pipeline.source;"

@@ -48,6 +48,9 @@ OPTIONS: dict[str, tuple[str, tuple[Use, ...]]] = {
     "token": ("a name under which this write happens once", ("write a table",)),
 }
 _NAMES = {name.lower(): name for name in OPTIONS}
+SPARKS_CHECKPOINT = "checkpointlocation"
+"""An option of every streaming query that writes, and of nothing else."""
+
 _SUGGESTIONS = {"path": "option('table', …) or option('streams', …) says what to read, not a path"}
 
 changes_per_batch_default = 1_000_000
@@ -109,6 +112,8 @@ class SourceOptions(msgspec.Struct, frozen=True):
 
 def parse_options(given: Mapping[str, str], endpoint: str | None = None) -> SourceOptions:
     """The options as a struct; ``endpoint`` is used where none is given."""
+    if any(key.lower() == SPARKS_CHECKPOINT for key in given):
+        raise no_stream_writer()
     texts = {_name_of(key): value for key, value in given.items()}
     if "table" in texts and "streams" in texts:
         raise BadInput("both option table and option streams are given", hint="give one of them")
@@ -139,6 +144,16 @@ def parse_options(given: Mapping[str, str], endpoint: str | None = None) -> Sour
         changes_per_batch=value("maxChangesPerBatch", _changes, changes),
         cursor=value("cursor", _cursor, None),
         token=value("token", _token, None),
+    )
+
+
+def no_stream_writer() -> BadInput:
+    """What is said to ``writeStream.format("motet")``, for which there is no sink yet."""
+    return BadInput(
+        "writeStream.format('motet') is not implemented: a streaming query cannot write a table directly",
+        hint="use writeStream.foreachBatch(write), and in write(batch, number) "
+        "batch.write.format('motet') with option token = f'{query_id}-{number}', where query_id = "
+        "batch.sparkSession.sparkContext.getLocalProperty('sql.streaming.queryId'); or write a pipeline",
     )
 
 

@@ -31,8 +31,6 @@ from pyspark.sql.datasource import (
     DataSourceWriter,
 )
 
-from motet.errors import BadInput
-
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
@@ -96,7 +94,6 @@ class MotetSource(DataSource):
         schema: StructType,  # noqa: ARG002
         overwrite: bool,  # noqa: ARG002
     ) -> DataSourceStreamWriter:
-        raise BadInput(
-            "a streaming query cannot write to motet directly",
-            hint="write a pipeline, or use foreachBatch and write each batch with a token",
-        )
+        from motet.pipeline.options import no_stream_writer
+
+        raise no_stream_writer()
