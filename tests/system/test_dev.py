@@ -142,6 +142,21 @@ def test_a_node_that_dies_is_started_again_and_enters_itself_anew(dev: Dev) -> N
     until(has_new_entry, "the entry of its new life")
 
 
+def test_a_front_end_that_is_started_again_takes_its_places_over(dev: Dev) -> None:
+    for _ in range(3):
+        old = dev.pid(2)
+        assert old is not None
+        os.kill(old, signal.SIGKILL)
+        until(lambda old=old: dev.pid(2) not in (None, old), "another process")  # type: ignore[misc]
+        until(lambda: dev.is_ready(2), "it is ready")
+
+    def places() -> list[int]:
+        details = (dev.status(i)["machines"]["keeper"]["detail"] for i in range(NODES))
+        return [detail["sessions_reserved"] for detail in details]
+
+    until(lambda: places() == [6, 6, 6], "two places for each of three front ends, and no more")
+
+
 def test_status_and_metrics_tell_of_the_keeper(dev: Dev) -> None:
     details = [dev.status(i)["machines"]["keeper"]["detail"] for i in range(NODES)]
     assert sum(detail["is_primary"] for detail in details) == 1

@@ -60,6 +60,7 @@ def describe_replica(replica: Replica) -> Mapping[str, object]:
         "checkpoint_op": core.checkpoint_op,
         "diverged": divergence(core),
         "sessions": len(state.sessions.by_client),
+        "sessions_reserved": sum(one.is_reserved for one in state.sessions.by_client.values()),
         "prepares_faulty": sum(
             state.journal.is_faulty(Op(op)) for op in range(core.checkpoint_op + 1, state.op + 1)
         ),

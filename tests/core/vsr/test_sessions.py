@@ -87,7 +87,7 @@ class Table:
 
     def commit(self, asked: Asked, reply: bytes = b"reply") -> ClientId | None:
         self.op += 1
-        return self.sessions.commit(CONFIG, header_of(self.op, asked), reply)
+        return self.sessions.commit(CONFIG, header_of(self.op, asked), asked.body, reply)
 
     def decide(self, asked: Asked, *, is_preparing: bool = False) -> Decision:
         return self.sessions.decide(CONFIG, asked, is_preparing=is_preparing)
@@ -343,7 +343,7 @@ def test_histories_agree_with_the_naive_twin_and_with_a_replica_that_restarts(
             assert table.commit(asked) is None
             naive.request(client)
         if asked is not None:
-            twin.commit(CONFIG, header_of(table.op, asked), b"reply")
+            twin.commit(CONFIG, header_of(table.op, asked), asked.body, b"reply")
         if what == "restart":
             restarted = decode_sessions(CONFIG, twin.encode())
             assert restarted is not None

@@ -17,7 +17,7 @@ STEPS_MIN = 10_000
 FOUND_AT = {
     "watch-after-read": (7, "Z8"),
     "event-after-answer": (12, "Z8"),
-    "expiry-by-local-clock": (14, "Z3"),
+    "expiry-by-local-clock": (32, "Z3"),
     "multi-in-part": (1, "Z1"),
     "stale-generation": (2, "Z1"),
     "local-reads": (2, "Z7"),

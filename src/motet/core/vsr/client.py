@@ -36,7 +36,7 @@ from motet.core.vsr.messages import (
     Request,
     sealed_request,
 )
-from motet.core.vsr.sessions import RESERVED_BODY, reply_checksum
+from motet.core.vsr.sessions import RESERVED_BODY, LaneOwner, reply_checksum
 from motet.ids import Address, ClientId, Op, ReplicaIndex, TimerName, View
 from motet.limits_received import counter_max
 
@@ -72,7 +72,8 @@ class ClientState(msgspec.Struct):
 
     client: ClientId
     release: int
-    is_reserved: bool
+    #: the body of its register: which kind of session it asks for
+    register_body: bytes
     #: the newest view it has heard of
     view: View = View(0)
     #: the newest since all were asked in vain, and the one that requests name
@@ -94,16 +95,27 @@ class ClientState(msgspec.Struct):
 
 
 class Client:
-    """One session. ``client`` must be fresh: random, and never used before."""
+    """One session. ``client`` must be fresh: random, and never used before.
+
+    A ``reserved`` one is not evicted for others; that of a lane, its ``owner``, is for the lane's next.
+    """
 
     def __init__(
-        self, config: VsrConfig, client: ClientId, *, reserved: bool = False, release: int = 1
+        self,
+        config: VsrConfig,
+        client: ClientId,
+        *,
+        reserved: bool = False,
+        owner: LaneOwner | None = None,
+        release: int = 1,
     ) -> None:
         assert client > 0
         self.config = config
         # Reads have no session to belong to. Their numbers begin at the id, so that an answer to a read
         # of an earlier client at the same address is not taken for one of ours.
-        self.state = ClientState(client, release, reserved, read=client)
+        body = RESERVED_BODY if reserved else b""
+        body = body if owner is None else owner.encode()
+        self.state = ClientState(client, release, body, read=client)
 
     @property
     def is_idle(self) -> bool:
@@ -117,8 +129,7 @@ class Client:
     def begin(self, now: Now) -> list[Effect]:
         """Register; the result is ``Replied`` to request 0."""
         assert self.state.request == 0, "a client registers once"
-        body = RESERVED_BODY if self.state.is_reserved else b""
-        return self._ask(self._next_request(REGISTER, body), now)
+        return self._ask(self._next_request(REGISTER, self.state.register_body), now)
 
     def submit(self, operation: int, body: bytes, now: Now) -> list[Effect]:
         """Have an operation done; the result is ``Replied``."""

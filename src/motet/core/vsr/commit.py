@@ -219,13 +219,13 @@ def _execute(core: Core, prepare: Cached) -> None:
     state.moved_monotonic_ns = core.now.monotonic_ns
     if header.timestamp > state.timestamp:
         state.timestamp = header.timestamp
-    _keep_reply(core, header, body)
+    _keep_reply(core, prepare, body)
 
 
-def _keep_reply(core: Core, header: Header, body: bytes) -> None:
-    state = core.state
+def _keep_reply(core: Core, prepare: Cached, body: bytes) -> None:
+    state, header = core.state, prepare.header
     in_flight = state.pipeline.pop(header.op, None)
-    evicted = state.sessions.commit(core.config, header, body)
+    evicted = state.sessions.commit(core.config, header, prepare.body, body)
     if evicted is not None:
         core.note("session_evicted", str(evicted))
         state.replies.pop(evicted, None)

@@ -11,6 +11,15 @@ S1  At most ``clients_max`` sessions, each with a place of its own for its last 
 S2  A register finds room by evicting the session whose last commit is longest ago, and never a reserved
     one. Of those there are at most ``reserved_max``; whoever asks for one more gets an ordinary session.
 S3  A request whose session was evicted while it was prepared is done, and leaves no trace here.
+S4  A reserved session can belong to a *lane* of a member's front end. A lane has one of them: that of a later
+    incarnation of the member takes the place of the one before, which is evicted. So restarts take no places.
+    A register of an earlier incarnation that comes late gets an ordinary session, and evicts nobody's lane.
+S5  Where reserved places have run out to sessions that belong to no lane, a lane takes the one whose last
+    commit is longest ago: earlier releases left them behind, two with each start.
+
+What the former incarnation of a lane had under way when it was evicted is S3's: it is done once or not at
+all, and nobody is told, since its reply has no place here and its client is gone. What arrives after the
+register of the new one is committed is not done, because its session is gone.
 
 What a primary does with a request is ``Decision``, read off the tables below: the first row that fits.
 Only a primary that has committed all it knows of may evict.
@@ -18,6 +27,7 @@ Only a primary that has committed all it knows of may evict.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from enum import StrEnum
 from typing import Protocol
@@ -29,13 +39,37 @@ from motet.core.vsr.header import OPERATION_MIN, REGISTER, Checksum, Header, che
 from motet.ids import ClientId, Op
 
 RESERVED_BODY = b"reserved"
-"""The body of a register that asks for a reserved session."""
+"""The body of a register that asks for a reserved session of nobody in particular."""
 
 REGISTER_BODIES = (b"", RESERVED_BODY)
 
-_RESERVED_BODY_CHECKSUM = checksum(RESERVED_BODY)
+_LANE_PREFIX = b"lane"
+_LANE = struct.Struct("<4sBBQ")
+_lane_incarnation_max = (1 << 63) - 1
 _client_max = (1 << 63) - 1
 _encode = msgspec.msgpack.Encoder().encode
+
+
+class LaneOwner(msgspec.Struct, frozen=True):
+    """Whose reserved session it is (S4)."""
+
+    #: its index among the replicas
+    member: int
+    lane: int
+    #: when the member's process began, in milliseconds: a later one takes over
+    incarnation: int
+
+    def encode(self) -> bytes:
+        """The body of its register."""
+        return _LANE.pack(_LANE_PREFIX, self.member, self.lane, self.incarnation)
+
+
+def decode_owner(body: bytes) -> LaneOwner | None:
+    """The lane that a register is of; None for one of no lane."""
+    if len(body) != _LANE.size or not body.startswith(_LANE_PREFIX):
+        return None
+    _, member, lane, incarnation = _LANE.unpack(body)
+    return LaneOwner(member, lane, incarnation) if incarnation <= _lane_incarnation_max else None
 
 
 class Request(Protocol):
@@ -76,6 +110,8 @@ class Session(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unk
     slot: int
     is_reserved: bool
     release: int
+    #: the lane that it belongs to, as member, lane and incarnation; none, for those of no lane
+    owner: tuple[int, int, int] | None = None
 
 
 class Decision(StrEnum):
@@ -150,7 +186,11 @@ FORM_RULES: tuple[_FormRule, ...] = (
     # what other bodies mean is up to the state machine, which answers for itself
     (
         Decision.EVICT_BAD_BODY,
-        lambda request, _: request.operation == REGISTER and request.body not in REGISTER_BODIES,
+        lambda request, _: (
+            request.operation == REGISTER
+            and request.body not in REGISTER_BODIES
+            and decode_owner(request.body) is None
+        ),
     ),
 )
 """For every request: is it one at all?"""
@@ -217,32 +257,72 @@ class Sessions(msgspec.Struct):
             return Decision.EVICT_NO_SESSION
         return Decision.ACCEPT
 
-    def commit(self, config: VsrConfig, header: Header, reply_body: bytes) -> ClientId | None:
+    def commit(
+        self, config: VsrConfig, header: Header, request_body: bytes, reply_body: bytes
+    ) -> ClientId | None:
         """An op is committed, and this is its reply. Returns the client that lost its session, if any."""
         if header.client == 0 or (
             header.operation != REGISTER and header.operation < OPERATION_MIN
         ):
             return None
         if header.operation == REGISTER:
-            return self._register(config, header, reply_body)
+            return self._register(config, header, request_body, reply_body)
         session = self.by_client.get(header.client)
         if session is not None and session.session == header.session:  # else S3
-            self._keep(header, reply_body, session.session, session.slot, session.is_reserved)
+            self._keep(header, reply_body, session)
         return None
 
-    def _register(self, config: VsrConfig, header: Header, reply_body: bytes) -> ClientId | None:
+    def _register(
+        self, config: VsrConfig, header: Header, request_body: bytes, reply_body: bytes
+    ) -> ClientId | None:
         self.by_client.pop(header.client, None)  # a client has one session, its latest
-        evicted = None
-        if len(self.by_client) == config.clients_max:
+        owner = decode_owner(request_body)
+        evicted = None if owner is None else self._former(config, owner)
+        if evicted is None and len(self.by_client) == config.clients_max:
             evicted = self._evictee()
+        if evicted is not None:
             del self.by_client[evicted]
-        is_reserved = (
-            header.body_checksum == _RESERVED_BODY_CHECKSUM
-            and self._reserved_count() < config.reserved_max
+        is_wanted = request_body == RESERVED_BODY if owner is None else self._is_free(owner)
+        is_reserved = is_wanted and self._reserved_count() < config.reserved_max
+        place = Session(
+            client=header.client,
+            session=header.op,
+            request=0,
+            request_checksum=b"",
+            reply_checksum=b"",
+            reply_bytes=0,
+            last_op=header.op,
+            slot=self._free_slot(config.clients_max),
+            is_reserved=is_reserved,
+            release=header.release,
+            owner=None
+            if owner is None or not is_reserved
+            else (owner.member, owner.lane, owner.incarnation),
         )
-        self._keep(header, reply_body, header.op, self._free_slot(config.clients_max), is_reserved)
+        self._keep(header, reply_body, place)
         assert len(self.by_client) <= config.clients_max, "S1"
         return evicted
+
+    def _former(self, config: VsrConfig, owner: LaneOwner) -> ClientId | None:
+        """Whose place a lane takes (S4, S5)."""
+        held = self._of_lane(owner)
+        if held is not None:
+            assert held.owner is not None
+            return held.client if held.owner[2] <= owner.incarnation else None
+        if self._reserved_count() < config.reserved_max:
+            return None
+        left = [s for s in self.by_client.values() if s.is_reserved and s.owner is None]
+        return min(left, key=lambda session: session.last_op).client if left else None
+
+    def _of_lane(self, owner: LaneOwner) -> Session | None:
+        lane = (owner.member, owner.lane)
+        for session in self.by_client.values():
+            if session.owner is not None and session.owner[:2] == lane:
+                return session
+        return None
+
+    def _is_free(self, owner: LaneOwner) -> bool:
+        return self._of_lane(owner) is None
 
     def _evictee(self) -> ClientId:
         """The one whose last commit is longest ago; no two are equal, for ops are not (S2)."""
@@ -257,27 +337,30 @@ class Sessions(msgspec.Struct):
         taken = [session.slot for session in self.by_client.values()]
         return next(slot for slot in range(clients_max) if slot not in taken)
 
-    def _keep(
-        self, header: Header, reply_body: bytes, session: int, slot: int, is_reserved: bool
-    ) -> None:
+    def _keep(self, header: Header, reply_body: bytes, session: Session) -> None:
+        """The session after this request and its reply."""
         self.by_client[header.client] = Session(
             client=header.client,
-            session=session,
+            session=session.session,
             request=header.request,
             request_checksum=header.request_checksum,
             reply_checksum=reply_checksum(header.client, header.request, header.op, reply_body),
             reply_bytes=len(reply_body),
             last_op=header.op,
-            slot=slot,
-            is_reserved=is_reserved,
+            slot=session.slot,
+            is_reserved=session.is_reserved,
             release=header.release,
+            owner=session.owner,
         )
 
     # In a checkpoint
 
     def encode(self) -> bytes:
-        """Equal for equal tables."""
-        return _encode(sorted(self.by_client.values(), key=lambda session: session.slot))
+        """Equal for equal tables; sessions of no lane are as earlier releases wrote them."""
+        in_order = sorted(self.by_client.values(), key=lambda session: session.slot)
+        return _encode(
+            [one if one.owner else msgspec.structs.astuple(one)[:-1] for one in in_order]
+        )
 
 
 _decode_sessions = msgspec.msgpack.Decoder(list[Session]).decode

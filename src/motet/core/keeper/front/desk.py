@@ -47,7 +47,8 @@ class Desk:
         self.core = core
         self.keeper = core.machine
         self.config = config
-        self.lanes = Lanes(core.config, config.lanes, self.keeper.config.reply_bytes_max)
+        reply_bytes_max = self.keeper.config.reply_bytes_max
+        self.lanes = Lanes(core.config, core.own, config.lanes, reply_bytes_max)
         self.state = DeskState()
         self.now = Now(0, 0)
         self.effects: list[Effect] = []

@@ -7,6 +7,8 @@ points and nothing else; it needs no place that is kept for it.
 N1  Operations go once. What a lane had in flight when it was evicted may be done or not: nobody is told that
     it is either, and nobody tries again.
 N2  An evicted lane begins anew, under an id that was never used. Ids come from the nonce of this incarnation.
+    Its place in the client table is its own, and this member's: the next incarnation takes it over, so that
+    restarts do not use the places up.
 N3  A batch fits into a request, and the answers to it into a reply, whatever they are.
 N4  When this replica has come to another view, what is in flight is sent to its primary at once.
 """
@@ -35,7 +37,8 @@ from motet.core.machine import CancelTimer, Effect, Message, Now, Send, SetTimer
 from motet.core.vsr.client import RETRY, Client, Result, retry_ms_max
 from motet.core.vsr.config import VsrConfig
 from motet.core.vsr.messages import Eviction, Reply
-from motet.ids import Address, ClientId, TimerName, View
+from motet.core.vsr.sessions import LaneOwner
+from motet.ids import Address, ClientId, ReplicaIndex, TimerName, View
 
 RETRY_PREFIX = "front/retry/"
 NOBODY = Address("")
@@ -81,18 +84,23 @@ class Lane:
 class Lanes:
     """All lanes of one front end; the last is the asker."""
 
-    def __init__(self, config: VsrConfig, count: int, reply_bytes_max: int) -> None:
+    def __init__(
+        self, config: VsrConfig, own: ReplicaIndex, count: int, reply_bytes_max: int
+    ) -> None:
         assert count >= 1
         self._config = config
+        self._own = own
         self._count = count
         self._reply_bytes_max = reply_bytes_max
         self._nonce = 0
+        #: when this incarnation began
+        self._began_ms = 0
         self._ids_drawn = 0
         self._lanes: list[Lane] = []
 
     def begin(self, nonce: int, now: Now) -> list[Effect]:
         """Register all; nothing is done before that."""
-        self._nonce = nonce
+        self._nonce, self._began_ms = nonce, max(now.wall_ms, 0)
         self._lanes = [Lane(self._fresh_client(number)) for number in range(self._count + 1)]
         effects: list[Effect] = []
         for number, lane in enumerate(self._lanes):
@@ -104,7 +112,9 @@ class Lanes:
         seed = f"{self._nonce} {self._ids_drawn}".encode()
         digest = hashlib.blake2b(seed, digest_size=8, person=b"keeper lane").digest()
         client = ClientId(int.from_bytes(digest, "big") >> 1 or 1)
-        return Client(self._config, client, reserved=number < self._count)
+        is_asker = number == self._count
+        owner = None if is_asker else LaneOwner(self._own, number, self._began_ms)
+        return Client(self._config, client, owner=owner)
 
     @property
     def is_begun(self) -> bool:
@@ -248,8 +258,9 @@ class Lanes:
         return None
 
     def clone(self) -> Self:
-        twin = type(self)(self._config, self._count, self._reply_bytes_max)
+        twin = type(self)(self._config, self._own, self._count, self._reply_bytes_max)
         twin._nonce, twin._ids_drawn = self._nonce, self._ids_drawn
+        twin._began_ms = self._began_ms
         twin._lanes = [lane.clone() for lane in self._lanes]
         return twin
 
