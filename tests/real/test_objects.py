@@ -123,7 +123,7 @@ def test_an_object_that_does_not_fit_leaves_the_old_one(tmp_path: Path) -> None:
     asyncio.run(objects.put(KEY, b"old"))
     command = [sys.executable, "-c", script, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert "ObjectError: OBJECT put table/part: File too large" in done.stderr
+    assert "DiskFull: DISK_FULL put table/part: File too large" in done.stderr
     assert asyncio.run(objects.get(KEY)) == b"old"
     assert list((tmp_path / ".unfinished").iterdir()) == []
 

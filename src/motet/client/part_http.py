@@ -23,7 +23,15 @@ import msgspec
 from motet.client.http_calls import ConnectionLost, HttpAnswer, HttpCalls, Unreachable
 from motet.client.part_store import PartsLocator, check_size
 from motet.client.range_file import RangeFile
-from motet.errors import BadBytes, BadInput, MotetError, ObjectError, OutcomeUnknown, error_of
+from motet.errors import (
+    BadBytes,
+    BadInput,
+    DiskFull,
+    MotetError,
+    ObjectError,
+    OutcomeUnknown,
+    error_of,
+)
 from motet.format.part_key import HASH_BYTES, content_hash, parse_part_key
 from motet.ids import ObjectKey
 from motet.limits import KIB, MIB
@@ -181,7 +189,7 @@ class HttpParts:
             error = error_of(said.code, said.what, said.advice)
         except msgspec.MsgspecError:
             return otherwise(f"{what}: {self.base_url} answered {answer.status}")
-        if isinstance(error, BadBytes | BadInput | ObjectError | OutcomeUnknown):
+        if isinstance(error, BadBytes | BadInput | DiskFull | ObjectError | OutcomeUnknown):
             return error
         return otherwise(f"{what}: {error.what}")
 

@@ -5,7 +5,7 @@ to readers of a table by being here: that takes a publication that names it. Wha
 published is garbage, and harmless.
 
 Every call ends in one of three ways: it returns; it raises an ``ObjectError`` (``ObjectMissing`` when there
-is no such file, ``BadRecord`` when it is not what was written), and nothing was changed; or
+is no such file, ``BadRecord`` when it is not what was written) or ``DiskFull``, and nothing was changed; or
 ``OutcomeUnknown``, and putting the same again is fine.
 """
 

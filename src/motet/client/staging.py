@@ -10,6 +10,7 @@ from typing import Any
 
 from motet.client.part_store import PartStore, manifest_key, part_key
 from motet.core.tables.records import StagedPart, TableSpec
+from motet.errors import DiskFull
 from motet.format.checksum import crc32c
 from motet.format.manifest import Manifest, encode_manifest
 from motet.ids import PartId, ShardId
@@ -22,10 +23,17 @@ async def stage_rows(
 ) -> list[StagedPart]:
     """Write rows as parts of a table; they become visible when somebody publishes them.
 
-    ``BadSchema`` names the column that does not fit, and then nothing was written.
+    ``BadSchema`` names the column that does not fit, and then nothing was written. ``DiskFull``: there is no
+    room for all of them, and none is visible.
     """
     blocks = await asyncio.to_thread(_blocks, spec, data)
-    return [await _stage_block(spec, block, parts, entropy) for block in blocks]
+    try:
+        return [await _stage_block(spec, block, parts, entropy) for block in blocks]
+    except DiskFull as error:
+        raise DiskFull(
+            f"there is no room for these rows of table {spec.name}: {error.what}",
+            hint="free some room and write them again; none of them is visible, and reads go on",
+        ) from None
 
 
 def _blocks(spec: TableSpec, data: object) -> list[Any]:

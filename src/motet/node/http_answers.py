@@ -7,13 +7,14 @@ from collections.abc import Mapping
 import msgspec
 from starlette.responses import Response
 
-from motet.errors import BadInput, MotetError, ObjectExists, ObjectMissing, TooLarge
+from motet.errors import BadInput, DiskFull, MotetError, ObjectExists, ObjectMissing, TooLarge
 
 _STATUS_CODES: tuple[tuple[type[MotetError], int], ...] = (
     (TooLarge, 413),
     (BadInput, 400),
     (ObjectMissing, 404),
     (ObjectExists, 409),
+    (DiskFull, 507),
 )
 """The first that fits; whatever is not the caller's doing is a 500."""
 

@@ -30,7 +30,7 @@ from motet.limits import MIB
 from motet.node.byte_range import ByteRange, NoSuchRange, parse_range
 from motet.node.http_answers import JsonAnswer, error_answer
 from motet.node.part_answer import FileAnswer, OpenFile
-from motet.real.objects import LocalObjects
+from motet.real.objects import LocalObjects, put_failed
 from motet.real.unfinished import UnfinishedFile
 
 uploads_max = 32
@@ -102,7 +102,7 @@ class ServedParts:
             except ClientDisconnect:
                 return error_answer(BadInput(f"{key} did not come to its end"))  # nobody hears it
             except OSError as error:
-                raise ObjectError(f"put {key}: {error.strerror}") from error
+                raise put_failed(f"put {key}", error) from error
             finally:
                 await asyncio.shield(asyncio.to_thread(unfinished.close))
 

@@ -1,8 +1,8 @@
 """An object store: write-once objects under keys, read by range. The shape of S3, kept small.
 
-Every call ends in one of three ways: it returns, it raises an ``ObjectError`` (nothing was changed), or
-it raises ``OutcomeUnknown`` (a timeout, a broken connection): then the caller reads back and compares,
-which is always possible because a key is never used for two contents.
+Every call ends in one of three ways: it returns, it raises an ``ObjectError`` or ``DiskFull`` (nothing was
+changed), or it raises ``OutcomeUnknown`` (a timeout, a broken connection): then the caller reads back and
+compares, which is always possible because a key is never used for two contents.
 """
 
 from __future__ import annotations

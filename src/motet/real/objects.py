@@ -5,8 +5,8 @@ O1  An object appears whole or not at all: it is written and synced under anothe
     threads and processes can do.
 O2  When a put or delete returns, it is durable: every folder on the way to the object is synced, since
     another process may have made it a moment ago and not synced it yet.
-O3  An error before the object got its name changed nothing and is an ``ObjectError``; one after it is
-    ``OutcomeUnknown``.
+O3  An error before the object got its name changed nothing and is an ``ObjectError``, or ``DiskFull`` when
+    there was no room for it; one after it is ``OutcomeUnknown``.
 
 Blocking calls run in threads, so the loop goes on. Many processes may use one folder at once.
 """
@@ -19,10 +19,17 @@ import os
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
-from motet.errors import ObjectError, ObjectExists, ObjectMissing, OutcomeUnknown
+from motet.errors import (
+    DiskFull,
+    MotetError,
+    ObjectError,
+    ObjectExists,
+    ObjectMissing,
+    OutcomeUnknown,
+)
 from motet.ids import ObjectKey
 from motet.ports.objects import ObjectInfo
-from motet.real.durable import make_folder, read_up_to, sync_folder_at
+from motet.real.durable import FULL, make_folder, read_up_to, sync_folder_at
 from motet.real.object_paths import folder_of_prefix, key_of, path_of
 from motet.real.unfinished import UnfinishedFile, sweep
 
@@ -78,7 +85,7 @@ class LocalObjects:
         try:
             return UnfinishedFile(self._unfinished)
         except OSError as error:
-            raise ObjectError(f"{self._unfinished}: {error.strerror}") from error
+            raise put_failed(str(self._unfinished), error) from error
 
     def finish(self, key: ObjectKey, unfinished: UnfinishedFile, *, create_only: bool) -> None:
         """Make what was written an object, durably."""
@@ -90,7 +97,7 @@ class LocalObjects:
             self._sync_folders(key, target.parent)  # whoever hears of it may rely on it
             raise ObjectExists(f"{key} is already there") from None
         except OSError as error:
-            raise ObjectError(f"put {key}: {error.strerror}") from error
+            raise put_failed(f"put {key}", error) from error
         self._sync_folders(key, target.parent)
 
     # What runs in threads ---------------------------------------------------------------------------
@@ -101,7 +108,7 @@ class LocalObjects:
             unfinished.write(data)
             self.finish(key, unfinished, create_only=create_only)
         except OSError as error:
-            raise ObjectError(f"put {key}: {error.strerror}") from error
+            raise put_failed(f"put {key}", error) from error
         finally:
             unfinished.close()
 
@@ -169,6 +176,15 @@ class LocalObjects:
                     return
         except OSError as error:
             raise OutcomeUnknown(f"{key}: {error.strerror}") from error
+
+
+def put_failed(what: str, error: OSError) -> MotetError:
+    """The error for a put that changed nothing."""
+    if error.errno in FULL:
+        return DiskFull(
+            f"{what}: {error.strerror}", hint="free some room, then write it again; reads go on"
+        )
+    return ObjectError(f"{what}: {error.strerror}")
 
 
 def list_folder(top: Path, prefix: str) -> list[ObjectInfo]:
