@@ -109,7 +109,11 @@ clock_waiting_max = 4096
 """Requests that wait for a clock's bound: as many as a node steps in one turn of its loop."""
 
 clock_drift_ms_max = 500
-"""How far ahead of our wall clock a clock from a peer or client may be."""
+"""How far ahead of the time that the nodes agree on a clock from a peer or client may be."""
+
+clock_found_ms_max = 10 * 366 * 24 * 3_600_000
+"""How far ahead of the time a clock on the disk of a node may be and still be taken over by the others:
+ten years. Beyond that it is damage, or an error of a kind that must not use up the range of clocks."""
 
 # The keeper
 

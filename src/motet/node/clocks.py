@@ -4,9 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from motet.core.clock.messages import Adjust, Adopt, PingClock, PongClock, ReadClock, Tick
+from motet.core.clock.messages import (
+    Adjust,
+    Adopt,
+    AskTime,
+    PingClock,
+    PongClock,
+    ReadClock,
+    Tick,
+    TimeIs,
+)
 from motet.core.clock.node_clock import NodeClock
 from motet.core.clock.time_peer import TimePeer
+from motet.core.machine import Message
 from motet.format.frame import FrameKind
 from motet.ids import NodeId
 from motet.node.hosting import Hosting
@@ -58,12 +68,18 @@ def host_time(
     return Hosting(
         name=TIME_MACHINE,
         kind=FrameKind.TIME,
-        messages=PingClock | PongClock,
+        messages=PingClock | PongClock | AskTime,
         machine=lambda: TimePeer(node, replicas),
         disk=disk,
         from_clients=frozenset(),
         describe=describe,
+        routes=_machines_for,
     )
+
+
+def _machines_for(message: Message) -> tuple[int, ...]:
+    """Data nodes ask for the time themselves, and are told."""
+    return (int(FrameKind.DATA if isinstance(message, TimeIs) else FrameKind.TIME),)
 
 
 def _why_clock_does_not_serve(clock: NodeClock) -> str | None:

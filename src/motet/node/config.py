@@ -125,6 +125,13 @@ class DebugSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             "for `motet verify trace`."
         ),
     ] = ""
+    wall: Annotated[
+        str,
+        Meta(
+            description="File with milliseconds by which the node's wall clock is wrong, "
+            "for tests; empty: none."
+        ),
+    ] = ""
 
 
 class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

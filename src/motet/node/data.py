@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import get_args
 
+from motet.core.clock.messages import AskTime
 from motet.core.datanode.messages import DataCall, DataRequests, ReadRecords
 from motet.core.datanode.node import DataNode
 from motet.core.machine import Message
@@ -23,6 +24,7 @@ _around_bytes = 16 * KIB
 
 _TO_DATA = (int(FrameKind.DATA),)
 _TO_OPERATOR = (int(FrameKind.OPERATOR),)
+_TO_TIME = (int(FrameKind.TIME),)
 
 FOR_OPERATORS = (
     HeartbeatAnswer,
@@ -42,6 +44,7 @@ BETWEEN_NODES = ("AddEntryRequest", "TruncateRequest", "PieceRequest")
 
 _ROUTES: dict[type[Message], tuple[int, ...]] = {
     **dict.fromkeys(FOR_OPERATORS, _TO_OPERATOR),
+    AskTime: _TO_TIME,  # every node answers, whatever its roles
     shardlog.SnapshotResponse: _TO_DATA + _TO_OPERATOR,  # whoever did not ask drops it
 }
 
@@ -53,13 +56,13 @@ def machines_for(message: Message) -> tuple[int, ...]:
     return _ROUTES.get(type(message), _TO_DATA)
 
 
-def host_data(own: NodeId, disk: Disk) -> Hosting[DataNode]:
-    """This node's replicas, with these files."""
+def host_data(own: NodeId, nodes: tuple[NodeId, ...], disk: Disk) -> Hosting[DataNode]:
+    """This node's replicas, with these files; ``nodes`` are all of the cluster."""
     return Hosting(
         name=DATA_MACHINE,
         kind=FrameKind.DATA,
         messages=DataCall,
-        machine=lambda: DataNode(own),
+        machine=lambda: DataNode(own, nodes=nodes),
         disk=disk,
         from_clients=frozenset(get_args(DataRequests)),
         serving=_why_data_does_not_serve,
@@ -82,6 +85,8 @@ def _why_data_does_not_serve(machine: DataNode) -> str | None:
         return " ".join(machine.state.broken)
     if machine.state.clock.reservation is None:
         return "it is starting"
+    if not machine.state.time.is_known:
+        return "it does not know the time yet"
     return None
 
 
@@ -90,6 +95,7 @@ def _describe(machine: DataNode) -> Mapping[str, object]:
     shard_map = machine.state.map
     return {
         "clock": str(machine.state.clock.current),
+        "wall_drift_ms": machine.state.time.drift_ms,
         "shards": len(reports),
         "leads": sum(report.status == "leader" for report in reports),
         "map_version": 0 if shard_map is None else shard_map.version,

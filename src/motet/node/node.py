@@ -65,7 +65,7 @@ from motet.real.folder_lock import FolderLock
 from motet.real.hello import Refusal
 from motet.real.loop import collect_rarely, run
 from motet.real.network import TcpNetwork
-from motet.real.time import RealTime
+from motet.real.time import RealTime, ShiftedTime
 from motet.version import __version__
 
 M = TypeVar("M")
@@ -78,7 +78,8 @@ class Node:
         check_can_run(config)
         self.config = config
         self._key = load_cluster_key(config)
-        self._time = RealTime()
+        wall = config.debug.wall
+        self._time = ShiftedTime(Path(wall)) if wall else RealTime()
         started_ms = self._time.now().wall_ms
         self.started_at = datetime.fromtimestamp(started_ms / 1000, UTC)
         #: which of the processes with this id this is; two that start at the same time differ as well
@@ -256,7 +257,7 @@ class Node:
             is_local = keeper.reads == "local"
             hostings.append(host_keeper(wanted, disk, self._zookeeper, reads_are_local=is_local))
         if DATA_ROLE in settings.roles:
-            hostings.append(host_data(settings.id, self._open_disk(DATA_MACHINE)))
+            hostings.append(host_data(settings.id, replicas, self._open_disk(DATA_MACHINE)))
         if self._store is not None:
             disk = self._open_disk(OPERATOR_MACHINE)
             hostings.append(host_operator(settings.id, disk, self._store))

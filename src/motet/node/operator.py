@@ -65,4 +65,9 @@ def host_operator(own: NodeId, disk: Disk, store: LocalPort) -> Hosting[Operator
 
 
 def _describe(machine: Operator) -> Mapping[str, object]:
-    return {"active": machine.core.state.is_active}
+    core = machine.core
+    drifting = {node: core.state.nodes[node].drift_ms for node in core.drifting()}
+    return {
+        "active": core.state.is_active,
+        "drifting": drifting if core.state.is_active else {},
+    }

@@ -132,7 +132,7 @@ class ClusterTime(msgspec.Struct):
         known = self.samples.get(peer)
         if known is not None and known.error_ns <= error_ns:
             return False
-        offset_ns = pong.wall_ns + error_ns - _timeline_ns(self.window, now)
+        offset_ns = pong.wall_ns + error_ns - timeline_ns(self.window, now)
         self.samples[peer] = Sample(offset_ns, error_ns, now.monotonic_ns)
         return True
 
@@ -162,10 +162,10 @@ class ClusterTime(msgspec.Struct):
             return Interval(now.wall_ns, now.wall_ns)
         if self.epoch is None or not self._is_fresh(self.epoch, now):
             return None
-        timeline_ns = _timeline_ns(self.epoch.base, now)
-        error_ns = _rate_error_ns(now.monotonic_ns - self.epoch.agreed_monotonic_ns)
+        around_ns = timeline_ns(self.epoch.base, now)
+        error_ns = rate_error_ns(now.monotonic_ns - self.epoch.agreed_monotonic_ns)
         span = self.epoch.span
-        return Interval(timeline_ns + span.lower - error_ns, timeline_ns + span.upper + error_ns)
+        return Interval(around_ns + span.lower - error_ns, around_ns + span.upper + error_ns)
 
     def wall_ns(self, now: Now) -> int | None:
         """The cluster's wall time: our own, moved into the agreed interval; None when not synchronised."""
@@ -180,7 +180,7 @@ class ClusterTime(msgspec.Struct):
             return 0
         if self.epoch is None or not self._is_fresh(self.epoch, now):
             return None
-        guess_ns = _timeline_ns(self.epoch.base, now) + self.epoch.guess_ns
+        guess_ns = timeline_ns(self.epoch.base, now) + self.epoch.guess_ns
         return (now.wall_ns - guess_ns) // NS_PER_MS
 
     def invariants(self) -> list[Violation]:
@@ -206,11 +206,11 @@ class ClusterTime(msgspec.Struct):
     def _intervals(self, now: Now) -> list[Interval]:
         """Where the true time is, as each source has it, ahead of the window's timeline."""
         wall_error_ns = self.wall_error_ms * NS_PER_MS
-        own_error_ns = wall_error_ns + _rate_error_ns(now.monotonic_ns - self.window.monotonic_ns)
+        own_error_ns = wall_error_ns + rate_error_ns(now.monotonic_ns - self.window.monotonic_ns)
         intervals = [Interval(-own_error_ns, own_error_ns)]
         for sample in self.samples.values():
             since_ping_ns = now.monotonic_ns - sample.taken_monotonic_ns + 2 * sample.error_ns
-            error_ns = sample.error_ns + wall_error_ns + _rate_error_ns(since_ping_ns)
+            error_ns = sample.error_ns + wall_error_ns + rate_error_ns(since_ping_ns)
             intervals.append(Interval(sample.offset_ns - error_ns, sample.offset_ns + error_ns))
         return intervals
 
@@ -219,10 +219,11 @@ class ClusterTime(msgspec.Struct):
         return now.monotonic_ns - epoch.agreed_monotonic_ns <= epoch_ms_max * NS_PER_MS
 
 
-def _timeline_ns(base: Now, now: Now) -> int:
+def timeline_ns(base: Now, now: Now) -> int:
+    """Our wall as it was at one moment, carried on by the monotonic clock."""
     return base.wall_ns + now.monotonic_ns - base.monotonic_ns
 
 
-def _rate_error_ns(age_ns: int) -> int:
+def rate_error_ns(age_ns: int) -> int:
     """By how much the monotonic clock may have run wrong in this time, rounded up."""
     return (age_ns * monotonic_error_ppm + 999_999) // 1_000_000

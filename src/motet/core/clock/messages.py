@@ -91,3 +91,18 @@ class PongClock(ClockMessage, frozen=True):
     nonce: int
     sent_monotonic_ns: int
     wall_ns: int
+
+
+class AskTime(ClockMessage, frozen=True):
+    """A data node asks another node for its wall. The answer carries both numbers back as they were."""
+
+    nonce: int
+    sent_monotonic_ns: int
+
+
+class TimeIs(ClockMessage, frozen=True):
+    """The wall of a node, as it is, read between the question and the arrival of this answer."""
+
+    nonce: int
+    sent_monotonic_ns: int
+    wall_ns: int

@@ -12,7 +12,7 @@ import msgspec
 
 from motet.core import fingerprint
 from motet.core.clock.cluster_time import ClusterTime
-from motet.core.clock.messages import PingClock, PongClock
+from motet.core.clock.messages import AskTime, PingClock, PongClock, TimeIs
 from motet.core.machine import (
     Effect,
     Event,
@@ -65,6 +65,9 @@ class TimePeer(msgspec.Struct):
         if isinstance(message, PingClock):
             pong = PongClock(message.nonce, message.sent_monotonic_ns, event.now.wall_ns)
             return [Send(event.sender, pong)]
+        if isinstance(message, AskTime):
+            told = TimeIs(message.nonce, message.sent_monotonic_ns, event.now.wall_ns)
+            return [Send(event.sender, told)]
         if isinstance(message, PongClock) and self.time is not None:
             self.time.learn(NodeId(event.sender), message, event.now)
         return []

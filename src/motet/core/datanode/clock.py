@@ -3,6 +3,14 @@
 What a client or a peer says it has seen is adopted before the next entry gets its clock; so an entry that
 was caused by another has a higher clock, whichever shards they are in. The bound of the clock is written
 ahead of use (:mod:`motet.core.clock.reservation`); an append that comes before it is durable waits.
+
+The wall of this clock is the time that a majority of the nodes agrees on (:mod:`motet.core.clock.node_time`).
+
+Q1  Whatever comes with a clock that is more than the drift bound ahead of that time is refused: a request
+    here, the message of a leader in :mod:`motet.core.shardlog`. What is refused changes nothing.
+Q2  What is found on disk at a start has happened, however far ahead it is. The node says so to the operator,
+    which tells all others; then nobody refuses it, and everybody counts on from there. So a cluster whose
+    logs are ahead of the time goes on at once, and does not wait for the time to come.
 """
 
 from __future__ import annotations
@@ -31,10 +39,28 @@ class DataClock(msgspec.Struct):
     reservation: Reservation | None = None
     #: the bound that is on its way to the disk
     write: WriteId | None = None
+    #: the highest clock that was found on disk, here or at another node (Q2)
+    found: Clock = ZERO
+    #: the time is known: clocks can be given out
+    has_time: bool = True
 
     def recover(self, data: bytes, wall_ms: int) -> None:
         """Begin an incarnation with what the file says; ``BadRecord`` when it is damaged."""
-        self.reservation = Reservation.recover(decode_bound(data) if data else None, wall_ms)
+        bound = decode_bound(data) if data else None
+        self.reservation = Reservation.recover(bound, wall_ms)
+        self.find(bound or ZERO)
+
+    def find(self, found: Clock) -> None:
+        """A clock is on somebody's disk."""
+        self.found = max(self.found, found)
+
+    def ceiling_ms(self, wall_ms: int) -> int:
+        """Clocks of others beyond this are too far ahead (Q1, Q2)."""
+        return max(wall_ms, self.found.logical) + clock_drift_ms_max
+
+    def found_ahead(self, wall_ms: int) -> Clock:
+        """What was found, if it is too far ahead of the time for others; else zero."""
+        return self.found if drift_ms(self.found, wall_ms) > clock_drift_ms_max else ZERO
 
     @property
     def current(self) -> Clock:
@@ -46,18 +72,21 @@ class DataClock(msgspec.Struct):
         return reservation is not None and reservation.wants_bound and self.write is None
 
     def check(self, offered: Clock, wall_ms: int) -> None:
-        """``ClockDrift`` for a clock from outside that is too far ahead of our wall."""
-        ahead_ms = drift_ms(offered, wall_ms)
-        if ahead_ms > clock_drift_ms_max and offered > self.current:
+        """``ClockDrift`` for a clock from outside that is too far ahead of the time."""
+        if offered.logical > self.ceiling_ms(wall_ms) and offered > self.current:
+            ahead_ms = drift_ms(offered, wall_ms)
             raise ClockDrift(
-                f"{offered} is {ahead_ms} ms ahead of our wall clock, {clock_drift_ms_max} are allowed",
-                hint="compare the wall clocks of both machines and set the one that is wrong",
+                f"{offered} is {ahead_ms} ms ahead of the cluster's time, the limit is {clock_drift_ms_max}",
+                hint="`motet status` shows the node whose wall clock is wrong; set it right",
             )
 
     def tick_above(self, floor: Clock, wall_ms: int) -> Clock | None:
-        """The next clock, above everything seen; None: ask again when a bound is durable."""
+        """The next clock, above everything seen; None: there is none before a bound is durable.
+
+        Nor is there one before the time is known.
+        """
         reservation = self.reservation
-        if reservation is None:
+        if reservation is None or not self.has_time:
             return None
         if floor > reservation.last and reservation.adopt(floor, wall_ms) is None:
             return None

@@ -11,6 +11,7 @@ from typing import Literal
 import msgspec
 
 from motet.core.clock.hlc import ZERO, Clock
+from motet.core.clock.messages import AskTime, TimeIs
 from motet.core.datanode.conversation import DataMessage, DataRequest
 from motet.core.datanode.records import Chunk
 from motet.core.operator.messages import Heartbeat, ShardMap, ShardMapPushed, ShardsGone
@@ -139,6 +140,8 @@ DataCall = (
     DataRequests
     | BetweenLeaders
     | Heartbeat
+    | AskTime
+    | TimeIs
     | ShardMapPushed
     | ShardsGone
     | shardlog.FenceRequest

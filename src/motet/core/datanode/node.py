@@ -9,6 +9,8 @@ D1  Nothing is answered before it is committed: an append when its entry is appl
     that was confirmed after the request came.
 D2  The clock of an entry is above that of every entry before it in its shard, above everything the node has
     seen, and above what the client had seen.
+D3  Inside, the wall is the time that the nodes agree on: ``step`` puts it into the event. Only what has to do
+    with that agreement sees the wall of this machine.
 """
 
 from __future__ import annotations
@@ -17,7 +19,9 @@ from typing import Self, cast
 
 import msgspec
 
-from motet.core.clock.hlc import maximum
+from motet.core.clock.hlc import ZERO, Clock, drift_ms, maximum
+from motet.core.clock.messages import AskTime, TimeIs
+from motet.core.clock.node_time import TIME_TIMER, NodeTime
 from motet.core.datanode import appends, errands, reading
 from motet.core.datanode.appends import ShardAppends
 from motet.core.datanode.clock import BOUND_FILE, DataClock, ticker
@@ -59,7 +63,14 @@ from motet.core.shardlog.messages import ShardMessage
 from motet.core.shardlog.replica import ShardReplica
 from motet.core.shardlog.shards import Shards
 from motet.core.transaction.config import TransactionConfig
-from motet.core.transaction.messages import BetweenLeaders, CloseShard, CommitTransaction
+from motet.core.transaction.messages import (
+    AbortTransaction,
+    BetweenLeaders,
+    CloseShard,
+    CommitTransaction,
+    PrepareTransaction,
+    ResolveTransaction,
+)
 from motet.errors import (
     BadInput,
     ClockDrift,
@@ -69,6 +80,7 @@ from motet.errors import (
     NoSuchShard,
 )
 from motet.ids import Address, NodeId, ReadId, ShardName, TimerName
+from motet.limits import clock_drift_ms_max, clock_found_ms_max
 
 SWEEP_TIMER = TimerName("data-sweep")
 """Transactions that are late are looked at."""
@@ -80,6 +92,7 @@ CUT_TIMER = TimerName("data-cut")
 class DataState(msgspec.Struct):
     """What there is besides the replicas."""
 
+    time: NodeTime
     nonce: int = 0
     clock: DataClock = msgspec.field(default_factory=DataClock)
     #: the read of the clock's bound, at the start
@@ -102,16 +115,53 @@ class DataNode:
         own: NodeId,
         config: ShardlogConfig | None = None,
         transactions: TransactionConfig | None = None,
+        nodes: tuple[NodeId, ...] = (),
     ) -> None:
+        """``nodes`` are all of the cluster that can be asked for the time; none: this one is alone."""
         self.own = own
         self.config = config or ShardlogConfig()
         self.transactions = transactions or TransactionConfig()
         few = self.transactions
         shard = StreamShard(few.outcomes_remembered, few.milestone_bytes)
         self.shards = Shards(own, self.config, lambda _shard: shard.clone())
-        self.state = DataState()
+        self.state = DataState(NodeTime.of(own, nodes))
 
     def step(self, event: Event) -> list[Effect]:
+        time = self.state.time
+        if not time.peers:
+            return self._step(event)
+        effects = self._keep_time(event)
+        now, clock = time.corrected(event.now), self.state.clock
+        if now is not event.now:
+            event = msgspec.structs.replace(event, now=now)  # D3
+        clock.has_time = time.is_known
+        self.shards.desk.ceiling_ms = clock.ceiling_ms(now.wall_ms) if time.can_judge else None
+        return effects + self._step(event)
+
+    def _keep_time(self, event: Event) -> list[Effect]:
+        """What has to do with the agreement on the time."""
+        time, now = self.state.time, event.now
+        was_on_its_own = time.is_on_its_own
+        effects: list[Effect] = []
+        if isinstance(event, Received):
+            message = event.message
+            if isinstance(message, TimeIs):
+                effects = time.on_answer(event.sender, message, now)
+            elif isinstance(message, AskTime):
+                told = TimeIs(message.nonce, message.sent_monotonic_ns, now.wall_ns)
+                effects = [Send(event.sender, told)]
+            elif isinstance(message, Heartbeat):
+                time.measure(now)
+        elif isinstance(event, Fired) and event.timer == TIME_TIMER:
+            effects = time.on_timer(now)
+        elif isinstance(event, Started):
+            effects = time.start(now, event.nonce)
+        if was_on_its_own and time.is_agreed:
+            # What was given out, or taken in from others, while nobody could judge it.
+            self.state.clock.find(max(self.state.clock.current, self.shards.clock))
+        return effects
+
+    def _step(self, event: Event) -> list[Effect]:
         if isinstance(event, Received):
             effects = self._on_received(event)
             if event.is_followed and type(event.message) in GATHERED:
@@ -144,7 +194,8 @@ class DataNode:
     def _take_bound(self, event: ReadBack) -> list[Effect]:
         self.state.bound_read = None
         try:
-            self.state.clock.recover(event.data, event.now.wall_ms)
+            wall_ms = event.now.wall_ms if self.state.time.is_known else 0
+            self.state.clock.recover(event.data, wall_ms)
         except MotetError as error:
             self.state.broken = (error.code, error.what, error.advice)
             return [Note("data_broken", error.what)]
@@ -159,10 +210,11 @@ class DataNode:
         if isinstance(message, DataRequest):
             return self._on_request(event.sender, message, event.now)
         if isinstance(message, BETWEEN_LEADERS):
-            said = cast("BetweenLeaders", message)
-            return self._dispatcher(event.now).on_message(event.sender, said)
+            return self._on_leader(event.sender, cast("BetweenLeaders", message), event.now)
         if isinstance(message, Heartbeat):
             return [Send(event.sender, self._answer_heartbeat(message, event.now))]
+        if isinstance(message, AskTime | TimeIs):
+            return []  # dealt with before the wall was put right
         if isinstance(message, ShardsGone):
             return self._dispatcher(event.now).lose(message.shards)
         if isinstance(message, ShardMapPushed):
@@ -172,7 +224,22 @@ class DataNode:
             return []
         return [Note("data_foreign_message", type(message).__name__)]
 
+    def _on_leader(self, sender: Address, message: BetweenLeaders, now: Now) -> list[Effect]:
+        clock = message.clock if isinstance(message, ResolveTransaction) else None
+        if clock is not None and self.shards.desk.is_ahead(clock):
+            # It is said again, and taken when the time is there.
+            return [Note("data_clock_drift", f"{clock} of {message.transaction} from {sender}")]
+        return self._dispatcher(now).on_message(sender, message)
+
+    def _hear_found(self, found: Clock, now: Now) -> None:
+        """Somebody has found a clock on disk that is too far ahead of the time (Q2)."""
+        ahead_ms = drift_ms(found, now.wall_ms)
+        if self.state.time.is_known and clock_drift_ms_max < ahead_ms <= clock_found_ms_max:
+            self.state.clock.find(found)
+            self.shards.hear_clock(found)
+
     def _answer_heartbeat(self, message: Heartbeat, now: Now) -> HeartbeatAnswer:
+        self._hear_found(message.found, now)
         dispatcher = self._dispatcher(now)
         return HeartbeatAnswer(
             message.round,
@@ -184,6 +251,8 @@ class DataNode:
             dispatcher.seal(message.seal),
             dispatcher.missing(),
             dispatcher.turn(message.valve),
+            self.state.time.drift_ms,
+            self.state.clock.found_ahead(now.wall_ms) if self.state.time.is_known else ZERO,
         )
 
     def _on_request(self, client: Address, message: DataRequest, now: Now) -> list[Effect]:
@@ -210,7 +279,7 @@ class DataNode:
         if self.state.broken is not None:
             code, what, advice = self.state.broken
             raise NodeError(f"the node is out of order: {code} {what}", hint=advice)
-        if self.state.clock.reservation is None:
+        if self.state.clock.reservation is None or not self.state.time.is_known:
             raise NodeError("the node is starting", hint="try again in a moment")
 
     def _leader_of(self, message: DataRequest) -> NodeId | None:
@@ -275,12 +344,8 @@ class DataNode:
     # Transactions
 
     def _take_errand(self, client: Address, message: errands.Asked, now: Now) -> list[Effect]:
-        if isinstance(message, CommitTransaction):
-            self.state.clock.check(message.floor, now.wall_ms)
-            if message.fixed is not None:
-                self.state.clock.check(message.fixed, now.wall_ms)
-        elif isinstance(message, CloseShard) and message.at_least is not None:
-            self.state.clock.check(message.at_least, now.wall_ms)
+        for clock in _clocks_of(message):
+            self.state.clock.check(clock, now.wall_ms)
         errands.take(self.state.errands, self._replica(message.shard), client, message, now)
         return []
 
@@ -323,7 +388,9 @@ class DataNode:
     def _on_read_back(self, event: ReadBack) -> list[Effect]:
         if event.read == self.state.bound_read:
             return self._take_bound(event)
-        return self.shards.on_read_back(event.read, event.data, event.now)
+        effects = self.shards.on_read_back(event.read, event.data, event.now)
+        self.state.clock.find(self.shards.desk.found)
+        return effects
 
     def _on_read_failed(self, event: ReadFailed) -> list[Effect]:
         if event.read == self.state.bound_read:
@@ -375,18 +442,32 @@ class DataNode:
     # What a driver and a checker need
 
     def clone(self) -> Self:
-        twin = type(self)(self.own, self.config, self.transactions)
+        twin = type(self)(self.own, self.config, self.transactions, self.state.time.peers)
         twin.shards = self.shards.clone()
         twin.state = clone_plain(self.state)
         return twin
 
     def fingerprint(self) -> bytes:
-        return fingerprint((self.shards.fingerprint(), self.state))
+        return fingerprint((self.shards.fingerprint(), self.shards.desk.found, self.state))
 
     def invariants(self) -> list[Violation]:
         reservation = self.state.clock.reservation
         of_clock = [] if reservation is None else reservation.invariants()
-        return self.shards.invariants() + of_clock
+        return self.shards.invariants() + of_clock + self.state.time.invariants()
+
+
+def _clocks_of(message: errands.Asked) -> tuple[Clock, ...]:
+    """The clocks that a request carries besides what its client has seen."""
+    if isinstance(message, CommitTransaction):
+        fixed = () if message.fixed is None else (message.fixed,)
+        return message.floor, message.part.asked, *fixed
+    if isinstance(message, PrepareTransaction):
+        return (message.part.asked,)
+    if isinstance(message, AbortTransaction):
+        return (message.asked,)
+    if isinstance(message, CloseShard) and message.at_least is not None:
+        return (message.at_least,)
+    return ()
 
 
 def _reported(error: MotetError) -> list[Effect]:

@@ -36,7 +36,7 @@ def ask(core: Core) -> None:
         if (definition := state.definitions.get(each.stream)) is not None
         and definition.value.is_deleted
     )
-    message = Heartbeat(state.round, state.clock, seal, state.valve)
+    message = Heartbeat(state.round, state.clock, seal, state.valve, state.found)
     for node in state.nodes.values():
         if node.has_data:
             core.send(node.id, message)

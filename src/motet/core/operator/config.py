@@ -46,6 +46,8 @@ class OperatorConfig(msgspec.Struct, frozen=True):
     birth_ms: int = 10_000
     #: leaderships are balanced by one after so long in which every shard was steady
     balance_after_ms: int = 10_000
+    #: a node whose wall was wrong leads nothing until it has been right for so long
+    drift_hold_ms: int = 10_000
     #: changes of ensembles that the operator begins by itself and that are under way at once
     moves_max: int = 4
     #: changes of the shard map are gathered so long before they are pushed

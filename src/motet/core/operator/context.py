@@ -64,6 +64,10 @@ class Core:
             and node not in self.state.drains
         ]
 
+    def drifting(self) -> list[NodeId]:
+        """Data nodes whose wall is wrong, or was a moment ago."""
+        return [node.id for node in self.state.nodes.values() if node.is_alive and node.is_drifting]
+
     @property
     def is_settled(self) -> bool:
         """Of every data node it is known whether it lives."""

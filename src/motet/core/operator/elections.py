@@ -189,7 +189,11 @@ def _ranked(core: Core, control: ShardControl) -> list[NodeId]:
             leader = other.choice.leader
         if leader is not None and other is not control:
             leads[leader] = leads.get(leader, 0) + 1
-    unwanted = [*core.state.drains, *([control.avoided] if control.avoided else [])]
+    unwanted = [
+        *core.state.drains,
+        *core.drifting(),
+        *([control.avoided] if control.avoided else []),
+    ]
     ranked = ranked_leaders(final_ensemble(control.known), leads, unwanted)
     if control.preferred is not None:
         return [control.preferred, *ranked]

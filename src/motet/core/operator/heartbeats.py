@@ -3,11 +3,12 @@
 H1  Only answers of this operator's present life count: heartbeats are numbered from a number of its own.
 H2  Being taken for dead decides nothing about data. A dead leader is replaced by an election, which needs a
     majority, and a dead follower by a swap, after a grace period.
+H3  Whether a node's wall is wrong is what the node says itself, which compares it with the time that a
+    majority of the nodes agrees on; the wall of the operator counts for nothing.
 """
 
 from __future__ import annotations
 
-from motet.core.clock.hlc import Clock, drift_ms
 from motet.core.machine import NS_PER_MS
 from motet.core.operator import births
 from motet.core.operator.context import Core
@@ -63,7 +64,9 @@ def on_heartbeat_answer(core: Core, sender: NodeId, message: HeartbeatAnswer) ->
     node.is_heard, node.is_dead = True, False
     node.incarnation, node.map_version = message.incarnation, message.map_version
     node.reports = {report.shard: report for report in message.shards}
-    _look_at_clock(core, node, message.clock)
+    _look_at_drift(core, node, message.drift_ms)
+    state.clock = max(state.clock, message.clock)
+    state.found = max(state.found, message.found)
     state.logged = max(state.logged, message.logged)
     for control in state.shards.values():
         if control.metadata is None:
@@ -81,17 +84,18 @@ def on_heartbeat_answer(core: Core, sender: NodeId, message: HeartbeatAnswer) ->
         _welcome(core, node)
 
 
-def _look_at_clock(core: Core, node: NodeState, clock: Clock) -> None:
-    """A clock that is too far ahead is not handed on; and said to be, once, until it is right again."""
-    ahead_ms = drift_ms(clock, core.now.wall_ms)
-    is_ahead, was_ahead = ahead_ms > clock_drift_ms_max, node.is_ahead
-    node.is_ahead = is_ahead
-    if not is_ahead:
-        core.state.clock = max(core.state.clock, clock)
-    elif not was_ahead:
-        core.note(
-            "clock_drift", f"{node.id} is {ahead_ms} ms ahead, {clock_drift_ms_max} are allowed"
-        )
+def _look_at_drift(core: Core, node: NodeState, drift_ms: int | None) -> None:
+    """Who drifts loses its leaderships (``moves``), until it has been right for a while (H3)."""
+    node.drift_ms = drift_ms
+    if drift_ms is not None and abs(drift_ms) > clock_drift_ms_max:
+        if node.drifted_ns is None:
+            core.note("node_drifts", f"{node.id}: its wall clock is off by {drift_ms} ms")
+        node.drifted_ns = core.now_ns
+    elif node.drifted_ns is not None:
+        hold_ns = core.config.drift_hold_ms * NS_PER_MS
+        if core.now_ns - node.drifted_ns >= hold_ns:
+            core.note("node_drifts_no_more", node.id)
+            node.drifted_ns = None
 
 
 def _welcome(core: Core, node: NodeState) -> None:

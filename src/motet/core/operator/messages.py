@@ -57,6 +57,8 @@ class Heartbeat(OperatorMessage, frozen=True):
     seal: tuple[ShardName, ...] = ()
     #: the setting of the clock's valve, for leaders; None: it was never set
     valve: TurnClock | None = None
+    #: the highest clock that a node has found on its disk, if that is too far ahead of the time; else zero
+    found: Clock = ZERO
 
 
 class SealedShard(msgspec.Struct, frozen=True, array_like=True):
@@ -84,6 +86,10 @@ class HeartbeatAnswer(OperatorMessage, frozen=True):
     missing: tuple[ShardName, ...] = ()
     #: of the shards that it leads: which version of the valve's setting their logs have
     turned: tuple[tuple[ShardName, int], ...] = ()
+    #: how far its wall is ahead of the time that the nodes agree on; None: they do not, or it is alone
+    drift_ms: int | None = None
+    #: the highest clock that it has found on its disk, if that is too far ahead of the time; else zero
+    found: Clock = ZERO
 
 
 class ShardsGone(OperatorMessage, frozen=True):

@@ -2,9 +2,11 @@
 
 For each shard one thing at a time, in this order:
 
-1. the leader is on a node that is to be emptied: an election that prefers somebody else with an equal head.
-   If the leader has been writing all the while and has the highest head, it wins again; after a few of those
-   its answer is left out, which is as if it came late. A shard of one node is expanded first;
+1. the leader is on a node that is to be emptied, or whose wall clock is wrong: an election that prefers
+   somebody else with an equal head. If the leader has been writing all the while and has the highest head, it
+   wins again; after a few of those its answer is left out, which is as if it came late. A shard of one node
+   is expanded first if that node is to be emptied. If only its wall is wrong it stays: it goes by the time
+   of the others;
 2. a follower is on a node that is to be emptied, or has been dead for the grace period: it is swapped for a
    node that has room. If the ensemble is larger than it should be, or follows the number of data nodes and
    there are fewer now, it is contracted instead;
@@ -43,7 +45,7 @@ def move_replicas(core: Core) -> None:
     if not state.is_loaded or not core.is_settled:
         return
     unwanted = _unwanted(core)
-    if not unwanted:
+    if not unwanted and not core.drifting():
         _balance_leaders(core)
         return
     under_way = sum(control.is_move for control in state.shards.values())
@@ -70,6 +72,9 @@ def _move(core: Core, control: ShardControl, unwanted: dict[NodeId, None]) -> bo
     assert known.leader is not None
     if known.leader in core.state.drains:
         return _hand_over(core, control, known.leader)
+    if known.leader in core.drifting():
+        _leave_drifting(core, control, known.leader)
+        return False
     control.handovers = 0
     for node in known.ensemble:
         if node in unwanted and node != known.leader:
@@ -92,6 +97,19 @@ def _hand_over(core: Core, control: ShardControl, leader: NodeId) -> bool:
     control.move_ns = core.backoff_ns(core.config.retry_ms, core.config.retry_ms_max, 0)
     _elect_another(core, control, others[0], f"{leader} is to be emptied")
     return False
+
+
+def _leave_drifting(core: Core, control: ShardControl, leader: NodeId) -> None:
+    """Somebody else is to lead whose wall is right, if there is one."""
+    unfit = [*core.state.drains, *core.drifting()]
+    others = [
+        node
+        for node in control.known.ensemble
+        if core.is_alive(node) and node not in unfit and _has_caught_up(core, control, node)
+    ]
+    if others:
+        control.move_ns = core.backoff_ns(core.config.retry_ms, core.config.retry_ms_max, 0)
+        _elect_another(core, control, others[0], f"the wall clock of {leader} is wrong")
 
 
 def _elect_another(core: Core, control: ShardControl, wanted: NodeId, why: str) -> None:

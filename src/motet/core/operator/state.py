@@ -179,9 +179,16 @@ class NodeState(msgspec.Struct):
     round: int = 0
     incarnation: int = 0
     map_version: int = 0
-    #: its clock was too far ahead when it last answered
-    is_ahead: bool = False
+    #: how far its wall is off, as it says; None: it does not know, or is alone
+    drift_ms: int | None = None
+    #: when its wall was last too far off; None: it is right, and has been for a while
+    drifted_ns: int | None = None
     reports: dict[ShardName, ShardReport] = {}
+
+    @property
+    def is_drifting(self) -> bool:
+        """Its wall is wrong, or was a moment ago."""
+        return self.drifted_ns is not None
 
     @property
     def is_alive(self) -> bool:
@@ -280,6 +287,8 @@ class State(msgspec.Struct):
     clock: Clock = Clock(0, 0)
     #: the highest clock of any entry, as nodes have said
     logged: Clock = Clock(0, 0)
+    #: the highest clock that a node has found on its disk too far ahead of the time
+    found: Clock = Clock(0, 0)
     #: shards that a node misses, and when it has said so
     missing: dict[tuple[NodeId, ShardName], int] = {}
 

@@ -23,8 +23,10 @@ class Desk:
     """Numbers, time and effects of one step of a node."""
 
     __slots__ = (
+        "ceiling_ms",
         "clock",
         "effects",
+        "found",
         "next_read",
         "next_write",
         "nonce",
@@ -44,6 +46,10 @@ class Desk:
         self.now = Now(0, 0)
         #: the highest clock that was seen anywhere
         self.clock: Clock = ZERO
+        #: the highest clock that was found on disk at the start
+        self.found: Clock = ZERO
+        #: clocks of other nodes beyond this are refused; None: it is not known what is too far ahead
+        self.ceiling_ms: int | None = None
         self.effects: list[Effect] = []
 
     def take(self) -> list[Effect]:
@@ -64,6 +70,10 @@ class Desk:
     def hear_clock(self, clock: Clock) -> None:
         if clock > self.clock:
             self.clock = clock
+
+    def is_ahead(self, clock: Clock) -> bool:
+        """Whether another node's clock is too far ahead of the time: it is refused, and not adopted."""
+        return self.ceiling_ms is not None and clock.logical > self.ceiling_ms
 
 
 class Core:

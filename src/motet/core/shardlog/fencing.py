@@ -86,6 +86,9 @@ def on_become_leader_request(core: Core, sender: Address, message: BecomeLeaderR
     if not state.may_lead or state.status is not Status.FENCED:  # F2
         core.refuse(sender, message, Refusal.NOT_FENCED)
         return
+    if core.desk.is_ahead(message.clock):
+        core.refuse(sender, message, Refusal.CLOCK_DRIFT, f"{message.clock} is too far ahead")
+        return
     others = dict(message.follower_map)
     if not len(others) < message.replication_factor <= shard_replicas_max or core.own in others:
         core.refuse(sender, message, Refusal.UNSAFE, "such an ensemble is none")

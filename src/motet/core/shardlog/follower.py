@@ -4,10 +4,13 @@ C1  The log has no gap: entries that do not follow its head are refused.
 C2  An answer says what is durable, and carries the epoch after the request, which is durable too.
 C3  A log is cut only while fenced, in the very epoch of the fence, and never below what is committed.
 C4  What is known to be committed rises, and only as far as the leader's message shows the logs to be equal.
+C5  A message with a clock that is too far ahead of the time is refused as a whole: nothing of it is adopted,
+    logged or acknowledged.
 """
 
 from __future__ import annotations
 
+from motet.core.clock.hlc import Clock
 from motet.core.shardlog import storage
 from motet.core.shardlog.context import Core
 from motet.core.shardlog.entry import NO_ENTRY, Entry
@@ -28,10 +31,15 @@ def on_add_entry_request(core: Core, sender: NodeId, message: AddEntryRequest) -
     """Entries of the leader, or its beat."""
     state = core.state
     address = Address(sender)
-    core.desk.hear_clock(message.clock)
     if message.epoch < state.epoch:
         core.refuse(address, message, Refusal.INVALID_EPOCH)
-    elif not _may_follow(core, message):
+        return
+    ahead = _too_far_ahead(core, message)
+    if ahead is not None:
+        core.refuse(address, message, Refusal.CLOCK_DRIFT, f"{ahead} is too far ahead")  # C5
+        return
+    core.desk.hear_clock(message.clock)
+    if not _may_follow(core, message):
         core.refuse(address, message, Refusal.NOT_MEMBER)
     elif state.status is Status.LEADER and message.epoch == state.epoch:
         core.refuse(address, message, Refusal.NOT_FOLLOWER)
@@ -44,6 +52,15 @@ def on_add_entry_request(core: Core, sender: NodeId, message: AddEntryRequest) -
     else:
         _follow(core, sender, message)
         _take(core, message)
+
+
+def _too_far_ahead(core: Core, message: AddEntryRequest) -> Clock | None:
+    desk = core.desk
+    if desk.ceiling_ms is None:
+        return None
+    if desk.is_ahead(message.clock):
+        return message.clock
+    return next((entry.clock for entry in message.entries if desk.is_ahead(entry.clock)), None)
 
 
 def _may_follow(core: Core, message: AddEntryRequest) -> bool:

@@ -73,6 +73,8 @@ def _objection(core: Core, message: SnapshotRequest) -> tuple[Refusal, str] | No
         return Refusal.NOT_FENCED, ""
     if message.snapshot.state_bytes > shard_state_bytes_max or state.is_disk_full:
         return Refusal.DISK_FULL, ""
+    if core.desk.is_ahead(message.snapshot.clock):
+        return Refusal.CLOCK_DRIFT, f"{message.snapshot.clock} is too far ahead"
     return None
 
 
@@ -148,7 +150,7 @@ def _take_entries(core: Core, installing: Installing, entries: tuple[Entry, ...]
     log, head = installing.log, installing.snapshot.head_index
     if not entries or entries[0].id.offset != log.head.offset + 1 or entries[-1].id > head:
         return False
-    if core.state.is_disk_full:
+    if core.state.is_disk_full or any(core.desk.is_ahead(entry.clock) for entry in entries):
         return False  # they are asked for again
     storage.append(core, log, entries)
     return True

@@ -36,6 +36,9 @@ from motet.core.shardlog.state import Purpose, Reading, Status
 from motet.ids import Address, NodeId, Offset
 from motet.limits_received import round_step_max
 
+AGAIN_SOON = (Refusal.GAP, Refusal.CLOCK_DRIFT)
+"""Refusals after which the same is pushed again: what is missing or too early now may not be then."""
+
 # Appending
 
 
@@ -155,7 +158,10 @@ def _request(core: Core, previous: Offset, entries: tuple[Entry, ...]) -> AddEnt
 def on_add_entry_response(core: Core, sender: NodeId, message: AddEntryResponse) -> None:
     """A follower has everything up to an entry."""
     state, log = core.state, core.state.log
-    core.desk.hear_clock(message.clock)
+    if core.desk.is_ahead(message.clock):
+        core.drop("clock_drift")  # what it says of its log counts, its clock does not
+    else:
+        core.desk.hear_clock(message.clock)
     cursor = state.cursors.get(sender)
     if not core.is_leader or message.epoch != state.epoch or cursor is None:
         core.drop("late_answer")
@@ -213,7 +219,7 @@ def on_refused(core: Core, sender: NodeId, message: Refused) -> None:
         lose(core, cursor, "is not a member")
     elif message.why is Refusal.SNAPSHOT_GONE and cursor.state is CursorState.NEEDS_SNAPSHOT:
         forget_snapshot(core, cursor.snapshot)  # the next beat offers another
-    elif message.why is Refusal.GAP and core.is_over(cursor.moved_ns, core.config.resend_ms // 8):
+    elif message.why in AGAIN_SOON and core.is_over(cursor.moved_ns, core.config.resend_ms // 8):
         cursor.push_again(core.now_ns)
 
 

@@ -48,6 +48,8 @@ class Refusal(StrEnum):
     """The change of the ensemble that is to be committed or called off is not under way here."""
     UNSAFE = "unsafe"
     """Without the old node some committed entries would be on too few nodes; ask again."""
+    CLOCK_DRIFT = "clock_drift"
+    """A clock in it is too far ahead of the time that the node goes by."""
     DISK_FULL = "disk_full"
     SNAPSHOT_GONE = "snapshot_gone"
 

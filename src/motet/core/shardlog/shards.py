@@ -383,6 +383,7 @@ class Shards:
         desk.next_write, desk.next_read = self.desk.next_write, self.desk.next_read
         desk.writers, desk.readers = dict(self.desk.writers), dict(self.desk.readers)
         desk.nonce, desk.now, desk.clock = self.desk.nonce, self.desk.now, self.desk.clock
+        desk.found, desk.ceiling_ms = self.desk.found, self.desk.ceiling_ms
         twin.state = clone_plain(self.state)
         twin.replicas = {name: each.clone(desk) for name, each in self.replicas.items()}
         return twin

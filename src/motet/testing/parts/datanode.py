@@ -22,7 +22,9 @@ from motet.core.datanode.messages import (
 from motet.core.datanode.node import CUT_TIMER, DataNode
 from motet.core.datanode.records import Chunk, decode_records
 from motet.core.machine import Message
-from motet.core.shardlog.entry import Entry, EntryKind
+from motet.core.operator.messages import Heartbeat, HeartbeatAnswer
+from motet.core.shardlog.entry import Entry, EntryId, EntryKind
+from motet.core.shardlog.messages import AddEntryRequest
 from motet.core.streams.change import Token
 from motet.errors import BadScenario
 from motet.format.record_block import decode_block, encode_block
@@ -31,7 +33,7 @@ from motet.testing.bench_network import InFlight
 from motet.testing.bench_trace import Line
 from motet.testing.part import verb
 from motet.testing.parts.shardlog import ShardlogPart
-from motet.testing.parts.shardlog_bench import ShardBench
+from motet.testing.parts.shardlog_bench import OPERATOR, ShardBench
 from motet.testing.parts.shardlog_node import SHARD
 from motet.testing.script import Command
 
@@ -44,6 +46,10 @@ class DataBench(ShardBench):
     def _deliver(self, each: InFlight) -> list[Line]:
         if each.send.to == CLIENT:
             return [Line("note", f"client hears {told_answer(each.send.message)}")]
+        if isinstance(answer := each.send.message, HeartbeatAnswer):
+            drift = "an unknown time" if answer.drift_ms is None else f"{answer.drift_ms} ms"
+            found = f", found {answer.found}" if answer.found > ZERO else ""
+            return [Line("note", f"op hears {each.sender}: its wall is off by {drift}{found}")]
         return super()._deliver(each)
 
 
@@ -57,6 +63,9 @@ class DataNodePart(ShardlogPart):
         self.bench: DataBench = DataBench()
         self.requests = 0
         self.is_turn_held = False
+        #: all nodes, if they agree on the time; else each goes by its own wall
+        self.agreeing: tuple[NodeId, ...] = ()
+        self.rounds = 0
 
     def run(self, command: Command) -> list[str]:
         lines = super().run(command)
@@ -74,7 +83,7 @@ class DataNodePart(ShardlogPart):
         return lines
 
     def _factory(self, name: NodeId) -> Callable[[], DataNode]:  # type: ignore[override]
-        return lambda: DataNode(name, self.config)
+        return lambda: DataNode(name, self.config, None, self.agreeing)
 
     def _node(self, name: str) -> DataNode:  # type: ignore[override]
         machine = self.bench.node(name).running()
@@ -94,6 +103,54 @@ class DataNodePart(ShardlogPart):
 
     def _told_entry(self, entry: Entry) -> str:
         return told_records(entry)
+
+    # The operator, and a leader that is not to be trusted
+
+    @verb
+    def cluster(self, *, nodes: int = 3, start: bool = True, agree: bool = False) -> list[str]:
+        """Put nodes n1 … on the bench, and start them; they agree on the time, or go by their own walls."""
+        if agree:
+            self.agreeing = tuple(NodeId(f"n{number}") for number in range(1, nodes + 1))
+        return super().cluster(nodes=nodes, start=start)
+
+    @verb
+    def heartbeat(self, *nodes: str, found: str | None = None) -> list[str]:
+        """Ask nodes how they are, as the operator does, which has heard of a clock on somebody's disk."""
+        self.rounds += 1
+        clock = ZERO if found is None else Clock.parse(found)
+        message = Heartbeat(self.rounds, ZERO, found=clock)
+        return [
+            line
+            for name in nodes or self.bench.nodes
+            for line in self.bench.receive(name, OPERATOR, message)
+        ]
+
+    @verb
+    def push(self, node: str, leader: str, *, clock: str, seen: str | None = None) -> list[str]:
+        """Send a node the next entry, as if its leader had given it this clock and had seen that one."""
+        state = self._replica(node).core.state
+        entry = EntryId(state.epoch, Offset(state.log.head.offset + 1))
+        given = Clock.parse(clock)
+        message = AddEntryRequest(
+            SHARD,
+            state.epoch,
+            state.log.head,
+            (Entry(entry, EntryKind.BARRIER, given, b""),),
+            state.commit_index,
+            state.log.first,
+            state.heard_round,
+            given if seen is None else Clock.parse(seen),
+        )
+        return self.bench.receive(node, leader, message)
+
+    @verb
+    def clocks(self, *nodes: str) -> list[str]:
+        """Show the clocks of nodes: what they have given out, and seen."""
+        lines = []
+        for name in nodes or self.bench.nodes:
+            machine = self._node(name)
+            lines.append(f"{name} clock {machine.state.clock.current} seen {machine.shards.clock}")
+        return lines
 
     # Clients
 

@@ -193,9 +193,19 @@ class OperatorPart(BenchPart):
 
     @verb
     def says(
-        self, node: str, *, opened: int = 0, misses: str = "", logged: str = "", clock: str = ""
+        self,
+        node: str,
+        *,
+        opened: int = 0,
+        misses: str = "",
+        logged: str = "",
+        drift: int | None = None,
+        found: str = "",
     ) -> list[str]:
-        """What a node says of transactions: how many are open, what they wait for, its highest clock."""
+        """What a node says of transactions: how many are open, what they wait for, its highest clock.
+
+        And of its wall: how far it is off, and a clock that it has found on its disk too far ahead.
+        """
         machine = self.bench.node(node).machine
         assert isinstance(machine, PuppetNode)
         state = machine.state
@@ -203,7 +213,8 @@ class OperatorPart(BenchPart):
             replica.unsettled = opened
         state.missing = (self._shard(misses),) if misses else ()
         state.logged = Clock.parse(logged) if logged else state.logged
-        state.clock = Clock.parse(clock) if clock else state.clock
+        state.drift_ms = drift
+        state.found = Clock.parse(found) if found else state.found
         return []
 
     @verb

@@ -96,6 +96,10 @@ class PuppetState(msgspec.Struct):
     logged: Clock = ZERO
     #: its own clock
     clock: Clock = ZERO
+    #: how far its wall is off
+    drift_ms: int | None = None
+    #: a clock on its disk that is too far ahead
+    found: Clock = ZERO
     #: shards that transactions wait for
     missing: tuple[ShardName, ...] = ()
 
@@ -177,6 +181,8 @@ class PuppetNode:
             sealed,
             self.state.missing,
             turned,
+            self.state.drift_ms,
+            self.state.found,
         )
 
     def _fence(self, replica: PuppetReplica, m: FenceRequest) -> Message:
