@@ -1,13 +1,13 @@
 """The wall time that a node goes by: its own wall, kept within what a majority of the nodes agrees on.
 
 Nodes ask each other for their walls (``AskTime``, ``TimeIs``), and :mod:`cluster_time` works out what a
-majority agrees on. A node takes its own wall as long as that lies in the agreed interval, else the nearest
-end of it. So a node whose wall is wrong goes by the time of the others.
+majority agrees on. A node takes its own wall as long as that lies in the agreed interval, else the best
+guess at the time inside it. So a node whose wall is wrong goes by the time of the others.
 
 ===========  ====================================================================================
 alone        there are no other nodes: its own wall
 starting     nothing is agreed on yet: the time is not known, and no clock is given out
-agreed       its own wall, moved into the agreed interval
+agreed       its own wall if it lies in the agreed interval, else the best guess
 held         no new agreement comes: the last one runs on by the monotonic clock, and widens slowly
 on its own   there was none in ``agreement_ms_max``: the lowest of the walls that were heard, its own
              among them; it gives out clocks, and judges nobody
@@ -35,7 +35,6 @@ from motet.core.clock.marzullo import Interval
 from motet.core.clock.messages import AskTime, PongClock, TimeIs
 from motet.core.machine import NS_PER_MS, Effect, Note, Now, Send, SetTimer, Violation
 from motet.ids import Address, NodeId, TimerName
-from motet.limits import clock_drift_ms_max
 
 TIME_TIMER = TimerName("data-time")
 
@@ -48,8 +47,9 @@ first_ask_ms = 100
 agreement_ms_max = 5_000
 """So long a node waits for its first agreement."""
 
-round_trip_ms_max = clock_drift_ms_max
-"""An answer that took longer is not used."""
+round_trip_ms_max = 300
+"""An answer that took longer is not used. The time at its arrival is known to half of that, so an agreed
+interval ends less than the drift bound from the true time."""
 
 window_ms = 2_000
 """A window of later agreements collects samples at least this long."""
@@ -83,7 +83,10 @@ class NodeTime(msgspec.Struct):
         return self.held is not None or not self.peers
 
     def corrected(self, now: Now) -> Now:
-        """The wall moved into the interval that holds the time; as it is while nothing is known."""
+        """Our wall if it lies in the interval that holds the time, else the best guess at the time.
+
+        As it is while nothing is known.
+        """
         held = self.held
         if held is None:
             return now
@@ -93,7 +96,7 @@ class NodeTime(msgspec.Struct):
         upper_ns = around_ns + held.span.upper + error_ns
         if lower_ns <= now.wall_ns <= upper_ns:
             return now
-        return Now(now.monotonic_ns, lower_ns if now.wall_ns < lower_ns else upper_ns)
+        return Now(now.monotonic_ns, around_ns + held.guess_ns)
 
     def measure(self, now: Now) -> None:
         """Compare our own wall with what is agreed on."""

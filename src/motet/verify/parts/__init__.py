@@ -17,6 +17,7 @@ PARTS: dict[str, str] = {
     "shard-changes": "motet.verify.parts.shard_changes:ShardChangesPart",
     "transactions": "motet.verify.parts.transactions:TransactionsPart",
     "transactions-in-turns": "motet.verify.parts.transactions_turns:TurnsPart",
+    "wrong-wall": "motet.verify.parts.wrong_wall:WrongWallPart",
     "vsr": "motet.verify.parts.vsr:VsrPart",
     "view-change": "motet.verify.parts.view_change:ViewChangePart",
     "keeper": "motet.verify.parts.keeper:KeeperPart",
