@@ -1,4 +1,4 @@
-"""C29 in the storm: the wall of one node is wrong, and no rule is broken; who goes by its own wall is found."""
+"""C29 in the storm: the wall of one node is wrong, and no rule is broken; two planted bugs are found."""
 
 from __future__ import annotations
 

@@ -202,10 +202,7 @@ class OperatorPart(BenchPart):
         drift: int | None = None,
         found: str = "",
     ) -> list[str]:
-        """What a node says of transactions: how many are open, what they wait for, its highest clock.
-
-        And of its wall: how far it is off, and a clock that it has found on its disk too far ahead.
-        """
+        """What a node says of transactions, and of its wall: how far it is off, what clock was found."""
         machine = self.bench.node(node).machine
         assert isinstance(machine, PuppetNode)
         state = machine.state

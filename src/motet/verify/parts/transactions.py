@@ -72,7 +72,7 @@ class TransactionsPart:
     """``motet simulate transactions``."""
 
     name = "transactions"
-    marks = (
+    marks: tuple[str, ...] = (
         "crash",
         "transaction_committed",
         "transaction_aborted",
