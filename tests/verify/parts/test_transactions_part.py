@@ -30,7 +30,7 @@ FOUND_AT = {
     "pruned-over-cursor": (4, "CursorKept"),
     "outcome-not-reached": (2, "N1"),
     "outcome-at-the-end": (2, "N1"),
-    "outcome-of-another": (21, "N1"),
+    "outcome-of-another": (22, "N1"),
     "milestone-forgets-the-oldest": (4, "N1"),
 }
 """Planted bug -> a seed that finds it, and the rule that it breaks there."""
