@@ -10,11 +10,12 @@
 # shellcheck shell=bash
 
 python_range="3.11 to 3.14"
-# Prints the real interpreter, past symlinks, shims and virtual environments: when an upgrade takes it away the
+# Prints the real interpreter, if it has the modules that are named, past symlinks, shims and virtual environments: when an upgrade takes it away the
 # environment's link dangles, which is noticed, instead of quietly pointing at another version.
 python_probe='
 import os, sys
-if not (3, 11) <= sys.version_info[:2] <= (3, 14):
+from importlib.util import find_spec
+if not (3, 11) <= sys.version_info[:2] <= (3, 14) or not all(map(find_spec, sys.argv[1:])):
     sys.exit(1)
 print(os.path.realpath(sys._base_executable))'
 
@@ -38,7 +39,9 @@ find_python() {
       fail "MOTET_PYTHON=$MOTET_PYTHON is not a Python $python_range" "unset it, or point it at one"
     return
   fi
-  pythons_on_path | best_python ||
+  # One that cannot make an environment is taken only if there is no other, and is then told so.
+  { ! have_uv && pythons_on_path venv ensurepip | best_python; } ||
+    pythons_on_path | best_python ||
     fail "found no Python $python_range" \
       "Debian, Ubuntu   sudo apt install python3" \
       "Fedora           sudo dnf install python3" \
@@ -46,12 +49,12 @@ find_python() {
       "or set MOTET_PYTHON to one that is not on PATH"
 }
 
-pythons_on_path() { # two lines each: the path, then its speed and its minor version
+pythons_on_path() { # those with these modules; two lines each: the path, then its speed and its minor version
   local name candidate
   for name in python3.14 python3.13 python3.12 python3.11 python3 python; do
     # A name that is found proves nothing: it may be a shim for a version that is not selected.
     { type -aP "$name" || true; } | while IFS= read -r candidate; do
-      "$candidate" -I -c "$speed_probe" 2>/dev/null </dev/null || true
+      "$candidate" -I -c "$speed_probe" "$@" 2>/dev/null </dev/null || true
     done
   done
 }
@@ -162,7 +165,7 @@ create_environment() {
   if have_uv; then
     uv venv --quiet --allow-existing --python "$python" "$venv" >&2
   else
-    "$python" -I -m venv --without-pip "$venv"
+    "$python" -I -m venv --without-pip "$venv" >&2 || no_venv
   fi
 }
 
@@ -184,20 +187,23 @@ give_up_installing() {
   fail "the packages could not be installed" "the reason is above; the same command tries again"
 }
 
-# Debian's python3 comes without ensurepip (python3-venv has it, and installing that takes root). There pip is fetched
-# as a wheel, checked against the lock, and installs itself.
+# Debian's python3 comes without ensurepip, which is a package of its own there.
 need_pip() {
-  local wheel
   # pip knows nothing of uv's settings, but whoever made them meant this.
   if [ -z "${PIP_INDEX_URL:-}" ] && [ -n "${UV_DEFAULT_INDEX:-${UV_INDEX_URL:-}}" ]; then
     export PIP_INDEX_URL="${UV_DEFAULT_INDEX:-$UV_INDEX_URL}"
   fi
   if "$venv/bin/python" -I -c 'import pip' 2>/dev/null; then return; fi
   if "$venv/bin/python" -m ensurepip --default-pip >/dev/null 2>&1; then return; fi
-  say "This Python has no ensurepip: fetching pip from the package index."
-  wheel=$("$venv/bin/python" -I "$root/tools/fetch_pip.py" "$root/requirements/bootstrap.txt" "$venv") || exit 1
-  "$venv/bin/python" "$wheel/pip" install -qq --disable-pip-version-check --no-index --no-deps "$wheel"
-  rm -f "$wheel"
+  no_venv
+}
+
+no_venv() { # the mark stays: an environment without pip is made anew by the next call, perhaps with another Python
+  fail "$python cannot make virtual environments: it has no venv, or no ensurepip" \
+    "Debian, Ubuntu   sudo apt install python3-venv (for another version than the default one: python3.13-venv)" \
+    "Fedora           sudo dnf install python3" \
+    "or install uv, which needs neither" \
+    "or set MOTET_PYTHON to a Python that has them"
 }
 
 lock_everything() { # further arguments go to uv

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -117,5 +118,23 @@ def test_no_file_has(what: str) -> None:
         for path in own_files()
         for number, line in enumerate(path.read_text().splitlines(), 1)
         if WORDS[what].search(line)
+    ]
+    assert found == []
+
+
+def test_no_package_index_is_named_anywhere() -> None:
+    """Where packages come from is said by the settings of pip and uv, not by this repository."""
+    hosts = re.compile(
+        "|".join((r"pypi\.(org|python)", r"python" r"hosted\.org", r"--index" r"-url[ =]http"))
+    )
+    listed = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=False
+    ).stdout
+    files = [ROOT / name for name in listed.decode().split("\0") if name]
+    found = [
+        f"{path.relative_to(ROOT)}: {match[0]}"
+        for path in files
+        if path.is_file() and path != Path(__file__)
+        for match in hosts.finditer(path.read_bytes().decode(errors="replace"))
     ]
     assert found == []
