@@ -74,7 +74,8 @@ try:
 except SystemExit:
     pass
 heavy = ("rich", "starlette", "uvicorn", "prometheus_client", "asyncio", "motet.core", "motet.node")
-print([name for name in sys.modules if name.startswith("motet.cli.") and name != "motet.cli.app"])
+no_commands = ("motet.cli.app", "motet.cli.interrupt")
+print([name for name in sys.modules if name.startswith("motet.cli.") and name not in no_commands])
 print([name for name in heavy if name in sys.modules])
 """
     done = subprocess.run(

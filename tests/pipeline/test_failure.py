@@ -5,7 +5,8 @@ from __future__ import annotations
 from py4j.protocol import Py4JError
 
 from motet.errors import BadSchema, PipelineFailed, WriterFenced
-from motet.pipeline.failure import failure_of, first_line
+from motet.errors.shards import CursorExpired
+from motet.pipeline.failure import failure_of, first_line, located
 
 TRACE = """An exception was thrown from the Python worker. Please see the stack trace below.
 Traceback (most recent call last):
@@ -30,6 +31,23 @@ def test_an_error_of_ours_in_a_worker_is_that_error() -> None:
     assert isinstance(error, BadSchema)
     assert error.what == "the column 'sku' is null, and it may not be"
     assert error.advice == "compare it; with care"
+
+
+def test_an_error_of_a_shard_is_known_as_well() -> None:
+    trace = TRACE.replace(
+        "motet.errors.BadSchema: BAD_SCHEMA", "motet.errors.shards.CursorExpired: CURSOR_EXPIRED"
+    )
+    assert isinstance(failure_of(Py4JError(trace), "shop has stopped"), CursorExpired)
+
+
+def test_where_it_came_from_is_put_before_what_happened() -> None:
+    ours = located(Py4JError(TRACE), "shop has stopped", "table sales")
+    assert isinstance(ours, BadSchema)
+    assert ours.what == "table sales: the column 'sku' is null, and it may not be"
+    theirs = located(Py4JError(PARSING), "shop has stopped", "table sales")
+    assert theirs.what == "shop has stopped: table sales: Cannot parse the value 'x' as an INT"
+    plain = located(ValueError("no money"), "shop has stopped", "table sales")
+    assert plain.what == "shop has stopped: table sales: ValueError: no money"
 
 
 def test_of_another_the_last_cause_is_told() -> None:

@@ -10,6 +10,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -135,6 +136,69 @@ def test_killed_at_its_worst_moments_it_ends_with_the_right_tables(tmp_path: Pat
         assert all(one.difference.is_none for one in check_pipeline(db, load_pipeline(file)))
 
 
+def said_once(errors: str) -> list[str]:
+    """What was said of each thing when it began; not what is said now and then while it goes on."""
+    return [line for line in errors.splitlines() if " s so far" not in line]
+
+
+def cursor_clock(db: motet.Database) -> str:
+    (cursor,) = db.cursors()
+    return str(cursor.clock)
+
+
+SLOW = """\
+import pathlib, time
+from pyspark.sql import functions as f
+from motet import pipeline
+
+def wait(key):
+    pathlib.Path({mark!r}).touch()
+    time.sleep(600)
+
+@pipeline.table(engine="merge", order_by=["key"])
+def slow(changes):
+    return changes.stream("orders").select("key", f.udf(wait, "string")("key").alias("x"))
+"""
+
+
+@pytest.mark.long
+def test_a_batch_that_takes_long_is_given_up_by_an_interrupt(tmp_path: Path) -> None:
+    data, file, mark = tmp_path / "data", tmp_path / "shop.py", tmp_path / "mark"
+    file.write_text(SLOW.format(mark=str(mark)))
+    with open_shop(data) as db:
+        sell(db, 0, 2)
+    as_it_was = signal.signal(signal.SIGINT, signal.default_int_handler)
+    with subprocess.Popen(
+        command("run", str(file), "--data", str(data)),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(),
+        start_new_session=True,
+    ) as running:
+        signal.signal(signal.SIGINT, as_it_was)
+        try:
+            while not mark.exists():
+                assert running.poll() is None, running.communicate()
+                time.sleep(0.05)
+            os.killpg(running.pid, signal.SIGINT)
+            running.wait(60)
+            output, errors = running.communicate()
+        finally:
+            running.kill()
+    begun, started, reads, *_, end = said_once(errors)
+    assert (running.returncode, output) == (0, "")
+    assert begun == "starting Spark"
+    assert started.startswith("Spark 4.")
+    assert reads == "shop reads orders from the oldest change that is kept: 2 changes behind"
+    assert end.startswith("shop: interrupted, 0 steps published; a batch that had begun is not")
+    assert "Traceback" not in errors
+    assert "Exception" not in errors
+    with motet.open(data) as db:
+        info = db.writer("shop")
+        assert info is None or info.step is None
+
+
 def test_an_error_is_one_line_and_a_difference_ends_with_1(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -146,16 +210,28 @@ def test_an_error_is_one_line_and_a_difference_ends_with_1(
         run = ("run", str(file), *where, "--once", "--checkpoint", str(tmp_path / "notes"))
         assert run_here(*run) == 0
         done = capsys.readouterr()
-        assert "1 step published" in done.out.splitlines()[-1]
-        assert done.err == ""
+        batch, end = done.out.splitlines()
+        assert batch.startswith("batch 0 published up to (")
+        assert "1 step published" in end
+        (reads,) = said_once(done.err)
+        assert reads == (
+            "shop reads orders, stock from the oldest change that is kept: 6 changes behind"
+        )
         with db.transaction() as txn:
             txn.change("orders", key="o-x", op="insert", row={"sku": "s-1", "qty": "many"})
         failed = subprocess.run(command(*run), capture_output=True, text=True, check=False)
         assert (failed.returncode, failed.stdout) == (1, "")
-        assert failed.stderr.startswith("PIPELINE_FAILED shop has stopped: ")
-        assert failed.stderr.count("\n") == 1
+        assert [line.split(":")[0] for line in said_once(failed.stderr)[2:]] == [
+            f"shop reads orders, stock after {cursor_clock(db)}",
+            "batch 1 has failed",
+            "PIPELINE_FAILED shop has stopped",
+        ]
         db.table("sales").insert([{"sku": "planted", "qty": 1, "transaction": "none"}])
         assert run_here("check", str(file), *where) == 1
     checked = capsys.readouterr()
     assert [line.split()[-1] for line in checked.out.splitlines()] == ["equal", "yes", "no", "yes"]
-    assert checked.err == 'sales: extra {"sku":"planted","qty":1,"transaction":"none"}\n'
+    said = said_once(checked.err)
+    assert [line.split(" up to")[0] for line in said[:-1]] == [
+        f"recomputing table {table}" for table in ("stock_now", "sales", "sales_by_batch")
+    ]
+    assert said[-1] == 'sales: extra {"sku":"planted","qty":1,"transaction":"none"}'

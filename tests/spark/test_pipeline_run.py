@@ -222,11 +222,14 @@ def test_a_row_that_does_not_fit_ends_the_run_and_is_remembered_until_it_works(s
     shop.run()
     with shop.db.transaction() as txn:
         txn.change("orders", key="o-x", op="insert", row={"sku": "s-1", "qty": "many"})
+    said: list[str] = []
     with pytest.raises(PipelineFailed, match=r"qty|many|parse"):
-        shop.run()
+        shop.run(say=said.append)
+    assert said[-1] == "batch 1 has failed: looking for the table and the change"
     info = shop.db.writer("shop")
     assert info is not None
-    assert info.error.startswith("PIPELINE_FAILED shop has stopped: ")
+    where = "table sales (function sales, shop.py line 10; the insert of orders key o-x at (17"
+    assert info.error.startswith(f"PIPELINE_FAILED shop has stopped: {where}")
     assert info.steps == 1, "nothing of the batch was published"
     shop.file.write_text(PIPELINE.replace("qty int", "qty string"))
     with pytest.raises(TableExists):
@@ -244,7 +247,35 @@ def test_a_row_that_does_not_fit_ends_the_run_and_is_remembered_until_it_works(s
 def test_a_key_that_is_null_names_its_column(shop: Shop) -> None:
     with shop.db.transaction() as txn:
         txn.change("orders", key="o-x", op="insert", row={"qty": 1})
-    with pytest.raises(BadSchema, match="sku"):
+    with pytest.raises(BadSchema, match=r"table sales \(function sales, .* key o-x at .*sku"):
+        shop.run()
+    assert shop.steps() == 0
+
+
+BROKEN = """
+def half(qty):
+    return 1 / (qty - 2)
+
+@pipeline.table(engine="merge", order_by=["sku"])
+def halves(changes):
+    if broken: raise OSError("no such place")
+    orders = changes.stream("orders", schema="sku string, qty int")
+    return orders.groupBy("row.sku").agg(f.sum(f.udf(half, "double")("row.qty")).alias("h"))
+"""
+
+
+def test_an_error_names_the_table_its_function_and_the_change(shop: Shop) -> None:
+    """Also when the function groups, and when it fails itself."""
+    sell(shop.db, 0, 3)
+    shop.file.write_text(PIPELINE + BROKEN.replace("broken", "False"))
+    name = r"table halves \(function halves, shop.py line \d+"
+    with pytest.raises(
+        PipelineFailed, match=rf"{name}; the insert of orders key o-1 at .*division"
+    ):
+        shop.run()
+    calls = "calls = []\n" + BROKEN.replace("broken", "calls or calls.append(1)")
+    shop.file.write_text(PIPELINE + calls)
+    with pytest.raises(PipelineFailed, match=rf"{name}\): OSError: no such place"):
         shop.run()
     assert shop.steps() == 0
 

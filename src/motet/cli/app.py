@@ -5,7 +5,8 @@ lines from the table below, so a command costs nothing until somebody wants it. 
 a ``typer.Typer``; with one command in it that is the command itself, with several it is a group.
 
 An error is one line, ``CODE what happened; what to do``, on stderr. The exit code is 1, and 2 for a
-call that cannot be understood. ``MOTET_DEBUG=1`` adds the traceback.
+call that cannot be understood. ``MOTET_DEBUG=1`` adds the traceback. ^C ends in a line as well, and
+soon: ``cli/interrupt.py``.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from typing import Annotated, Any, NamedTuple, NoReturn
 import typer
 from typer.core import TyperGroup
 
+from motet.cli.interrupt import INTERRUPTED, Interrupts, interrupts
 from motet.errors import MotetError, NodeError
 
 
@@ -120,14 +122,28 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run a command line and exit with its code."""
     _print_whatever_there_is()
     warnings.showwarning = _show_warning
-    command = typer.main.get_command(app)
+    with interrupts() as caught:
+        code = _run(arguments, caught)
+        if caught.is_seen or code == INTERRUPTED:
+            caught.say_last("interrupted" if code == INTERRUPTED else None)
+            if "pyspark" in sys.modules:
+                caught.end(code)  # the long way, Spark would complain
+    sys.exit(code)
+
+
+def _run(arguments: Sequence[str] | None, caught: Interrupts) -> int:
+    """The exit code of a command line; an error is a line by now."""
     try:
-        command.main(args=arguments, prog_name="motet")
+        typer.main.get_command(app).main(args=arguments, prog_name="motet")
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
     except Exception as error:
+        if caught.is_seen:
+            return INTERRUPTED  # it is what came of ^C
         if os.environ.get("MOTET_DEBUG"):
             raise
         typer.echo(error_line(error), err=True)
-    sys.exit(1)
+    return 1
 
 
 def _show_warning(message: Warning | str, *_: object, **__: object) -> None:

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from motet.cli import command_app
+from motet.cli.interrupt import on_interrupt
 
 app = command_app()
 _look_every_seconds = 0.2
@@ -41,6 +42,7 @@ def dev(
     wanted = ROLES if roles is None else tuple(filter(None, roles.split(",")))
     check_roles(wanted)
     over = threading.Event()
+    on_interrupt(lambda: "all nodes have ended", 0)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: over.set())
     with DevCluster(nodes, data, port, roles=wanted, say=typer.echo) as cluster:
@@ -52,3 +54,4 @@ def dev(
         typer.echo("end it with ^C")
         while not over.wait(_look_every_seconds):
             cluster.look_after()
+    typer.echo("all nodes have ended", err=True)

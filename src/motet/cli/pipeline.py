@@ -18,12 +18,14 @@ from motet.cli.database import (
     open_database,
     open_place,
 )
+from motet.cli.interrupt import on_interrupt
 from motet.cli.output import OUTPUT_OPTION, Output, print_rows
 
 if TYPE_CHECKING:
     from motet.client.sync import Database
     from motet.pipeline.batch import BatchReport
     from motet.pipeline.check import TableCheck
+    from motet.pipeline.told import Say
 
 app = command_app()
 
@@ -84,7 +86,7 @@ def run(
 ) -> None:
     """Run a pipeline: its tables follow the feed, all of them published together.
 
-    ^C and SIGTERM let the batch that has begun finish.
+    SIGTERM lets the batch that has begun finish. ^C does so for a second, and then gives it up.
 
     Example: motet pipeline run shop.py --once --data data/
     """
@@ -96,6 +98,8 @@ def run(
     from motet.pipeline.run import run_pipeline
 
     loaded = load_pipeline(file, name)
+    progress = _Progress(loaded.name, output)
+    on_interrupt(progress.given_up, 0)
     with open_both(data, endpoint, tables, create=True) as (db, feed):
         folder = data if tables is None else None if ENDPOINTS.fullmatch(tables) else Path(tables)
         done = run_pipeline(
@@ -105,10 +109,11 @@ def run(
             once=once,
             checkpoint=checkpoint or default_folder(folder, db.database_id, loaded.name),
             changes_max=max_changes,
-            report=_print_json_batch if output is Output.JSON else _print_batch,
+            report=progress.published,
+            say=progress.say,
         )
     if output is Output.TABLE:
-        steps = f"{done.steps} step{'' if done.steps == 1 else 's'}"
+        steps = _counted(done.steps)
         typer.echo(f"{done.pipeline}: {steps} published, tables reflect {done.clock or 'nothing'}")
 
 
@@ -170,7 +175,7 @@ def check(
 
     loaded = load_pipeline(file, name)
     with open_both(data, endpoint, tables) as (db, feed):
-        checks = check_pipeline(db, loaded, feed=feed)
+        checks = check_pipeline(db, loaded, feed=feed, say=_say_of(output))
     print_rows([_check_row(one, output) for one in checks], output)
     if any(not one.difference.is_none for one in checks):
         if output is Output.TABLE:
@@ -199,9 +204,48 @@ def _print_examples(checks: list[TableCheck]) -> None:
             typer.echo(f"{one.table}: {kind} {text}", err=True)
 
 
+class _Progress:
+    """What a run says and prints, and how far it has come."""
+
+    def __init__(self, name: str, output: Output) -> None:
+        self._name = name
+        self._print = _print_json_batch if output is Output.JSON else _print_batch
+        self.say = _say_of(output)
+        self._steps = 0
+        self._clock = "what they did before"
+
+    def published(self, batch: BatchReport) -> None:
+        self._steps += 1
+        self._clock = str(batch.clock)
+        self._print(batch)
+
+    def given_up(self) -> str:
+        """For ^C within a batch that takes too long to be waited for."""
+        return (
+            f"{self._name}: interrupted, {_counted(self._steps)} published; a batch that had begun is not, "
+            f"tables reflect {self._clock}"
+        )
+
+
+def _say_of(output: Output) -> Say:
+    """Lines for people go to stderr; a program that reads JSON gets none."""
+    from motet.pipeline.told import silent
+
+    return silent if output is Output.JSON else _say
+
+
+def _say(line: str) -> None:
+    typer.echo(line, err=True)
+
+
+def _counted(steps: int) -> str:
+    return f"{steps} step{'' if steps == 1 else 's'}"
+
+
 def _print_batch(batch: BatchReport) -> None:
     typer.echo(
-        f"{batch.clock}  {batch.changes} changes -> {batch.rows} rows in {batch.seconds:.2f} s, "
+        f"batch {batch.batch} published up to {batch.clock}: {batch.changes} changes -> "
+        f"{batch.rows} rows in {batch.seconds:.2f} s, "
         f"{batch.changes_behind} changes and {batch.lag_ms} ms behind"
     )
 

@@ -25,11 +25,13 @@ from motet.errors import MotetError, WriterFenced
 from motet.ids import WriterName
 from motet.limits import feed_splits_max
 from motet.pipeline.checkpoint import Checkpoint
-from motet.pipeline.failure import failure_of
+from motet.pipeline.culprit import find_culprit, place_of
+from motet.pipeline.failure import SPARK_ERRORS, failure_of, located
 from motet.pipeline.plan import Plan, PlannedTable
 from motet.pipeline.progress import Slice, decide, done_through, place_after, worked_on
 from motet.pipeline.staging import stage_batches, staged_from_bytes, staged_to_bytes
 from motet.pipeline.status import lag
+from motet.pipeline.told import Say, going_on, silent
 
 if TYPE_CHECKING:
     from motet.client.sync import Database
@@ -71,8 +73,10 @@ class BatchWorker:
         last: WriterStep | None,
         report: Callable[[BatchReport], None],
         feed: Database | None = None,
+        say: Say = silent,
     ) -> None:
         self._db = db
+        self._say = say
         #: where the changes come from, and its number if that is another database
         self._source = feed or db
         self._feed = None if feed is None else feed.database_id
@@ -119,7 +123,8 @@ class BatchWorker:
         todo = worked_on(step)
         if handed_out.after != todo.after:
             feed = self._read(feed.sparkSession, todo)
-        changes, parts = self._stage(feed)
+        with going_on(self._say, f"batch {batch}", feed.sparkSession):
+            changes, parts = self._stage(feed, batch)
         if self._db.publish(parts, step=step).duplicate:
             self._confirm(step)
         self.last = step
@@ -143,25 +148,43 @@ class BatchWorker:
             .load()
         )
 
-    def _stage(self, feed: DataFrame) -> tuple[int, list[StagedPart]]:
+    def _stage(self, feed: DataFrame, batch: int) -> tuple[int, list[StagedPart]]:
         """How many changes there are, and the parts that they make. No changes make no rows."""
         feed = feed.persist()  # read once, though each table looks at it
         try:
             count = feed.count()
             if not count:
                 return 0, []
-            changes = self._plan.changes(feed)
+            if count > task_changes:
+                self._say(f"batch {batch}: makes rows of {count} changes")
             tasks = min(-(-count // task_changes), feed_splits_max)
-            staged = [
-                numbered(table.rows_of(changes).coalesce(tasks)).mapInArrow(
-                    self._stager(table), STAGED
-                )
-                for table in self._plan.tables
-            ]
-            found = reduce(DataFrame.unionAll, staged).collect()  # one job for all tables
+            staged = [self._staged(table, feed, tasks) for table in self._plan.tables]
+            try:
+                found = reduce(DataFrame.unionAll, staged).collect()  # one job for all tables
+            except SPARK_ERRORS as error:
+                raise self._located(error, feed, batch) from None
         finally:
             feed.unpersist()
         return count, [part for row in found for part in staged_from_bytes(bytes(row.parts))]
+
+    def _staged(self, table: PlannedTable, feed: DataFrame, tasks: int) -> DataFrame:
+        """The parts that a table's rows become, one row for each."""
+        try:
+            rows = table.rows_of(self._plan.changes(feed)).coalesce(tasks)
+        except Exception as error:
+            if isinstance(error, MotetError):
+                raise
+            where = f"table {table.name} ({place_of(table)})"
+            raise located(error, f"{self._plan.name} has stopped", where) from error
+        return numbered(rows).mapInArrow(self._stager(table), STAGED)
+
+    def _located(self, error: BaseException, feed: DataFrame, batch: int) -> BaseException:
+        """The error with the table, the function and the change it came from, if they can be found."""
+        self._say(f"batch {batch} has failed: looking for the table and the change")
+        culprit = find_culprit(feed, self._plan)
+        if culprit is None:
+            return error
+        return located(culprit.error, f"{self._plan.name} has stopped", culprit.where)
 
     def _stager(
         self, table: PlannedTable

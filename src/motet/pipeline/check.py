@@ -31,7 +31,7 @@ from motet.pipeline.load import Pipeline
 from motet.pipeline.plan import Plan, PlannedTable, check_feed, check_tables, make_plan
 from motet.pipeline.progress import Slice, place_after, slices_of
 from motet.pipeline.quiet import quiet
-from motet.pipeline.session import local_session
+from motet.pipeline.told import Say, going_on, silent, started_session
 
 if TYPE_CHECKING:
     from motet.client.sync import Database
@@ -60,6 +60,7 @@ def check_pipeline(
     *,
     report: Callable[[TableCheck], None] = lambda _: None,
     feed: Database | None = None,
+    say: Say = silent,
 ) -> list[TableCheck]:
     """Recompute each table of a pipeline, and say where it differs; ``feed`` as in ``run_pipeline``."""
     info = db.writer(pipeline.name)
@@ -68,15 +69,17 @@ def check_pipeline(
             f"{pipeline.name} has not published anything yet",
             hint="run it first, or correct --name",
         )
-    spark = local_session(f"motet {pipeline.name}")
+    spark = started_session(f"motet {pipeline.name}", say)
     plan = make_plan(spark, pipeline, (feed or db).streams())
     check_feed(plan.name, info.step, feed)
     check_tables(db, plan)
     audit = _Audit(db, feed or db, spark, plan, info.step)
     checks = []
     for table in plan.tables:
+        what = f"recomputing table {table.name}"
+        say(f"{what} up to {info.step.through}")
         try:
-            with quiet(spark):
+            with quiet(spark), going_on(say, what, spark):
                 checks.append(audit.check(table))
         except SPARK_ERRORS as error:
             raise failure_of(error, f"table {table.name} cannot be recomputed") from None

@@ -24,6 +24,17 @@ def first_line(error: BaseException) -> str:
     return lines[0] if lines else type(error).__name__
 
 
+def located(error: BaseException, what: str, where: str) -> MotetError:
+    """The error that something ends with, and where it came from."""
+    if isinstance(error, SPARK_ERRORS):
+        error = failure_of(error, "")
+    if isinstance(error, PipelineFailed):
+        return PipelineFailed(f"{what}: {where}: {error.what.removeprefix(': ')}")
+    if isinstance(error, MotetError):
+        return error_of(error.code, f"{where}: {error.what}", error.advice)
+    return PipelineFailed(f"{what}: {where}: {type(error).__name__}: {first_line(error)}")
+
+
 def failure_of(error: BaseException, what: str) -> MotetError:
     """The error that something ends with: ours as it is, else ``PipelineFailed`` with what, and the cause."""
     if isinstance(error, MotetError):

@@ -29,8 +29,9 @@ from motet.pipeline.load import Pipeline
 from motet.pipeline.plan import Plan, check_feed, create_tables, make_plan
 from motet.pipeline.progress import done_through, place_after
 from motet.pipeline.quiet import quiet
-from motet.pipeline.session import local_session
+from motet.pipeline.status import lag
 from motet.pipeline.stopping import stopping
+from motet.pipeline.told import Say, silent, started_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -69,20 +70,22 @@ def run_pipeline(
     report: Callable[[BatchReport], None] = lambda _: None,
     stop: threading.Event | None = None,
     feed: Database | None = None,
+    say: Say = silent,
 ) -> RunReport:
     """Run a pipeline until ``stop`` is set, or with ``once`` until it has caught up.
 
     Its tables are in ``db``, and so are the streams, unless ``feed`` is another database or a cluster.
     A batch that has begun is finished first. Without ``stop``, ^C and SIGTERM end it in that way if this is
-    the main thread. The session is the one that is running, else a new local one.
+    the main thread. The session is the one that is running, else a new local one. ``say`` gets lines
+    for people about what is being done.
     """
     folder = checkpoint or default_folder(None, db.database_id, pipeline.name)
     notes = Checkpoint(folder, (feed or db).database_id, pipeline.name)
     try:
-        spark = local_session(f"motet {pipeline.name}")
+        spark = started_session(f"motet {pipeline.name}", say)
         # Not sooner: Spark has an own idea of ^C when it starts.
         with quiet(spark), stopping(stop) as asked:
-            return _run(db, feed, spark, pipeline, notes, once, changes_max, report, asked)
+            return _run(db, feed, spark, pipeline, notes, once, changes_max, report, asked, say)
     finally:
         notes.close()
 
@@ -97,6 +100,7 @@ def _run(
     changes_max: int,
     report: Callable[[BatchReport], None],
     stop: threading.Event,
+    say: Say,
 ) -> RunReport:
     plan = make_plan(spark, pipeline, (feed or db).streams())
     info = db.writer(plan.name)
@@ -113,9 +117,12 @@ def _run(
         health.works()
         report(batch)
 
-    worker = BatchWorker(db, plan, notes, last, published, feed)
+    worker = BatchWorker(db, plan, notes, last, published, feed, say)
     try:
         cursor.hold(done)
+        _, behind = lag(feed or db, plan.stream_names, done)
+        begin = f"after {done}" if last is not None else "from the oldest change that is kept"
+        say(f"{plan.name} reads {', '.join(plan.stream_names)} {begin}: {behind} changes behind")
         notes.skip_pruned((feed or db).horizon(*plan.stream_names))
         query = _start(spark, feed or db, plan, notes, worker, once, changes_max)
         _follow(query, worker, stop)

@@ -14,8 +14,11 @@ from __future__ import annotations
 
 import os
 import shlex
+import signal
 import sys
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
@@ -103,6 +106,11 @@ def need_libraries() -> None:
             ) from error
 
 
+def is_running() -> bool:
+    """Whether there is a session in this process."""
+    return _running_session() is not None
+
+
 def _running_session() -> SparkSession | None:
     from pyspark.errors import PySparkRuntimeError
     from pyspark.sql import SparkSession
@@ -117,9 +125,36 @@ def _started(builder: SparkSession.Builder) -> SparkSession:
     from motet.pipeline.failure import SPARK_ERRORS, failure_of
 
     try:
+        if _has_handler_of_interrupts():
+            # In the main thread Spark would put its own in the place of that one.
+            return _in_another_thread(builder.getOrCreate)
         return builder.getOrCreate()
     except SPARK_ERRORS as error:
         raise failure_of(error, "Spark does not start") from None
+
+
+def _in_another_thread(start: Callable[[], SparkSession]) -> SparkSession:
+    """What a call returns or raises; an interrupt does not wait for it."""
+    future: Future[SparkSession] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(start())
+        except BaseException as error:
+            future.set_exception(error)
+
+    threading.Thread(target=run, name="Spark starts", daemon=True).start()
+    return future.result()
+
+
+def _has_handler_of_interrupts() -> bool:
+    """Whether somebody has set a handler for ^C."""
+    return signal.getsignal(signal.SIGINT) not in (
+        signal.default_int_handler,
+        signal.SIG_DFL,
+        signal.SIG_IGN,
+        None,
+    )
 
 
 def _settings(config: Mapping[str, str]) -> dict[str, str]:

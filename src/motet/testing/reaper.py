@@ -2,8 +2,9 @@
 
 A local cluster starts this file as a process of its own, with a pipe to its standard input, and writes
 ``+PID`` for each node it starts and ``-PID`` for each that has ended. When the pipe ends, and it does
-whatever happens to the test process, the reaper kills the nodes that are still there. It imports next to
-nothing, needs no help from the nodes, and works wherever there are pipes and signals.
+whatever happens to the test process, the reaper kills the nodes that are still there, and removes the folders
+whose paths it was told. It imports next to nothing, needs no help from the nodes, and works wherever there
+are pipes and signals.
 """
 
 from __future__ import annotations
@@ -14,7 +15,12 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterable
-from typing import IO
+from typing import IO, TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+removals_max, removal_pause_seconds = 100, 0.05
 
 
 class Reaper:
@@ -25,6 +31,9 @@ class Reaper:
             # Isolated, and without site packages: it starts in a few milliseconds.
             [sys.executable, "-I", "-S", __file__],
             stdin=subprocess.PIPE,
+            # It may outlive this process: whoever reads our output must not wait for it.
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
             start_new_session=True,  # ^C in the terminal is not for the reaper
         )
 
@@ -36,6 +45,10 @@ class Reaper:
             OSError
         ):  # even if the reaper is gone, the other nodes must be ended
             self._tell(f"-{pid}\n")
+
+    def remove_at_end(self, folder: Path) -> None:
+        """Remove a folder when this process has ended, with whatever is still put there."""
+        self._tell(f"{folder.absolute()}\n")
 
     def close(self) -> None:
         """Let the reaper go; whatever it still knows of, it kills."""
@@ -55,7 +68,11 @@ class Reaper:
 def reap(lines: Iterable[str]) -> None:
     """Follow what starts and ends, and kill the rest when there are no more lines."""
     alive: dict[int, None] = {}
+    folders = []
     for line in lines:
+        if line.startswith("/"):
+            folders.append(line.rstrip("\n"))
+            continue
         pid = int(line[1:])
         if line.startswith("+"):
             alive[pid] = None
@@ -64,6 +81,20 @@ def reap(lines: Iterable[str]) -> None:
     for pid in alive:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
+    for folder in folders:
+        _remove(folder)
+
+
+def _remove(folder: str) -> None:
+    """All of it: a process that is just being killed may still put something there."""
+    import shutil
+    import threading
+
+    for _ in range(removals_max):
+        shutil.rmtree(folder, ignore_errors=True)
+        if not os.path.exists(folder):  # noqa: PTH110
+            return
+        threading.Event().wait(removal_pause_seconds)
 
 
 if __name__ == "__main__":

@@ -90,14 +90,19 @@ def _outcomes(run_one: Callable[[int], Outcome], seeds: range, jobs: int) -> Gen
         return
     pool = ProcessPoolExecutor(jobs, get_context("spawn"), end_with_parent)
     left = iter(seeds)
+    running: deque[Future[Outcome]] = deque()
     try:
-        running = deque(
+        running.extend(
             _submit(pool, run_one, seed) for seed in itertools.islice(left, AHEAD_SEEDS * jobs)
         )
         while running:
             yield running.popleft().result()
             running.extend(_submit(pool, run_one, seed) for seed in itertools.islice(left, 1))
     finally:
+        if any(not future.done() for future in running):
+            # Left early, by ^C or since a seed has failed: nobody wants what the others come to.
+            for worker in list((pool._processes or {}).values()):
+                worker.kill()
         pool.shutdown(wait=True, cancel_futures=True)
 
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import shutil
 import signal
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,10 +19,10 @@ from motet.demos.shop.progress import Progress
 from motet.demos.shop.report import Acknowledged, Proof, acknowledged, prove
 from motet.demos.shop.story import Story, run
 from motet.errors import MissingLibrary
+from motet.testing.reaper import Reaper
 
 Report = dict[str, object]
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
-removals_max, removal_pause_seconds = 100, 0.05
 
 
 def show(tell: Callable[[str], None], *, keep: bool, spark: bool) -> Report:
@@ -61,6 +59,9 @@ def need_spark() -> dict[str, str]:
 def folder_for_run(tell: Callable[[str], None], *, keep: bool) -> Iterator[Path]:
     """A temporary folder, removed at the end whatever happens, unless it is to be kept."""
     folder = Path(tempfile.mkdtemp(prefix="motet-shop-"))
+    reaper = Reaper()
+    if not keep:
+        reaper.remove_at_end(folder)  # also when this process is killed
     try:
         yield folder
     finally:
@@ -68,17 +69,7 @@ def folder_for_run(tell: Callable[[str], None], *, keep: bool) -> Iterator[Path]
             tell(
                 f"\nkept in {folder}: data/, or cluster/ and tables/; journals and logs lie beside it"
             )
-        else:
-            _remove(folder)
-
-
-def _remove(folder: Path) -> None:
-    """All of it: a process that is just being killed may still put something there."""
-    for _ in range(removals_max):
-        shutil.rmtree(folder, ignore_errors=True)
-        if not folder.exists():
-            return
-        threading.Event().wait(removal_pause_seconds)
+        reaper.close()
 
 
 @contextmanager
