@@ -323,6 +323,15 @@ writer_note_length_max = 4 * KIB
 part_bytes_max = 256 * MIB
 """The file of one part: it is built in memory before it is written."""
 
+sql_seconds_default = 3600.0
+"""How long a query in SQL may take, unless the call says otherwise."""
+
+sql_seconds_max = 7 * 24 * 3600.0
+"""What a call may ask for."""
+
+sql_memory_bytes_min = 64 * MIB
+"""With less DuckDB does not get far. The usual bound is half of the machine's memory."""
+
 checked_files_max = 1 << 16
 """Files of parts that a process remembers as checked; the others are hashed again when they are read."""
 

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from motet.cli import sql, table
 from motet.errors import BadInput, BadSchema, NoSuchTable
+from motet.errors.queries import QueryStopped
 
 CREATE = ["create", "sales", "--schema", "sku string not null, qty int", "--order-by", "sku"]
 
@@ -85,6 +86,17 @@ def test_what_cannot_be_done_says_why(
 ) -> None:
     with pytest.raises(error, match=says):
         run(table.app, *arguments, data=data)
+
+
+def test_a_query_has_the_bounds_that_it_is_given(data: Path) -> None:
+    endless = (
+        "select count(*) from range(1000000000) a, range(1000000000) b where a.range % 7 = b.range"
+    )
+    with pytest.raises(QueryStopped, match="--timeout"):
+        run(sql.app, endless, "--timeout", "200ms", data=data)
+    large = "select list(range) from range(100000000)"
+    with pytest.raises(QueryStopped, match="--memory-bytes"):
+        run(sql.app, large, "--memory-bytes", str(64 << 20), data=data)
 
 
 def test_bad_sql_says_where(data: Path) -> None:

@@ -9,6 +9,7 @@ import typer
 from motet.cli import command_app
 from motet.cli.database import DataOption, EndpointOption, open_database
 from motet.cli.output import OUTPUT_OPTION, Output, print_rows
+from motet.cli.time_text import parse_duration
 
 app = command_app()
 
@@ -18,6 +19,12 @@ def sql(
     query: Annotated[str, typer.Argument(help="One statement, in DuckDB's SQL.")],
     consistency: Annotated[str, typer.Option(help="sequential or eventual.")] = "sequential",
     at: Annotated[str | None, typer.Option(help="At this clock, as (logical,counter).")] = None,
+    timeout: Annotated[
+        str | None, typer.Option(help="Stop it after 90s, 30m or 2h; after 1h if left out.")
+    ] = None,
+    memory_bytes: Annotated[
+        int | None, typer.Option(help="Memory it may use; half of the machine's if left out.")
+    ] = None,
     data: DataOption = None,
     endpoint: EndpointOption = None,
     output: Output = OUTPUT_OPTION,
@@ -33,8 +40,15 @@ def sql(
     from motet.core.clock.hlc import Clock
 
     clock = None if at is None else Clock.parse(at)
+    seconds = None if timeout is None else parse_duration(timeout).total_seconds()
     with open_database(data, endpoint) as db:
-        found = db.sql(query, consistency=cast("Consistency", consistency), at=clock)
+        found = db.sql(
+            query,
+            consistency=cast("Consistency", consistency),
+            at=clock,
+            timeout=seconds,
+            memory_bytes=memory_bytes,
+        )
         rows = [{name: _shown(value) for name, value in row.items()} for row in found.to_pylist()]
         print_rows(rows, output)
 

@@ -306,9 +306,15 @@ class AsyncDatabase(Keeping):
         parameters: Sequence[object] | None = None,
         consistency: Consistency = "sequential",
         at: Clock | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109 - it bounds a thread as well
+        memory_bytes: int | None = None,
     ) -> Any:
-        """Ask in SQL (DuckDB's), all tables at one clock; a ``pyarrow.Table``."""
-        return await self._queries.run(query, parameters, consistency, at)
+        """Ask in SQL (DuckDB's), all tables at one clock; a ``pyarrow.Table``.
+
+        ``QueryStopped`` after so many seconds (an hour), or if it needs more memory than that (half of what
+        the machine has).
+        """
+        return await self._queries.run(query, parameters, consistency, at, timeout, memory_bytes)
 
     async def parts(self) -> PartStore:
         """Where the files of the tables are."""

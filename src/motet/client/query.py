@@ -27,6 +27,8 @@ class Queries:
         parameters: Sequence[object] | None,
         consistency: Consistency,
         at: Clock | None,
+        timeout: float | None = None,  # noqa: ASYNC109 - it bounds a thread as well
+        memory_bytes: int | None = None,
     ) -> Any:
         """The answer as a ``pyarrow.Table``."""
         need_arrow()
@@ -34,15 +36,23 @@ class Queries:
         check_consistency(consistency)
         if not isinstance(query, str):
             raise BadInput(f"a query is text, not {type(query).__name__}")
+        from motet.sql.bounds import query_bounds
         from motet.sql.session import functions_of, run_sql, tables_of
 
-        wanted = await asyncio.to_thread(tables_of, query)
-        called = await asyncio.to_thread(functions_of, query)
-        tables = await self._named(wanted, at)
-        clocks = await self._system.clocks(called)
+        bounds = query_bounds(timeout, memory_bytes)
         with tempfile.TemporaryDirectory(prefix="motet-feed-") as folder:
-            extra = await self._system.named(wanted, at, Path(folder))
-            return await asyncio.to_thread(run_sql, query, tables, parameters, extra, clocks)
+            try:
+                async with asyncio.timeout(bounds.seconds_left):
+                    wanted = await asyncio.to_thread(tables_of, query)
+                    called = await asyncio.to_thread(functions_of, query)
+                    tables = await self._named(wanted, at)
+                    clocks = await self._system.clocks(called)
+                    extra = await self._system.named(wanted, at, Path(folder))
+            except TimeoutError:
+                raise bounds.too_slow() from None
+            return await asyncio.to_thread(
+                run_sql, query, tables, parameters, extra, clocks, bounds
+            )
 
     async def _named(self, wanted: set[str], at: Clock | None) -> dict[str, Any]:
         """The tables that a query names, at one clock."""

@@ -310,9 +310,17 @@ class Database(SyncKeeping):
         parameters: Sequence[object] | None = None,
         consistency: Consistency = "sequential",
         at: Clock | None = None,
+        timeout: float | None = None,
+        memory_bytes: int | None = None,
     ) -> Any:
-        """Ask in SQL (DuckDB's), all tables at one clock; a ``pyarrow.Table``."""
-        return self._portal.call(self._inner.sql, query, parameters, consistency, at)
+        """Ask in SQL (DuckDB's), all tables at one clock; a ``pyarrow.Table``.
+
+        ``QueryStopped`` after so many seconds (an hour), or if it needs more memory than that (half of what
+        the machine has).
+        """
+        return self._portal.call(
+            self._inner.sql, query, parameters, consistency, at, timeout, memory_bytes
+        )
 
     def parts_locator(self) -> PartsLocator:
         """From where another process opens the files of the tables; can be pickled."""

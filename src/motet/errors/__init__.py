@@ -60,6 +60,7 @@
     │   ├── AlreadyInEnsemble      the node holds one already
     │   ├── NoNodeToPlaceOn        no node is left that could take the replica
     │   └── ReconfigurationAborted  it was called off; the ensemble is what it was
+    ├── QueryStopped               a query went beyond its bound of time or memory (``errors.queries``)
     └── ShardError                 a replica of a shard said no (``errors.shards``)
         ├── NotLeader              it does not lead the shard, or does not serve it yet
         ├── ShardLost              too many of its replicas have lost their data
@@ -396,3 +397,4 @@ def error_of(code: str, what: str, advice: str) -> MotetError:
 
 # Here, since it needs what is above. ``error_of`` finds its errors below ``MotetError``.
 from motet.errors import operator as operator  # noqa: E402
+from motet.errors import queries as queries  # noqa: E402

@@ -2,7 +2,8 @@
 
 A table is a view of the files of its parts; one that replaces shows the latest row of each key, worked out
 by the same code that everybody else uses. Nothing else can be seen: no variable of the caller's, no other
-file, and nothing can be written. What DuckDB says against a query is a ``BadInput``.
+file, and nothing can be written. What DuckDB says against a query is a ``BadInput``; one that goes beyond its
+bounds is a ``QueryStopped`` (:mod:`motet.sql.bounds`).
 """
 
 from __future__ import annotations
@@ -21,6 +22,14 @@ from motet.columnar.table_read import read_table
 from motet.core.clock.hlc import Clock
 from motet.core.tables.records import TableSpec
 from motet.errors import DiskReadFailed, MotetError, NoSuchTable
+from motet.sql.bounds import (
+    AnswerFailed,
+    QueryBounds,
+    collected,
+    interrupted_at_end,
+    query_bounds,
+    size_in_memory,
+)
 from motet.sql.statement import (
     checked_statement,
     functions_of,
@@ -52,28 +61,36 @@ def run_sql(
     parameters: Parameters = None,
     extra: Mapping[str, Any] | None = None,
     clocks: Mapping[str, Clock] | None = None,
+    bounds: QueryBounds | None = None,
 ) -> pa.Table:
     """The answer. ``extra`` has ready-made tables, the system's own under names like ``system.parts``.
 
     Such a table is a ``pyarrow.Table`` or a dataset. ``clocks`` are functions without arguments.
     """
     extra = {} if extra is None else extra
-    with tempfile.TemporaryDirectory(prefix="motet-sql-") as overflow, _connected() as connection:
+    bounds = query_bounds(None, None) if bounds is None else bounds
+    with (
+        tempfile.TemporaryDirectory(prefix="motet-sql-") as overflow,
+        _connected(bounds) as connection,
+    ):
         checked_statement(query, connection)
         try:
             connection.execute("set TimeZone = 'UTC'")
             connection.execute(f"set temp_directory = {_text(overflow)}")
             for name, table in tables.items():
-                _show(connection, name, table)
+                _show(connection, name, table, bounds)
             for name, rows in extra.items():
                 connection.register(name, rows)
             _define(connection, clocks or {})
             _lock(connection, [path for table in tables.values() for path in table.paths])
             ready = with_system_tables(query, extra)
-            answer = connection.sql(ready, params=_plain(parameters))
-            return _whole_numbers(answer.to_arrow_table(), list(map(str, answer.types)))
-        except duckdb.Error as error:
-            raise _refused(error, query, {*tables, *extra}) from None
+            bounds.check_time()
+            with interrupted_at_end(connection, bounds):
+                answer = connection.sql(ready, params=_plain(parameters))
+                types = list(map(str, answer.types))
+                return _whole_numbers(collected(answer, bounds), types)
+        except (duckdb.Error, AnswerFailed) as error:
+            raise _refused(error, query, {*tables, *extra}, bounds) from None
 
 
 def _whole_numbers(rows: pa.Table, types: Sequence[str]) -> pa.Table:
@@ -93,22 +110,27 @@ def _plain(parameters: Parameters) -> object:
     return list(parameters)
 
 
-def _connected() -> duckdb.DuckDBPyConnection:
+def _connected(bounds: QueryBounds) -> duckdb.DuckDBPyConnection:
     return duckdb.connect(
         ":memory:",
         config={
             "python_enable_replacements": "false",
             "autoinstall_known_extensions": "false",
             "autoload_known_extensions": "false",
+            "memory_limit": f"{bounds.memory_bytes}B",
         },
     )
 
 
-def _show(connection: duckdb.DuckDBPyConnection, name: str, table: SqlTable) -> None:
+def _show(
+    connection: duckdb.DuckDBPyConnection, name: str, table: SqlTable, bounds: QueryBounds
+) -> None:
     """Make a table visible under its name."""
     is_replacing = table.spec.engine == "replacing"
     is_odd = any(GLOB_CHARACTERS & set(str(path.absolute())) for path in table.paths)
     if is_replacing or is_odd or not table.paths:
+        size_bytes = sum(size_in_memory(str(path)) for path in table.paths)
+        bounds.check_fits(f"table {name}, which is read as a whole,", size_bytes)
         connection.register(name, read_table(table.spec, [str(path) for path in table.paths]))
         return
     columns = ", ".join(_name(column) for column in table.schema.names)
@@ -135,8 +157,11 @@ def _lock(connection: duckdb.DuckDBPyConnection, paths: Sequence[Path]) -> None:
     connection.execute("set lock_configuration = true")
 
 
-def _refused(error: duckdb.Error, query: str, known: set[str]) -> MotetError:
-    if isinstance(error, duckdb.IOException):
+def _refused(error: Exception, query: str, known: set[str], bounds: QueryBounds) -> MotetError:
+    said = str(error)
+    if isinstance(error, duckdb.OutOfMemoryException) or said.startswith("Out of Memory"):
+        return bounds.too_large(said.splitlines()[0])
+    if isinstance(error, duckdb.IOException) or said.startswith("IO Error"):
         return DiskReadFailed(f"the parts of a table cannot be read: {error}")
     if isinstance(error, duckdb.CatalogException):
         there = {name.lower() for name in known}

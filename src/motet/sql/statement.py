@@ -42,7 +42,7 @@ def _parsed(query: str) -> Any:
     return json.loads(found[0])
 
 
-def refusal(error: duckdb.Error) -> BadInput:
+def refusal(error: Exception) -> BadInput:
     """What DuckDB has to say about a query."""
     return BadInput(str(error).strip(), hint="correct the query")
 
