@@ -82,7 +82,16 @@ open_files_max = 64
 """Files of one folder kept open; the rest are opened when they are needed."""
 
 connections_max = 4096
-"""Connections a node accepts; one more is closed at once."""
+"""Connections of clients at the native port of a node; one more is closed at once."""
+
+peer_connections_max = 512
+"""Connections of nodes there, and of those who have not said who they are."""
+
+zookeeper_connections_max = 10_000
+"""Connections at the ZooKeeper port."""
+
+http_connections_max = 1_000
+"""Connections at the HTTP port."""
 
 # The cluster clock
 
@@ -334,6 +343,9 @@ sql_memory_bytes_min = 64 * MIB
 
 checked_files_max = 1 << 16
 """Files of parts that a process remembers as checked; the others are hashed again when they are read."""
+
+put_bytes_max = 64 << 30
+"""Files of parts that were put over HTTP since a database was opened, and of which nothing was published."""
 
 feed_splits_max = 256
 """Stretches into which a slice of the feed is cut for readers that work side by side."""

@@ -9,11 +9,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+import pytest
+
 import motet
 from motet.client.link import HTTP_PORT_OFFSET
 from motet.format.manifest import Manifest, encode_manifest
 from motet.format.part_key import content_hash, manifest_key, part_key
 from motet.ids import ObjectKey, PartId, ShardId, TableId, TableName
+from motet.node.embedded_http import EmbeddedView
 
 TABLE = TableId("0123456789abcdef")
 SECONDS_MAX = 60.0
@@ -48,12 +51,26 @@ def manifest_of(file: PartFile, rows: int = 1) -> PartFile:
     return PartFile(manifest_key(TABLE, PartId(part)), encode_manifest(manifest))
 
 
+_numbers: dict[tuple[str, int], int] = {}
+
+
+def number_of(server: tuple[str, int]) -> int:
+    """Of the database that serves there."""
+    return _numbers[server]
+
+
 @contextmanager
 def serving(folder: Path) -> Iterator[tuple[str, int]]:
-    """The host and the HTTP port of a database in this folder."""
-    with motet.open(folder) as db:
+    """The host and the HTTP port of a database in this folder, which has a table with the id ``TABLE``."""
+    has_table = EmbeddedView.has_table
+    with motet.open(folder) as db, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            EmbeddedView, "has_table", lambda self, table: table == TABLE or has_table(self, table)
+        )
         host, port = db.endpoint.split(":")
-        yield host, int(port) + HTTP_PORT_OFFSET
+        server = host, int(port) + HTTP_PORT_OFFSET
+        _numbers[server] = db.database_id
+        yield server
 
 
 class Answer(NamedTuple):

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.client.parts import TABLE, manifest_of, part_file, serving
+from tests.client.parts import TABLE, manifest_of, number_of, part_file, serving
 from tests.embedded.processes import line_of, python_running
 
 import motet
@@ -54,7 +54,7 @@ def run(request: pytest.FixtureRequest, server: Server) -> Callable[..., Any]:
 
     def play(check: Callable[[PartStore], Coroutine[Any, Any, Any]]) -> Any:
         async def main() -> Any:
-            parts = await find_parts(*server)
+            parts = await find_parts(*server, number_of(server))
             assert isinstance(parts, DirectParts)
             if request.param == "http":
                 parts = open_parts(PartsLocator("", "", base_url_of(*server)))
@@ -142,7 +142,7 @@ def test_a_locator_leads_another_process_to_the_same_store(run: Callable[..., An
 
 def test_a_folder_that_is_not_at_hand_is_reached_by_http(server: Server, tmp_path: Path) -> None:
     async def locate() -> PartsLocator:
-        return (await find_parts(*server)).locator()
+        return (await find_parts(*server, number_of(server))).locator()
 
     locator = asyncio.run(locate())
     assert locator.folder == str(tmp_path / "parts")
@@ -180,7 +180,7 @@ def test_no_node_or_one_without_parts_is_told() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     with pytest.raises(NodeError, match=f"{port}"):
-        asyncio.run(find_parts("127.0.0.1", port))
+        asyncio.run(find_parts("127.0.0.1", port, 1))
     with pytest.raises(BadInput):
         HttpParts("127.0.0.1:7403")
     assert base_url_of("::1", 7403) == "http://[::1]:7403"
@@ -192,7 +192,7 @@ STAGER = """
     from motet.format.part_key import content_hash, part_key
 
     async def main():
-        parts = await find_parts(sys.argv[1], int(sys.argv[2]))
+        parts = await find_parts(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
         for number in range(1_000_000):
             data = bytes([number % 256]) * 300_000
             key = part_key("0" * 16, f"{number:016x}", f"0-{content_hash(data)}")
@@ -204,7 +204,7 @@ STAGER = """
 
 
 def test_what_was_put_survives_its_writer_and_is_whole(server: Server, tmp_path: Path) -> None:
-    with python_running(STAGER, server[0], str(server[1])) as stager:
+    with python_running(STAGER, server[0], str(server[1]), str(number_of(server))) as stager:
         keys = [line_of(stager) for _ in range(5)]
         stager.kill()
         assert stager.stdout is not None
@@ -229,7 +229,11 @@ def test_an_embedded_node_has_its_parts_before_it_serves(tmp_path: Path) -> None
         assert parts.locator().base_url == ""
         host, _, port = (await node.endpoint()).partition(":")
         assert parts.locator().base_url == base_url_of(host, int(port) + HTTP_PORT_OFFSET)
-        found = await find_parts(host, int(port) + HTTP_PORT_OFFSET)
+        with pytest.raises(NodeError):
+            await find_parts(host, int(port) + HTTP_PORT_OFFSET, 7)
+        async with await motet.aio.connect(f"{host}:{port}") as db:
+            number = db.database_id
+        found = await find_parts(host, int(port) + HTTP_PORT_OFFSET, number)
         assert found.locator() == parts.locator()
         assert (await found.path(FILE.key, len(FILE.data))).read_bytes() == FILE.data
         await node.stop()

@@ -11,11 +11,24 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.client.parts import SECONDS_MAX, Answer, PartFile, ask, manifest_of, part_file, serving
+from tests.client.parts import (
+    SECONDS_MAX,
+    TABLE,
+    Answer,
+    PartFile,
+    ask,
+    manifest_of,
+    number_of,
+    part_file,
+    serving,
+)
 from tests.embedded.processes import line_of, python_running
 
 from motet.client import part_store
+from motet.ids import ObjectKey
 from motet.limits import part_bytes_max
+from motet.node import part_routes
+from motet.node.embedded_http import EmbeddedView
 from motet.node.part_routes import uploads_max
 from motet.real import durable, objects
 
@@ -186,17 +199,43 @@ def test_every_other_answer_is_an_error_of_the_house(server: Server) -> None:
 
 
 def test_a_node_says_where_its_parts_are(server: Server, tmp_path: Path) -> None:
-    answer = json.loads(ask(server, "GET", "/api/parts").body)
+    number = f"{number_of(server):016x}"
+    answer = json.loads(ask(server, "GET", f"/api/parts?database={number}").body)
     assert answer["folder"] == str(tmp_path / "parts")
     assert answer["token"] == (tmp_path / "parts" / ".store").read_text().strip()
-    assert len(bytes.fromhex(answer["database"])) == 8
+    assert answer["database"] == number
+    for query in ("", "?database=", "?database=0000000000000001", "?database=*"):
+        stranger = ask(server, "GET", f"/api/parts{query}")
+        assert (stranger.status, refusal(stranger)) == (404, "OBJECT_MISSING")
+        assert str(tmp_path).encode() not in stranger.body
+
+
+def test_a_part_of_a_table_that_is_not_there_is_refused(server: Server, tmp_path: Path) -> None:
+    file = part_file(10)
+    other = PartFile(ObjectKey(file.key.replace(TABLE, "f" * 16)), file.data)
+    answer = ask(server, "PUT", other.path, body=other.data)
+    assert (answer.status, refusal(answer)) == (404, "OBJECT_MISSING")
+    assert ask(server, "GET", other.path).status == 404
+    assert unfinished_files(tmp_path) == []
+
+
+def test_files_that_are_never_published_have_a_budget(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(part_routes, "put_bytes_max", 1_000)
+    assert put(server, part_file(600, 1)) == 201
+    refused = ask(server, "PUT", part_file(600, 2).path, body=part_file(600, 2).data)
+    assert (refused.status, refusal(refused)) == (413, "TOO_LARGE")
+    monkeypatch.setattr(EmbeddedView, "has_part", lambda _view, _table, part: part[-1] == "1")
+    assert put(server, part_file(600, 2)) == 201, "what was published does not count"
 
 
 def test_more_uploads_than_there_is_room_for_wait_their_turn(server: Server) -> None:
     files = [part_file(10, seed) for seed in range(uploads_max + 3)]
     connections = [socket.create_connection(server, timeout=SECONDS_MAX) for _ in files]
     for connection, file in zip(connections, files, strict=True):
-        head = f"PUT {file.path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 10\r\n\r\n"
+        head = f"PUT {file.path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+        head += "Content-Length: 10\r\n\r\n"
         connection.sendall(head.encode() + file.data[:5])
     for connection, file in zip(connections, files, strict=True):
         connection.sendall(file.data[5:])
@@ -208,7 +247,7 @@ UPLOADER = """
     import socket, sys, threading
     host, port, path = sys.argv[1:]
     connection = socket.create_connection((host, int(port)))
-    head = f"PUT {path} HTTP/1.1\\r\\nHost: x\\r\\nContent-Length: 3000000\\r\\n\\r\\n"
+    head = f"PUT {path} HTTP/1.1\\r\\nHost: localhost\\r\\nContent-Length: 3000000\\r\\n\\r\\n"
     connection.sendall(head.encode() + bytes(2_500_000))
     print("half", flush=True)
     threading.Event().wait()
@@ -228,7 +267,7 @@ def test_of_an_uploader_that_is_killed_nothing_is_left(server: Server, tmp_path:
 def test_a_reader_that_leaves_does_not_hold_the_node_up(server: Server) -> None:
     put(server, FILE)
     with socket.create_connection(server, timeout=SECONDS_MAX) as connection:
-        connection.sendall(f"GET {FILE.path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        connection.sendall(f"GET {FILE.path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
         assert connection.recv(100)
     assert ask(server, "GET", FILE.path).body == FILE.data
 
@@ -237,10 +276,10 @@ def test_what_is_under_way_when_the_database_closes_is_ended(tmp_path: Path) -> 
     with serving(tmp_path) as server:
         put(server, LARGE)
         reader = socket.create_connection(server, timeout=SECONDS_MAX)
-        reader.sendall(f"GET {LARGE.path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        reader.sendall(f"GET {LARGE.path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
         assert reader.recv(100)  # and no more: the node has to wait for us
         writer = socket.create_connection(server, timeout=SECONDS_MAX)
-        head = f"PUT {FILE.path} HTTP/1.1\r\nHost: x\r\nContent-Length: 3000000\r\n\r\n"
+        head = f"PUT {FILE.path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3000000\r\n\r\n"
         writer.sendall(head.encode() + FILE.data[:-1])
         until(lambda: any(path.stat().st_size for path in unfinished_files(tmp_path)))
     assert unfinished_files(tmp_path) == []

@@ -11,7 +11,6 @@ from motet.format.frame import Frame
 from motet.ids import Address
 from motet.limits import MIB
 from motet.real import connection as connection_module
-from motet.real import network as network_module
 from motet.real.hello import Refusal, decode_hello
 
 
@@ -102,16 +101,16 @@ def test_a_wrong_cluster_is_seen_from_both_sides(play: Play) -> None:
     play(main())
 
 
-def test_one_connection_more_than_allowed(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(network_module, "connections_max", 2)
-
+def test_one_connection_more_than_allowed(play: Play) -> None:
     async def main() -> None:
         async with Endpoint("n1") as server, Line(server) as one:
+            server.network._clients_max = 2
             one.write(Line.hello())
             async with Line(server) as two:
                 two.write(Line.hello())
                 await two.read_frame()
                 async with Line(server) as three:
+                    three.write(Line.hello())
                     await three.closed()
                 assert server.network.counters.refused[Refusal.TOO_MANY] == 1
             await until(lambda: server.network.counters.connections == 1)

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import http.client
 import socket
+import subprocess
+import sys
 import threading
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
 import pytest
+from tests.node.nodes import free_base_port
 from tests.system.raw_client import RawClient
 
 import motet
 from motet.client.keeper.client import KeeperClient
+from motet.client.link import HTTP_PORT_OFFSET, ZOOKEEPER_PORT_OFFSET
 from motet.core.clock.hlc import ZERO
 from motet.core.datanode.messages import DataAnswer, GetShardMap, ShardMapIs
 from motet.core.transaction.messages import ReadShardFeed
@@ -195,3 +200,55 @@ def metrics(cluster: DevCluster) -> str:
     with urllib.request.urlopen(f"{cluster.http(0)}/metrics", timeout=WAIT_SECONDS) as answer:
         text: str = answer.read().decode()
         return text
+
+
+LIMITED = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
+from motet.__main__ import main
+main()
+"""
+
+
+def test_idle_connections_do_not_use_up_the_descriptors(tmp_path: Path) -> None:
+    """With few descriptors, and more connections to every port than there are."""
+    base = free_base_port()
+    command = [sys.executable, "-c", LIMITED, "node", "--id", "n0", "--port", str(base)]
+    command += ["--data", str(tmp_path / "n0"), "--roles", "keeper,data,operator", "--format"]
+    with (tmp_path / "log").open("wb") as log:
+        node = subprocess.Popen(command, stderr=log, stdout=log)
+        idle: list[socket.socket] = []
+        try:
+            until(lambda: is_ready(base), node)
+            for port in (base, base + ZOOKEEPER_PORT_OFFSET, base + HTTP_PORT_OFFSET):
+                where = ("127.0.0.1", port)
+                idle += [socket.create_connection(where, WAIT_SECONDS) for _ in range(300)]
+            assert node.poll() is None
+            until(lambda: is_ready(base), node)  # those that say nothing are closed after a while
+            with motet.connect(f"127.0.0.1:{base}") as db:
+                db.create_stream("s", shards=1)
+                db.stream("s").append(key=b"k", value=b"v")
+            assert "connections_lowered" in (tmp_path / "log").read_text()
+            assert "Traceback" not in (tmp_path / "log").read_text()
+        finally:
+            for one in idle:
+                one.close()
+            node.terminate()
+            assert node.wait(WAIT_SECONDS) == 0
+
+
+def is_ready(base: int) -> bool:
+    url = f"http://127.0.0.1:{base + HTTP_PORT_OFFSET}/readyz"
+    try:
+        with urllib.request.urlopen(url, timeout=2) as answer:
+            return bool(answer.status == 200)
+    except (OSError, http.client.HTTPException):
+        return False
+
+
+def until(is_so: Callable[[], bool], node: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + WAIT_SECONDS
+    while not is_so():
+        assert node.poll() is None, "the node has stopped"
+        assert time.monotonic() < deadline
+        time.sleep(0.1)

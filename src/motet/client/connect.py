@@ -35,6 +35,8 @@ class _Remote:
         self._opened = opened
         self._finding = asyncio.Lock()
         self._parts: PartStore | None = None
+        #: its number, once it has said so
+        self.database = 0
 
     async def endpoint(self) -> str:
         return self._endpoint
@@ -43,7 +45,7 @@ class _Remote:
         async with self._finding:
             if self._parts is None:
                 host, port = parse_endpoint(self._endpoint)
-                self._parts = await find_parts(host, port + HTTP_PORT_OFFSET)
+                self._parts = await find_parts(host, port + HTTP_PORT_OFFSET, self.database)
                 self._opened.push_async_callback(self._parts.close)
         return self._parts
 
@@ -96,7 +98,9 @@ async def _connect_to(endpoint: str) -> AsyncDatabase:
         link: Link[StreamsAnswer] = Link({node: endpoint}, FrameKind.STREAMS, StreamsAnswer)
         await opening.enter_async_context(link)
         opened = AsyncExitStack()
-        database = await begin(link, node, endpoint, _Remote(endpoint, opened), opened)
+        home = _Remote(endpoint, opened)
+        database = await begin(link, node, endpoint, home, opened)
+        home.database = database.database_id
         opened.push_async_exit(opening.pop_all())
         return database
 

@@ -147,10 +147,10 @@ def open_parts(locator: PartsLocator) -> PartStore:
     )
 
 
-async def find_parts(host: str, http_port: int) -> PartStore:
-    """The parts of the database whose node serves HTTP there. ``NodeError`` when none does."""
+async def find_parts(host: str, http_port: int, database: int) -> PartStore:
+    """The parts of the database of this number, served over HTTP there. ``NodeError`` when they are not."""
     base_url = base_url_of(host, http_port)
-    found = await asyncio.to_thread(_ask_for_parts, base_url)
+    found = await asyncio.to_thread(_ask_for_parts, base_url, database)
     return open_parts(PartsLocator(found.folder, found.token, base_url))
 
 
@@ -159,10 +159,10 @@ def base_url_of(host: str, http_port: int) -> str:
     return f"http://[{host}]:{http_port}" if ":" in host else f"http://{host}:{http_port}"
 
 
-def _ask_for_parts(base_url: str) -> PartsFound:
+def _ask_for_parts(base_url: str, database: int) -> PartsFound:
     calls = HttpCalls(base_url)
     try:
-        with calls.ask("GET", PARTS_PATH) as answer:
+        with calls.ask("GET", f"{PARTS_PATH}?database={database:016x}") as answer:
             if answer.status != 200:
                 raise NodeError(
                     f"{base_url}{PARTS_PATH} answered {answer.status}: it has no parts",

@@ -100,6 +100,17 @@ class KeeperSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ] = keeper_reply_bytes_default
 
 
+class HttpSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``[http]``: who may use the HTTP port."""
+
+    allowed_hosts: Annotated[
+        tuple[str, ...],
+        Meta(
+            description="Names besides node.host and loopback by which HTTP clients may call this node."
+        ),
+    ] = ()
+
+
 class LogSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """``[log]``: what the node writes to stderr."""
 
@@ -140,6 +151,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     node: NodeSettings = NodeSettings()
     cluster: ClusterSettings = ClusterSettings()
     keeper: KeeperSettings = KeeperSettings()
+    http: HttpSettings = HttpSettings()
     log: LogSettings = LogSettings()
     debug: DebugSettings = DebugSettings()
 

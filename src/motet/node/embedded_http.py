@@ -14,8 +14,9 @@ from pathlib import Path
 from motet.client.link import HTTP_PORT_OFFSET
 from motet.core.catalog.machine import CatalogedStreams
 from motet.core.streams.machine import StreamsMachine
+from motet.core.tables.catalog import TableState
 from motet.errors import NodeError
-from motet.ids import NodeId
+from motet.ids import NodeId, PartId, TableId
 from motet.node.config import Config, NodeSettings
 from motet.node.driver import Driver
 from motet.node.http import HttpServer
@@ -61,6 +62,10 @@ class EmbeddedView:
         """There is no ZooKeeper port."""
         return 0, 0
 
+    def refused_http(self) -> Mapping[str, int]:
+        """Not counted here."""
+        return {}
+
     def refused_clients(self) -> Mapping[str, int]:
         """There is no ZooKeeper port."""
         return {}
@@ -68,6 +73,18 @@ class EmbeddedView:
     def database(self) -> int:
         """The number of the database."""
         return self.streams().state.database
+
+    def has_table(self, table: TableId) -> bool:
+        return self._table(table) is not None
+
+    def has_part(self, table: TableId, part: PartId) -> bool:
+        """Whether it was published."""
+        found = self._table(table)
+        return found is not None and part in found.places
+
+    def _table(self, table: TableId) -> TableState | None:
+        tables = self.streams().index.catalog.tables.values()
+        return next((found for found in tables if found.spec.id == table), None)
 
     def streams(self) -> StreamsMachine:
         machine = self.driver.hosted[0].machine
@@ -88,7 +105,7 @@ async def serve_embedded(
             metrics=Metrics(view),
             status=view.status,
             not_serving=driver.not_serving,
-            parts=ServedParts(parts_folder, token, view.database),
+            parts=ServedParts(parts_folder, token, view),
         )
         await server.start(listening)
     except BaseException:

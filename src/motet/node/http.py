@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import uvicorn
 from starlette.applications import Starlette
@@ -20,12 +21,16 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from motet.errors import BadInput, MotetError, NodeError
+from motet.limits import http_connections_max
 from motet.node.http_answers import JsonAnswer, error_answer, status_code_of
-from motet.node.listening import cannot_listen
+from motet.node.http_connection import HttpConnections
+from motet.node.http_hosts import HostCheck
+from motet.node.listening import accept_failed, cannot_listen
 from motet.node.logs import logger
 from motet.node.metrics import CONTENT_TYPE, Metrics
 from motet.node.part_routes import ServedParts
 from motet.node.status import NodeStatus
+from motet.real.acceptor import Acceptor, listen
 
 _LIST_OF_PATHS = "ask for /livez, /readyz, /metrics or /api/status"
 _graceful_seconds_max = 1
@@ -45,32 +50,46 @@ class HttpServer:
         status: Callable[[], NodeStatus],
         not_serving: Callable[[], list[str]],
         parts: ServedParts | None = None,
+        connections_max: int = http_connections_max,
+        hosts: frozenset[str] = frozenset(),
     ) -> None:
         self._host, self._port = host, port
-        self._app = make_app(metrics, status, not_serving, parts)
+        self._app = HostCheck(make_app(metrics, status, not_serving, parts), hosts)
+        self.connections = HttpConnections(connections_max)
 
     async def start(self, listening: socket.socket | None = None) -> None:
         """Listen, unless somebody does so already for us. ``NodeError`` when the port is taken."""
+        sockets = [] if listening is None else [listening]
         if listening is None:
             try:
-                family = socket.AF_INET6 if ":" in self._host else socket.AF_INET
-                listening = socket.create_server((self._host, self._port), family=family)
+                sockets = listen(self._host, self._port)
             except OSError as error:
                 raise cannot_listen("HTTP", self._host, self._port, error) from None
         config = uvicorn.Config(
             self._app,
-            http="h11",
+            http=self.connections.protocol(),
             ws="none",
             lifespan="off",
             access_log=False,
             log_config=None,
             timeout_keep_alive=_idle_seconds_max,
         )
+        config.load()
         self._server = _Server(config)
-        self._serving = asyncio.create_task(self._server.serve(sockets=[listening]))
+        self._serving = asyncio.create_task(self._server.serve(sockets=[]))
+        state = self._server.server_state
+        self._acceptor = Acceptor(
+            sockets,
+            lambda: config.http_protocol_class(  # type: ignore[call-arg]
+                config=config, server_state=state, app_state={}
+            ),
+            partial(accept_failed, "http"),
+        )
+        self._acceptor.start()
 
     async def stop(self) -> None:
         """Finish the answers under way, but do not wait for ever for whoever takes them; then close."""
+        self._acceptor.close()
         self._server.should_exit = True
         await asyncio.wait([self._serving], timeout=_graceful_seconds_max)
         if not self._serving.done():

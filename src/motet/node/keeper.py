@@ -23,8 +23,6 @@ from motet.node.replica_files import Format, Sizes
 from motet.node.roles import KEEPER_ROLE
 from motet.node.zookeeper.server import ZooKeeperServer
 from motet.ports.disk import Disk
-from motet.ports.time import Time
-from motet.real.open_files import allow_many_files
 
 KEEPER_MACHINE = KEEPER_ROLE
 _members_max = 6
@@ -56,12 +54,6 @@ def cluster_id(name: str) -> ClusterId:
     """The number under which the replicas of a cluster of this name know each other."""
     digest = hashlib.blake2b(name.encode(), digest_size=8).digest()
     return ClusterId(int.from_bytes(digest, "big") >> 1)
-
-
-def make_zookeeper_server(time: Time) -> ZooKeeperServer:
-    """For as many clients as leave half of all files to everything else."""
-    connections_max = min(FrontEndConfig().connections_max, allow_many_files() // 2)
-    return ZooKeeperServer(time, connections_max=connections_max)
 
 
 def host_keeper(

@@ -91,6 +91,12 @@ class _NodeCollector(Collector):
             "why",
             node.refused_clients(),
         )
+        yield _labelled(
+            "motet_http_refused",
+            "Connections to the HTTP port that were cut off, by why.",
+            "why",
+            node.refused_http(),
+        )
         yield from _keeper_families(node)
 
 

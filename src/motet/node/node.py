@@ -13,6 +13,7 @@ import os
 import signal
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -38,14 +39,14 @@ from motet.node.driver import Driver
 from motet.node.hosted import Recorder
 from motet.node.hosting import Hosting
 from motet.node.http import HttpServer
+from motet.node.http_hosts import allowed_hosts
 from motet.node.keeper import (
     KEEPER_MACHINE,
     host_keeper,
     keeper_format,
-    make_zookeeper_server,
     server_facts,
 )
-from motet.node.listening import cannot_listen
+from motet.node.listening import accept_failed, cannot_listen
 from motet.node.logs import complain, logger
 from motet.node.metrics import Metrics
 from motet.node.operator import OPERATOR_MACHINE, host_operator
@@ -65,6 +66,7 @@ from motet.real.folder_lock import FolderLock
 from motet.real.hello import Refusal
 from motet.real.loop import collect_rarely, run
 from motet.real.network import TcpNetwork
+from motet.real.open_files import allow_many_files, share_out
 from motet.real.time import RealTime, ShiftedTime
 from motet.version import __version__
 
@@ -84,10 +86,16 @@ class Node:
         self.started_at = datetime.fromtimestamp(started_ms / 1000, UTC)
         #: which of the processes with this id this is; two that start at the same time differ as well
         self._incarnation = started_ms << 20 | RealEntropy().nonce() & 0xFFFFF
+        self._open_files = allow_many_files()
+        self._limits = share_out(self._open_files)
         #: for clients of the keeper, if that is one of our roles
         self._zookeeper: ZooKeeperServer | None = None
         if KEEPER_ROLE in config.node.roles:
-            self._zookeeper = make_zookeeper_server(self._time)
+            self._zookeeper = ZooKeeperServer(
+                self._time,
+                connections_max=self._limits.zookeeper,
+                accept_failed=partial(accept_failed, "zookeeper"),
+            )
         #: the operator's way to the keeper, if that is one of our roles
         self._store: OperatorStore | None = None
         if OPERATOR_ROLE in config.node.roles:
@@ -159,6 +167,8 @@ class Node:
             incarnation=self._incarnation,
             peers_only=True,
             report=self._on_refusal,
+            limits=self._limits,
+            accept_failed=partial(accept_failed, "native"),
         )
         self._requests.attach(self.network)
         try:
@@ -166,12 +176,14 @@ class Node:
         except OSError as error:
             raise cannot_listen("peers", settings.host, settings.port, error) from None
         self._opened.push_async_callback(self.network.stop)
-        http = HttpServer(
+        self._http = http = HttpServer(
             settings.host,
             self.config.http_port,
             metrics=Metrics(self),
             status=self.status,
             not_serving=self.driver.not_serving,
+            connections_max=self._limits.http,
+            hosts=allowed_hosts(self.config),
         )
         await http.start()
         self._opened.push_async_callback(http.stop)
@@ -221,6 +233,10 @@ class Node:
             return 0, 0
         budget = self._zookeeper.budget
         return budget.unsent_bytes, budget.unfinished_bytes
+
+    def refused_http(self) -> Mapping[str, int]:
+        """Connections to the HTTP port that were cut off, by why."""
+        return self._http.connections.refusals
 
     def refused_clients(self) -> Mapping[str, int]:
         """Connections to the ZooKeeper port that were cut off, by why."""
@@ -309,6 +325,15 @@ class Node:
         return disk
 
     def _log_start(self) -> None:
+        if self._limits.is_lowered:
+            shares = {
+                "open_files": self._open_files,
+                "native": self._limits.native,
+                "zookeeper": self._limits.zookeeper,
+                "http": self._limits.http,
+                "advice": "raise the hard limit of open files (ulimit -Hn)",
+            }
+            logger.warning("connections_lowered", extra={"fields": shares})
         settings = self.config.node
         fields = {
             "version": __version__,

@@ -14,19 +14,19 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Callable
 from pathlib import Path
+from typing import Protocol
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from motet.client.part_store import PARTS_PATH, PartsFound, check_size
-from motet.errors import BadInput, BadRecord, ObjectError, ObjectExists, ObjectMissing
+from motet.errors import BadInput, BadRecord, ObjectError, ObjectExists, ObjectMissing, TooLarge
 from motet.format.manifest import decode_manifest, manifest_bytes_max
 from motet.format.part_key import HASH_BYTES, PartFileKey, content_hash, parse_part_key
-from motet.ids import ObjectKey
-from motet.limits import MIB
+from motet.ids import ObjectKey, PartId, TableId
+from motet.limits import MIB, part_bytes_max, put_bytes_max
 from motet.node.byte_range import ByteRange, NoSuchRange, parse_range
 from motet.node.http_answers import JsonAnswer, error_answer
 from motet.node.part_answer import FileAnswer, OpenFile
@@ -40,13 +40,27 @@ _piece_bytes = MIB
 _PREFIX = "/parts/"
 
 
+class ServedDatabase(Protocol):
+    """What has to be known of the database that the parts belong to."""
+
+    def database(self) -> int:
+        """Its number."""
+
+    def has_table(self, table: TableId) -> bool: ...
+
+    def has_part(self, table: TableId, part: PartId) -> bool:
+        """Whether it was published."""
+
+
 class ServedParts:
     """The parts of one database, as its node serves them."""
 
-    def __init__(self, folder: Path, token: str, database: Callable[[], int]) -> None:
+    def __init__(self, folder: Path, token: str, database: ServedDatabase) -> None:
         self._folder = folder.absolute()
         self._token = token
         self._database = database
+        #: parts that were put here and not published, as far as is known; how many bytes of each
+        self._put_bytes: dict[tuple[TableId, PartId], int] = {}
         self._objects = LocalObjects(self._folder)
         self._room = asyncio.Semaphore(uploads_max)
 
@@ -57,9 +71,12 @@ class ServedParts:
             Route(_PREFIX + "{key:path}", self.put, methods=["PUT"]),
         ]
 
-    async def found(self, _: Request) -> Response:
-        """Where the files are, for those who may have them at hand."""
-        return JsonAnswer(PartsFound(str(self._folder), f"{self._database():016x}", self._token))
+    async def found(self, request: Request) -> Response:
+        """Where the files are, for those who may have them at hand (R4)."""
+        number = f"{self._database.database():016x}"
+        if request.query_params.get("database") != number:
+            raise ObjectMissing("there is no such database", hint="ask with ?database=<its number>")
+        return JsonAnswer(PartsFound(str(self._folder), number, self._token))
 
     async def read(self, request: Request) -> Response:
         """A file or a range of it."""
@@ -92,19 +109,47 @@ class ServedParts:
         """Take a whole file in."""
         key, named = _key_of(request)
         announced = request.headers.get("content-length", "")
-        check_size(key, int(announced) if announced.isdecimal() else 0)
+        size_bytes = int(announced) if announced.isdecimal() else part_bytes_max
+        check_size(key, size_bytes if announced.isdecimal() else 0)
+        self._check_room(named, size_bytes)
         async with self._room:
             unfinished = await asyncio.to_thread(self._objects.begin)
             try:
                 found = await self._receive(request, key, unfinished)
                 await asyncio.to_thread(_check_content, key, named, unfinished, found)
-                return await self._finish(key, unfinished, found)
+                answer = await self._finish(key, unfinished, found)
+                self._count(named, unfinished.size_bytes)
+                return answer
             except ClientDisconnect:
                 return error_answer(BadInput(f"{key} did not come to its end"))  # nobody hears it
             except OSError as error:
                 raise put_failed(f"put {key}", error) from error
             finally:
                 await asyncio.shield(asyncio.to_thread(unfinished.close))
+
+    def _check_room(self, named: PartFileKey, size_bytes: int) -> None:
+        """R4."""
+        if not self._database.has_table(named.table_id):
+            raise ObjectMissing(
+                f"there is no table with the id {named.table_id}", hint="create the table first"
+            )
+        if sum(self._put_bytes.values()) + size_bytes <= put_bytes_max:
+            return
+        unpublished = self._put_bytes.items()
+        self._put_bytes = {
+            part: size for part, size in unpublished if not self._database.has_part(*part)
+        }
+        waiting_bytes = sum(self._put_bytes.values())
+        if waiting_bytes + size_bytes > put_bytes_max:
+            raise TooLarge(
+                f"{waiting_bytes} bytes of parts were put here and not published; the limit is "
+                f"{put_bytes_max}",
+                hint="publish what was put, or open the database again",
+            )
+
+    def _count(self, named: PartFileKey, size_bytes: int) -> None:
+        part = named.table_id, named.part_id
+        self._put_bytes[part] = self._put_bytes.get(part, 0) + size_bytes
 
     async def _receive(self, request: Request, key: ObjectKey, unfinished: UnfinishedFile) -> str:
         """Write down what comes; the hash of it."""

@@ -175,6 +175,10 @@ class ReplicaProcess:
         """There is no ZooKeeper port."""
         return 0, 0
 
+    def refused_http(self) -> Mapping[str, int]:
+        """Not counted here."""
+        return {}
+
     def refused_clients(self) -> Mapping[str, int]:
         """A replica alone has no ZooKeeper port."""
         return {}

@@ -42,6 +42,9 @@ class NodeView(Protocol):
     def kept_for_zookeeper(self) -> tuple[int, int]:
         """What ZooKeeper clients have not taken and not finished, in bytes."""
 
+    def refused_http(self) -> Mapping[str, int]:
+        """Connections to the HTTP port that were cut off, by why."""
+
     def refused_clients(self) -> Mapping[str, int]:
         """Connections to the ZooKeeper port that were cut off, by why."""
 

@@ -57,11 +57,14 @@ class NetworkClients:
             unfinished_bytes_max=unfinished_bytes_max,
             looked=view.has_room,
         )
+        #: how many there are
+        self.count = 0
         #: answers that have not been flushed
         self.queued_bytes = 0
 
     def admit(self, peer: Peer, connection: Connection) -> None:
         peer.is_client = True
+        self.count += 1
         connection.be_client(self.budget, self.inbox.put)
 
     def flushed(self, peer: Peer, connection: Connection, size_bytes: int) -> None:
@@ -70,6 +73,7 @@ class NetworkClients:
         self.budget.wrote(connection, size_bytes)
 
     def lost(self, peer: Peer) -> None:
+        self.count -= 1
         self.queued_bytes -= peer.queued_bytes
         self.view.gone(peer.address)
 

@@ -2,11 +2,9 @@
 
 N1  *A turn is a batch.* Frames that arrive are kept until they are taken; frames that are sent are kept
     until they are flushed, and then leave in one write per peer. There is no task per message.
-N2  *Everything is bounded.* Peers and clients have an inbox each, so that neither takes the other's room; a
-    full one stops reading on its connections until half of it has been taken. A peer's queue drops what
-    does not fit and counts it; what was flushed and the system has not taken yet is at most once more that
-    much. A client that does not read its answers is not read from, and then closed
-    (:mod:`motet.real.clients`).
+N2  *Everything is bounded.* Peers and clients have an inbox each; a full one stops reading on its connections
+    until half of it has been taken. A peer's queue drops what does not fit and counts it; what was flushed
+    and not taken by the system is at most once more that much. For clients see :mod:`motet.real.clients`.
 N3  *Dialed when needed.* A frame leaves over any connection to its peer, whoever dialed it; without one,
     a known peer is dialed, after a pause that doubles with each failure. What waited for a dial that
     failed is dropped: it would only be stale, and every protocol here repeats itself.
@@ -26,14 +24,16 @@ from motet.errors import BadFrame
 from motet.format.batch import encode_batches
 from motet.format.frame import FRAME_HEADER_BYTES, Frame
 from motet.ids import Address
-from motet.limits import connections_max, frame_bytes_max, peer_queue_bytes_max
+from motet.limits import frame_bytes_max, peer_queue_bytes_max
 from motet.ports.network import Delivery
+from motet.real.acceptor import Acceptor, listen
 from motet.real.admission import Admission
 from motet.real.clients import ClientsView, NetworkClients, Nobody
 from motet.real.connection import Connection
 from motet.real.hello import CLIENT_PREFIX, PROTOCOL_VERSION, Hello, Refusal
 from motet.real.inbox import Inbox
 from motet.real.network_counters import NetworkCounters
+from motet.real.open_files import ConnectionLimits
 from motet.real.peer import HostPort, Peer
 from motet.real.proof import ClusterKey
 
@@ -76,6 +76,8 @@ class TcpNetwork:
         incarnation: int = 0,
         peers_only: bool = False,
         report: Callable[[Refusal, str], None] = lambda _why, _detail: None,
+        limits: ConnectionLimits = ConnectionLimits(),  # noqa: B008 - it is frozen
+        accept_failed: Callable[[OSError], None] = lambda _error: None,
     ) -> None:
         assert address is None or (address and not address.startswith(CLIENT_PREFIX))
         self._address = address
@@ -107,8 +109,10 @@ class TcpNetwork:
         #: set while there is no connection
         self._gone = asyncio.Event()
         self._gone.set()
+        self._clients_max, self._accepted_max = limits.native, limits.native + limits.peers
+        self._accept_failed = accept_failed
         self._accepted = 0
-        self._server: asyncio.Server | None = None
+        self._acceptor: Acceptor | None = None
         self._dials: set[asyncio.Task[None]] = set()
         self._is_running = False
 
@@ -121,7 +125,8 @@ class TcpNetwork:
         self._sendable = self._peers
         if self._listen is not None:
             host, port = self._listen
-            self._server = await self._loop.create_server(self._accept, host, port, backlog=512)
+            self._acceptor = Acceptor(listen(host, port), self._accept, self._accept_failed)
+            self._acceptor.start()
 
     async def stop(self) -> None:
         """Let out what is queued, close everything, and wait for that, but not for ever."""
@@ -129,8 +134,8 @@ class TcpNetwork:
         self.clients.budget.stop()
         self._is_running = False
         self._sendable = {}
-        if self._server is not None:
-            self._server.close()
+        if self._acceptor is not None:
+            self._acceptor.close()
         for dial in self._dials:
             dial.cancel()
         await asyncio.gather(*self._dials, return_exceptions=True)
@@ -143,15 +148,12 @@ class TcpNetwork:
             for connection in list(self._connections):
                 connection.transport.abort()
             await self._gone.wait()
-        if self._server is not None:
-            await self._server.wait_closed()
 
     @property
     def port(self) -> int:
         """Where we listen: the one that was asked for, or the one the system chose for 0."""
-        assert self._server is not None, "not listening"
-        port: int = self._server.sockets[0].getsockname()[1]
-        return port
+        assert self._acceptor is not None, "not listening"
+        return self._acceptor.port
 
     @property
     def counters(self) -> NetworkCounters:
@@ -222,13 +224,16 @@ class TcpNetwork:
         self._gone.clear()
         if connection.dialed is None:
             self._accepted += 1
-            if self._accepted > connections_max:
+            if self._accepted > self._accepted_max:
                 return Refusal.TOO_MANY
         if not self._is_running:
             return Refusal.STOPPING
         return None
 
     def greeted(self, connection: Connection, hello: Hello) -> Refusal | None:
+        is_client = connection.dialed is None and not hello.address
+        if is_client and self.clients.count >= self._clients_max:
+            return Refusal.TOO_MANY
         return self._admission.greeted(connection, hello)
 
     def proved(self, connection: Connection, proof: bytes) -> Refusal | None:

@@ -208,7 +208,9 @@ async def test_who_asks_without_end_is_not_read_from() -> None:
         assert taken < count / 2, "one read of the socket, not all there is"
         here.front.answer_all()
         here.front.answers = lambda ask: Answer(ask.xid, 1, 0, Data(b"", STAT))
+        reading = asyncio.create_task(peer.hear_to_the_end())
         await here.until(lambda: here.front.count(Ask) == count + 1)
+        reading.cancel()
 
 
 @in_loop

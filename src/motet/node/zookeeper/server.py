@@ -29,10 +29,12 @@ from motet.limits import (
     keeper_asked_bytes_all_max,
     keeper_unsent_bytes_all_max,
     unfinished_bytes_max,
+    zookeeper_connections_max,
 )
 from motet.node.listening import cannot_listen
 from motet.node.zookeeper.connection import ZooKeeperConnection
 from motet.ports.time import Time
+from motet.real.acceptor import Acceptor, listen
 from motet.real.client_budget import ClientBudget
 from motet.real.in_memory_pipe import connect_in_memory
 
@@ -50,7 +52,8 @@ class ZooKeeperServer:
         self,
         time: Time,
         *,
-        connections_max: int = 10_000,
+        connections_max: int = zookeeper_connections_max,
+        accept_failed: Callable[[OSError], None] = lambda _error: None,
         requests_max: int = 1_000,
     ) -> None:
         self._time = time
@@ -62,7 +65,8 @@ class ZooKeeperServer:
         self.requests_max = requests_max
         self._connections: dict[Address, ZooKeeperConnection] = {}
         self._unflushed: list[ZooKeeperConnection] = []
-        self._server: asyncio.Server | None = None
+        self._acceptor: Acceptor | None = None
+        self._accept_failed = accept_failed
         self._opened = 0
         #: connections that were cut off, by why
         self.refusals: dict[str, int] = {}
@@ -80,11 +84,11 @@ class ZooKeeperServer:
     async def listen(self, host: str, port: int) -> None:
         """Serve whoever connects there."""
         try:
-            self._server = await asyncio.get_running_loop().create_server(
-                self._accept, host, port, backlog=1024
-            )
+            listening = listen(host, port)
         except OSError as error:
             raise cannot_listen("ZooKeeper clients", host, port, error) from None
+        self._acceptor = Acceptor(listening, self._accept, self._accept_failed)
+        self._acceptor.start()
 
     async def connect(
         self, make: Callable[[], asyncio.Protocol], _host: str, _port: int
@@ -97,8 +101,8 @@ class ZooKeeperServer:
     async def stop(self) -> None:
         """Close everything; sessions live on."""
         self.budget.stop()
-        if self._server is not None:
-            self._server.close()
+        if self._acceptor is not None:
+            self._acceptor.close()
         for connection in list(self._connections.values()):
             connection.transport.close()
         for _ in range(int(stop_seconds_max / _look_every_seconds)):
