@@ -8,9 +8,11 @@ from typing import cast
 from motet.client.keeper.client import KeeperClient
 from motet.client.keeper.watches import Watch
 from motet.core.catalog.paths import OPERATORS
+from motet.core.keeper.acl import NODES_ACL
 from motet.core.machine import Message
 from motet.core.operator.store import Elected
 from motet.ids import NodeId
+from motet.node.keeper_access import KeeperAccess
 from motet.node.operator_store import OperatorStore
 
 
@@ -20,7 +22,10 @@ class Entries:
     def __init__(self, *names: str) -> None:
         self.names = list(names)
 
-    async def create(self, path: str, _data: bytes, *, ephemeral: bool, sequential: bool) -> str:
+    async def create(
+        self, path: str, _data: bytes, *, acl: object, ephemeral: bool, sequential: bool
+    ) -> str:
+        assert acl == NODES_ACL
         assert ephemeral
         assert sequential
         self.names.append(f"{path.rpartition('/')[2]}{len(self.names):010}")
@@ -40,7 +45,7 @@ class Entries:
 async def elected_within_a_moment(entries: Entries) -> bool:
     """Whether n0 is elected without anything more happening in the keeper."""
     told: list[Message] = []
-    store = OperatorStore(NodeId("n0"), "", {}, "motet")
+    store = OperatorStore(NodeId("n0"), KeeperAccess("", b""), {}, "motet")
     store._tell = told.append
     running = asyncio.ensure_future(store._run_for_office(cast("KeeperClient", entries)))
     for _ in range(50):  # nothing in here waits for time

@@ -28,6 +28,7 @@ from motet.testing.port_block import PortBlock
 
 NODES = 3
 CLUSTER = "motet"
+SMALL = {"MOTET_KEEPER__LOG_SLOTS": "512", "MOTET_KEEPER__CHECKPOINT_OPS": "200"}
 patience_seconds = 60.0
 
 
@@ -85,7 +86,7 @@ def impostors_at(cluster: DevCluster, opened: contextlib.ExitStack) -> list[sock
 @pytest.mark.timeout(300)
 def test_strangers_who_greet_as_nodes_or_speak_as_such(tmp_path: Path) -> None:
     with (
-        DevCluster(NODES, tmp_path, None, roles=ROLES) as cluster,
+        DevCluster(NODES, tmp_path, None, roles=ROLES, environment=SMALL) as cluster,
         contextlib.ExitStack() as opened,
     ):
         key = tmp_path / "cluster-key"
@@ -150,7 +151,7 @@ def duplicate_is_refused(cluster: DevCluster, folder: Path, key: Path) -> None:
 @pytest.mark.timeout(300)
 def test_without_a_key_strangers_do_not_displace_nodes(tmp_path: Path) -> None:
     with (
-        DevCluster(NODES, tmp_path, None, roles=ROLES, has_key=False) as cluster,
+        DevCluster(NODES, tmp_path, None, roles=ROLES, environment=SMALL, has_key=False) as cluster,
         contextlib.ExitStack() as opened,
     ):
         assert "peers_from_loopback_only" in cluster.log(0)

@@ -35,6 +35,14 @@ ZookeeperOption = Annotated[
     str | None, typer.Option(help="Servers that speak ZooKeeper's protocol, instead of --endpoint.")
 ]
 
+AsNodeOption = Annotated[
+    bool,
+    typer.Option(
+        "--as-node",
+        help="Write as a node of the cluster, which /motet needs: by the cluster key of the settings.",
+    ),
+]
+
 
 @app.callback()
 def keeper() -> None:
@@ -105,6 +113,7 @@ def set_data(
     path: PathArgument,
     data: Annotated[str, typer.Argument(help="The new data.")],
     version: VersionOption = NOTHING,
+    as_node: AsNodeOption = False,
     endpoint: EndpointOption = None,
     zookeeper: ZookeeperOption = None,
     output: Output = OUTPUT_OPTION,
@@ -113,7 +122,7 @@ def set_data(
 
     Example: motet keeper set /settings/limit 7 --version 3
     """
-    with _connected(endpoint, zookeeper) as tree:
+    with _connected(endpoint, zookeeper, as_node) as tree:
         stat = tree.set(path, data.encode(), version)
     print_rows([{"path": path, **_stat_row(stat)}], output)
 
@@ -128,6 +137,7 @@ def create(
     parents: Annotated[
         bool, typer.Option("--parents", help="Create the nodes above it as well.")
     ] = False,
+    as_node: AsNodeOption = False,
     endpoint: EndpointOption = None,
     zookeeper: ZookeeperOption = None,
     output: Output = OUTPUT_OPTION,
@@ -136,7 +146,7 @@ def create(
 
     Example: motet keeper create /settings/limit 5 --parents
     """
-    with _connected(endpoint, zookeeper) as tree:
+    with _connected(endpoint, zookeeper, as_node) as tree:
         above = path.rpartition("/")[0]
         if parents and above:
             tree.ensure_path(above)
@@ -148,6 +158,7 @@ def create(
 def delete(
     path: PathArgument,
     version: VersionOption = NOTHING,
+    as_node: AsNodeOption = False,
     endpoint: EndpointOption = None,
     zookeeper: ZookeeperOption = None,
     output: Output = OUTPUT_OPTION,
@@ -156,7 +167,7 @@ def delete(
 
     Example: motet keeper delete /settings/limit
     """
-    with _connected(endpoint, zookeeper) as tree:
+    with _connected(endpoint, zookeeper, as_node) as tree:
         tree.delete(path, version)
     print_rows([{"path": path, "deleted": True}], output)
 
@@ -205,12 +216,25 @@ def status(
 
 
 @contextmanager
-def _connected(endpoint: str | None, zookeeper: str | None) -> Iterator[Keeper]:
+def _connected(
+    endpoint: str | None, zookeeper: str | None, as_node: bool = False
+) -> Iterator[Keeper]:
     from motet.client.keeper.portal import connect
 
     where = zookeeper or ",".join(map(_zookeeper_endpoint, _endpoints(endpoint)))
     with connect(where) as keeper:
+        if as_node:
+            keeper.add_auth("motet", _node_secret())
         yield keeper
+
+
+def _node_secret() -> bytes:
+    """What a node that is started here would prove to the keeper."""
+    from motet.node.cluster_key import keeper_secret, load_cluster_key
+    from motet.node.settings import load
+
+    config = load(None, os.environ).config
+    return keeper_secret(config, load_cluster_key(config))
 
 
 def _endpoints(endpoint: str | None) -> list[str]:

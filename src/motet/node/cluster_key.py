@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import stat
 from pathlib import Path
 
@@ -42,6 +43,21 @@ def load_cluster_key(config: Config) -> ClusterKey | None:
             hint="set cluster.key_file to a file that this user can read",
         ) from None
     return ClusterKey(text)
+
+
+def keeper_secret(config: Config, key: ClusterKey | None) -> bytes:
+    """By which keepers know the nodes of this cluster.
+
+    Without a key it follows from the cluster's name: that keeps strangers from writing by accident, and
+    nobody who wants to.
+    """
+    if key is None:
+        return (
+            hashlib.sha256(f"motet keeper nodes of {config.node.cluster}".encode())
+            .hexdigest()
+            .encode()
+        )
+    return key.derive("keeper nodes 1").hex().encode()
 
 
 def hint_for(why: Refusal) -> str | None:

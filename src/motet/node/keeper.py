@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from motet.core.keeper.acl import node_secret_hash
 from motet.core.keeper.config import KeeperConfig
 from motet.core.keeper.front.node import KeeperNode
 from motet.core.keeper.messages import FrontEndConfig
@@ -64,13 +65,18 @@ def host_keeper(
     keeper: KeeperConfig | None = None,
     timeouts: Timeouts = Timeouts(),  # noqa: B008 - it is frozen
     reads_are_local: bool = False,
+    node_secret: bytes | None = None,
 ) -> Hosting[KeeperNode]:
-    """This replica and its front end, which talks to the connections of ``local``."""
+    """This replica and its front end, which talks to the connections of ``local``.
+
+    Who knows ``node_secret`` is a node of the cluster to it.
+    """
     vsr = wanted.config(timeouts)
     known = msgspec.structs.replace(
         KeeperConfig() if keeper is None else keeper, reply_bytes_max=wanted.sizes.body_bytes_max
     )
-    front = FrontEndConfig(reads_are_local=reads_are_local)
+    secret_hash = b"" if node_secret is None else node_secret_hash(node_secret)
+    front = FrontEndConfig(reads_are_local=reads_are_local, node_secret_hash=secret_hash)
     return Hosting(
         name=KEEPER_MACHINE,
         kind=FrameKind.VSR,

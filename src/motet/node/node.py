@@ -31,7 +31,7 @@ from motet.ids import Address
 from motet.node import logs
 from motet.node.client_requests import ClientRequests
 from motet.node.clocks import CLOCK_MACHINE, TIME_MACHINE, host_clock, host_time
-from motet.node.cluster_key import hint_for, load_cluster_key
+from motet.node.cluster_key import hint_for, keeper_secret, load_cluster_key
 from motet.node.config import Config
 from motet.node.consensus_trace import ConsensusTrace
 from motet.node.data import DATA_MACHINE, host_data
@@ -46,6 +46,7 @@ from motet.node.keeper import (
     keeper_format,
     server_facts,
 )
+from motet.node.keeper_access import KeeperAccess
 from motet.node.listening import accept_failed, cannot_listen
 from motet.node.logs import complain, logger
 from motet.node.metrics import Metrics
@@ -80,9 +81,10 @@ class Node:
         check_can_run(config)
         self.config = config
         self._key = load_cluster_key(config)
+        self._access = KeeperAccess(keeper_endpoints(config), keeper_secret(config, self._key))
         wall = config.debug.wall
         self._time = ShiftedTime(Path(wall)) if wall else RealTime()
-        started_ms = self._time.now().wall_ms
+        self._started_ms = started_ms = self._time.now().wall_ms
         self.started_at = datetime.fromtimestamp(started_ms / 1000, UTC)
         #: which of the processes with this id this is; two that start at the same time differ as well
         self._incarnation = started_ms << 20 | RealEntropy().nonce() & 0xFFFFF
@@ -100,7 +102,7 @@ class Node:
         self._store: OperatorStore | None = None
         if OPERATOR_ROLE in config.node.roles:
             self._store = OperatorStore(
-                config.node.id, keeper_endpoints(config), config.node.peers, config.node.cluster
+                config.node.id, self._access, config.node.peers, config.node.cluster
             )
         self._registry: Registry | None = None
         #: what has to be closed at the end, the last first
@@ -194,7 +196,7 @@ class Node:
             await self._zookeeper.listen(settings.host, self.config.zookeeper_port)
             self._opened.push_async_callback(self._zookeeper.stop)
         if settings.roles:
-            self._registry = Registry(self.config, int(self.started_at.timestamp() * 1000))
+            self._registry = Registry(self.config, self._access, self._started_ms)
             self._registry.start()
             self.driver.also_needed = self._registry.not_entered
             self._opened.push_async_callback(self._registry.stop)
@@ -271,7 +273,15 @@ class Node:
             wanted, keeper = keeper_format(self.config), self.config.keeper
             prepare_files(wanted, disk, may_format=keeper.format)
             is_local = keeper.reads == "local"
-            hostings.append(host_keeper(wanted, disk, self._zookeeper, reads_are_local=is_local))
+            hostings.append(
+                host_keeper(
+                    wanted,
+                    disk,
+                    self._zookeeper,
+                    reads_are_local=is_local,
+                    node_secret=self._access.secret,
+                )
+            )
         if DATA_ROLE in settings.roles:
             hostings.append(host_data(settings.id, replicas, self._open_disk(DATA_MACHINE)))
         if self._store is not None:

@@ -69,5 +69,6 @@ def _describe(machine: Operator) -> Mapping[str, object]:
     drifting = {node: core.state.nodes[node].drift_ms for node in core.drifting()}
     return {
         "active": core.state.is_active,
+        "bad_definitions": sorted(core.state.bad_definitions),
         "drifting": drifting if core.state.is_active else {},
     }

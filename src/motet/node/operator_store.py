@@ -18,6 +18,7 @@ from motet.client.keeper.client import KeeperClient
 from motet.client.keeper.errors import BadVersion, NodeExists, NoNode
 from motet.client.keeper.watches import Watch
 from motet.core.catalog.paths import DRAINS, MAPS, NODES, OPERATORS, SETTINGS, SHARDS, STREAMS
+from motet.core.keeper.acl import NODES_ACL
 from motet.core.machine import Message
 from motet.core.operator.store import (
     STORE,
@@ -37,6 +38,7 @@ from motet.core.operator.store import (
 )
 from motet.errors import MotetError, NodeError, OutcomeUnknown
 from motet.ids import Address, NodeId
+from motet.node.keeper_access import KeeperAccess, close_tree
 from motet.node.logs import logger
 from motet.node.operator_watch import depose_every_seconds, until_silent
 
@@ -56,10 +58,10 @@ class OperatorStore:
     """The local port of an operator; between ``start`` and ``stop`` it stands for election."""
 
     def __init__(
-        self, own: NodeId, endpoints: str, peers: Mapping[NodeId, str], cluster: str
+        self, own: NodeId, access: KeeperAccess, peers: Mapping[NodeId, str], cluster: str
     ) -> None:
         self._own = own
-        self._endpoints = endpoints
+        self._access = access
         self._peers, self._cluster = peers, cluster
         #: operator -> when its entry was last removed by us
         self._deposed_at: dict[NodeId, float] = {}
@@ -116,7 +118,7 @@ class OperatorStore:
             raise NodeError("the keeper is not reached")
         if isinstance(request, Put):
             if request.version is None:
-                await keeper.create(request.path, request.data)
+                await keeper.create(request.path, request.data, acl=NODES_ACL)
                 return Done(request.request, 0)
             stat = await keeper.set(request.path, request.data, request.version)
             return Done(request.request, stat.version)
@@ -133,14 +135,15 @@ class OperatorStore:
         """Have a session, an entry in it, and know when it is the oldest; over and over."""
         while True:
             try:
-                async with KeeperClient(self._endpoints, timeout_ms=session_ms) as keeper:
+                async with self._access.session(session_ms) as keeper:
                     for path in ROOTS:
-                        await keeper.ensure_path(path)
+                        await keeper.ensure_path(path, acl=NODES_ACL)
                     self._keeper = keeper
                     async with asyncio.TaskGroup() as group:
                         for path in WATCHED:
                             group.create_task(self._watch(keeper, path))
                         group.create_task(self._run_for_office(keeper))
+                        group.create_task(close_tree(keeper))
             except* MotetError as errors:
                 whats = "; ".join(str(error) for error in errors.exceptions)
                 logger.info("operator_without_keeper", extra={"fields": {"why": whats}})
@@ -151,7 +154,11 @@ class OperatorStore:
 
     async def _run_for_office(self, keeper: KeeperClient) -> None:
         entry = await keeper.create(
-            f"{OPERATORS}/{self._own}-", self._own.encode(), ephemeral=True, sequential=True
+            f"{OPERATORS}/{self._own}-",
+            self._own.encode(),
+            acl=NODES_ACL,
+            ephemeral=True,
+            sequential=True,
         )
         mine = entry.rpartition("/")[2]
         await self._clear_former(keeper, mine)

@@ -22,9 +22,11 @@ from motet.client.keeper.errors import NodeExists, NoNode
 from motet.client.keeper.watches import Watch
 from motet.client.link import HTTP_PORT_OFFSET, ZOOKEEPER_PORT_OFFSET, parse_endpoint
 from motet.core.catalog.paths import NODES
+from motet.core.keeper.acl import NODES_ACL
 from motet.errors import MotetError
 from motet.ids import NodeId
 from motet.node.config import Config
+from motet.node.keeper_access import KeeperAccess
 from motet.node.logs import logger
 
 again_seconds = 0.2
@@ -52,7 +54,7 @@ class Entry(msgspec.Struct, frozen=True):
 class Registry:
     """Enters a node, from ``start`` to ``stop``."""
 
-    def __init__(self, config: Config, incarnation: int) -> None:
+    def __init__(self, config: Config, access: KeeperAccess, incarnation: int) -> None:
         host, port = config.node.host, config.node.port
         self.entry = Entry(
             id=config.node.id,
@@ -63,7 +65,7 @@ class Registry:
             incarnation=incarnation,
         )
         self._path = f"{NODES}/{config.node.id}"
-        self._endpoints = keeper_endpoints(config)
+        self._access = access
         self._has_entered = False
 
     def not_entered(self) -> list[str]:
@@ -85,7 +87,7 @@ class Registry:
     async def _stay_entered(self) -> None:
         while True:
             try:
-                async with KeeperClient(self._endpoints, timeout_ms=session_ms) as keeper:
+                async with self._access.session(session_ms) as keeper:
                     while True:
                         lost = await self._enter(keeper)
                         self._has_entered = True
@@ -96,10 +98,11 @@ class Registry:
 
     async def _enter(self, keeper: KeeperClient) -> Watch:
         """See to it that the entry is there; what fires when it may no longer be."""
-        await keeper.ensure_path(NODES)
+        await keeper.ensure_path(NODES, acl=NODES_ACL)
         while True:
             with contextlib.suppress(NodeExists):
-                await keeper.create(self._path, msgspec.json.encode(self.entry), ephemeral=True)
+                data = msgspec.json.encode(self.entry)
+                await keeper.create(self._path, data, acl=NODES_ACL, ephemeral=True)
                 logger.info("registered", extra={"fields": {"path": self._path}})
             watch = Watch()
             try:

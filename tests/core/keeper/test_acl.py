@@ -8,7 +8,14 @@ import hashlib
 import pytest
 from tests.core.keeper.keepers import FIRST, GENERATION, OPEN, PASSWORD, SMALL, Harness
 
-from motet.core.keeper.acl import Identity, identity_of, settled
+from motet.core.keeper.acl import (
+    NODES_ACL,
+    Identity,
+    allows,
+    identity_of,
+    node_secret_hash,
+    settled,
+)
 from motet.core.keeper.ids import Generation, SessionId
 from motet.core.keeper.operations import AddIdentity, Attached, Reattach, Write
 from motet.format.zookeeper.answers import AclResult, Created, ErrorCode
@@ -49,6 +56,21 @@ def test_a_digest_is_the_user_and_a_hash() -> None:
     assert identity_of("digest", b"\xff:x") is not None
     assert identity_of("ip", b"127.0.0.1") is None
     assert identity_of("world", b"anyone") is None
+
+
+def test_a_node_is_known_by_its_secret_alone() -> None:
+    known = node_secret_hash(b"secret")
+    assert identity_of("motet", b"secret", known) == Identity("motet", "node")
+    assert identity_of("motet", b"guess", known) is None
+    assert identity_of("motet", known, known) is None
+    assert identity_of("motet", b"secret") is None, "a front end that knows no secret knows no node"
+    assert identity_of("motet", b"") is None
+    assert settled(NODES_ACL, ()) == NODES_ACL
+    assert settled((Acl(31, "motet", "somebody"),), ()) is None
+    node, stranger = (Identity("motet", "node"),), (Identity("digest", "node:x"),)
+    assert allows(NODES_ACL, 1, stranger)
+    assert not any(allows(NODES_ACL, permission, stranger) for permission in (2, 4, 8, 16))
+    assert all(allows(NODES_ACL, permission, node) for permission in (1, 2, 4, 8, 16))
 
 
 @pytest.mark.parametrize(

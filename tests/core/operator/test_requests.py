@@ -196,11 +196,45 @@ def test_garbage_in_the_store_is_noted_and_left_alone() -> None:
     told = part.do("promote o2", "run 1000")
     assert [line for line in told if "bad_" in line] == [
         "o2 bad_entry: /motet/nodes/x",
-        "o2 bad_definition: /motet/streams/x",
+        "o2 bad_definition: /motet/streams/x: Expected `object`, got `array`",
         "o2 bad_metadata: /motet/shards/x",
     ]
     assert {path: nodes[path] for path in list(garbage)[:3]} == dict(list(garbage.items())[:3])
     assert part.stored().leader is not None
+
+
+def test_a_definition_that_is_none_is_named_once_and_its_name_cannot_be_taken() -> None:
+    part = after("cluster", "create orders")
+    orders = part._store().state.nodes["/motet/streams/orders"][0]
+    copied = orders.replace(b'"orders"', b'"copied"')
+    bad = {
+        "/motet/streams/copied": (copied, 0),  # its id is that of another
+        "/motet/streams/empty": (orders.replace(b'"shards":1', b'"shards":0'), 0),
+        "/motet/streams/junk": (b"junk", 0),
+        "/motet/streams/renamed": (orders, 0),
+    }
+    part._store().state.nodes.update(bad)
+    part.bench.traced = ("Put",)
+    told = [*part.bench.receive("o1", "store", Changed("/motet/streams")), *part.do("run 1000")]
+    assert [line.partition(": ")[2].split(":")[0] for line in told if "bad_definition" in line] == [
+        *bad
+    ]
+    for name in ("copied", "empty", "junk", "renamed"):
+        told = [*part.do(f"create {name}"), *part.do("run 1000")]
+        assert [line for line in told if "Put" in line or "bad_definition" in line] == []
+        (refused,) = [line for line in told if line.startswith("client <- ")]
+        assert f"/motet/streams/{name} in the keeper is not the definition" in refused
+    assert {path: part._store().state.nodes[path] for path in bad} == bad
+    assert part.stored().leader is not None
+
+
+def test_a_create_that_meets_junk_while_it_writes_is_refused() -> None:
+    part = after("cluster", "create orders")
+    part._store().state.nodes["/motet/streams/late"] = (b"junk", 0)  # nobody has read it yet
+    part.bench.traced = ("Put",)
+    told = [*part.do("create late"), *part.do("run 2000")]
+    assert len([line for line in told if "-> store Put" in line]) == 1
+    assert any("is not the definition of a stream" in line for line in told)
 
 
 def test_a_node_that_registers_late_gets_replicas() -> None:

@@ -1,20 +1,23 @@
 """Who may do what to a node.
 
-A1  A list of permissions is checked when it is set: ``world:anyone``, a digest ``user:hash``, or ``auth``,
-    which stands for all identities the session has then. Anything else, an empty list, and ``auth`` of a
-    session without identities are invalid. Addresses are no identities here: a session moves between
-    front ends, and every replica must come to the same answer.
+A1  A list of permissions is checked when it is set: ``world:anyone``, a digest ``user:hash``, ``motet:node``,
+    or ``auth``, which stands for all identities the session has then. Anything else, an empty list, and
+    ``auth`` of a session without identities are invalid. Addresses are no identities here: a session moves
+    between front ends, and every replica must come to the same answer.
 A2  What is there twice is kept once, in the order of the list.
 A3  Any entry that gives one of the permissions asked for, to anyone or to an identity of the session, is
     enough. A node is read and written by its own list, and its children come and go by it too.
 A4  A password never gets further than the front end that heard it: identities are digests.
 A5  Who may read a list but not change it sees no digests.
+A6  ``motet:node`` is a node of the cluster. It proves that with a secret that front ends know a hash of; the
+    tree knows nothing of the secret, so that it can be changed.
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import hmac
 
 import msgspec
 
@@ -23,6 +26,10 @@ from motet.format.zookeeper.requests import Acl
 
 READ, WRITE, CREATE, DELETE, ADMIN = 1, 2, 4, 8, 16
 ALL = READ | WRITE | CREATE | DELETE | ADMIN
+
+NODE_SCHEME, NODE_ID = "motet", "node"
+NODES_ACL = (Acl(READ, "world", "anyone"), Acl(ALL, NODE_SCHEME, NODE_ID))
+"""What nodes of the cluster write and everybody reads."""
 
 OPEN_ACL = (Acl(ALL, "world", "anyone"),)
 """What an empty list of a node stands for."""
@@ -37,8 +44,16 @@ class Identity(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_un
     id: str
 
 
-def identity_of(scheme: str, auth: bytes) -> Identity | None:
+def node_secret_hash(secret: bytes) -> bytes:
+    """What a front end keeps of the secret of nodes (A6)."""
+    return hashlib.sha256(secret).digest()
+
+
+def identity_of(scheme: str, auth: bytes, secret_hash: bytes = b"") -> Identity | None:
     """Whom these credentials prove; None if nobody. For front ends, see A4."""
+    if scheme == NODE_SCHEME:
+        is_node = hmac.compare_digest(node_secret_hash(auth), secret_hash)
+        return Identity(NODE_SCHEME, NODE_ID) if is_node else None
     if scheme != "digest":
         return None
     text = auth.decode("utf-8", "replace")
@@ -49,6 +64,8 @@ def identity_of(scheme: str, auth: bytes) -> Identity | None:
 
 def is_identity(config: KeeperConfig, identity: Identity) -> bool:
     """Could ``identity_of`` have made it?"""
+    if identity == Identity(NODE_SCHEME, NODE_ID):
+        return True
     return (
         identity.scheme == "digest"
         and _is_digest(identity.id)
@@ -84,7 +101,8 @@ def _expanded(entry: Acl, identities: tuple[Identity, ...]) -> tuple[Acl, ...]:
         return tuple(Acl(entry.permissions, who.scheme, who.id) for who in identities)
     is_anyone = entry.scheme == "world" and entry.id == "anyone"
     is_digest = entry.scheme == "digest" and _is_digest(entry.id)
-    return (entry,) if is_anyone or is_digest else ()
+    is_node = entry.scheme == NODE_SCHEME and entry.id == NODE_ID
+    return (entry,) if is_anyone or is_digest or is_node else ()
 
 
 def allows(acl: tuple[Acl, ...], permission: int, identities: tuple[Identity, ...]) -> bool:

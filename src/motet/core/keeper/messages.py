@@ -134,3 +134,5 @@ class FrontEndConfig(msgspec.Struct, frozen=True):
     unsent_bytes_free: int = keeper_unsent_bytes_free
     timeout_ms_min: int = 4_000
     timeout_ms_max: int = 40_000
+    #: of the secret by which nodes of the cluster are known; empty: nobody is one
+    node_secret_hash: bytes = b""

@@ -202,7 +202,7 @@ def find_leftovers(core: Core, node: NodeState) -> None:
 def delete_leftovers(core: Core, call: StoreCall) -> None:
     """All definitions have been read."""
     state = core.state
-    if state.has_bad_definition:
+    if state.bad_definitions:
         return
     defined = {
         shard: None for each in state.definitions.values() for shard in shard_names(each.value)

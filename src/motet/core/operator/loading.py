@@ -14,13 +14,23 @@ from __future__ import annotations
 
 import msgspec
 
-from motet.core.catalog.paths import DRAINS, MAP_TERM, MAPS, NODES, SETTINGS, SHARDS, STREAMS
+from motet.core.catalog.paths import (
+    DRAINS,
+    MAP_TERM,
+    MAPS,
+    NODES,
+    SETTINGS,
+    SHARDS,
+    STREAMS,
+    stream_path,
+)
 from motet.core.catalog.stream_definition import (
     StreamDefinition,
     decode_stream_definition,
     shard_names,
 )
 from motet.core.operator import births
+from motet.core.operator.answers import check_definition
 from motet.core.operator.context import Core
 from motet.core.operator.elections import start_election
 from motet.core.operator.metadata import ShardMetadata, ShardStatus, decode_metadata
@@ -37,6 +47,7 @@ from motet.core.operator.state import (
 from motet.core.operator.store import ReadAll, StoredNode
 from motet.core.operator.valve import take_settings
 from motet.core.operator.writing import is_ours, is_unsettled, load, on_saved, save
+from motet.errors import BadInput, MotetError
 from motet.ids import NodeId, StreamName, TimerName
 from motet.limits import cluster_nodes_max
 
@@ -119,20 +130,38 @@ def _take_nodes(core: Core, found: list[StoredNode]) -> None:
 
 
 def _take_streams(core: Core, found: list[StoredNode]) -> None:
+    """Definitions that are none are named once, and then left alone: somebody has to look at them."""
     definitions: dict[StreamName, Definition] = {}
-    core.state.has_bad_definition = False
+    #: whose an id is: who was known by it before keeps it, and then it is the first one's
+    names = {each.value.id: name for name, each in core.state.definitions.items()}
+    bad: dict[str, tuple[int, str]] = {}
     for each in found:
         try:
-            value = decode_stream_definition(each.data)
-        except msgspec.MsgspecError:
-            core.note("bad_definition", each.path)
-            core.state.has_bad_definition = True
+            value = _checked_definition(each)
+            if names.setdefault(value.id, value.name) != value.name:
+                raise BadInput(f"{names[value.id]!r} has the same id, {value.id}")
+        except (msgspec.MsgspecError, UnicodeDecodeError, MotetError) as error:
+            bad[each.path] = (
+                each.version,
+                error.what if isinstance(error, MotetError) else str(error),
+            )
+            if core.state.bad_definitions.get(each.path) != bad[each.path]:
+                core.note("bad_definition", f"{each.path}: {bad[each.path][1]}")
             continue
         definitions[value.name] = Definition(value, each.version)
-    core.state.definitions = definitions
+    core.state.definitions, core.state.bad_definitions = definitions, bad
     defined = {shard: None for each in definitions.values() for shard in shard_names(each.value)}
     for shard in [shard for shard in core.state.shards if shard not in defined]:
         del core.state.shards[shard]
+
+
+def _checked_definition(found: StoredNode) -> StreamDefinition:
+    """What stands there, if it is a stream that can be, under its own name."""
+    value = decode_stream_definition(found.data)
+    check_definition(msgspec.structs.replace(value, is_deleted=False))
+    if found.path != stream_path(value.name):
+        raise BadInput(f"it is the definition of {value.name!r}")
+    return value
 
 
 def _take_term(core: Core, found: list[StoredNode]) -> None:

@@ -279,8 +279,9 @@ class State(msgspec.Struct):
     balance_ns: int = 0
     #: nodes that hold something empty of a shard that nobody knows, and when they have said so
     leftovers: dict[tuple[NodeId, ShardName], int] = {}
-    #: there is a definition that cannot be read: who can tell which shards are its own?
-    has_bad_definition: bool = False
+    #: paths below the streams whose data is no definition -> the version that was read, and why it is none;
+    #: who can tell which shards are its own?
+    bad_definitions: dict[str, tuple[int, str]] = {}
 
     round: int = 0
     #: the highest clock heard of

@@ -27,7 +27,7 @@ from motet.core.operator.writing import save
 from motet.core.placement.choosing import new_ensemble
 from motet.errors import StreamExists, TooLarge
 from motet.errors.operator import NoNodeToPlaceOn
-from motet.ids import Epoch
+from motet.ids import Epoch, StreamName
 from motet.limits import streams_max
 
 
@@ -40,6 +40,7 @@ def create_stream(core: Core, waiting: Waiting, message: CreateStream) -> None:
         _check_same(definition, there.value)
         waiting.is_defined = True
         return
+    _check_free(core, definition.name)
     if len(core.state.definitions) >= streams_max:
         raise TooLarge(f"there are {streams_max} streams already", hint="delete one first")
     if core.is_settled and definition.replicas is not None:
@@ -62,6 +63,17 @@ def _check_same(wanted: StreamDefinition, there: StreamDefinition) -> None:
         raise StreamExists(f"the stream {wanted.name!r} is being deleted", hint=hint)
     if not is_equal(wanted, there):
         raise StreamExists(f"there is a stream {wanted.name!r}, and it is a different one")
+
+
+def _check_free(core: Core, name: StreamName) -> None:
+    """``StreamExists`` if something stands in the way that is no definition."""
+    path = stream_path(name)
+    bad = core.state.bad_definitions.get(path)
+    if bad is not None:
+        raise StreamExists(
+            f"{path} in the keeper is not the definition of a stream: {bad[1]}",
+            hint=f"see `motet keeper get {path}`; remove it with `motet keeper delete {path} --as-node`",
+        )
 
 
 def on_stream_put(core: Core, call: StoreCall, version: int) -> None:
@@ -87,6 +99,11 @@ def on_streams_read(core: Core) -> None:
             continue
         there = core.state.definitions.get(message.definition.name)
         if there is None:
+            try:
+                _check_free(core, message.definition.name)
+            except StreamExists as error:
+                refuse(core, waiting, error)
+                continue
             if not core.is_asked(CallKind.PUT_STREAM, message.definition.name):
                 _put_definition(core, message.definition)
             continue

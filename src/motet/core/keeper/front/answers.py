@@ -78,7 +78,7 @@ def operation_of(
     if isinstance(request, CloseSession):
         return EndSession(session, generation)
     if isinstance(request, Auth):
-        identity = identity_of(request.scheme, request.auth)
+        identity = identity_of(request.scheme, request.auth, desk.config.node_secret_hash)
         if identity is None:
             return failed(desk.keeper.zxid, ErrorCode.AUTH_FAILED)
         return AddIdentity(session, generation, identity.scheme, identity.id)
