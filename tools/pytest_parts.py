@@ -24,8 +24,10 @@ TIERS = ("foreign", "long")
 #: Parts that one worker runs as a whole, always or in the quick tier.
 TOGETHER = ("spark",)
 TOGETHER_IF_QUICK = ("spark", "system")
-#: Parts that begin before all others, in this order.
-FIRST = ("spark", "system", "demos", "verify")
+#: Parts whose tests share nothing, so that each goes to whoever is free: their files are long.
+ALONE = ("sim",)
+#: Parts that begin before all others, in this order: what is long must not be left for the end.
+FIRST = ("spark", "system", "demos", "examples", "docs", "sim", "verify", "client", "embedded")
 LEFT_OUT = "motet_left_out"
 
 
@@ -53,7 +55,7 @@ def pytest_xdist_auto_num_workers() -> int | None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
-    """Hands out file by file, but some parts as a whole; not if --dist asks for something else."""
+    """Hands out file by file, but some parts as a whole or test by test; not if --dist says otherwise."""
     if config.option.dist != "load":
         return None
     from xdist.scheduler import LoadScopeScheduling
@@ -65,7 +67,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
 
         def _split_scope(self, nodeid: str) -> str:
             part = part_of(nodeid)
-            return part if part in together else nodeid.partition("::")[0]
+            if part in together:
+                return part
+            return nodeid if part in ALONE else nodeid.partition("::")[0]
 
     config.option.loadscopereorder = False  # otherwise the scope with the most tests goes first
     return FilesOrParts(config, log)
