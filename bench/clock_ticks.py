@@ -79,7 +79,7 @@ def tick_reservation(milliseconds: int) -> float:
         for _ in range(TICKS_PER_MS):
             clock.tick(wall_ms)
             if clock.wants_bound and clock.next_bound(wall_ms) is not None:
-                clock.bound_written()
+                clock.bound_written(wall_ms)
     seconds = time.perf_counter() - began
     assert clock.last.logical == START_MS + milliseconds - 1, "ticks had to wait"
     return seconds

@@ -124,6 +124,9 @@ clock_found_ms_max = 10 * 366 * 24 * 3_600_000
 """How far ahead of the time a clock on the disk of a node may be and still be taken over by the others:
 ten years. Beyond that it is damage, or an error of a kind that must not use up the range of clocks."""
 
+clock_lag_ms_max = 2_000
+"""How far a clock may stay behind its wall when the disk takes longer for a bound than that is good for."""
+
 # The keeper
 
 keeper_multi_operations_max = 4096

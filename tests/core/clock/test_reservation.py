@@ -16,6 +16,7 @@ from motet.errors import ClockDrift, ClockExhausted
 from motet.limits import (
     clock_counter_max,
     clock_drift_ms_max,
+    clock_lag_ms_max,
     clock_logical_max,
     clock_reserve_ms,
     clock_reserve_ticks,
@@ -37,7 +38,7 @@ def tick(clock: Reservation, wall_ms: int) -> Clock:
 def write_if_wanted(clock: Reservation, wall_ms: int) -> bool:
     if not clock.wants_bound or clock.next_bound(wall_ms) is None:
         return False
-    clock.bound_written()
+    clock.bound_written(wall_ms)
     return True
 
 
@@ -57,7 +58,7 @@ def test_the_first_tick_reserves_ahead_of_the_wall() -> None:
     bound = clock.next_bound(1000)
     assert bound == Clock(1000 + clock_reserve_ms - 1, clock_counter_max)
     assert clock.tick(1000) is None, "a bound in flight is no bound"
-    clock.bound_written()
+    clock.bound_written(1000)
     assert clock.tick(1000) == Clock(1000, 1)
 
 
@@ -230,7 +231,7 @@ def test_an_adjust_past_the_bound_waits_for_one_that_covers_it() -> None:
     bound = clock.next_bound(1000)
     assert bound is not None
     assert bound > remote
-    clock.bound_written()
+    clock.bound_written(1000)
     assert clock.adjust(remote, 1000) == remote
     assert clock.demand == ZERO, "nobody waits any more"
 
@@ -326,7 +327,7 @@ def test_a_wall_beyond_the_range_spoils_nothing() -> None:
         clock.tick(beyond_ms)
     assert clock.adopt(Clock(2000, 0), beyond_ms) is None
     assert clock.next_bound(beyond_ms) == hlc.plus(Clock(2000, 0), clock_reserve_ticks)
-    clock.bound_written()
+    clock.bound_written(beyond_ms)
     assert tick(clock, 1000) == Clock(1000, 2)
     assert Reservation.recover(None, beyond_ms).current == ZERO
 
@@ -357,3 +358,39 @@ def test_broken_rules_are_named() -> None:
     clock = ticking(1000)
     clock.last, clock.bound, clock.counter_free = Clock(5, 1), Clock(5, 3), 4
     assert [violation.invariant for violation in clock.invariants()] == ["K4"]
+
+
+# A slow disk
+
+
+def test_a_disk_that_is_slower_than_its_bounds_delays_ticks_and_does_not_starve_them() -> None:
+    """Each bound takes 400 ms, twice as long as it is good for: every other look finds a value."""
+    clock, wall_ms, values = ticking(1000), 1000, []
+    for _ in range(20):
+        value = clock.tick(wall_ms)
+        if value is not None:
+            values.append(value)
+        if clock.wants_bound and clock.next_bound(wall_ms) is not None:
+            wall_ms += 400
+            clock.bound_written(wall_ms)
+        assert clock.invariants() == []
+    assert len(values) >= 10
+    assert all(low < high for low, high in pairwise(values))
+    assert wall_ms - values[-1].logical <= clock_lag_ms_max
+
+
+def test_a_clock_does_not_lag_because_it_was_idle() -> None:
+    clock = ticking(1000)
+    later_ms = 1000 + clock_reserve_ms + 100
+    assert clock.tick(later_ms) is None, "the disk was quick: a new bound is soon there"
+    assert tick(clock, later_ms) == Clock(later_ms, 0)
+
+
+def test_a_clock_that_was_late_lags_only_so_far() -> None:
+    clock = ticking(1000)
+    assert clock.tick(1500) is None
+    bound = clock.next_bound(1500)
+    assert bound is not None
+    clock.bound_written(bound.logical + 1)
+    assert clock.tick(bound.logical + clock_lag_ms_max) == Clock(bound.logical, 0)
+    assert clock.tick(bound.logical + clock_lag_ms_max + 1) is None

@@ -245,7 +245,7 @@ class NodeClock(msgspec.Struct):
     def _on_written(self, event: Written) -> list[Effect]:
         assert event.write == self.writing, "K6"
         self.writing = None
-        self.reservation.bound_written()
+        self.reservation.bound_written(0)  # who waits is served by the wall that it asked at
         return self._serve_waiting(event.now.wall_ms)
 
     def _on_write_failed(self, event: WriteFailed) -> list[Effect]:

@@ -13,6 +13,10 @@ incarnation, so what a crash wastes is in proportion to what has been used.
 A new bound is asked for as soon as less than half of what would be reserved now is left, so that ticks
 normally find their bound in place. Before the first tick nothing is reserved: a restart writes nothing.
 
+A disk can be so slow that the wall has passed a bound before it is durable. Who waited for it would wait for
+the next one, and so on for ever. So ticks then stay below the bound, and behind the wall, by up to
+``clock_lag_ms_max``.
+
 Invariants:
 
 K1  The clock never falls: what is handed out is above all that was handed out before, in this
@@ -39,6 +43,7 @@ from motet.errors import ClockDrift
 from motet.limits import (
     clock_counter_max,
     clock_drift_ms_max,
+    clock_lag_ms_max,
     clock_logical_max,
     clock_reserve_ms,
     clock_reserve_ticks,
@@ -67,6 +72,8 @@ class Reservation(msgspec.Struct):
     reserve_ticks: int
     #: the holder should write ``next_bound`` now
     wants_bound: bool
+    #: the wall had passed the bound when it was durable: ticks may lag
+    is_late: bool = False
 
     @staticmethod
     def recover(bound: Clock | None, wall_ms: int) -> Reservation:
@@ -133,9 +140,20 @@ class Reservation(msgspec.Struct):
         clock = hlc.tick(self.current, wall_ms)
         if clock > self.bound:
             self._wait_for(clock)
-            return None
+            late = self._tick_late(wall_ms)
+            if late is None:
+                return None
+            clock = late
         self._raise_to(clock, wall_ms)
         return clock
+
+    def _tick_late(self, wall_ms: int) -> Clock | None:
+        """A value below the bound that lags behind the wall, if the disk is slow and there is one."""
+        bound_ms = self.bound.logical
+        if not self.is_late or not 0 < wall_ms - bound_ms <= clock_lag_ms_max:
+            return None
+        clock = hlc.tick(self.current, bound_ms)
+        return clock if clock <= self.bound else None
 
     def _wait_for(self, clock: Clock) -> None:
         self.demand = max(self.demand, clock)
@@ -179,10 +197,11 @@ class Reservation(msgspec.Struct):
         self._set_counter_free()
         return bound
 
-    def bound_written(self) -> None:
-        """The bound in flight is durable."""
+    def bound_written(self, wall_ms: int) -> None:
+        """The bound in flight is durable, now that the wall stands here."""
         assert self.wanted is not None, "no bound is in flight"
         self.bound, self.wanted = self.wanted, None
+        self.is_late = wall_ms > self.bound.logical
         # The start has never been handed out, but from here on it is covered: fold it in.
         self.last = max(self.last, self.start)
         self.quiet = hlc.plus(self.last, hlc.ticks_between(self.last, self.bound) // 2)

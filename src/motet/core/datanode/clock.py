@@ -101,12 +101,12 @@ class DataClock(msgspec.Struct):
         self.write = write
         return bound_change(write, BOUND_FILE, self.reservation.bound, bound)
 
-    def written(self, is_durable: bool) -> None:
+    def written(self, wall_ms: int, *, is_durable: bool) -> None:
         """The bound is on disk, or the disk was full."""
         assert self.reservation is not None
         self.write = None
         if is_durable:
-            self.reservation.bound_written()
+            self.reservation.bound_written(wall_ms)
         else:
             self.reservation.bound_failed()
 

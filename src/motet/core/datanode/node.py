@@ -365,13 +365,13 @@ class DataNode:
 
     def _on_written(self, event: Written) -> list[Effect]:
         if event.write == self.state.clock.write:
-            self.state.clock.written(is_durable=True)
+            self.state.clock.written(event.now.wall_ms, is_durable=True)
             return self._cut(event.now)
         return self.shards.on_written(event.write, event.now)
 
     def _on_write_failed(self, event: WriteFailed) -> list[Effect]:
         if event.write == self.state.clock.write:
-            self.state.clock.written(is_durable=False)
+            self.state.clock.written(event.now.wall_ms, is_durable=False)
             return [Note("data_bound_failed", event.why), *self._refuse_gathered(event.why)]
         return self.shards.on_write_failed(event.write, event.why, event.now)
 

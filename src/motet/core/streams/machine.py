@@ -248,7 +248,7 @@ class StreamsMachine:
 
     def _on_written(self, event: Written) -> list[Effect]:
         core, write, now = self.core, event.write, event.now
-        if writing.bound_written(core, write):
+        if writing.bound_written(core, write, now.wall_ms):
             return []
         if effects := starting.identity_written(core, write, now):
             return effects

@@ -135,13 +135,13 @@ def _reserve(core: Core, wall_ms: int) -> list[Effect]:
 # What became of it
 
 
-def bound_written(core: Core, write: WriteId) -> bool:
+def bound_written(core: Core, write: WriteId, wall_ms: int) -> bool:
     """The clock may go on; whether that was it."""
     state = core.state
     if write != state.bound_write:
         return False
     state.bound_write = None
-    state.clock.bound_written()
+    state.clock.bound_written(wall_ms)
     return True
 
 
