@@ -1,6 +1,7 @@
 """The house figures of our style, as a ratchet: files of at most 400 lines, functions of at most 60.
 
-A file of ``core`` may have 600: a reader should see a machine in one place.
+A file of ``core`` may have 600, and so may the limits: a reader should see a machine, or every bound, in
+one place.
 
 What is larger has two concepts. A file or function that is allowed to be larger is listed below with its
 present size, and may shrink but not grow; a new one is split.
@@ -43,8 +44,8 @@ def functions(path: Path) -> tuple[tuple[str, int], ...]:
 def sizes(path: Path, root: Path) -> Iterator[tuple[str, int, int]]:
     """(what, its lines, the house figure) for a file and each function in it."""
     name = path.relative_to(root).as_posix()
-    is_core = name.startswith("src/motet/core/")
-    most = CORE_FILE_LINES_MAX if is_core else FILE_LINES_MAX
+    is_one_place = name.startswith("src/motet/core/") or name == "src/motet/limits.py"
+    most = CORE_FILE_LINES_MAX if is_one_place else FILE_LINES_MAX
     yield name, len(path.read_text().splitlines()), most
     for function, lines in functions(path):
         yield f"{name}::{function}", lines, FUNCTION_LINES_MAX
