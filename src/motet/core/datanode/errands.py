@@ -47,6 +47,8 @@ class Errands(msgspec.Struct):
     of_shards: dict[ShardName, ShardTransactions] = msgspec.field(default_factory=dict)
     #: shards with errands under way, in the order in which they came (the values mean nothing)
     busy: dict[ShardName, None] = msgspec.field(default_factory=dict)
+    #: shards that something has happened to since they were last swept, or in which something may be late
+    to_sweep: dict[ShardName, None] = msgspec.field(default_factory=dict)
 
 
 def take(
@@ -118,6 +120,7 @@ class Dispatcher:
             leading.lead(ours, replica)
             said = answering.on_resolved(ours, replica, message, self._now, self._config)
             return self._carry_out(said)
+        self._shards.touch(message.shard)
         try:
             _take(self._errands, replica, Work(sender, message, self._now.monotonic_ns))
         except MotetError as error:
@@ -125,16 +128,18 @@ class Dispatcher:
         return []
 
     def sweep(self) -> list[Effect]:
-        """Time has passed: look at everything that is late."""
+        """Time has passed: look at everything that may be late."""
         effects: list[Effect] = []
-        for shard, replica in self._shards.replicas.items():
-            ours = self._errands.of_shards.get(shard)
-            if not replica.is_serving:
+        to_sweep = self._errands.to_sweep
+        for shard in list(to_sweep):
+            replica, ours = self._shards.replica(shard), self._errands.of_shards.get(shard)
+            if replica is None or not replica.is_serving:
+                del to_sweep[shard]  # whoever leads it next hears of that
                 continue
             holding.hold_retention(replica)
             self._look_for_carrying(replica, ours)
-            state = answering.state_of(replica)
-            if not state.prepared and not state.decisions and (ours is None or ours.is_idle):
+            if self._is_settled(replica):
+                del to_sweep[shard]
                 continue
             ours = _of(self._errands, replica)
             if ours.elected_epoch != replica.elected_epoch and not ours.is_idle:
@@ -147,7 +152,13 @@ class Dispatcher:
             if ours.waiting:
                 ours.looked_at = Offset(-1)
                 self._errands.busy[shard] = None
+            self._shards.touch(shard)
         return effects
+
+    def _is_settled(self, replica: ShardReplica) -> bool:
+        """Whether nothing is under way in a shard, and no other shard is waited for."""
+        state, ours = answering.state_of(replica), self._errands.of_shards.get(replica.shard)
+        return not state.prepared and not state.decisions and (ours is None or ours.is_idle)
 
     def _look_for_carrying(self, replica: ShardReplica, ours: ShardTransactions | None) -> None:
         if not carrying.is_due(ours, replica):
@@ -157,6 +168,7 @@ class Dispatcher:
             leading.lead(ours, replica)
             carrying.begin(ours, replica)
             self._errands.busy[replica.shard] = None
+            self._shards.touch(replica.shard)
 
     # The clock's valve
 
@@ -176,6 +188,7 @@ class Dispatcher:
                 continue
             with suppress(MotetError):  # it is said again with the next heartbeat
                 _take(self._errands, replica, Work(Address(""), valve, self._now.monotonic_ns))
+                self._shards.touch(shard)
         return tuple(found)
 
     # Streams that are deleted
@@ -201,8 +214,9 @@ class Dispatcher:
             return ()
         known = {place.shard: None for stream in self._map.streams for place in stream.places}
         found: dict[ShardName, None] = {}
-        for replica in self._shards.replicas.values():
-            if replica.is_serving:
+        for name in self._errands.to_sweep:
+            replica = self._shards.replica(name)
+            if replica is not None and replica.is_serving:
                 for shard in answering.awaited(replica):
                     if shard not in known:
                         found[shard] = None
@@ -211,8 +225,9 @@ class Dispatcher:
     def lose(self, shards: tuple[ShardName, ...]) -> list[Effect]:
         """These shards have been deleted: nobody decides there any more, or has to hear of anything."""
         effects: list[Effect] = []
-        for replica in list(self._shards.replicas.values()):
-            if replica.is_serving:
+        for name in list(self._errands.to_sweep):
+            replica = self._shards.replica(name)
+            if replica is not None and replica.is_serving:
                 ours = _of(self._errands, replica)
                 if ours.elected_epoch != replica.elected_epoch and not ours.is_idle:
                     continue
@@ -222,12 +237,15 @@ class Dispatcher:
 
     def go_on(
         self,
+        touched: Iterable[ShardName],
         appends: dict[ShardName, ShardAppends],
         tick: Callable[[ShardReplica], Tick],
     ) -> list[Effect]:
-        """What a step of the replicas means for those who wait."""
+        """What a step of these replicas means for those who wait."""
         effects: list[Effect] = []
-        for shard in list(self._errands.busy):
+        for shard in touched:
+            if shard not in self._errands.busy:
+                continue
             ours, replica = self._errands.of_shards[shard], self._shards.replica(shard)
             if replica is None:
                 effects += self._carry_out(leading.abandon(ours, shard))

@@ -102,6 +102,8 @@ class DataState(msgspec.Struct):
     appends: dict[ShardName, ShardAppends] = msgspec.field(default_factory=dict)
     #: shards with appends under way, in the order in which they came (the values mean nothing)
     busy: dict[ShardName, None] = msgspec.field(default_factory=dict)
+    #: those of them with appends that are still to be put into the log
+    to_cut: dict[ShardName, None] = msgspec.field(default_factory=dict)
     readings: Readings = msgspec.field(default_factory=Readings)
     errands: Errands = msgspec.field(default_factory=Errands)
     is_cut_due: bool = False
@@ -269,6 +271,7 @@ class DataNode:
             if kind in QUESTIONS:
                 asked = cast("Question", message)
                 replica = self._replica(asked.shard)
+                self.shards.touch(asked.shard)
                 return reading.take(self.state.readings, replica, client, asked, now)
             raise BadInput(f"{type(message).__name__} is no request of this version")
         except MotetError as error:
@@ -302,9 +305,10 @@ class DataNode:
         of_shard = self.state.appends.setdefault(message.shard, ShardAppends())
         appends.take(of_shard, replica, client, message)
         self.state.busy[message.shard] = None
-        return self._cut_soon()
+        return self._cut_soon(message.shard)
 
-    def _cut_soon(self) -> list[Effect]:
+    def _cut_soon(self, shard: ShardName) -> list[Effect]:
+        self.state.to_cut[shard] = None
         if self.state.is_cut_due:
             return []
         self.state.is_cut_due = True
@@ -314,25 +318,31 @@ class DataNode:
         """Put what was gathered into the logs: one entry a shard, unless it is too much for one."""
         self.state.is_cut_due = False
         effects: list[Effect] = []
-        for shard in self.state.busy:
-            of_shard = self.state.appends[shard]
-            has_more = bool(of_shard.gathered or of_shard.held)
-            while has_more:
-                replica = self.shards.replica(shard)
-                if replica is None or not self._hold(of_shard, replica):
-                    break
-                seen = [waiting.message.clock for waiting in of_shard.gathered]
-                floor = maximum((self.shards.clock, replica.last_clock, *seen))
-                try:
-                    clock = self.state.clock.tick_above(floor, now.wall_ms)
-                except ClockError as error:  # the end of its range
-                    effects += appends.refuse_gathered(of_shard, error)
-                    break
-                if clock is None:
-                    break  # goes on when the bound is durable
-                has_clock = errands.has_clock(self.state.errands, replica)
-                begun, has_more = appends.cut(of_shard, replica, clock, now, has_clock=has_clock)
-                effects += begun
+        to_cut, self.state.to_cut = self.state.to_cut, {}
+        for shard in to_cut:
+            effects += self._cut_shard(shard, now)
+        return effects
+
+    def _cut_shard(self, shard: ShardName, now: Now) -> list[Effect]:
+        effects: list[Effect] = []
+        of_shard, replica = self.state.appends.get(shard), self.shards.replica(shard)
+        if of_shard is None or replica is None:
+            return effects
+        self.shards.touch(shard)
+        has_more = bool(of_shard.gathered or of_shard.held)
+        while has_more and self._hold(of_shard, replica):
+            seen = [waiting.message.clock for waiting in of_shard.gathered]
+            floor = maximum((self.shards.clock, replica.last_clock, *seen))
+            try:
+                clock = self.state.clock.tick_above(floor, now.wall_ms)
+            except ClockError as error:  # the end of its range
+                return effects + appends.refuse_gathered(of_shard, error)
+            if clock is None:
+                self.state.to_cut[shard] = None  # goes on when the bound is durable
+                return effects
+            has_clock = errands.has_clock(self.state.errands, replica)
+            begun, has_more = appends.cut(of_shard, replica, clock, now, has_clock=has_clock)
+            effects += begun
         return effects
 
     def _hold(self, of_shard: ShardAppends, replica: ShardReplica) -> bool:
@@ -347,6 +357,7 @@ class DataNode:
         for clock in _clocks_of(message):
             self.state.clock.check(clock, now.wall_ms)
         errands.take(self.state.errands, self._replica(message.shard), client, message, now)
+        self.shards.touch(message.shard)
         return []
 
     def _dispatcher(self, now: Now) -> Dispatcher:
@@ -366,6 +377,8 @@ class DataNode:
     def _on_written(self, event: Written) -> list[Effect]:
         if event.write == self.state.clock.write:
             self.state.clock.written(event.now.wall_ms, is_durable=True)
+            for shard in self.state.errands.busy:
+                self.shards.touch(shard)  # some may wait for a clock
             return self._cut(event.now)
         return self.shards.on_written(event.write, event.now)
 
@@ -410,16 +423,19 @@ class DataNode:
     # After each step
 
     def _follow_up(self, now: Now) -> list[Effect]:
-        """What the step means for those who wait."""
-        state = self.state
+        """What the step means for those who wait: in the shards that it concerned, and in no others."""
+        state, shards = self.state, self.shards
         effects: list[Effect] = []
-        if state.readings.under_way or state.readings.reads:
-            effects += reading.go_on(state.readings, self.shards)
-        for shard in list(state.busy):
-            effects += self._settle(shard)
-        if state.errands.busy:
-            dispatcher = self._dispatcher(now)
-            effects += dispatcher.go_on(state.appends, ticker(state.clock, self.shards, now))
+        while touched := shards.take_touched():
+            for shard in touched:
+                effects += reading.go_on(state.readings, shard, shards.replica(shard))
+                if shard in state.busy:
+                    effects += self._settle(shard)
+            if state.errands.busy:
+                dispatcher = self._dispatcher(now)
+                tick = ticker(state.clock, shards, now)
+                effects += dispatcher.go_on(touched, state.appends, tick)
+            state.errands.to_sweep.update(dict.fromkeys(touched))
         if state.clock.wants_bound:
             bound = state.clock.bound_to_write(self.shards.new_write(), now.wall_ms)
             if bound is not None:
@@ -434,7 +450,7 @@ class DataNode:
         else:
             effects = appends.settle(of_shard, replica)
             if of_shard.held and of_shard.held_at != replica.applied_index.offset:
-                effects += self._cut_soon()
+                effects += self._cut_soon(shard)
         if of_shard.is_idle:
             del self.state.busy[shard]
         return effects
@@ -448,7 +464,10 @@ class DataNode:
         return twin
 
     def fingerprint(self) -> bytes:
-        return fingerprint((self.shards.fingerprint(), self.shards.desk.found, self.state))
+        desk = self.shards.desk
+        return fingerprint(
+            (self.shards.fingerprint(), desk.found, tuple(desk.touched), self.state)
+        )
 
     def invariants(self) -> list[Violation]:
         reservation = self.state.clock.reservation

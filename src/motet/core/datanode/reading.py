@@ -15,7 +15,6 @@ from motet.core.datanode.refusals import not_leader, refusal
 from motet.core.datanode.stream_shard import machine_of
 from motet.core.machine import Effect, Note, Now, Send
 from motet.core.shardlog.replica import ShardReplica
-from motet.core.shardlog.shards import Shards
 from motet.core.shardlog.state import FinishedRead, Status
 from motet.core.streams.messages import Standing
 from motet.core.transaction.messages import (
@@ -50,10 +49,20 @@ class Readings(msgspec.Struct):
     #: by a number of our own: wait for a confirmation, or for the disk
     under_way: dict[int, ClientReading] = msgspec.field(default_factory=dict)
     next_number: int = 1
+    #: shard -> those of them that wait for a confirmation (the values mean nothing)
+    unconfirmed: dict[ShardName, dict[int, None]] = msgspec.field(default_factory=dict)
     #: shard -> the number its replica knows a read by -> the reading it is for
     reads: dict[ShardName, dict[int, int]] = msgspec.field(default_factory=dict)
     #: shard -> what was read for the node itself, until it is taken
     own: dict[ShardName, FinishedRead] = msgspec.field(default_factory=dict)
+
+    def confirmed(self, number: int, reading: ClientReading) -> None:
+        """It waits for no confirmation any more."""
+        reading.round = None
+        of_shard = self.unconfirmed.get(reading.message.shard, {})
+        of_shard.pop(number, None)
+        if not of_shard:
+            self.unconfirmed.pop(reading.message.shard, None)
 
     def take_own(self, shard: ShardName) -> FinishedRead | None:
         """What ``read_own`` has come to; None while it is under way."""
@@ -95,7 +104,10 @@ def take(
     committed = replica.commit_index.offset
     reading = ClientReading(client, message, confirmed, replica.elected_epoch, committed)
     readings.under_way[number] = reading
-    return effects if confirmed is not None else _begin(readings, number, reading, replica)
+    if confirmed is None:
+        return _begin(readings, number, reading, replica)
+    readings.unconfirmed.setdefault(replica.shard, {})[number] = None
+    return effects
 
 
 def _needs_leader(message: Question) -> bool:
@@ -104,19 +116,20 @@ def _needs_leader(message: Question) -> bool:
     return not isinstance(message, ReadShardFeed)
 
 
-def go_on(readings: Readings, shards: Shards) -> list[Effect]:
-    """What a step of the replicas means for readers."""
+def go_on(readings: Readings, shard: ShardName, replica: ShardReplica | None) -> list[Effect]:
+    """What a step of a replica means for its readers."""
     effects: list[Effect] = []
-    for number, reading in list(readings.under_way.items()):
-        if reading.round is None:
-            continue
-        replica = shards.replica(reading.message.shard)
+    for number in list(readings.unconfirmed.get(shard, ())):
+        reading = readings.under_way[number]
+        assert reading.round is not None, "it waits for a confirmation"
         if replica is None or not _still_leads(replica, reading):
-            effects += _fail(readings, number, not_leader(reading.message.shard))
+            effects += _fail(readings, number, not_leader(shard))
         elif replica.confirmed_round >= reading.round and reads.may_begin(reading, replica):
-            reading.round = None
+            readings.confirmed(number, reading)
             effects += _begin(readings, number, reading, replica)
-    return effects + _take_finished(readings, shards)
+    if shard in readings.reads:
+        effects += _take_finished(readings, shard, replica)
+    return effects
 
 
 def _still_leads(replica: ShardReplica, reading: ClientReading) -> bool:
@@ -168,18 +181,17 @@ def _likely_bytes(reading: ClientReading, limit: int) -> int:
     return stretch_bytes_min + each * max(limit - reading.records, 0)
 
 
-def _take_finished(readings: Readings, shards: Shards) -> list[Effect]:
-    """What the replicas have read; that may lead to reading on, which may be done at once."""
+def _take_finished(
+    readings: Readings, shard: ShardName, replica: ShardReplica | None
+) -> list[Effect]:
+    """What a replica has read; that may lead to reading on, which may be done at once."""
+    if replica is not None:
+        return _take_finished_of(readings, replica)
+    readings.own.pop(shard, None)
     effects: list[Effect] = []
-    for shard in list(readings.reads):
-        replica = shards.replica(shard)
-        if replica is None:
-            readings.own.pop(shard, None)
-            for number in readings.reads.pop(shard).values():
-                error = NoSuchShard(f"shard {shard} has left this node")
-                effects += [] if number == OWN else _fail(readings, number, error)
-        else:
-            effects += _take_finished_of(readings, replica)
+    for number in readings.reads.pop(shard).values():
+        error = NoSuchShard(f"shard {shard} has left this node")
+        effects += [] if number == OWN else _fail(readings, number, error)
     return effects
 
 
@@ -214,6 +226,7 @@ def _take_one(readings: Readings, done: FinishedRead, replica: ShardReplica) -> 
 
 def _fail(readings: Readings, number: int, error: MotetError) -> list[Effect]:
     reading = readings.under_way.pop(number)
+    readings.confirmed(number, reading)
     return [refusal(reading.client, reading.message.request, error)]
 
 

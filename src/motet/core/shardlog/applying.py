@@ -45,6 +45,7 @@ def apply_entries(core: Core, entries: Sequence[Entry]) -> None:
             continue  # a snapshot was installed while they were read
         machine.apply(entry)
         state.applied, state.applied_clock = entry.id.offset, entry.clock
+        state.is_trim_due = True
         state.applied_bytes += entry_bytes(entry)
         state.unapplied_bytes = max(0, state.unapplied_bytes - len(entry.body))
 
@@ -76,6 +77,7 @@ def state_written(core: Core, write: WriteId) -> bool:
     state.state_write = None
     storage.discard_state(core, state.state_number)
     state.state_number, state.state_head = number, head
+    state.is_trim_due = True
     storage.write_meta(core)
     core.note("state_on_disk", f"up to {head}")
     return True

@@ -51,6 +51,9 @@ class ShardlogConfig(msgspec.Struct, frozen=True):
     #: how often a leader lets its followers hear of it, and everything that is late is looked at; 0: never by
     #: itself
     beat_ms: int = 100
+    #: and those for whom nothing is late: nothing depends on it but that a follower which is not what its
+    #: leader takes it for is found out
+    idle_beat_ms: int = 3_000
     #: what was not answered for so long is said again
     resend_ms: int = 400
     #: a file that cannot be read so often in a row is damaged

@@ -32,6 +32,7 @@ class Desk:
         "nonce",
         "now",
         "readers",
+        "touched",
         "writers",
     )
 
@@ -51,6 +52,8 @@ class Desk:
         #: clocks of other nodes beyond this are refused; None: it is not known what is too far ahead
         self.ceiling_ms: int | None = None
         self.effects: list[Effect] = []
+        #: shards that something has happened to since somebody looked (the values mean nothing)
+        self.touched: dict[ShardName, None] = {}
 
     def take(self) -> list[Effect]:
         """What has to be done; the desk is clean then."""

@@ -59,6 +59,11 @@ class Cursor(msgspec.Struct):
     moved_ns: int = 0
     #: entries for it are being read from disk
     is_reading: bool = False
+    #: the commit index and the first offset that it was last told, and when it was first told these; when it
+    #: last answered
+    told: tuple[Offset, Offset] = (Offset(0), Offset(0))
+    told_ns: int = 0
+    answered_ns: int = 0
 
     @property
     def is_attached(self) -> bool:
@@ -71,6 +76,20 @@ class Cursor(msgspec.Struct):
         self.pushed = self.confirmed = head
         self.attached_round, self.moved_ns = in_round, now_ns
         self.land_all()
+
+    def tell(self, commit: Offset, first: Offset, now_ns: int) -> None:
+        """A message with this commit index, of a log that begins there, is on its way."""
+        if (commit, first) != self.told:
+            self.told, self.told_ns = (commit, first), now_ns
+
+    def is_at_rest(self, first: Offset, head: Offset) -> bool:
+        """It has the whole log, all of it committed, and has answered since it was told so."""
+        return (
+            self.state is CursorState.ATTACHED
+            and self.confirmed == head
+            and self.told == (head, first)
+            and self.answered_ns > self.told_ns
+        )
 
     def fly(self, last: Offset, size_bytes: int, now_ns: int) -> None:
         """Entries up to this one are on their way."""

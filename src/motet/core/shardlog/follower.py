@@ -109,7 +109,8 @@ def _take(core: Core, message: AddEntryRequest) -> None:
     if new:
         storage.append(core, log, new)
     state.heard_round = max(state.heard_round, message.round)
-    state.leader_first = max(state.leader_first, message.first_offset)
+    if message.first_offset > state.leader_first:
+        state.leader_first, state.is_trim_due = message.first_offset, True
     covered = message.entries[-1].id if message.entries else message.previous
     commit = min(message.commit_index, covered)  # C4
     if commit.offset > state.commit_index.offset:

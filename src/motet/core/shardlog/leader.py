@@ -134,6 +134,7 @@ def push_read(core: Core, done: Reading) -> None:
 def _send(core: Core, cursor: Cursor, message: AddEntryRequest) -> None:
     size_bytes = sum(map(entry_bytes, message.entries))
     cursor.fly(message.entries[-1].id.offset, size_bytes, core.now_ns)
+    cursor.tell(message.commit_index.offset, message.first_offset, core.now_ns)
     core.send(cursor.node, message)
 
 
@@ -178,6 +179,7 @@ def on_add_entry_response(core: Core, sender: NodeId, message: AddEntryResponse)
     if not log.runs.has(message.entry_id):
         core.drop("impossible_answer")
         return
+    cursor.answered_ns = core.now_ns
     cursor.round = max(cursor.round, message.round)
     if message.entry_id.offset > cursor.confirmed:
         cursor.land(message.entry_id.offset, core.now_ns)
@@ -360,6 +362,18 @@ def beat(core: Core) -> None:
     _send_beats(core, silent)
 
 
+def is_at_rest(core: Core) -> bool:
+    """Every follower has all there is, and nobody waits for a majority to confirm anything."""
+    state = core.state
+    first, head = state.log.first, state.log.head.offset
+    return (
+        state.commit_index.offset == head
+        and state.confirmed_round >= state.asked_round
+        and not state.wants_round
+        and all(each.is_leaving or each.is_at_rest(first, head) for each in state.cursors.values())
+    )
+
+
 def _send_beats(core: Core, cursors: list[Cursor]) -> None:
     """A message without entries: it tells what is committed, and is answered with how far they are."""
     built: dict[Offset, AddEntryRequest] = {}
@@ -371,6 +385,7 @@ def _send_beats(core: Core, cursors: list[Cursor]) -> None:
         if message is None:
             built[cursor.pushed] = message = _request(core, cursor.pushed, ())
         cursor.sent_ns = core.now_ns
+        cursor.tell(message.commit_index.offset, message.first_offset, core.now_ns)
         core.send(cursor.node, message)
 
 

@@ -261,7 +261,11 @@ class ShardReplica:
 
     def keep_from(self, offset: Offset | None, pruned: Offset | None = None) -> None:
         """Trim nothing from this entry on (None: all), but what is before ``pruned``, whatever the rules."""
-        self.core.state.keep_from, self.core.state.pruned_from = offset, pruned
+        state = self.core.state
+        if (state.keep_from, state.pruned_from) != (offset, pruned):
+            state.keep_from, state.pruned_from = offset, pruned
+            state.is_trim_due = True
+            self.core.desk.touched[self.shard] = None
 
     def report(self) -> ShardReport:
         """For the answer to an operator's heartbeat."""
@@ -365,6 +369,20 @@ class ShardReplica:
         snapshot.forget_idle_snapshots(core)
         self._progress()
         retention.trim(core)
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Nothing is late, or can become so: a tick now and then is enough."""
+        core, state = self.core, self.core.state
+        if state.status is Status.RECOVERING or state.readings or state.log.pending:
+            return False
+        if state.installing is not None or state.reconfiguring is not None:
+            return False
+        if state.is_disk_full or state.is_meta_due or state.meta_writes:
+            return False
+        if state.is_trim_due or state.state_write is not None:
+            return False
+        return state.status is not Status.LEADER or leader.is_at_rest(core)
 
     def _progress(self) -> None:
         """What has become possible."""

@@ -19,6 +19,7 @@ from motet.ids import Offset
 def trim(core: Core) -> None:
     """Trim what may go. Called now and then."""
     state = core.state
+    state.is_trim_due = False
     if state.status is Status.LEADER:
         wanted = _wanted_first(core, state.log)
     elif state.status is Status.FOLLOWER:

@@ -85,6 +85,9 @@ class NodeState(msgspec.Struct):
     deleting: dict[ShardName, Deleting] = msgspec.field(default_factory=dict)
     #: what messages said that nobody can mean -> how often
     out_of_bounds: dict[str, int] = msgspec.field(default_factory=dict)
+    #: replicas that may have something under way (the values mean nothing): they are looked at with each beat
+    active: dict[ShardName, None] = msgspec.field(default_factory=dict)
+    beats: int = 0
 
 
 class Shards:
@@ -111,6 +114,17 @@ class Shards:
     def reports(self) -> tuple[ShardReport, ...]:
         """What this node holds, for the answer to an operator's heartbeat."""
         return tuple(replica.report() for replica in self.replicas.values())
+
+    def touch(self, shard: ShardName) -> None:
+        """Something has happened to a shard that its readers and writers may have waited for."""
+        self.desk.touched[shard] = None
+
+    def take_touched(self) -> list[ShardName]:
+        """The shards that something has happened to since the last call."""
+        touched = list(self.desk.touched)
+        self.state.active.update(self.desk.touched)
+        self.desk.touched.clear()
+        return touched
 
     @property
     def incarnation(self) -> int:
@@ -155,6 +169,7 @@ class Shards:
 
     def on_message(self, sender: Address, message: ShardMessage, now: Now) -> list[Effect]:
         self.desk.now = now
+        self.desk.touched[message.shard] = None
         replica = self.replicas.get(message.shard)
         problem = problem_with(message, None if replica is None else replica.known_epoch)
         if problem is not None:
@@ -176,6 +191,7 @@ class Shards:
                 self._list_written(self.state.list_writes.pop(write))
         elif (replica := self.replicas.get(shard)) is not None:
             replica.on_written(write)
+            self.desk.touched[shard] = None
         elif (deleting := self.state.deleting.get(shard)) is not None:
             self._removed(shard, deleting, write)
         return self.desk.take()
@@ -188,6 +204,7 @@ class Shards:
                 self._list_failed(self.state.list_writes.pop(write), why)
         elif (replica := self.replicas.get(shard)) is not None:
             replica.on_write_failed(write, why)
+            self.desk.touched[shard] = None
         return self.desk.take()
 
     def on_read_back(self, read: ReadId, data: bytes, now: Now) -> list[Effect]:
@@ -214,9 +231,26 @@ class Shards:
             self._read_list()
             if self.state.is_list_due and not self.state.list_writes:
                 self._write_list()
-            for replica in list(self.replicas.values()):
-                replica.tick()
+            self._tick()
         return self.desk.take()
+
+    def _tick(self) -> None:
+        """Time has passed for those that have something under way, and for some of the others in turn."""
+        state, config = self.state, self.config
+        state.active.update(self.desk.touched)
+        due: dict[ShardName, None] = {}
+        for shard in list(state.active):
+            replica = self.replicas.get(shard)
+            if replica is None or replica.is_at_rest:
+                del state.active[shard]
+            else:
+                due[shard] = None
+        turns = max(config.idle_beat_ms // config.beat_ms, 1) if config.beat_ms else 1
+        due.update(dict.fromkeys(list(self.replicas)[state.beats % turns :: turns]))
+        state.beats += 1
+        for shard in due:
+            self.replicas[shard].tick()
+            self.desk.touched[shard] = None
 
     def _beat_again(self) -> None:
         if self.config.beat_ms:
@@ -224,7 +258,10 @@ class Shards:
 
     def _reader(self, read: ReadId) -> ShardReplica | None:
         shard = self.desk.readers.pop(read, None)
-        return None if shard is None else self.replicas.get(shard)
+        if shard is None:
+            return None
+        self.desk.touched[shard] = None
+        return self.replicas.get(shard)
 
     def _drop(self, sender: Address, message: ShardMessage, problem: str) -> None:
         """Nobody can mean it. Who says nonsense may say much of it, so ever fewer of them get a line."""
@@ -243,16 +280,18 @@ class Shards:
             self.desk.effects.append(Read(self.state.list_read, LIST_FILE))
 
     def _take_list(self, data: bytes) -> None:
-        self.state.is_started = True
+        state = self.state
+        state.is_started = True
         try:
             names = decode_list(data) if data else []
         except BadRecord as error:
             # Nobody knows what this node has promised: it promises nothing more.
-            self.state.broken = error.what
+            state.broken = error.what
             self.desk.effects.append(Note("shards_broken", error.what))
             return
         for name in names:
             self.replicas[name] = replica = self._make(name)
+            state.active[name] = None
             replica.start()
 
     def _make(self, shard: ShardName) -> ShardReplica:
@@ -278,6 +317,7 @@ class Shards:
         for name in ready:
             waiting = state.creating.pop(name).waiting
             self.replicas[name] = replica = self._make(name)
+            self.desk.touched[name] = None
             replica.found()
             for sender, message in waiting:
                 replica.on_message(sender, message)
@@ -384,6 +424,7 @@ class Shards:
         desk.writers, desk.readers = dict(self.desk.writers), dict(self.desk.readers)
         desk.nonce, desk.now, desk.clock = self.desk.nonce, self.desk.now, self.desk.clock
         desk.found, desk.ceiling_ms = self.desk.found, self.desk.ceiling_ms
+        desk.touched = dict(self.desk.touched)
         twin.state = clone_plain(self.state)
         twin.replicas = {name: each.clone(desk) for name, each in self.replicas.items()}
         return twin

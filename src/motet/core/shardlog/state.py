@@ -193,6 +193,8 @@ class State(msgspec.Struct):
     keep_from: Offset | None = None
     #: and those below this one by nobody, whatever the rules say
     pruned_from: Offset | None = None
+    #: something has changed since it was last looked at what can be trimmed
+    is_trim_due: bool = False
 
     # A follower
     leader: NodeId | None = None

@@ -1,0 +1,230 @@
+"""What a node does for one shard costs the same however many others it has, and however much waits there.
+
+Calls are counted, not seconds: a message that made the node look at all that waits would cost so much more
+that no bound would hold.
+"""
+
+from __future__ import annotations
+
+import sys
+from types import FrameType
+
+import pytest
+
+from motet.core.clock.hlc import ZERO
+from motet.core.datanode.clock import BOUND_FILE
+from motet.core.datanode.messages import AppendRecords
+from motet.core.datanode.node import CUT_TIMER, SWEEP_TIMER, DataNode
+from motet.core.datanode.records import Chunk
+from motet.core.machine import (
+    NS_PER_MS,
+    DiskChange,
+    Effect,
+    Event,
+    Fired,
+    Message,
+    Now,
+    Preallocate,
+    Read,
+    ReadBack,
+    Received,
+    Remove,
+    Replace,
+    Send,
+    Started,
+    Truncate,
+    Write,
+    Written,
+)
+from motet.core.shardlog.entry import EntryId
+from motet.core.shardlog.messages import (
+    AddEntryRequest,
+    AddEntryResponse,
+    BecomeLeaderRequest,
+    FenceRequest,
+)
+from motet.core.shardlog.shards import BEAT
+from motet.core.transaction.messages import CloseShard, DescribeFeed, ShardClosed
+from motet.format.record_block import encode_block
+from motet.ids import Address, Epoch, NodeId, Offset, RequestId, ShardName
+
+OPERATOR, CLIENT = Address("operator"), Address("client")
+FOLLOWER = NodeId("n2")
+FEW, MANY = 5, 100
+
+
+def shard(number: int) -> ShardName:
+    return ShardName(f"s.{number}")
+
+
+class Leader:
+    """A data node that leads shards of two nodes; its follower answers, and its disk works, when told to."""
+
+    def __init__(self, shards: int) -> None:
+        self.node = DataNode(NodeId("n1"))
+        self.ms = 1_000
+        self.requests = 0
+        self.changes: list[DiskChange] = []
+        self.reads: list[Read] = []
+        self.unanswered: list[AddEntryRequest] = []
+        self.answers: list[Message] = []
+        #: messages to the follower
+        self.pushed = 0
+        self.step(Started(self.now, nonce=7))
+        self.settle()
+        for number in range(shards):
+            name = shard(number)
+            self.receive(OPERATOR, FenceRequest(name, Epoch(1), 7, True))
+            self.settle()
+            followers = ((FOLLOWER, EntryId(Epoch(0), Offset(0))),)
+            self.receive(OPERATOR, BecomeLeaderRequest(name, Epoch(1), 2, followers))
+            self.settle()
+            replica = self.node.shards.replica(name)
+            assert replica is not None
+            assert replica.is_serving
+
+    @property
+    def now(self) -> Now:
+        return Now(self.ms * NS_PER_MS, self.ms * NS_PER_MS)
+
+    def step(self, event: Event) -> None:
+        for effect in self.node.step(event):
+            self._perform(effect)
+
+    def _perform(self, effect: Effect) -> None:
+        match effect:
+            case Write() | Replace() | Truncate() | Preallocate() | Remove():
+                self.changes.append(effect)
+            case Read():
+                self.reads.append(effect)
+            case Send(to=to, message=AddEntryRequest() as message):
+                assert to == Address(FOLLOWER)
+                self.pushed += 1
+                self.unanswered.append(message)
+            case Send(to=to, message=message) if to == CLIENT:
+                self.answers.append(message)
+            case _:
+                pass
+
+    def receive(self, sender: Address, message: Message) -> None:
+        self.step(Received(self.now, sender, message))
+
+    def settle(self) -> None:
+        """The disk and the follower do all that they were asked to."""
+        while self.changes or self.reads or self.unanswered:
+            if self.reads:
+                self.step(ReadBack(self.now, self.reads.pop(0).id, b""))
+            elif self.changes:
+                self.step(Written(self.now, self.changes.pop(0).id))
+            else:
+                self.answer(self.unanswered.pop(0))
+
+    def write_bound(self) -> None:
+        """The clock of the node can go on."""
+        for change in [each for each in self.changes if each.file == BOUND_FILE]:
+            self.changes.remove(change)
+            self.step(Written(self.now, change.id))
+
+    def answer(self, asked: AddEntryRequest) -> None:
+        head = asked.entries[-1].id if asked.entries else asked.previous
+        response = AddEntryResponse(asked.shard, asked.epoch, head, asked.round, ZERO)
+        self.receive(Address(FOLLOWER), response)
+
+    def close_shard(self, number: int) -> None:
+        self.requests += 1
+        self.receive(CLIENT, CloseShard(RequestId(self.requests), ZERO, shard(number)))
+
+    def describe(self, number: int) -> None:
+        self.requests += 1
+        self.receive(CLIENT, DescribeFeed(RequestId(self.requests), ZERO, shard(number)))
+
+    def append(self, number: int) -> None:
+        self.requests += 1
+        block = encode_block([b"k"], [b"v"])
+        message = AppendRecords(
+            RequestId(self.requests), ZERO, shard(number), (Chunk(1, None, block),)
+        )
+        self.receive(CLIENT, message)
+        self.step(Fired(self.now, CUT_TIMER))
+
+    def pass_time(self, ms: int) -> None:
+        """Timers fire, and everything they lead to is done."""
+        for _ in range(ms // 100):
+            self.ms += 100
+            self.step(Fired(self.now, BEAT))
+            self.step(Fired(self.now, SWEEP_TIMER))
+            self.settle()
+
+
+def calls(leader: Leader, event: Event) -> int:
+    """How many functions a step calls."""
+    count = 0
+
+    def seen(_frame: FrameType, what: str, _argument: object) -> None:
+        nonlocal count
+        count += what == "call"
+
+    effects: list[Effect] = []
+    sys.setprofile(seen)
+    try:
+        effects += leader.node.step(event)
+    finally:
+        sys.setprofile(None)
+    for effect in effects:
+        leader._perform(effect)
+    return count
+
+
+def busy(shards: int) -> Leader:
+    """A client waits in every shard: for a closed clock, for a page, and for an append."""
+    leader = Leader(shards)
+    leader.ms += 1_000
+    for number in range(shards):
+        leader.describe(number)
+        leader.append(number)
+        leader.close_shard(number)
+        leader.write_bound()
+    return leader
+
+
+def costs_of_a_message(shards: int) -> list[int]:
+    leader = busy(shards)
+    pushed = leader.unanswered[-1]
+    write = next(each.id for each in leader.changes if each.file != BOUND_FILE)
+    head = pushed.entries[-1].id if pushed.entries else pushed.previous
+    response = AddEntryResponse(pushed.shard, pushed.epoch, head, pushed.round, ZERO)
+    question = DescribeFeed(RequestId(90_000), ZERO, shard(0))
+    close = CloseShard(RequestId(90_001), ZERO, shard(1))
+    return [
+        calls(leader, Received(leader.now, CLIENT, question)),
+        calls(leader, Received(leader.now, CLIENT, close)),
+        calls(leader, Received(leader.now, Address(FOLLOWER), response)),
+        calls(leader, Written(leader.now, write)),
+    ]
+
+
+def test_a_message_costs_the_same_however_many_shards_have_something_waiting() -> None:
+    assert costs_of_a_message(FEW) == costs_of_a_message(MANY)
+
+
+def test_everybody_is_answered_when_the_followers_are() -> None:
+    leader = busy(MANY)
+    assert not leader.answers
+    leader.settle()
+    leader.pass_time(500)
+    assert len(leader.answers) == 3 * MANY
+    assert sum(isinstance(answer, ShardClosed) for answer in leader.answers) == MANY
+
+
+@pytest.mark.parametrize("timer", [BEAT, SWEEP_TIMER])
+def test_shards_at_rest_cost_next_to_nothing(timer: str) -> None:
+    leader = busy(MANY)
+    leader.settle()
+    leader.pass_time(3_000)
+    leader.pushed = 0
+    leader.pass_time(leader.node.config.idle_beat_ms)
+    assert leader.pushed == MANY, "a follower hears of each shard once in a while"
+    leader.ms += 100
+    at_rest = calls(leader, Fired(leader.now, BEAT if timer == BEAT else SWEEP_TIMER))
+    each = costs_of_a_message(1)[0]
+    assert at_rest < each * MANY / 5
