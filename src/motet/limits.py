@@ -81,6 +81,10 @@ unfinished_bytes_max = 32 * MIB
 open_files_max = 64
 """Files of one folder kept open; the rest are opened when they are needed."""
 
+shard_files_open_max = 4096
+"""The same for the logs of a data node, if the system allows six times as many: a log whose file has to be
+opened for a write is synced twice, and so is the one whose file is closed for it."""
+
 connections_max = 4096
 """Connections of clients at the native port of a node; one more is closed at once."""
 

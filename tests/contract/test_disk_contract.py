@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -166,6 +166,15 @@ def test_syncing_one_file_does_not_lose_another(disk_harness: DiskHarness) -> No
     assert [disk_harness.disk.read(file, 0) for file in (A, B)] == [b"one", b"two"]
 
 
+def test_files_that_were_synced_together_survive(disk_harness: DiskHarness) -> None:
+    names = [FileName(f"f{number}") for number in range(100)]
+    for name in names:
+        disk_harness.disk.write(name, 0, name.encode())
+    disk_harness.disk.sync_all([*names, FileName("never-written")])
+    disk_harness.crash()
+    assert [disk_harness.disk.read(name, 0) for name in names] == [each.encode() for each in names]
+
+
 def test_every_sector_of_an_unsynced_write_is_old_or_new(disk_harness: DiskHarness) -> None:
     sectors = 8
     for number in range(1, 40):
@@ -293,6 +302,9 @@ class NaiveDisk:
         self.content.pop(file, None)
 
     def sync(self, file: FileName) -> None:
+        pass
+
+    def sync_all(self, files: Collection[FileName]) -> None:
         pass
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import Any, Self
 
@@ -102,6 +102,10 @@ class MemoryDisk:
 
     def sync(self, file: FileName) -> None:
         self._called("sync", file)
+
+    def sync_all(self, files: Collection[FileName]) -> None:
+        for file in files:
+            self.sync(file)
 
     def truncate(self, file: FileName, size_bytes: int) -> None:
         self._called("truncate", file)

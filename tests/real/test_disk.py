@@ -263,6 +263,16 @@ def test_more_files_than_descriptors(tmp_path: Path) -> None:
     assert len(list(Path("/proc/self/fd").iterdir())) < before
 
 
+@linux_only
+def test_as_many_files_stay_open_as_whoever_has_the_disk_says(tmp_path: Path) -> None:
+    disk = RealDisk(tmp_path, open_files_max + 20)
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    for number in range(open_files_max + 40):
+        disk.write(FileName(f"f{number}"), 0, b"!")
+    assert len(list(Path("/proc/self/fd").iterdir())) == before + open_files_max + 20
+    disk.close()
+
+
 # Disks that fail
 
 

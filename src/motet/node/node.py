@@ -28,6 +28,7 @@ from motet.core.operator.store import STORE
 from motet.errors import BadConfig, NodeError
 from motet.format.zookeeper.four_letter import ServerFacts
 from motet.ids import Address
+from motet.limits import open_files_max, shard_files_open_max
 from motet.node import logs
 from motet.node.client_requests import ClientRequests
 from motet.node.clocks import CLOCK_MACHINE, TIME_MACHINE, host_clock, host_time
@@ -283,7 +284,9 @@ class Node:
                 )
             )
         if DATA_ROLE in settings.roles:
-            hostings.append(host_data(settings.id, replicas, self._open_disk(DATA_MACHINE)))
+            open_files = min(self._open_files // 6, shard_files_open_max)  # a quarter is for files
+            disk = self._open_disk(DATA_MACHINE, open_files)
+            hostings.append(host_data(settings.id, replicas, disk))
         if self._store is not None:
             disk = self._open_disk(OPERATOR_MACHINE)
             hostings.append(host_operator(settings.id, disk, self._store))
@@ -329,8 +332,8 @@ class Node:
             ) from None
         return recorder
 
-    def _open_disk(self, machine: str) -> RealDisk:
-        disk = RealDisk(Path(self.config.node.data) / machine)
+    def _open_disk(self, machine: str, open_files: int = open_files_max) -> RealDisk:
+        disk = RealDisk(Path(self.config.node.data) / machine, open_files)
         self._opened.callback(disk.close)
         return disk
 

@@ -1,11 +1,12 @@
 """The disk: named files in one folder, with an explicit line between written and durable.
 
-All calls return when they are done and none waits for the platter but ``sync``, ``replace`` and
-``remove``. A driver writes what a turn brought and then syncs each file once.
+All calls return when they are done and none waits for the platter but ``sync``, ``sync_all``,
+``replace`` and ``remove``. A driver writes what a turn brought and then syncs each file once.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Protocol
 
 from motet.ids import FileName
@@ -39,6 +40,9 @@ class Disk(Protocol):
 
         An error here is final for the process: what is on disk is then unknown.
         """
+
+    def sync_all(self, files: Collection[FileName]) -> None:
+        """The same for several files; they may become durable in any order."""
 
     def truncate(self, file: FileName, size_bytes: int) -> None:
         """Cut the file to at most this size; durable with the next ``sync``. It never grows."""

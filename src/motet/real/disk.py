@@ -26,7 +26,8 @@ import contextlib
 import os
 import re
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from motet.errors import BadInput, DiskError, DiskFull, DiskReadFailed
@@ -49,6 +50,7 @@ _FLAT_NAME = re.compile(r"[A-Za-z0-9._-]{1,200}")
 # Our own files have a character that the port's names cannot have.
 _LOCK = "lock~"
 _HALF_WRITTEN = "~new"
+_SYNCS_AT_ONCE = 8
 _CACHED_BYTES = 1 << 20  # at the end of a log that stay in the system's cache (D6)
 
 
@@ -75,12 +77,15 @@ class RealDisk:
     answered; any other ``DiskError`` means that the process has to stop (D5).
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, open_files: int = open_files_max) -> None:
         self._folder = folder
+        self._open_files = open_files
         #: the one used longest ago comes first
         self._opened: OrderedDict[FileName, _OpenFile] = OrderedDict()
         #: an earlier life may have ended between making a file and syncing it (D4)
         self._names_unsynced = True
+        #: threads that wait for syncs, once there was more than one to wait for
+        self._syncing: ThreadPoolExecutor | None = None
         #: why nothing goes any more
         self._over: str | None = None
         try:
@@ -145,10 +150,26 @@ class RealDisk:
         opened = self._open(file)
         if opened is not None:
             self._sync_file(file, opened)
-            if opened.is_log and opened.written - opened.released >= 2 * _CACHED_BYTES:
-                kept_from = opened.written - _CACHED_BYTES
-                leave_cache(opened.fd, opened.released, kept_from)
-                opened.released = kept_from
+            _release_cache(opened)
+        if self._names_unsynced:
+            self._sync_names()
+
+    def sync_all(self, files: Collection[FileName]) -> None:
+        # Asked for many at once, a file system writes its journal and empties the drive's cache once.
+        names = list(files)
+        for first in range(0, len(names), max(self._open_files // 2, 1)):
+            some = names[first : first + max(self._open_files // 2, 1)]
+            found = [(file, each) for file in some if (each := self._open(file)) is not None]
+            if self._syncing is None:
+                self._syncing = ThreadPoolExecutor(_SYNCS_AT_ONCE, "motet-sync")
+            shares = [found[n::_SYNCS_AT_ONCE] for n in range(_SYNCS_AT_ONCE)]
+            failures = [each for each in self._syncing.map(_sync_files, shares) if each is not None]
+            if failures:
+                file, error = failures[0]
+                raise self._end(f"{file}: sync failed: {error.strerror}") from error
+            for _, opened in found:
+                opened.unsynced = False
+                _release_cache(opened)
         if self._names_unsynced:
             self._sync_names()
 
@@ -199,6 +220,9 @@ class RealDisk:
         """Give the folder back. Syncs nothing: what nobody waited for, nobody was promised."""
         if self._over is None:
             self._end("the disk is closed")
+        if self._syncing is not None:
+            self._syncing.shutdown()
+            self._syncing = None
         if self._folder_fd >= 0:
             os.close(self._folder_fd)
             self._folder_fd = -1
@@ -231,7 +255,7 @@ class RealDisk:
         return opened
 
     def _remember(self, file: FileName, opened: _OpenFile) -> None:
-        while len(self._opened) >= open_files_max:
+        while len(self._opened) >= self._open_files:
             oldest = next(iter(self._opened))
             # An error of writing back in the background is reported only to a descriptor that was
             # open at the time: none is closed with bytes still to be written.
@@ -336,3 +360,21 @@ class RealDisk:
             )
         if self._over is not None:
             raise DiskError(f"{file}: refused, because {self._over}")
+
+
+def _sync_files(files: list[tuple[FileName, _OpenFile]]) -> tuple[FileName, OSError] | None:
+    """In a thread of its own: sync one by one; which one failed, if one did, and how."""
+    for file, opened in files:
+        try:
+            sync_file(opened.fd)
+        except OSError as error:
+            return file, error
+    return None
+
+
+def _release_cache(opened: _OpenFile) -> None:
+    """What of a log was written long ago need not stay in the system's cache (D6)."""
+    if opened.is_log and opened.written - opened.released >= 2 * _CACHED_BYTES:
+        kept_from = opened.written - _CACHED_BYTES
+        leave_cache(opened.fd, opened.released, kept_from)
+        opened.released = kept_from

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections.abc import Collection
 from enum import IntEnum
 from typing import Protocol
 
@@ -168,6 +169,10 @@ class SimDisk:
 
     def sync(self, file: FileName) -> None:
         self.settle(file, len(self._entry(file).pending))
+
+    def sync_all(self, files: Collection[FileName]) -> None:
+        for file in files:
+            self.sync(file)
 
     def truncate(self, file: FileName, size_bytes: int) -> None:
         size = self.size(file)
