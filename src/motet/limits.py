@@ -33,6 +33,9 @@ turn_events_max = 4096
 inbox_messages_max = 16_384
 """Messages that have arrived and wait for a turn; reading from sockets pauses above it."""
 
+turn_bulk_ms_max = 20
+"""How long a turn works on messages to a data node before everybody else is looked after again."""
+
 gathered_bytes_max = MIB
 """Writes of a turn that wait to become one call; above this they are written without waiting longer."""
 
@@ -287,6 +290,15 @@ shard_state_bytes_max = 256 * MIB
 shard_piece_bytes = 1 * MIB
 """A piece of a state that travels in one message."""
 
+asked_together_max = 1024
+"""Questions about shards in one message."""
+
+asked_together_bytes_max = 4 * MIB
+"""Entries in the answer to it."""
+
+asking_many_max = 1024
+"""Such messages that are not answered yet."""
+
 readings_max = 4096
 """Requests that are being served from the log, or wait for the visible clock."""
 
@@ -381,6 +393,7 @@ assert message_bytes_max < frame_bytes_max
 assert page_bytes_max < client_unsent_bytes_max < client_unsent_bytes_all_max
 assert keeper_unsent_bytes_free < keeper_unsent_bytes_max < keeper_unsent_bytes_all_max
 assert batch_bytes_max < message_bytes_max
+assert asked_together_bytes_max + 4 * KIB * asked_together_max <= message_bytes_max
 assert frame_bytes_max < record_bytes_max
 assert frame_bytes_max < peer_queue_bytes_max, "one frame always fits into an empty queue"
 assert turn_events_max <= inbox_messages_max

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import timedelta
+from time import monotonic
 from typing import Any
 
 from motet.client.calls import Calls
@@ -213,6 +214,7 @@ class Tail:
         """The next ones, as soon as there are some; none when it is over."""
         pause_seconds = tail_pause_seconds_min
         while self._left != 0 and not self._calls.is_closing():
+            began = monotonic()
             try:
                 page = await self._feed.changes(
                     self._streams, self._after, self._limit, key=self._key
@@ -224,7 +226,8 @@ class Tail:
             self._after = page.cursor
             if page.changes:
                 return self._counted(page.changes)
-            await self._calls.pause(pause_seconds)
+            # Whoever is slow to answer has much to do: a tail asks for half of the time at most.
+            await self._calls.pause(max(pause_seconds, monotonic() - began))
             pause_seconds = min(2 * pause_seconds, tail_pause_seconds_max)
         return []
 

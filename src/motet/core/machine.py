@@ -108,6 +108,12 @@ class ReadFailed(Event, frozen=True):
     why: str
 
 
+class ClientLeft(Event, frozen=True):
+    """The connection of a client is gone: nobody is there to be answered, or will be under this name."""
+
+    client: Address
+
+
 class Fired(Event, frozen=True):
     """A timer has run out. A timer fires once; set it again to go on."""
 

@@ -12,12 +12,14 @@ from types import FrameType
 import pytest
 
 from motet.core.clock.hlc import ZERO
+from motet.core.datanode import many
 from motet.core.datanode.clock import BOUND_FILE
-from motet.core.datanode.messages import AppendRecords
+from motet.core.datanode.messages import AppendRecords, AskMany, DataRefused, ManyAnswered
 from motet.core.datanode.node import CUT_TIMER, SWEEP_TIMER, DataNode
 from motet.core.datanode.records import Chunk
 from motet.core.machine import (
     NS_PER_MS,
+    ClientLeft,
     DiskChange,
     Effect,
     Event,
@@ -44,7 +46,14 @@ from motet.core.shardlog.messages import (
     FenceRequest,
 )
 from motet.core.shardlog.shards import BEAT
-from motet.core.transaction.messages import CloseShard, DescribeFeed, ShardClosed
+from motet.core.transaction.messages import (
+    CloseShard,
+    DescribeFeed,
+    ReadShardFeed,
+    ShardClosed,
+    ShardFeed,
+)
+from motet.errors import BadInput, NodeError, NoSuchShard
 from motet.format.record_block import encode_block
 from motet.ids import Address, Epoch, NodeId, Offset, RequestId, ShardName
 
@@ -228,3 +237,91 @@ def test_shards_at_rest_cost_next_to_nothing(timer: str) -> None:
     at_rest = calls(leader, Fired(leader.now, BEAT if timer == BEAT else SWEEP_TIMER))
     each = costs_of_a_message(1)[0]
     assert at_rest < each * MANY / 5
+
+
+def ask_many(leader: Leader, *, numbers: range) -> None:
+    leader.requests += 1
+    asked = tuple(
+        CloseShard(RequestId(place), ZERO, shard(number)) for place, number in enumerate(numbers)
+    )
+    leader.receive(CLIENT, AskMany(RequestId(leader.requests), ZERO, asked))
+
+
+def test_many_questions_are_one_message_and_one_answer() -> None:
+    leader = Leader(FEW)
+    leader.ms += 1_000
+    ask_many(leader, numbers=range(FEW + 1))
+    assert leader.answers == [], "the followers have not answered"
+    leader.settle()
+    (answer,) = leader.answers
+    assert isinstance(answer, ManyAnswered)
+    *closed, refused = answer.answers
+    assert [type(each) for each in closed] == [ShardClosed] * FEW
+    assert isinstance(refused, DataRefused)
+    assert refused.code == NoSuchShard.code
+    assert not leader.node.state.together.asked
+
+
+def test_what_is_too_much_for_one_message_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    leader = Leader(FEW)
+    for number in range(FEW):
+        leader.append(number)
+        leader.settle()
+    leader.ms += 1_000
+    for number in range(FEW):
+        leader.close_shard(number)
+    leader.settle()
+    leader.answers = []
+
+    def read(place: int) -> ReadShardFeed:
+        return ReadShardFeed(RequestId(place), ZERO, shard(place), ZERO, None, 10, 1_000)
+
+    def told() -> list[type]:
+        leader.receive(CLIENT, AskMany(RequestId(1), ZERO, tuple(map(read, range(FEW)))))
+        leader.settle()
+        answer = leader.answers.pop()
+        assert isinstance(answer, ManyAnswered)
+        return [type(each) for each in answer.answers]
+
+    assert told() == [ShardFeed] * FEW
+    monkeypatch.setattr(many, "asked_together_bytes_max", 40)
+    assert told() == [ShardFeed, *[DataRefused] * (FEW - 1)]
+
+
+@pytest.mark.parametrize("is_bad", ["none", "numbered"])
+def test_questions_that_cannot_be_together_are_refused(is_bad: str) -> None:
+    leader = Leader(1)
+    question = CloseShard(RequestId(3), ZERO, shard(0))
+    asked = () if is_bad == "none" else (question,)
+    leader.receive(CLIENT, AskMany(RequestId(1), ZERO, asked))
+    (answer,) = leader.answers
+    assert isinstance(answer, DataRefused)
+    assert answer.code == BadInput.code
+
+
+def test_what_a_client_asked_goes_with_its_connection() -> None:
+    leader = busy(FEW)
+    ask_many(leader, numbers=range(FEW))
+    leader.step(ClientLeft(leader.now, CLIENT))
+    state = leader.node.state
+    assert not state.readings.under_way
+    assert not state.readings.unconfirmed
+    assert not state.together.asked
+    assert not any(ours.waiting for ours in state.errands.of_shards.values())
+    assert not any(of_shard.gathered for of_shard in state.appends.values())
+    leader.settle()
+    leader.pass_time(500)
+    assert not state.errands.busy
+    assert not state.busy, "what was in the logs is done"
+
+
+def test_a_request_that_waits_too_long_is_refused() -> None:
+    leader = busy(FEW)
+    leader.changes.clear()
+    leader.unanswered.clear()  # no disk and no follower says a word from now on
+    assert len(leader.node.state.readings.under_way) == FEW
+    leader.ms += leader.node.transactions.wait_ms
+    leader.step(Fired(leader.now, SWEEP_TIMER))
+    refused = [each for each in leader.answers if isinstance(each, DataRefused)]
+    assert [each.code for each in refused] == [NodeError.code] * FEW
+    assert not leader.node.state.readings.under_way

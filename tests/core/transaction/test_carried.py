@@ -121,7 +121,7 @@ class Log:
         if latest is None:
             return None
         message = GetLatestChange(RequestId(1), ZERO, SHARD, key)
-        reading = ClientReading(Address("c"), message, None, Epoch(1), Offset(0))
+        reading = ClientReading(Address("c"), message, None, Epoch(1), 0, Offset(0))
         reading.latest_place = latest.place
         assert take(reading, None, (self.entries[latest.entry],))  # type: ignore[arg-type]
         assert reading.latest is not None

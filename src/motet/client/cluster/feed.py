@@ -4,6 +4,9 @@ The lowest of the closed clocks is the visible clock: nothing at or below it wil
 these shards. Leaders say how far they are closed, and close when they have been idle; pages come from any
 replica that has closed far enough, else from the leader.
 
+Every node is asked once for all of its shards (:mod:`motet.client.cluster.together`), and a shard that has
+said that nothing was changed in it is not read.
+
 What is closed stays as it is. So nobody is asked how far it is closed for a page that can be filled with what
 is known to be; and what a shard has given beyond the end of a page is kept for the next one.
 """
@@ -11,10 +14,10 @@ is known to be; and what a shard has given beyond the end of a page is kept for 
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 
 from motet.client.cluster.read_ahead import ReadAhead, Stretch
 from motet.client.cluster.router import Router
+from motet.client.cluster.together import Make, ask_leaders, ask_replicas
 from motet.client.feed_status import FeedStatus, IncompleteTransaction, ShardStanding
 from motet.client.link import answer_seconds_max
 from motet.core.clock.hlc import ZERO, Clock
@@ -32,9 +35,9 @@ from motet.core.transaction.messages import (
     ShardFeed,
 )
 from motet.core.transaction.orders import KeptFrom, common_begin
-from motet.errors import MotetError, NodeError, NoSuchShard, OutcomeUnknown
+from motet.errors import MotetError, NodeError
 from motet.errors.shards import CursorExpired
-from motet.ids import RequestId, ShardId, ShardName, StreamName
+from motet.ids import ShardId, ShardName, StreamName
 from motet.limits import page_bytes_max, page_changes_max
 from motet.real.entropy import RealEntropy
 
@@ -58,6 +61,8 @@ class ClusterFeed:
         self._router = router
         #: shard -> the highest clock that it was ever said to be closed at: that stays true
         self._closed: dict[ShardName, Clock] = {}
+        #: shard -> what its leader last said: closed so far, and nothing of that is changed above the other
+        self._quiet: dict[ShardName, tuple[Clock, Clock]] = {}
         #: which replica of an ensemble is asked first
         self._favourite = RealEntropy().nonce() & 0xFFFF
         self._ahead = ReadAhead()
@@ -79,7 +84,7 @@ class ClusterFeed:
         deadline = asyncio.get_running_loop().time() + visible_seconds_max
         while (visible := self._lowest(places)) < target:
             late = [p.shard for *_, p in places if self._closed[p.shard] < target]
-            answers = await asyncio.gather(*(self._close(shard, target) for shard in late))
+            answers = await self._close(late, target)
             if asyncio.get_running_loop().time() > deadline and self._lowest(places) < target:
                 held = next((each.held_by for each in answers if each.held_by is not None), None)
                 what = f"shard {late[0]}" if held is None else f"transaction {held[0]}"
@@ -138,25 +143,19 @@ class ClusterFeed:
     async def incomplete(self) -> list[IncompleteTransaction]:
         """All transactions that are prepared and not ended, shard by shard."""
 
-        async def ask(
-            stream: StreamName, number: ShardId, place: ShardPlace
-        ) -> list[IncompleteTransaction]:
-            answer = await self._router.ask_leader(
-                place.shard,
-                lambda n, clock: ListPrepared(n, clock, place.shard),
-                PreparedAre,
-                may_repeat=True,
-                seconds=answer_seconds_max,
-            )
-            return [
-                IncompleteTransaction(
-                    each.transaction, stream, number, self._shown(each.home), each.clock
-                )
-                for each in answer.prepared
-            ]
+        def make(shard: ShardName) -> Make:
+            return lambda n, clock: ListPrepared(n, clock, shard)
 
-        found = await asyncio.gather(*(ask(*place) for place in await self.places(())))
-        return [each for some in found for each in some]
+        places = await self.places(())
+        questions = {place.shard: make(place.shard) for *_, place in places}
+        found = await ask_leaders(self._router, questions, PreparedAre, answer_seconds_max)
+        return [
+            IncompleteTransaction(
+                each.transaction, stream, number, self._shown(each.home), each.clock
+            )
+            for stream, number, place in places
+            for each in found[place.shard].prepared
+        ]
 
     async def places(self, streams: tuple[StreamName, ...]) -> Places:
         """All shards of these streams, of all if none is named."""
@@ -175,37 +174,35 @@ class ClusterFeed:
         return min(self._closed.get(place.shard, ZERO) for *_, place in places)
 
     async def _close_all(self, places: Places) -> list[ShardClosed]:
-        return await asyncio.gather(*(self._close(place.shard, None) for *_, place in places))
+        return await self._close([place.shard for *_, place in places], None)
 
-    async def _close(self, shard: ShardName, at_least: Clock | None) -> ShardClosed:
-        def make(request: RequestId, clock: Clock) -> CloseShard:
-            return CloseShard(request, clock, shard, at_least)
+    async def _close(self, shards: list[ShardName], at_least: Clock | None) -> list[ShardClosed]:
+        def make(shard: ShardName) -> Make:
+            return lambda n, clock: CloseShard(n, clock, shard, at_least)
 
-        answer = await self._router.ask_leader(
-            shard, make, ShardClosed, may_repeat=True, seconds=close_seconds_max
-        )
-        self._take(shard, answer)
-        return answer
+        questions = {shard: make(shard) for shard in shards}
+        answers = await ask_leaders(self._router, questions, ShardClosed, close_seconds_max)
+        for shard, answer in answers.items():
+            self._take(shard, answer)
+        return [answers[shard] for shard in shards]
 
     def _take(self, shard: ShardName, answer: ShardClosed) -> None:
         self._router.see(answer.clock)
         self._closed[shard] = max(answer.closed, self._closed.get(shard, ZERO))
+        if answer.changed is not None:
+            self._quiet[shard] = answer.closed, answer.changed
 
     # What is kept
 
     async def kept(self, places: Places) -> list[FeedDescribed]:
         """What each shard keeps of its feed, and for whom."""
 
-        async def one(shard: ShardName) -> FeedDescribed:
-            return await self._router.ask_leader(
-                shard,
-                lambda n, clock: DescribeFeed(n, clock, shard),
-                FeedDescribed,
-                may_repeat=True,
-                seconds=answer_seconds_max,
-            )
+        def make(shard: ShardName) -> Make:
+            return lambda n, clock: DescribeFeed(n, clock, shard)
 
-        return await asyncio.gather(*(one(place.shard) for *_, place in places))
+        questions = {place.shard: make(place.shard) for *_, place in places}
+        found = await ask_leaders(self._router, questions, FeedDescribed, answer_seconds_max)
+        return [found[place.shard] for *_, place in places]
 
     async def horizons(self, places: Places) -> dict[StreamName, Clock]:
         """The highest horizon of the shards of each stream."""
@@ -228,7 +225,9 @@ class ClusterFeed:
         """
         if after is not None and after > ZERO:
             return after
-        begins = await self.begins(places)
+        begins: dict[StreamName, Clock] = {}
+        for (stream, *_), closed in zip(places, await self._close_all(places), strict=True):
+            begins[stream] = max(closed.begins, begins.get(stream, ZERO))
         is_even = len(set(begins.values())) <= 1
         created = {} if is_even else await self._created(places)
         return common_begin(
@@ -288,7 +287,7 @@ class ClusterFeed:
         while merged.through < target and not merged.more:
             if merged.count >= message.limit or _size_bytes(pages) >= page_bytes_max:
                 break
-            pages = await self.longer(places, pages, after, target, message.limit)
+            pages = await self.longer(pages, after, target, message.limit)
             merged = merge(pages, message.limit, message.key)
         return merged
 
@@ -297,51 +296,79 @@ class ClusterFeed:
     ) -> list[ShardPage]:
         """What each shard has behind one clock, up to another at most: what is at hand, or else some."""
         share = max(-(-limit // len(places)), 1)
-        return await asyncio.gather(
-            *(self._stretch(place, after, target, share) for place in places)
-        )
+        wanted: dict[ShardName, tuple[Clock, int]] = {}
+        stretches: dict[ShardName, Stretch] = {}
+        for *_, place in places:
+            kept = self._ahead.of(place.shard, after)
+            if kept is not None:
+                stretches[place.shard] = kept
+                continue
+            # Whoever reads on where the last page ended will want the next one too.
+            is_next = self._ahead.has_ended_at(place.shard, after)
+            wanted[place.shard] = after, page_changes_max if is_next else share
+        for shard, found in (await self._fetch(wanted, target)).items():
+            self._ahead.keep(shard, found)
+            stretches[shard] = found
+        return [
+            stretches[place.shard].page(stream, number, place.shard, after, target)
+            for stream, number, place in places
+        ]
 
     async def longer(
-        self, places: Places, pages: list[ShardPage], after: Clock, target: Clock, limit: int
+        self, pages: list[ShardPage], after: Clock, target: Clock, limit: int
     ) -> list[ShardPage]:
         """The same with more of those shards that end first."""
         through = min(page.through for page in pages)
+        short = [page for page in pages if page.through == through]
+        found = await self._fetch({page.shard: (through, limit) for page in short}, target)
+        longer = []
+        for page in pages:
+            more = found.get(page.shard)
+            if more is None:
+                longer.append(page)
+                continue
+            whole = Stretch(after, more.through, [*page.entries, *more.entries])
+            self._ahead.keep(page.shard, whole)
+            longer.append(whole.page(page.stream, page.number, page.shard, after, target))
+        return longer
 
-        async def one(number: int) -> ShardPage:
-            page, (stream, shard_number, place) = pages[number], places[number]
-            if page.through > through:
-                return page
-            found = await self._fetch(place.shard, page.through, target, limit)
-            whole = Stretch(after, found.through, [*page.entries, *found.entries])
-            self._ahead.keep(place.shard, whole)
-            return whole.page(stream, shard_number, place.shard, after, target)
+    async def _fetch(
+        self, wanted: dict[ShardName, tuple[Clock, int]], target: Clock
+    ) -> dict[ShardName, Stretch]:
+        """What shards have behind a clock each, some of it if it is much."""
 
-        return await asyncio.gather(*map(one, range(len(pages))))
-
-    async def _stretch(
-        self, where: tuple[StreamName, ShardId, ShardPlace], after: Clock, target: Clock, share: int
-    ) -> ShardPage:
-        stream, number, place = where
-        kept = self._ahead.of(place.shard, after)
-        if kept is None:
-            # Whoever reads on where the last page ended will want the next one too.
-            wanted = page_changes_max if self._ahead.has_ended_at(place.shard, after) else share
-            kept = await self._fetch(place.shard, after, target, wanted)
-            self._ahead.keep(place.shard, kept)
-        return kept.page(stream, number, place.shard, after, target)
-
-    async def _fetch(self, shard: ShardName, after: Clock, target: Clock, limit: int) -> Stretch:
-        def make(request: RequestId, clock: Clock) -> ReadShardFeed:
-            return ReadShardFeed(request, clock, shard, after, target, limit, page_bytes_max)
-
-        found: ShardFeed | None = None
-        with suppress(NodeError, NoSuchShard, OutcomeUnknown):  # the map may be old
-            found = await self._router.ask_replicas(shard, make, ShardFeed, first=self._favourite)
-        if found is None or (not found.entries and found.through < target):
-            found = await self._router.ask_leader(
-                shard, make, ShardFeed, may_repeat=True, seconds=scan_seconds_max
+        def make(shard: ShardName, after: Clock, limit: int) -> Make:
+            return lambda n, clock: ReadShardFeed(
+                n, clock, shard, after, target, limit, page_bytes_max
             )
-        return Stretch(after, found.through, list(found.entries))
+
+        stretches = {
+            shard: Stretch(after, target, [])
+            for shard, (after, _) in wanted.items()
+            if self._is_quiet(shard, after, target)
+        }
+        questions = {
+            shard: make(shard, after, limit)
+            for shard, (after, limit) in wanted.items()
+            if shard not in stretches
+        }
+        router = self._router
+        found = await ask_replicas(router, questions, ShardFeed, first=self._favourite)
+        late = {
+            shard: make
+            for shard, make in questions.items()
+            if shard not in found or (not found[shard].entries and found[shard].through < target)
+        }
+        if late:
+            found |= await ask_leaders(router, late, ShardFeed, scan_seconds_max)
+        for shard, page in found.items():
+            stretches[shard] = Stretch(wanted[shard][0], page.through, list(page.entries))
+        return stretches
+
+    def _is_quiet(self, shard: ShardName, after: Clock, target: Clock) -> bool:
+        """Whether its leader has said that nothing was changed between these clocks."""
+        closed, changed = self._quiet.get(shard, (ZERO, target))
+        return changed <= after and target <= closed
 
 
 def _size_bytes(pages: list[ShardPage]) -> int:

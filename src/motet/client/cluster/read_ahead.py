@@ -50,6 +50,7 @@ class ReadAhead:
     def __init__(self) -> None:
         self._stretches: dict[ShardName, Stretch] = {}
         self._bytes: dict[ShardName, int] = {}
+        self._total_bytes = 0
 
     def of(self, shard: ShardName, after: Clock) -> Stretch | None:
         """What is kept of a shard behind a clock; None for nothing."""
@@ -63,9 +64,13 @@ class ReadAhead:
 
     def keep(self, shard: ShardName, found: Stretch) -> None:
         """Keep this one instead of what was kept."""
-        self._stretches.pop(shard, None)
+        self._forget(shard)
         self._stretches[shard] = found
         self._bytes[shard] = found.size_bytes
-        while sum(self._bytes.values()) > ahead_bytes_max and len(self._stretches) > 1:
-            oldest = next(iter(self._stretches))
-            del self._stretches[oldest], self._bytes[oldest]
+        self._total_bytes += self._bytes[shard]
+        while self._total_bytes > ahead_bytes_max and len(self._stretches) > 1:
+            self._forget(next(iter(self._stretches)))
+
+    def _forget(self, shard: ShardName) -> None:
+        if self._stretches.pop(shard, None) is not None:
+            self._total_bytes -= self._bytes.pop(shard)

@@ -19,7 +19,7 @@ from motet.core.datanode.messages import AppendRecords, ChunkPlace, RecordsAppen
 from motet.core.datanode.records import Chunk, Records, encode_records
 from motet.core.datanode.refusals import not_leader, refusal, unknown_outcome
 from motet.core.datanode.stream_shard import machine_of
-from motet.core.machine import Effect, Now, Send
+from motet.core.machine import NS_PER_MS, Effect, Now, Send
 from motet.core.shardlog.entry import EntryId, EntryKind
 from motet.core.shardlog.replica import ShardReplica
 from motet.errors import BadInput, MotetError, NodeError
@@ -33,6 +33,7 @@ class Waiting(msgspec.Struct):
 
     client: Address
     message: AppendRecords
+    since_ns: int
     #: chunk -> its place; those that are still to be put into the log are missing
     places: dict[int, ChunkPlace] = msgspec.field(default_factory=dict)
     #: the entry that must be applied before it can be answered
@@ -63,7 +64,7 @@ class ShardAppends(msgspec.Struct):
 
 
 def take(
-    appends: ShardAppends, replica: ShardReplica, client: Address, message: AppendRecords
+    appends: ShardAppends, replica: ShardReplica, client: Address, message: AppendRecords, now: Now
 ) -> None:
     """Gather a request; an error says why it is not taken."""
     check(message)
@@ -74,7 +75,7 @@ def take(
     waiting = len(appends.gathered) + len(appends.pending) + len(appends.held)
     if waiting >= appends_waiting_max:
         raise NodeError("too many appends wait for this shard", hint="try again in a moment")
-    appends.gathered.append(Waiting(client, message))
+    appends.gathered.append(Waiting(client, message, now.monotonic_ns))
 
 
 def check(message: AppendRecords) -> None:
@@ -102,6 +103,23 @@ def hold(appends: ShardAppends, replica: ShardReplica, locks_ahead: Mapping[byte
         keys = _keys(waiting)
         is_free = not any(key in locks or key in locks_ahead for key in keys)
         (appends.gathered if is_free else appends.held).append(waiting)
+
+
+def expire(appends: ShardAppends, now: Now, wait_ms: int) -> list[Effect]:
+    """Refuse what has waited too long for keys to be free: whoever asked has given up."""
+    since_ns = now.monotonic_ns - wait_ms * NS_PER_MS
+    late = [waiting for waiting in appends.held if waiting.since_ns <= since_ns]
+    if not late:
+        return []
+    appends.held = [waiting for waiting in appends.held if waiting.since_ns > since_ns]
+    error = NodeError("a transaction has locked one of the keys for long", hint="try again")
+    return [refusal(waiting.client, waiting.message.request, error) for waiting in late]
+
+
+def forget_client(appends: ShardAppends, client: Address) -> None:
+    """Nobody is there any more to be answered: what is not in the log does not go there."""
+    appends.held = [waiting for waiting in appends.held if waiting.client != client]
+    appends.gathered = [waiting for waiting in appends.gathered if waiting.client != client]
 
 
 def is_touched(appends: ShardAppends, keys: Iterable[bytes]) -> bool:

@@ -72,6 +72,14 @@ def refuse_waiting(errands: Errands, error: MotetError) -> list[Effect]:
     return [each for each in said if not isinstance(each, Forward)]
 
 
+def forget_client(errands: Errands, client: Address) -> None:
+    """Nobody is there any more to be answered: what is not in the log does not go there."""
+    for shard in errands.busy:
+        ours = errands.of_shards[shard]
+        if any(work.client == client for work in ours.waiting):
+            ours.waiting = [work for work in ours.waiting if work.client != client]
+
+
 def has_clock(errands: Errands, replica: ShardReplica) -> bool:
     """Whether what is put into the log of a shard now has a clock for its readers."""
     rules, ours = machine_of(replica).state.rules, errands.of_shards.get(replica.shard)
@@ -96,7 +104,7 @@ class Dispatcher:
         errands: Errands,
         readings: Readings,
         shards: Shards,
-        shard_map: ShardMap | None,
+        leaders: dict[ShardName, NodeId | None],
         config: TransactionConfig,
         now: Now,
     ) -> None:
@@ -104,7 +112,8 @@ class Dispatcher:
         self._errands = errands
         self._readings = readings
         self._shards = shards
-        self._map = shard_map
+        #: of each shard of the map, if there is one
+        self._leaders = leaders
         self._config = config
         self._now = now
 
@@ -210,9 +219,9 @@ class Dispatcher:
 
     def missing(self) -> tuple[ShardName, ...]:
         """Shards that transactions wait for, and that nobody has told this node of."""
-        if self._map is None:
+        known = self._leaders
+        if not known:
             return ()
-        known = {place.shard: None for stream in self._map.streams for place in stream.places}
         found: dict[ShardName, None] = {}
         for name in self._errands.to_sweep:
             replica = self._shards.replica(name)
@@ -292,14 +301,10 @@ class Dispatcher:
         replica = self._shards.replica(shard)
         if replica is not None and replica.is_serving:
             return Address(self._own)
-        leader = None if self._map is None else leader_by_map(self._map, shard)
+        leader = self._leaders.get(shard)
         return None if leader is None or leader == self._own else Address(leader)
 
 
-def leader_by_map(shard_map: ShardMap, shard: ShardName) -> NodeId | None:
-    """Who leads a shard, as the operator has said."""
-    for stream in shard_map.streams:
-        for place in stream.places:
-            if place.shard == shard:
-                return place.leader
-    return None
+def leaders_of(shard_map: ShardMap) -> dict[ShardName, NodeId | None]:
+    """Who leads each shard, as the operator has said."""
+    return {place.shard: place.leader for stream in shard_map.streams for place in stream.places}

@@ -19,6 +19,14 @@ from motet.core.shardlog import messages as shardlog
 from motet.core.shardlog.entry import EntryKind
 from motet.core.transaction.messages import (
     BetweenLeaders,
+    CloseShard,
+    DescribeFeed,
+    FeedDescribed,
+    ListPrepared,
+    PreparedAre,
+    ReadShardFeed,
+    ShardClosed,
+    ShardFeed,
     TransactionAnswer,
     TransactionRequests,
 )
@@ -57,6 +65,12 @@ class DescribeShard(DataRequest, frozen=True):
 
 class GetShardMap(DataRequest, frozen=True):
     """Where is everything? Any node answers."""
+
+
+class AskMany(DataRequest, frozen=True):
+    """Several questions about shards of one node, each with its place among them as its request number."""
+
+    requests: tuple[CloseShard | ReadShardFeed | DescribeFeed | ListPrepared, ...]
 
 
 class ChunkPlace(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -134,7 +148,16 @@ class DataRefused(DataMessage, frozen=True):
     leader: NodeId | None = None
 
 
-DataRequests = AppendRecords | ReadRecords | DescribeShard | GetShardMap | TransactionRequests
+class ManyAnswered(DataMessage, frozen=True):
+    """``answers[i]`` is to ``requests[i]``, or refuses it; of what is too much for one message only some."""
+
+    request: RequestId
+    answers: tuple[ShardClosed | ShardFeed | FeedDescribed | PreparedAre | DataRefused, ...]
+
+
+DataRequests = (
+    AppendRecords | ReadRecords | DescribeShard | GetShardMap | AskMany | TransactionRequests
+)
 
 DataCall = (
     DataRequests
@@ -164,6 +187,12 @@ DataCall = (
 """Everything a data node takes in."""
 
 DataAnswer = (
-    RecordsAppended | RecordsRead | ShardDescribed | ShardMapIs | DataRefused | TransactionAnswer
+    RecordsAppended
+    | RecordsRead
+    | ShardDescribed
+    | ShardMapIs
+    | ManyAnswered
+    | DataRefused
+    | TransactionAnswer
 )
 """What a client takes in."""

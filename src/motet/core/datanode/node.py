@@ -11,6 +11,8 @@ D2  The clock of an entry is above that of every entry before it in its shard, a
     seen, and above what the client had seen.
 D3  Inside, the wall is the time that the nodes agree on: ``step`` puts it into the event. Only what has to do
     with that agreement sees the wall of this machine.
+D4  Nothing waits for ever: what a client asked is refused when it has waited for a majority, a lock or a
+    closed clock for ``wait_ms``, and forgotten when its connection is gone, unless it is in a log already.
 """
 
 from __future__ import annotations
@@ -22,19 +24,21 @@ import msgspec
 from motet.core.clock.hlc import ZERO, Clock, drift_ms, maximum
 from motet.core.clock.messages import AskTime, TimeIs
 from motet.core.clock.node_time import TIME_TIMER, NodeTime
-from motet.core.datanode import appends, errands, reading
+from motet.core.datanode import appends, errands, many, reading
 from motet.core.datanode.appends import ShardAppends
 from motet.core.datanode.clock import BOUND_FILE, DataClock, ticker
 from motet.core.datanode.conversation import DataRequest
-from motet.core.datanode.errands import Dispatcher, Errands, leader_by_map
+from motet.core.datanode.errands import Dispatcher, Errands, leaders_of
 from motet.core.datanode.kinds import BETWEEN_LEADERS, ERRANDS, GATHERED, QUESTIONS
-from motet.core.datanode.messages import AppendRecords, GetShardMap, ShardMapIs
+from motet.core.datanode.many import Together
+from motet.core.datanode.messages import AppendRecords, AskMany, GetShardMap, ShardMapIs
 from motet.core.datanode.reading import Readings
 from motet.core.datanode.reads import Question
 from motet.core.datanode.refusals import refusal
 from motet.core.datanode.stream_shard import StreamShard
 from motet.core.fingerprint import clone_plain, fingerprint
 from motet.core.machine import (
+    ClientLeft,
     Effect,
     Event,
     Fired,
@@ -99,6 +103,8 @@ class DataState(msgspec.Struct):
     bound_read: ReadId | None = None
     broken: tuple[str, str, str] | None = None
     map: ShardMap | None = None
+    #: who leads each shard of the map
+    leaders: dict[ShardName, NodeId | None] = msgspec.field(default_factory=dict)
     appends: dict[ShardName, ShardAppends] = msgspec.field(default_factory=dict)
     #: shards with appends under way, in the order in which they came (the values mean nothing)
     busy: dict[ShardName, None] = msgspec.field(default_factory=dict)
@@ -106,6 +112,7 @@ class DataState(msgspec.Struct):
     to_cut: dict[ShardName, None] = msgspec.field(default_factory=dict)
     readings: Readings = msgspec.field(default_factory=Readings)
     errands: Errands = msgspec.field(default_factory=Errands)
+    together: Together = msgspec.field(default_factory=Together)
     is_cut_due: bool = False
 
 
@@ -178,11 +185,14 @@ class DataNode:
             effects = self._on_write_failed(event)
         elif isinstance(event, ReadFailed):
             effects = self._on_read_failed(event)
+        elif isinstance(event, ClientLeft):
+            effects = self._forget_client(event.client)
         elif isinstance(event, Started):
             return self._start(event)
         else:
             effects = []
-        return effects + self._follow_up(event.now)
+        effects += self._follow_up(event.now)
+        return many.gather(self.state.together, effects) if self.state.together.asked else effects
 
     # Starting
 
@@ -222,7 +232,7 @@ class DataNode:
         if isinstance(message, ShardMapPushed):
             known = self.state.map
             if known is None or message.map.version >= known.version:
-                self.state.map = message.map
+                self.state.map, self.state.leaders = message.map, leaders_of(message.map)
             return []
         return [Note("data_foreign_message", type(message).__name__)]
 
@@ -264,8 +274,10 @@ class DataNode:
                 return [Send(client, ShardMapIs(message.request, self.state.map))]
             self._check_serving()
             self.state.clock.check(message.clock, now.wall_ms)
+            if isinstance(message, AskMany):
+                return self._take_many(client, message, now)
             if isinstance(message, AppendRecords):
-                return self._take_append(client, message)
+                return self._take_append(client, message, now)
             if kind in ERRANDS:
                 return self._take_errand(client, cast("errands.Asked", message), now)
             if kind in QUESTIONS:
@@ -278,6 +290,12 @@ class DataNode:
             told = [refusal(client, message.request, error, self._leader_of(message))]
             return [*_reported(error), *told]
 
+    def _take_many(self, client: Address, message: AskMany, now: Now) -> list[Effect]:
+        address = many.take(self.state.together, client, message)
+        return [
+            each for asked in message.requests for each in self._on_request(address, asked, now)
+        ]
+
     def _check_serving(self) -> None:
         if self.state.broken is not None:
             code, what, advice = self.state.broken
@@ -288,9 +306,7 @@ class DataNode:
     def _leader_of(self, message: DataRequest) -> NodeId | None:
         """Who leads the shard of a request, by the map: so that the client need not look."""
         shard = getattr(message, "shard", None)
-        if self.state.map is None or shard is None:
-            return None
-        return leader_by_map(self.state.map, shard)
+        return None if shard is None else self.state.leaders.get(shard)
 
     def _replica(self, shard: ShardName) -> ShardReplica:
         replica = self.shards.replica(shard)
@@ -300,10 +316,10 @@ class DataNode:
 
     # Appends
 
-    def _take_append(self, client: Address, message: AppendRecords) -> list[Effect]:
+    def _take_append(self, client: Address, message: AppendRecords, now: Now) -> list[Effect]:
         replica = self._replica(message.shard)
         of_shard = self.state.appends.setdefault(message.shard, ShardAppends())
-        appends.take(of_shard, replica, client, message)
+        appends.take(of_shard, replica, client, message, now)
         self.state.busy[message.shard] = None
         return self._cut_soon(message.shard)
 
@@ -367,7 +383,7 @@ class DataNode:
             state.errands,
             state.readings,
             self.shards,
-            state.map,
+            state.leaders,
             self.transactions,
             now,
         )
@@ -417,8 +433,40 @@ class DataNode:
             return self._cut(event.now)
         if event.timer == SWEEP_TIMER:
             again = SetTimer(SWEEP_TIMER, self.transactions.sweep_ms)
-            return [again, *self._dispatcher(event.now).sweep()]
+            return [again, *self._dispatcher(event.now).sweep(), *self._expire(event.now)]
         return self.shards.on_fired(event.timer, event.now)
+
+    # Who waits, and who no longer does
+
+    @property
+    def waiting(self) -> int:
+        """Requests of clients that are not answered yet."""
+        state = self.state
+        of_shards = [state.errands.of_shards[shard] for shard in state.errands.busy]
+        errands_waiting = sum(len(ours.waiting) + len(ours.pending) for ours in of_shards)
+        return len(state.readings.under_way) + len(state.busy) + errands_waiting
+
+    def _expire(self, now: Now) -> list[Effect]:
+        """Whoever has waited so long has given up, and may have asked again."""
+        wait_ms = self.transactions.wait_ms
+        effects = reading.expire(self.state.readings, now, wait_ms)
+        for shard in list(self.state.busy):
+            if self.state.appends[shard].held:
+                effects += appends.expire(self.state.appends[shard], now, wait_ms)
+                self.shards.touch(shard)
+        return effects
+
+    def _forget_client(self, client: Address) -> list[Effect]:
+        """D4."""
+        state = self.state
+        for each in (client, *many.forget_client(state.together, client)):
+            reading.forget_client(state.readings, each)
+            errands.forget_client(state.errands, each)
+        for shard in state.busy:
+            appends.forget_client(state.appends[shard], client)
+        for shard in (*state.busy, *state.errands.busy):
+            self.shards.touch(shard)
+        return []
 
     # After each step
 

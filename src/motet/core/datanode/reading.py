@@ -5,6 +5,8 @@ What is read of a shard, and where that begins in its log, is :mod:`motet.core.d
 
 from __future__ import annotations
 
+from itertools import takewhile
+
 import msgspec
 
 from motet.core.clock.hlc import Clock
@@ -13,7 +15,7 @@ from motet.core.datanode.messages import DescribeShard, ReadRecords, RecordsRead
 from motet.core.datanode.reads import ClientReading, Question
 from motet.core.datanode.refusals import not_leader, refusal
 from motet.core.datanode.stream_shard import machine_of
-from motet.core.machine import Effect, Note, Now, Send
+from motet.core.machine import NS_PER_MS, Effect, Note, Now, Send
 from motet.core.shardlog.replica import ShardReplica
 from motet.core.shardlog.state import FinishedRead, Status
 from motet.core.streams.messages import Standing
@@ -102,7 +104,8 @@ def take(
     number = readings.next_number
     readings.next_number += 1
     committed = replica.commit_index.offset
-    reading = ClientReading(client, message, confirmed, replica.elected_epoch, committed)
+    epoch, since_ns = replica.elected_epoch, now.monotonic_ns
+    reading = ClientReading(client, message, confirmed, epoch, since_ns, committed)
     readings.under_way[number] = reading
     if confirmed is None:
         return _begin(readings, number, reading, replica)
@@ -130,6 +133,22 @@ def go_on(readings: Readings, shard: ShardName, replica: ShardReplica | None) ->
     if shard in readings.reads:
         effects += _take_finished(readings, shard, replica)
     return effects
+
+
+def expire(readings: Readings, now: Now, wait_ms: int) -> list[Effect]:
+    """Refuse those who have waited too long for a majority, or for a key to be free: they have given up."""
+    since_ns = now.monotonic_ns - wait_ms * NS_PER_MS
+    oldest = takewhile(lambda each: each[1].since_ns <= since_ns, readings.under_way.items())
+    late = [number for number, reading in oldest if reading.round is not None]
+    error = NodeError("no majority of the shard's nodes answered in time", hint="try again")
+    return [effect for number in late for effect in _fail(readings, number, error)]
+
+
+def forget_client(readings: Readings, client: Address) -> None:
+    """Nobody is there any more to be answered."""
+    for number in [n for n, reading in readings.under_way.items() if reading.client == client]:
+        reading = readings.under_way.pop(number)
+        readings.confirmed(number, reading)
 
 
 def _still_leads(replica: ShardReplica, reading: ClientReading) -> bool:
@@ -210,7 +229,9 @@ def _take_one(readings: Readings, done: FinishedRead, replica: ShardReplica) -> 
     if number == OWN:
         readings.own[replica.shard] = done
         return []
-    reading = readings.under_way[number]
+    reading = readings.under_way.get(number)
+    if reading is None:
+        return []  # whoever asked has left
     if done.error is not None and done.error[0] == EntriesGone.code:
         return _begin(readings, number, reading, replica)  # trimmed while it was being read
     try:

@@ -57,6 +57,8 @@ class ClientReading(msgspec.Struct):
     round: int | None
     #: the epoch the leader was elected in; another one, and somebody else may have led in between
     elected_epoch: Epoch
+    #: when the request came
+    since_ns: int
     #: known to be committed when the request came: a leader has to have applied it
     committed: Offset
     #: entries behind this one are wanted next

@@ -8,7 +8,9 @@ nobody sees half of a transaction, only later.
 
 from __future__ import annotations
 
-from motet.core.clock.hlc import Clock
+import msgspec
+
+from motet.core.clock.hlc import ZERO, Clock
 from motet.core.datanode.refusals import refusal
 from motet.core.datanode.stream_shard import machine_of
 from motet.core.machine import NS_PER_MS, Effect, Note, Now, Send
@@ -85,9 +87,7 @@ def answer_known(
         case AbortTransaction():
             return _answer_ended(ours, state, work, errand.transaction, now, config)
         case CloseShard():
-            return [
-                Send(work.client, closed_is(errand.request, state, machine_of(replica).state.rules))
-            ]
+            return [Send(work.client, _closed(errand.request, replica))]
         case AskOutcome():
             return _answer_doubt(replica.shard, state, work.client, errand)
         case ResolveTransaction():
@@ -116,6 +116,16 @@ def closed_is(request: RequestId, state: TransactionState, rules: FeedRules) -> 
     oldest = next(iter(state.prepared.items()), None)
     held_by = None if oldest is None else (oldest[0], oldest[1].prepared.home)
     return ShardClosed(request, state.closed, state.clock, held_by, rules.has_clock)
+
+
+def _closed(request: RequestId, replica: ShardReplica) -> ShardClosed:
+    """The same, with what a reader of the feed would ask next."""
+    machine = machine_of(replica)
+    state = machine.state
+    told = closed_is(request, state.transactions, state.rules)
+    begins = machine.feed_begins(replica.first_offset)
+    changed = state.changed if state.next_offset else ZERO
+    return msgspec.structs.replace(told, begins=begins, changed=changed)
 
 
 def _answer_ended(

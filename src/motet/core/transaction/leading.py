@@ -240,7 +240,7 @@ def _judge_closing(
     *,
     is_late: bool,
 ) -> Verdict:
-    """One entry closes the shard for all who ask at about the same time."""
+    """One entry closes the shard for all who ask at about the same time, or while it is on its way."""
     head, last = replica.head, replica.last_clock
     closed = machine_of(replica).state.transactions.closed
     if errand.at_least is not None:
@@ -248,7 +248,8 @@ def _judge_closing(
             return Verdict.KNOWN
         return Verdict.GO if last < errand.at_least else Verdict.WAIT
     if work.entry is None:
-        if now.wall_ms - last.logical >= config.close_ms:
+        is_idle = now.wall_ms - last.logical >= config.close_ms
+        if is_idle and head.offset == replica.applied:
             return Verdict.GO
         work.entry = head
     return Verdict.KNOWN if work.entry <= replica.applied_index or is_late else Verdict.WAIT

@@ -202,6 +202,10 @@ class ShardClosed(DataMessage, frozen=True):
     held_by: tuple[TransactionId, ShardName] | None = None
     #: whether what is committed now has a clock for its readers
     has_clock: bool = True
+    #: behind this clock the feed can be read; zero: all of it
+    begins: Clock = ZERO
+    #: nothing that is closed is above this clock; None: not known
+    changed: Clock | None = None
 
 
 class ShardOrdered(DataMessage, frozen=True):
