@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -166,6 +166,16 @@ def test_syncing_one_file_does_not_lose_another(disk_harness: DiskHarness) -> No
     assert [disk_harness.disk.read(file, 0) for file in (A, B)] == [b"one", b"two"]
 
 
+def test_files_that_were_replaced_together_have_the_new_content(disk_harness: DiskHarness) -> None:
+    names = [FileName(f"f{number}") for number in range(100)]
+    old, new = ({name: what + name.encode() for name in names} for what in (b"old ", b"new "))
+    for wanted in (old, new):
+        assert disk_harness.disk.replace_all(wanted) == {}
+        assert {name: disk_harness.disk.read(name, 0) for name in names} == wanted
+    disk_harness.crash()
+    assert {name: disk_harness.disk.read(name, 0) for name in names} == new
+
+
 def test_files_that_were_synced_together_survive(disk_harness: DiskHarness) -> None:
     names = [FileName(f"f{number}") for number in range(100)]
     for name in names:
@@ -297,6 +307,10 @@ class NaiveDisk:
 
     def replace(self, file: FileName, data: bytes) -> None:
         self.content[file] = data
+
+    def replace_all(self, files: Mapping[FileName, bytes]) -> dict[FileName, DiskFull]:
+        self.content.update(files)
+        return {}
 
     def remove(self, file: FileName) -> None:
         self.content.pop(file, None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, Self
 
@@ -12,7 +12,7 @@ import msgspec
 
 from motet.core.fingerprint import fingerprint
 from motet.core.machine import Effect, Event, Message, Now, Received, Violation
-from motet.errors import DiskReadFailed
+from motet.errors import DiskFull, DiskReadFailed
 from motet.format.frame import Frame
 from motet.ids import Address, FileName
 from motet.node.driver import Driver
@@ -115,6 +115,15 @@ class MemoryDisk:
         self._called("replace", file)
         self.content[file] = data
 
+    def replace_all(self, files: Mapping[FileName, bytes]) -> dict[FileName, DiskFull]:
+        full: dict[FileName, DiskFull] = {}
+        for file, data in files.items():
+            try:
+                self.replace(file, data)
+            except DiskFull as error:
+                full[file] = error
+        return full
+
     def remove(self, file: FileName) -> None:
         self._called("remove", file)
         self.content.pop(file, None)
@@ -195,7 +204,7 @@ class CountingEntropy:
 class Bench:
     """A driver with one or more scripted machines on ports in memory."""
 
-    def __init__(self, *behaviours: Behaviour, **options: Any) -> None:
+    def __init__(self, *behaviours: Behaviour, bulk: int | None = None, **options: Any) -> None:
         self.calls: list[Call] = []
         self.time = ManualTime()
         self.network = MemoryNetwork(self.calls)
@@ -203,7 +212,15 @@ class Bench:
         self.machines = [Scripted(behaviour) for behaviour in behaviours]
         self.disk, self.machine = self.disks[0], self.machines[0]
         hostings = [
-            Hosting(f"machine{i}", KIND + i, Ping | Pong, partial(given, machine), self.disks[i])
+            Hosting(
+                f"machine{i}",
+                KIND + i,
+                Ping | Pong,
+                partial(given, machine),
+                self.disks[i],
+                is_bulk=i == bulk,
+                hears_who_left=i == bulk,
+            )
             for i, machine in enumerate(self.machines)
         ]
         self.driver = Driver(hostings, time=self.time, entropy=CountingEntropy(), **options)

@@ -21,6 +21,7 @@ from tests.node.fakes import (
 )
 
 from motet.core.machine import (
+    ClientLeft,
     Effect,
     Event,
     Fired,
@@ -32,8 +33,8 @@ from motet.core.machine import (
     Written,
 )
 from motet.errors import NodeError
-from motet.ids import FileName, TimerName, WriteId
-from motet.limits import turn_events_max
+from motet.ids import Address, FileName, TimerName, WriteId
+from motet.limits import turn_bulk_ms_max, turn_events_max
 
 JOURNAL = FileName("journal")
 INDEX = FileName("index")
@@ -192,6 +193,56 @@ def test_a_machine_that_keeps_itself_busy_starves_nobody() -> None:
         assert bench.machines[1].messages() == [Ping(7)]
         assert bench.driver.counters.events - events <= turn_events_max
         assert bench.driver.counters.sends_dropped["inbox_full"] > 0
+        bench.driver.stop()
+
+    run(main())
+
+
+def test_a_turn_works_on_bulk_for_a_while_and_then_looks_after_the_others() -> None:
+    """However many messages wait for the one, and however long each takes."""
+
+    async def main() -> None:
+        def slow(event: Event) -> list[Effect]:
+            bench.time.move_ms(isinstance(event, Received))
+            return []
+
+        bench = Bench(slow, on(Fired, SetTimer(TIMER, 1)), bulk=0)
+        await bench.start()
+        bench.driver.tell("machine1", Fired, TIMER)
+        bench.network.deliver(*map(Ping, range(1000)))
+        for turn in range(1, 5):
+            before = len(bench.machines[1].events)
+            await bench.one_turn()
+            assert turn_bulk_ms_max < len(bench.machine.messages()) / turn < 3 * turn_bulk_ms_max
+            assert len(bench.machines[1].events) > before
+        bench.driver.stop()
+
+    run(main())
+
+
+def test_what_others_write_is_durable_and_told_before_bulk_is_synced() -> None:
+    async def main() -> None:
+        bench = Bench(on(Received, write(1)), on(Received, write(1, INDEX)), bulk=0)
+        await bench.start()
+        bench.network.deliver(Ping(1))
+        bench.network.deliver(Ping(2), kind=KIND + 1)
+        bench.calls.clear()
+        await bench.wake()
+        synced = [call for call in bench.calls if call[0] == "sync"]
+        assert synced == [("sync", INDEX), ("sync", JOURNAL)]
+        bench.driver.stop()
+
+    run(main())
+
+
+def test_a_machine_that_wants_to_know_hears_that_a_client_has_left() -> None:
+    async def main() -> None:
+        bench = Bench(lambda _: [], lambda _: [], bulk=0)
+        await bench.start()
+        bench.driver.client_left(Address("client:1"))
+        await bench.wake()
+        assert [type(each) for each in bench.machine.events] == [Started, ClientLeft]
+        assert [type(each) for each in bench.machines[1].events] == [Started]
         bench.driver.stop()
 
     run(main())

@@ -60,6 +60,7 @@ class Endpoint:
         cluster: str = CLUSTER,
         port: int = 0,
         peers: Mapping[Address, tuple[str, int]] | None = None,
+        bulk: frozenset[int] = frozenset(),
         key: ClusterKey | None = None,
         incarnation: int = 0,
         peers_only: bool = False,
@@ -77,6 +78,7 @@ class Endpoint:
             incarnation=incarnation,
             peers_only=peers_only,
             report=lambda why, _detail: self.refusals.append(why),
+            bulk=bulk,
         )
 
     def _wake(self) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.real.tcp import Endpoint, Play, frame, until
 
+from motet.format.frame import Frame
+from motet.ids import Address
 from motet.limits import MIB, inbox_messages_max
 from motet.real import inbox as inbox_module
 
@@ -68,3 +70,16 @@ def test_it_wakes_once_for_whatever_waits(play: Play) -> None:
             await until(lambda: server.wakes == 2)
 
     play(main())
+
+
+BULK, FIRST = 20, 19
+
+
+def test_frames_for_bulk_are_taken_after_all_others() -> None:
+    inbox = inbox_module.Inbox(lambda: None, lambda _: None, frozenset({BULK}))
+    kinds = [BULK, BULK, FIRST, BULK, FIRST]
+    frames = [Frame(kind, number, b"") for number, kind in enumerate(kinds)]
+    inbox.put(Address("n1"), frames[:3], 30)
+    inbox.put(Address("n2"), frames[3:], 20)
+    taken = [inbox.take(3), inbox.take(1), inbox.take(9), inbox.take(1)]
+    assert [[each.frame.id for each in some] for some in taken] == [[2, 4, 0], [1], [3], []]

@@ -86,6 +86,8 @@ class FrameKind(enum.IntEnum):
     VSR = 19
     DATA = 20
     OPERATOR = 21
+    #: for a data node too, and taken before all that is of the kind DATA
+    DATA_FIRST = 22
 
 
 class Frame(msgspec.Struct, frozen=True, array_like=True, gc=False):

@@ -40,6 +40,10 @@ wave_bytes_max = 8 * MIB
 Parked = tuple[Hosted, Message, int]
 
 
+def _nobody(_client: Address) -> None:
+    """There is nobody to be told."""
+
+
 @dataclass(slots=True)
 class Reserved:
     """For one client: by request the bytes of its answer, and since when by the monotonic clock."""
@@ -56,9 +60,13 @@ class Reserved:
 class ClientRequests:
     """Of one node; a driver asks it about every message that comes over the network."""
 
-    def __init__(self, time: Time, wake: Callable[[], None]) -> None:
+    def __init__(
+        self, time: Time, wake: Callable[[], None], left: Callable[[Address], None] = _nobody
+    ) -> None:
         self._time = time
         self._wake = wake
+        #: hears of each client that is gone, for good: it comes back under another name
+        self._left = left
         self._reserved: dict[Address, Reserved] = {}
         self.reserved_bytes = 0
         self._parked: dict[Address, deque[Parked]] = {}
@@ -82,6 +90,7 @@ class ClientRequests:
             self.reserved_bytes -= reserved.size_bytes
         self.parked_count -= len(self._parked.pop(client, ()))
         self.has_room()
+        self._left(client)
 
     # What the driver asks
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import get_args
 
 from motet.core.clock.messages import AskTime
-from motet.core.datanode.messages import DataCall, DataRequests, ReadRecords
+from motet.core.datanode.messages import AskMany, DataCall, DataRequests, ReadRecords
 from motet.core.datanode.node import DataNode
 from motet.core.machine import Message
 from motet.core.operator.messages import HeartbeatAnswer
@@ -14,7 +14,7 @@ from motet.core.shardlog import messages as shardlog
 from motet.core.transaction.messages import GetLatestChange, ReadShardFeed
 from motet.format.frame import FrameKind
 from motet.ids import NodeId
-from motet.limits import KIB, page_bytes_max
+from motet.limits import KIB, asked_together_bytes_max, page_bytes_max
 from motet.node.hosting import Hosting
 from motet.ports.disk import Disk
 
@@ -69,12 +69,17 @@ def host_data(own: NodeId, nodes: tuple[NodeId, ...], disk: Disk) -> Hosting[Dat
         describe=_describe,
         routes=machines_for,
         answer_bytes=_answer_bytes,
+        is_bulk=True,
+        first_kind=FrameKind.DATA_FIRST,
+        hears_who_left=True,
     )
 
 
 def _answer_bytes(message: Message) -> int:
     if isinstance(message, ReadRecords | ReadShardFeed):
         return min(max(message.bytes_max, 0), page_bytes_max) + _around_bytes
+    if isinstance(message, AskMany):
+        return min(sum(map(_answer_bytes, message.requests)), asked_together_bytes_max)
     if isinstance(message, GetLatestChange):
         return _around_bytes
     return 0
@@ -98,6 +103,7 @@ def _describe(machine: DataNode) -> Mapping[str, object]:
         "wall_drift_ms": machine.state.time.drift_ms,
         "shards": len(reports),
         "leads": sum(report.status == "leader" for report in reports),
+        "waiting": machine.waiting,
         "map_version": 0 if shard_map is None else shard_map.version,
         "operator": None if shard_map is None else shard_map.operator,
     }

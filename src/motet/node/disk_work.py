@@ -63,6 +63,7 @@ class DiskWork:
         #: files to sync in this turn, in the order they were touched
         self._dirty: dict[FileName, None] = {}
         self._writes = GatheredWrites()
+        self._replaces: dict[FileName, Replace] = {}
         self.effects: Mapping[type[Effect], Callable[[Any], None]] = {
             Replace: self._replace,
             Truncate: self._truncate,
@@ -76,6 +77,7 @@ class DiskWork:
         if not self.pending:
             return
         self._carry_out_writes()
+        self._carry_out_replaces()
         if len(self._dirty) > synced_alone_max:
             self._sync_together()
         for file in self._dirty:
@@ -115,6 +117,8 @@ class DiskWork:
         assert write > self.asked_max, "write ids count up"
         self.asked_max = write
         self.pending[write] = None
+        if self._replaces and effect.file in self._replaces:
+            self._carry_out_replaces()
         if self._writes.add(effect) > gathered_bytes_max:
             self._carry_out_writes()
 
@@ -127,9 +131,13 @@ class DiskWork:
             self._await_sync(effect)
 
     def _replace(self, effect: Replace) -> None:
-        if self._change(effect, self._disk.replace, effect.file, effect.data):
-            self._counters.write_bytes += len(effect.data)
-            self._already_durable(effect)
+        """Replace it by the end of the turn, together with others."""
+        if effect.file in self._replaces:
+            self._carry_out_replaces()
+        self._begin(effect)
+        self._carry_out_writes()
+        self.pending[effect.id] = None
+        self._replaces[effect.file] = effect
 
     def _remove(self, effect: Remove) -> None:
         if self._change(effect, self._disk.remove, effect.file):
@@ -139,6 +147,8 @@ class DiskWork:
         """Do it; False when the disk is full. Any other trouble leaves the disk unknown: we stop."""
         self._begin(effect)
         self._carry_out_writes()
+        if effect.file in self._replaces:
+            self._carry_out_replaces()
         try:
             call(*arguments)
         except DiskFull as error:
@@ -177,11 +187,30 @@ class DiskWork:
             del self.pending[write.id]
             self._fail(write, full)
 
+    def _carry_out_replaces(self) -> None:
+        if not self._replaces:
+            return
+        replaces, self._replaces = self._replaces, {}
+        try:
+            full = self._disk.replace_all({file: each.data for file, each in replaces.items()})
+        except Exception as error:
+            raise self._fatal("could not change its files", error) from error
+        for file, effect in replaces.items():
+            if file in full:
+                del self.pending[effect.id]
+                self._fail(effect, full[file])
+            else:
+                # The file as a whole is durable, so what was written to it before needs no sync any more.
+                self._dirty.pop(file, None)
+                self._counters.write_bytes += len(effect.data)
+
     # Reads
 
     def _read(self, effect: Read) -> None:
         self._counters.reads += 1
         self._carry_out_writes()
+        if effect.file in self._replaces:
+            self._carry_out_replaces()
         try:
             data = self._disk.read(effect.file, effect.offset, effect.size_bytes)
         except DiskReadFailed as error:

@@ -23,6 +23,11 @@ or a timer is due. No task, lock or future is made per message.
 Bounds: events of a turn, messages that wait (beyond that the network stops reading), timers. Each
 machine has its own share of a turn for its local events, so that a busy one does not starve the rest.
 
+A machine may be for *bulk*: what it has to do may be much. Its messages come after those of all others, and
+a turn works on them no longer than ``turn_bulk_ms_max``; the rest waits for the next turn. Its files are
+synced after those of all others, who hear of theirs (T6) before that. So however much a data node is asked
+for, the heartbeats of a keeper and an operator are late by a turn at most, which is not long.
+
 Crash-only: an exception from a machine, a full stop from the disk, or a violated invariant (checked in
 a debug setting) ends the node at once. Nothing is cleaned up for the next incarnation, which has to
 cope with ``kill -9`` anyway.
@@ -34,19 +39,25 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from motet.core.machine import NS_PER_MS, Event, Message, Now, Received, Started
+from motet.core.machine import NS_PER_MS, ClientLeft, Event, Message, Now, Received, Started
 from motet.errors import NodeError
 from motet.ids import Address
-from motet.limits import turn_events_max
+from motet.limits import turn_bulk_ms_max, turn_events_max
 from motet.node.client_requests import ClientRequests
 from motet.node.counters import Counters
 from motet.node.hosted import UNDECODABLE, Hosted, Recorder
 from motet.node.hosting import Hosting, LocalPort
 from motet.node.logs import complain, logger
 from motet.ports.entropy import Entropy
-from motet.ports.network import Network
+from motet.ports.network import Delivery, Network
 from motet.ports.time import Time
 from motet.real.hello import CLIENT_PREFIX
+
+Unstepped = tuple[Hosted, Address, Message]
+"""A message that has been received: for whom, and from whom."""
+
+taken_at_once = 32
+"""Messages between two looks at how long the turn has lasted."""
 
 
 class Driver:
@@ -81,6 +92,9 @@ class Driver:
         self._recorder = recorder
         self._check_invariants = check_invariants
         self._by_kind: dict[int, Hosted] = {}
+        #: those for bulk, and all others
+        self._bulk: list[Hosted] = []
+        self._others: list[Hosted] = []
         self._local_ports: list[LocalPort] = []
         #: of a turn's events a quarter each is for completions and for timers, in equal shares for
         #: the machines; the rest, at least half, is for the network
@@ -117,9 +131,12 @@ class Driver:
                 hosted.answered = self.client_requests.answered
             hosted.tell(Started, self._entropy.nonce())
             self.hosted.append(hosted)
+            (self._bulk if hosting.is_bulk else self._others).append(hosted)
             if hosting.local is not None:
                 self._local_ports.append(hosting.local)
             self._by_kind[hosting.kind] = hosted
+            if hosting.first_kind is not None:
+                self._by_kind[hosting.first_kind] = hosted
         self._running = True
         self.wake()
 
@@ -136,6 +153,13 @@ class Driver:
                 hosted.tell(event, *fields)
         self.wake()
 
+    def client_left(self, client: Address) -> None:
+        """The connection of a client is gone."""
+        for hosted in self.hosted:
+            if hosted.hosting.hears_who_left:
+                hosted.tell(ClientLeft, client)
+                self.wake()
+
     def stop(self) -> None:
         """End between two turns. What was released is handed over; what is pending is as after a crash."""
         if self._running:
@@ -147,6 +171,11 @@ class Driver:
     def kinds(self) -> tuple[int, ...]:
         """The kinds of frames that its machines take."""
         return tuple(int(hosting.kind) for hosting in self._hostings)
+
+    @property
+    def bulk_kinds(self) -> frozenset[int]:
+        """Those of them that come after all others."""
+        return frozenset(int(each.kind) for each in self._hostings if each.is_bulk)
 
     @property
     def running(self) -> bool:
@@ -186,10 +215,11 @@ class Driver:
         try:
             self._step_machines(self._time.now())
             self._flush()
-            for hosted in self.hosted:
-                if hosted.disk.pending or hosted.held:
-                    hosted.sync()
-            self._tell_durable()
+            for some in (self._others, self._bulk):
+                for hosted in some:
+                    if hosted.disk.pending or hosted.held:
+                        hosted.sync()
+                self._tell_durable()
             self._rest()
         except Exception as error:
             self._die(error)
@@ -199,10 +229,11 @@ class Driver:
     def _step_machines(self, now: Now) -> None:
         share, now_ns = self._share, now.monotonic_ns
         count = 0
-        for hosted in self.hosted:
-            hosted.now_ns = now_ns
-            if hosted.local or hosted.disk.durable:
-                count += hosted.take_local(now, share)
+        for some in (self._others, self._bulk):
+            for hosted in some:
+                hosted.now_ns = now_ns
+                if hosted.local or hosted.disk.durable:
+                    count += hosted.take_local(now, share)
         count += self._receive(now, turn_events_max - count - share * len(self.hosted))
         for hosted in self.hosted:
             heap = hosted.timers.heap
@@ -231,10 +262,30 @@ class Driver:
         for machine, sender, message in ready:
             machine.step(Received(now, sender, message))
         limit -= len(ready)
-        deliveries = self._network.take(limit)
-        self._network_has_more = len(deliveries) == limit
+        last: Unstepped | None = None
+        count, until_ns = 0, now.monotonic_ns + turn_bulk_ms_max * NS_PER_MS
+        self._network_has_more = True
+        while count < limit:
+            wanted = min(taken_at_once, limit - count) if self._bulk else limit
+            deliveries = self._network.take(wanted)
+            last = self._step_received(now, deliveries, last)
+            count += len(deliveries)
+            if len(deliveries) < wanted:
+                self._network_has_more = False
+                break
+            if self._bulk and self._time.now().monotonic_ns >= until_ns:
+                break
+        if last is not None:
+            last[0].step(Received(now, last[1], last[2]))
+        self.counters.frames_received += count
+        return count + len(ready)
+
+    def _step_received(
+        self, now: Now, deliveries: Sequence[Delivery], last: Unstepped | None
+    ) -> Unstepped | None:
+        """Step through messages, but the last: of each is said whether another follows for its machine."""
+        requests = self.client_requests
         by_kind = self._by_kind
-        last: tuple[Hosted, Address, Message] | None = None
         for delivery in deliveries:
             frame = delivery.frame
             hosted = by_kind.get(frame.kind)
@@ -260,10 +311,7 @@ class Driver:
             if last is not None:
                 last[0].step(Received(now, last[1], last[2], last[0] is hosted))
             last = hosted, delivery.sender, message
-        if last is not None:
-            last[0].step(Received(now, last[1], last[2]))
-        self.counters.frames_received += len(deliveries)
-        return len(deliveries) + len(ready)
+        return last
 
     def _rest(self) -> None:
         """Go on at once if there is something to do, else wake up for the next timer."""

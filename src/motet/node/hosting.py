@@ -66,6 +66,12 @@ class Hosting(Generic[M]):
     describe: Callable[[M], Mapping[str, object]] = nothing_to_say
     #: whom it talks to in this process
     local: LocalPort | None = None
+    #: its messages may be many, and those of all others go before them
+    is_bulk: bool = False
+    #: frames of this kind are for it as well, and go before its others
+    first_kind: int | None = None
+    #: it is told when a client's connection is gone
+    hears_who_left: bool = False
     #: for which machines of the node it goes to a message is, as kinds of frames; None: always for its like
     routes: Callable[[Message], tuple[int, ...]] | None = None
     #: about how many bytes the answer to a request of a client may be; 0 for little

@@ -156,7 +156,7 @@ class Node:
         settings = self.config.node
         self._open_folder()
         self.driver = self._make_driver()
-        self._requests = ClientRequests(self._time, self.driver.wake)
+        self._requests = ClientRequests(self._time, self.driver.wake, self.driver.client_left)
         self.driver.client_requests = self._requests
         self.network = TcpNetwork(
             Address(settings.id),
@@ -172,6 +172,7 @@ class Node:
             report=self._on_refusal,
             limits=self._limits,
             accept_failed=partial(accept_failed, "native"),
+            bulk=self.driver.bulk_kinds,
         )
         self._requests.attach(self.network)
         try:

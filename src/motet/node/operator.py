@@ -24,6 +24,7 @@ from motet.ports.disk import Disk
 
 OPERATOR_MACHINE = "operator"
 _TO_DATA = (int(FrameKind.DATA),)
+_TO_DATA_FIRST = (int(FrameKind.DATA_FIRST),)
 _TO_CLIENT = (int(FrameKind.OPERATOR),)
 
 OperatorInbox = (
@@ -42,8 +43,13 @@ OperatorInbox = (
 
 
 def machines_for(message: Message) -> tuple[int, ...]:
-    """Orders and heartbeats are for data nodes, answers for clients."""
-    if isinstance(message, shardlog.ShardMessage | Heartbeat | ShardMapPushed | ShardsGone):
+    """Orders and heartbeats are for data nodes, answers for clients.
+
+    A node that has much to do is not dead: a heartbeat does not wait for it.
+    """
+    if isinstance(message, Heartbeat):
+        return _TO_DATA_FIRST
+    if isinstance(message, shardlog.ShardMessage | ShardMapPushed | ShardsGone):
         return _TO_DATA
     assert isinstance(message, OperatorAnswer)
     return _TO_CLIENT

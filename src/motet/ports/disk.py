@@ -6,9 +6,10 @@ All calls return when they are done and none waits for the platter but ``sync``,
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Protocol
 
+from motet.errors import DiskFull
 from motet.ids import FileName
 
 
@@ -49,6 +50,9 @@ class Disk(Protocol):
 
     def replace(self, file: FileName, data: bytes) -> None:
         """Atomically and durably give the file this content. ``DiskFull``: the old content stays."""
+
+    def replace_all(self, files: Mapping[FileName, bytes]) -> dict[FileName, DiskFull]:
+        """The same for several files, each for itself; those that there was no room for are as they were."""
 
     def remove(self, file: FileName) -> None:
         """Remove the file durably; no file is fine."""

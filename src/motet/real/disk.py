@@ -26,7 +26,7 @@ import contextlib
 import os
 import re
 from collections import OrderedDict
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -35,7 +35,6 @@ from motet.ids import FileName
 from motet.limits import open_files_max
 from motet.real.durable import (
     FULL,
-    leave_cache,
     make_folder,
     read_up_to,
     reserve,
@@ -45,29 +44,13 @@ from motet.real.durable import (
     write_zeros,
 )
 from motet.real.folder_lock import FolderLock
+from motet.real.open_file import OpenFile, release_cache, sync_files
 
 _FLAT_NAME = re.compile(r"[A-Za-z0-9._-]{1,200}")
 # Our own files have a character that the port's names cannot have.
 _LOCK = "lock~"
 _HALF_WRITTEN = "~new"
 _SYNCS_AT_ONCE = 8
-_CACHED_BYTES = 1 << 20  # at the end of a log that stay in the system's cache (D6)
-
-
-class _OpenFile:
-    """A descriptor and what we know of its file."""
-
-    __slots__ = ("fd", "is_log", "released", "size", "unsynced", "written")
-
-    def __init__(self, fd: int, size: int) -> None:
-        self.fd = fd
-        self.size = size
-        self.unsynced = False
-        #: it has been made larger ahead of what is written, and not for the first time
-        self.is_log = False
-        #: where the last write ended, and up to where the cache was told to forget it (D6)
-        self.written = 0
-        self.released = 0
 
 
 class RealDisk:
@@ -81,7 +64,7 @@ class RealDisk:
         self._folder = folder
         self._open_files = open_files
         #: the one used longest ago comes first
-        self._opened: OrderedDict[FileName, _OpenFile] = OrderedDict()
+        self._opened: OrderedDict[FileName, OpenFile] = OrderedDict()
         #: an earlier life may have ended between making a file and syncing it (D4)
         self._names_unsynced = True
         #: threads that wait for syncs, once there was more than one to wait for
@@ -150,7 +133,7 @@ class RealDisk:
         opened = self._open(file)
         if opened is not None:
             self._sync_file(file, opened)
-            _release_cache(opened)
+            release_cache(opened)
         if self._names_unsynced:
             self._sync_names()
 
@@ -160,16 +143,16 @@ class RealDisk:
         for first in range(0, len(names), max(self._open_files // 2, 1)):
             some = names[first : first + max(self._open_files // 2, 1)]
             found = [(file, each) for file in some if (each := self._open(file)) is not None]
-            if self._syncing is None:
-                self._syncing = ThreadPoolExecutor(_SYNCS_AT_ONCE, "motet-sync")
             shares = [found[n::_SYNCS_AT_ONCE] for n in range(_SYNCS_AT_ONCE)]
-            failures = [each for each in self._syncing.map(_sync_files, shares) if each is not None]
+            failures = [
+                each for each in self._threads().map(sync_files, shares) if each is not None
+            ]
             if failures:
                 file, error = failures[0]
                 raise self._end(f"{file}: sync failed: {error.strerror}") from error
             for _, opened in found:
                 opened.unsynced = False
-                _release_cache(opened)
+                release_cache(opened)
         if self._names_unsynced:
             self._sync_names()
 
@@ -186,16 +169,31 @@ class RealDisk:
 
     def replace(self, file: FileName, data: bytes) -> None:
         self._check_alive(file)
-        fd = self._write_beside(file, data)
-        self._forget(file)
-        self._remember(file, _OpenFile(fd, len(data)))
-        try:
-            os.replace(
-                file + _HALF_WRITTEN, file, src_dir_fd=self._folder_fd, dst_dir_fd=self._folder_fd
-            )
-        except OSError as error:
-            raise self._end(f"{file}: replacing it failed: {error.strerror}") from error
+        self._rename(file, self._write_beside(file, data), len(data))
         self._sync_names()
+
+    def replace_all(self, files: Mapping[FileName, bytes]) -> dict[FileName, DiskFull]:
+        full: dict[FileName, DiskFull] = {}
+        if len(files) == 1:
+            for file, data in files.items():
+                try:
+                    self.replace(file, data)
+                except DiskFull as error:
+                    full[file] = error
+            return full
+        for file in files:
+            self._check_alive(file)
+        written = list(self._threads().map(self._try_write_beside, files.items()))
+        for each in written:
+            if isinstance(each, DiskError) and not isinstance(each, DiskFull):
+                raise each
+        for (file, data), fd in zip(files.items(), written, strict=True):
+            if isinstance(fd, DiskFull):
+                full[file] = fd
+            elif isinstance(fd, int):
+                self._rename(file, fd, len(data))
+        self._sync_names()
+        return full
 
     def remove(self, file: FileName) -> None:
         self._check_alive(file)
@@ -228,9 +226,14 @@ class RealDisk:
             self._folder_fd = -1
             self._lock.close()
 
+    def _threads(self) -> ThreadPoolExecutor:
+        if self._syncing is None:
+            self._syncing = ThreadPoolExecutor(_SYNCS_AT_ONCE, "motet-sync")
+        return self._syncing
+
     # Open files -----------------------------------------------------------------------------------
 
-    def _open(self, file: FileName) -> _OpenFile | None:
+    def _open(self, file: FileName) -> OpenFile | None:
         opened = self._opened.get(file)
         if opened is not None:
             self._opened.move_to_end(file)
@@ -242,19 +245,19 @@ class RealDisk:
             return None
         except OSError as error:
             raise self._refused(file, error) from error
-        opened = _OpenFile(fd, os.fstat(fd).st_size)
+        opened = OpenFile(fd, os.fstat(fd).st_size)
         self._remember(file, opened)
         self._sync_file(file, opened)
         return opened
 
-    def _create(self, file: FileName) -> _OpenFile:
+    def _create(self, file: FileName) -> OpenFile:
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL
-        opened = _OpenFile(os.open(file, flags, 0o644, dir_fd=self._folder_fd), 0)
+        opened = OpenFile(os.open(file, flags, 0o644, dir_fd=self._folder_fd), 0)
         self._names_unsynced = True
         self._remember(file, opened)
         return opened
 
-    def _remember(self, file: FileName, opened: _OpenFile) -> None:
+    def _remember(self, file: FileName, opened: OpenFile) -> None:
         while len(self._opened) >= self._open_files:
             oldest = next(iter(self._opened))
             # An error of writing back in the background is reported only to a descriptor that was
@@ -272,7 +275,7 @@ class RealDisk:
     # Changing -------------------------------------------------------------------------------------
 
     @contextlib.contextmanager
-    def _growing(self, file: FileName, opened: _OpenFile | None) -> Iterator[_OpenFile]:
+    def _growing(self, file: FileName, opened: OpenFile | None) -> Iterator[OpenFile]:
         """Around what needs new room: without it the file is cut back to what it was (D3)."""
         size_before = None if opened is None else opened.size
         try:
@@ -306,6 +309,24 @@ class RealDisk:
         except OSError as error:
             raise self._end(f"{file}: half overwritten at {offset}: {error.strerror}") from error
 
+    def _rename(self, file: FileName, fd: int, size_bytes: int) -> None:
+        """What was written beside it takes the place of a file."""
+        self._forget(file)
+        self._remember(file, OpenFile(fd, size_bytes))
+        try:
+            os.replace(
+                file + _HALF_WRITTEN, file, src_dir_fd=self._folder_fd, dst_dir_fd=self._folder_fd
+            )
+        except OSError as error:
+            raise self._end(f"{file}: replacing it failed: {error.strerror}") from error
+
+    def _try_write_beside(self, wanted: tuple[FileName, bytes]) -> int | DiskError:
+        """In a thread of its own."""
+        try:
+            return self._write_beside(*wanted)
+        except DiskError as error:
+            return error
+
     def _write_beside(self, file: FileName, data: bytes) -> int:
         """Write and sync a replacement under another name; its open descriptor."""
         beside = file + _HALF_WRITTEN
@@ -325,7 +346,7 @@ class RealDisk:
 
     # Syncing and failing ----------------------------------------------------------------------------
 
-    def _sync_file(self, file: FileName, opened: _OpenFile) -> None:
+    def _sync_file(self, file: FileName, opened: OpenFile) -> None:
         try:
             sync_file(opened.fd)
         except OSError as error:
@@ -360,21 +381,3 @@ class RealDisk:
             )
         if self._over is not None:
             raise DiskError(f"{file}: refused, because {self._over}")
-
-
-def _sync_files(files: list[tuple[FileName, _OpenFile]]) -> tuple[FileName, OSError] | None:
-    """In a thread of its own: sync one by one; which one failed, if one did, and how."""
-    for file, opened in files:
-        try:
-            sync_file(opened.fd)
-        except OSError as error:
-            return file, error
-    return None
-
-
-def _release_cache(opened: _OpenFile) -> None:
-    """What of a log was written long ago need not stay in the system's cache (D6)."""
-    if opened.is_log and opened.written - opened.released >= 2 * _CACHED_BYTES:
-        kept_from = opened.written - _CACHED_BYTES
-        leave_cache(opened.fd, opened.released, kept_from)
-        opened.released = kept_from

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from itertools import repeat
 
@@ -16,15 +17,24 @@ class Inbox:
 
     Being full refuses nothing: what a socket had in store still comes in, at most one read's worth for
     each connection. ``wake`` is called when something comes into an empty inbox, ``set_full`` whenever
-    ``is_full`` changes.
+    ``is_full`` changes. Frames of the kinds in ``bulk`` are taken after all others.
     """
 
-    __slots__ = ("_bytes", "_deliveries", "_set_full", "_wake", "bytes_in", "frames_in", "is_full")
+    __slots__ = ("_bulk", "_bytes", "_deliveries", "_first", "_set_full", "_wake", "bytes_in",
+                 "frames_in", "is_full")  # fmt: skip
 
-    def __init__(self, wake: Callable[[], None], set_full: Callable[[bool], None]) -> None:
+    def __init__(
+        self,
+        wake: Callable[[], None],
+        set_full: Callable[[bool], None],
+        bulk: frozenset[int] = frozenset(),
+    ) -> None:
         self._wake = wake
         self._set_full = set_full
-        self._deliveries: list[Delivery] = []
+        self._bulk = bulk
+        #: those that go first, if there are kinds that do not
+        self._first: deque[Delivery] = deque()
+        self._deliveries: deque[Delivery] = deque()
         self._bytes = 0
         self.is_full = False
         self.frames_in = 0
@@ -33,41 +43,46 @@ class Inbox:
     @property
     def count(self) -> int:
         """How many wait."""
-        return len(self._deliveries)
+        return len(self._deliveries) + len(self._first)
 
     def put(self, sender: Address, frames: list[Frame], size_bytes: int) -> None:
         """Frames have come in; on the wire they were so many bytes."""
         self.frames_in += len(frames)
         self.bytes_in += size_bytes
-        deliveries = self._deliveries
-        was_empty = not deliveries
-        deliveries += map(Delivery, repeat(sender), frames)
+        deliveries, bulk = self._deliveries, self._bulk
+        was_empty = not deliveries and not self._first
+        if not bulk:
+            deliveries.extend(map(Delivery, repeat(sender), frames))
+        else:
+            for frame in frames:
+                (deliveries if frame.kind in bulk else self._first).append(Delivery(sender, frame))
         self._bytes += size_bytes
-        if len(deliveries) > inbox_messages_max or self._bytes > inbox_bytes_max:
+        if self.count > inbox_messages_max or self._bytes > inbox_bytes_max:
             self._become_full(True)
         if was_empty:
             self._wake()
 
     def take(self, limit: int) -> list[Delivery]:
-        """The oldest, at most so many."""
-        taken = self._deliveries
-        if len(taken) <= limit:
-            self._deliveries = []
-            self._bytes = 0
-        else:
-            rest = self._deliveries = taken[limit:]
-            # By share, not by size: near enough to decide when to read again.
-            self._bytes = self._bytes * len(rest) // len(taken)
-            del taken[limit:]
-        if self.is_full and self._is_half_empty():
+        """At most so many: those that go first, then the oldest."""
+        before = self.count
+        taken = _take(self._first, limit) if self._first else []
+        taken += _take(self._deliveries, limit - len(taken))
+        left = before - len(taken)
+        # By share, not by size: near enough to decide when to read again.
+        self._bytes = self._bytes * left // before if left else 0
+        if self.is_full and left <= inbox_messages_max // 2 and self._bytes <= inbox_bytes_max // 2:
             self._become_full(False)
         return taken
-
-    def _is_half_empty(self) -> bool:
-        few = len(self._deliveries) <= inbox_messages_max // 2
-        return few and self._bytes <= inbox_bytes_max // 2
 
     def _become_full(self, is_full: bool) -> None:
         if is_full != self.is_full:
             self.is_full = is_full
             self._set_full(is_full)
+
+
+def _take(waiting: deque[Delivery], limit: int) -> list[Delivery]:
+    if len(waiting) <= limit:
+        taken = list(waiting)
+        waiting.clear()
+        return taken
+    return [waiting.popleft() for _ in range(limit)]

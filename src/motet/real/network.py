@@ -56,7 +56,8 @@ class TcpNetwork:
     answers by the name under which it was dialed. ``wake`` is called when something has arrived and
     nothing was waiting before; ``unreached`` when the last connection to a known peer is lost (True: what was
     sent to it and not answered may have arrived), or none comes about (False: it has not). ``takes`` are the
-    kinds of frames that a node's greeting offers. ``key`` is what peers have to prove, ``incarnation`` which
+    kinds of frames that a node's greeting offers, ``bulk`` those of them that are taken from peers after all
+    others. ``key`` is what peers have to prove, ``incarnation`` which
     of a node's processes this is; with ``peers_only``, nobody but ``peers`` may come as a node. ``report``
     hears of each connection that is closed by us: why, and a line for people.
     """
@@ -78,6 +79,7 @@ class TcpNetwork:
         report: Callable[[Refusal, str], None] = lambda _why, _detail: None,
         limits: ConnectionLimits = ConnectionLimits(),  # noqa: B008 - it is frozen
         accept_failed: Callable[[OSError], None] = lambda _error: None,
+        bulk: frozenset[int] = frozenset(),
     ) -> None:
         assert address is None or (address and not address.startswith(CLIENT_PREFIX))
         self._address = address
@@ -88,7 +90,9 @@ class TcpNetwork:
         self._unreached = unreached
         self._listen = listen
         self._counters = NetworkCounters()
-        self._inbox = Inbox(wake, lambda is_full: self._inbox_became_full(is_full, clients=False))
+        self._inbox = Inbox(
+            wake, lambda is_full: self._inbox_became_full(is_full, clients=False), bulk
+        )
         #: everybody we know
         self._peers: dict[Address, Peer] = {}
         #: those among them that are no nodes

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from enum import IntEnum
 from typing import Protocol
 
@@ -182,6 +182,15 @@ class SimDisk:
     def replace(self, file: FileName, data: bytes) -> None:
         self.stage_replace(file, data)
         self.sync(file)
+
+    def replace_all(self, files: Mapping[FileName, bytes]) -> dict[FileName, DiskFull]:
+        full: dict[FileName, DiskFull] = {}
+        for file, data in files.items():
+            try:
+                self.replace(file, data)
+            except DiskFull as error:
+                full[file] = error
+        return full
 
     def remove(self, file: FileName) -> None:
         self.stage_remove(file)
