@@ -14,15 +14,15 @@ from motet.verify.seed_range import run_seeds
 SEEDS_A_DAY = 1_000
 FOUND_AT = {
     "direct-commit": (79, "NoLossOfConfirmedWrite"),
-    "no-truncation": (7, "I3"),
+    "no-truncation": (23, "I3"),
     "commit-falls": (6, "I2"),
     "ack-before-durable": (33, "NoLogDivergence"),
     "read-by-deposed-leader": (27, "LinearizableReads"),
     "tokens-not-replicated": (2, "OneState"),
     "minority-elects": (6, "NoLogDivergence"),
-    "lowest-head-leads": (2, "NoLossOfConfirmedWrite"),
+    "lowest-head-leads": (4, "NoLossOfConfirmedWrite"),
     "new-node-not-fenced": (12, "NoLossOfConfirmedWrite"),
-    "old-replication-factor": (12, "ValidMessages"),
+    "old-replication-factor": (27, "ValidMessages"),
     "wiped-node-counts": (6, "NoLogDivergence"),
     "no-compare-and-set": (13, "EpochNeverFalls"),
 }

@@ -12,7 +12,7 @@ from motet.verify.seed_range import run_seeds
 
 FOUND_AT = {
     "clock-shared-in-a-bundle": (1, "U1"),
-    "key-twice-in-a-bundle": (1, "U2"),
+    "key-twice-in-a-bundle": (3, "U2"),
     "transaction-twice-in-a-bundle": (6, "U2"),
     "bundle-landed-in-part": (1, "Grounded"),
     "bundle-followed-in-part": (3, "OneState"),
