@@ -79,7 +79,7 @@ def host_time(
 
 def _machines_for(message: Message) -> tuple[int, ...]:
     """Data nodes ask for the time themselves, and are told."""
-    return (int(FrameKind.DATA if isinstance(message, TimeIs) else FrameKind.TIME),)
+    return (int(FrameKind.DATA_FIRST if isinstance(message, TimeIs) else FrameKind.TIME),)
 
 
 def _why_clock_does_not_serve(clock: NodeClock) -> str | None:

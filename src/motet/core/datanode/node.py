@@ -433,7 +433,10 @@ class DataNode:
             return self._cut(event.now)
         if event.timer == SWEEP_TIMER:
             again = SetTimer(SWEEP_TIMER, self.transactions.sweep_ms)
-            return [again, *self._dispatcher(event.now).sweep(), *self._expire(event.now)]
+            late = [*self._dispatcher(event.now).sweep(), *self._expire(event.now)]
+            if self.state.to_cut and not self.state.is_cut_due:
+                late += self._cut(event.now)  # there may be a clock for it by now
+            return [again, *late]
         return self.shards.on_fired(event.timer, event.now)
 
     # Who waits, and who no longer does
@@ -513,9 +516,7 @@ class DataNode:
 
     def fingerprint(self) -> bytes:
         desk = self.shards.desk
-        return fingerprint(
-            (self.shards.fingerprint(), desk.found, tuple(desk.touched), self.state)
-        )
+        return fingerprint((self.shards.fingerprint(), desk.found, tuple(desk.touched), self.state))
 
     def invariants(self) -> list[Violation]:
         reservation = self.state.clock.reservation
