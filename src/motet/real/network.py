@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from motet.errors import BadFrame
 from motet.format.batch import encode_batches
@@ -56,10 +57,10 @@ class TcpNetwork:
     answers by the name under which it was dialed. ``wake`` is called when something has arrived and
     nothing was waiting before; ``unreached`` when the last connection to a known peer is lost (True: what was
     sent to it and not answered may have arrived), or none comes about (False: it has not). ``takes`` are the
-    kinds of frames that a node's greeting offers, ``bulk`` those of them that are taken from peers after all
-    others. ``key`` is what peers have to prove, ``incarnation`` which
-    of a node's processes this is; with ``peers_only``, nobody but ``peers`` may come as a node. ``report``
-    hears of each connection that is closed by us: why, and a line for people.
+    kinds of frames that a node's greeting offers, ``bulk`` those that are taken from peers after all others.
+    ``key`` is what peers have to prove, ``incarnation`` which of a node's processes this is; with
+    ``peers_only``, nobody but ``peers`` may come as a node. ``report`` hears of each connection that is closed by us: why,
+    and a line for people.
     """
 
     def __init__(
@@ -90,18 +91,12 @@ class TcpNetwork:
         self._unreached = unreached
         self._listen = listen
         self._counters = NetworkCounters()
-        self._inbox = Inbox(
-            wake, lambda is_full: self._inbox_became_full(is_full, clients=False), bulk
-        )
+        self._inbox = Inbox(wake, partial(self._inbox_became_full, clients=False), bulk)
         #: everybody we know
         self._peers: dict[Address, Peer] = {}
         #: those among them that are no nodes
-        self.clients = NetworkClients(
-            self._peers,
-            wake,
-            lambda is_full: self._inbox_became_full(is_full, clients=True),
-            clients or Nobody(),
-        )
+        set_full = partial(self._inbox_became_full, clients=True)
+        self.clients = NetworkClients(self._peers, wake, set_full, clients or Nobody())
         #: everybody we can send to: the same while we run, nobody before and after
         self._sendable: dict[Address, Peer] = {}
         for peer, endpoint in peers.items():
