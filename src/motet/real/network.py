@@ -59,8 +59,8 @@ class TcpNetwork:
     sent to it and not answered may have arrived), or none comes about (False: it has not). ``takes`` are the
     kinds of frames that a node's greeting offers, ``bulk`` those that are taken from peers after all others.
     ``key`` is what peers have to prove, ``incarnation`` which of a node's processes this is; with
-    ``peers_only``, nobody but ``peers`` may come as a node. ``report`` hears of each connection that is closed by us: why,
-    and a line for people.
+    ``peers_only``, nobody but ``peers`` may come as a node. ``report`` hears of each connection that is
+    closed by us: why, and a line for people.
     """
 
     def __init__(
