@@ -102,3 +102,16 @@ def test_another_process_cannot_use_it(monkeypatch: pytest.MonkeyPatch) -> None:
         portal.close()
     assert portal.call(twice, 1) == 2
     portal.close()
+
+
+def test_its_end_needs_no_new_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the end of the interpreter there is none, from Python 3.12 on."""
+    portal = Portal("left open")
+    assert portal.call(asyncio.to_thread, int) == 0
+
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't create new thread at interpreter shutdown")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    portal.close()
+    assert not [each for each in threading.enumerate() if "left open" in each.name]

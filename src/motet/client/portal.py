@@ -10,7 +10,7 @@ import asyncio
 import os
 import threading
 from collections.abc import Callable, Coroutine
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from typing import Any, ParamSpec, TypeVar
 
 from motet.errors import NodeError
@@ -79,8 +79,18 @@ class Portal:
             self._over.set()
 
     def _run(self, started: threading.Event) -> None:
-        with asyncio.Runner(loop_factory=loop_factory()) as runner:
-            runner.run(self._live(started))
+        # Not asyncio.Runner: it ends the threads of the loop by another thread, and at the end of the
+        # interpreter, where a database that is left open is closed, there is none from Python 3.12 on.
+        loop = (loop_factory() or asyncio.new_event_loop)()
+        threads = ThreadPoolExecutor(thread_name_prefix=f"motet {self.name}")
+        loop.set_default_executor(threads)
+        try:
+            loop.run_until_complete(self._live(started))
+            loop.run_until_complete(_cancel_others())
+            loop.run_until_complete(loop.shutdown_asyncgens())
+            threads.shutdown()
+        finally:
+            loop.close()
 
     async def _live(self, started: threading.Event) -> None:
         self._loop = asyncio.get_running_loop()
@@ -97,3 +107,11 @@ class Portal:
 
     def _closed(self) -> NodeError:
         return NodeError(f"{self.name} is closed", hint="open it, or connect to it, once more")
+
+
+async def _cancel_others() -> None:
+    """End all tasks of this loop but the one that calls; what they end with is nobody's any more."""
+    others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
