@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,14 +12,15 @@ import pyarrow as pa
 import motet
 
 ROWS = 2_000
-SUM = sum(range(ROWS))
+#: they hardly compress, so that most of the file is values
+VALUES = [random.Random(number).getrandbits(40) for number in range(ROWS)]
+SUM = sum(VALUES)
 
 
 def fill(db: motet.Database) -> Path:
     """A table ``hurt`` of one part and a table ``whole`` beside it; the file of that part."""
-    rows = pa.table(
-        {"k": range(ROWS), "v": range(ROWS), "name": [f"n-{i % 7}" for i in range(ROWS)]}
-    )
+    names = [f"n-{number % 7}" for number in range(ROWS)]
+    rows = pa.table({"k": range(ROWS), "v": VALUES, "name": names})
     for name in ("hurt", "whole"):
         db.create_table(name, rows.schema, order_by=["k"]).insert(rows)
     return file_of(db, "hurt")
