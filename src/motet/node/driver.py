@@ -56,8 +56,8 @@ from motet.real.hello import CLIENT_PREFIX
 Unstepped = tuple[Hosted, Address, Message]
 """A message that has been received: for whom, and from whom."""
 
-taken_at_once = 32
-"""Messages between two looks at how long the turn has lasted."""
+taken_at_once = 4
+"""Messages between two looks at how long the turn has lasted: one may be about a thousand shards."""
 
 
 class Driver:
