@@ -27,6 +27,10 @@ refused, so that nothing is ever counted beyond what a file can hold."""
 timestamp_ns_max = 1 << 62
 """Nanoseconds of a day in 2116: of an operation's timestamp, and of the time that a peer says it is."""
 
+shards_left_max = 1 << 16
+"""Shards that a node remembers to have left since its start, so that a message that comes late does not bring
+it back; of more than that it forgets the oldest."""
+
 round_step_max = 1 << 32
 """Rounds that an answer may be ahead of whoever asks: a leader asks far fewer than that in one life."""
 

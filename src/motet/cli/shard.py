@@ -32,6 +32,8 @@ def describe(
 ) -> None:
     """Show epoch, status, leader and ensemble of each shard, and how far its replicas are.
 
+    A replica is marked as stalled if it lacks entries and has got none for 10 seconds.
+
     Example: motet shard describe orders --endpoint 127.0.0.1:7400
     """
     found = ask_cluster(endpoint, lambda db: db.describe_shards(stream))
@@ -126,10 +128,13 @@ def _rows(found: ShardsDescribed) -> list[dict[str, object]]:
     rows: list[dict[str, object]] = []
     for meta in sorted(found.shards, key=lambda meta: names.get(meta.shard, ("", 0))):
         stream, number = names.get(meta.shard, (meta.shard, 0))
+        leads = None if meta.leader is None else reports.get((meta.shard, meta.leader))
+        stalled = {} if leads is None or leads.epoch != meta.epoch else dict(leads.stalled)
         replicas = {}
         for node in meta.ensemble:
             report = reports.get((meta.shard, node))
-            replicas[node] = _replica(report)
+            told = _replica(report)
+            replicas[node] = f"{told} stalled" if node in stalled else told
         change = meta.reconfiguration
         rows.append(
             {

@@ -58,7 +58,7 @@ def _rows(asked: list[str]) -> list[dict[str, object]]:
 def _row(endpoint: str, shown: dict[str, Any] | None, name: str) -> dict[str, object]:
     if shown is None:
         silent = dict.fromkeys(
-            ("roles", "keeper", "operator", "shards", "leads", "drift_ms", "since")
+            ("roles", "keeper", "operator", "shards", "leads", "stalled", "drift_ms", "since")
         )
         return {"node": name, "endpoint": endpoint, "ready": False, **silent}
     machines = shown["machines"]
@@ -74,6 +74,7 @@ def _row(endpoint: str, shown: dict[str, Any] | None, name: str) -> dict[str, ob
         "operator": None if not operator else "active" if operator.get("active") else "waiting",
         "shards": data.get("shards"),
         "leads": data.get("leads"),
+        "stalled": data.get("stalled"),
         "drift_ms": data.get("wall_drift_ms"),
         "since": shown["started_at"],
     }

@@ -104,6 +104,7 @@ def _describe(machine: DataNode) -> Mapping[str, object]:
         "shards": len(reports),
         "leads": sum(report.status == "leader" for report in reports),
         "waiting": machine.waiting,
+        "stalled": sum(len(report.stalled) for report in reports),
         "map_version": 0 if shard_map is None else shard_map.version,
         "operator": None if shard_map is None else shard_map.operator,
     }

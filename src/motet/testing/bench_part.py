@@ -113,6 +113,13 @@ class BenchPart(VerbPart):
         return self.bench.repeat(to, sender=from_, kind=kind, nth=nth)
 
     @verb
+    def late(
+        self, kind: str, to: str, *, from_: str | None = None, nth: int | None = None
+    ) -> list[str]:
+        """Deliver once more a message that was sent before, the newest or the nth of its kind."""
+        return self.bench.deliver_copy(to, sender=from_, kind=kind, nth=nth)
+
+    @verb
     def settle(self) -> list[str]:
         """Deliver until nothing is in flight."""
         return self.bench.settle()

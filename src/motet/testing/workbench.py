@@ -153,6 +153,12 @@ class Workbench:
         again = self.network.repeat(Which(to, sender, kind, nth))
         return self._told([each.line for each in again])
 
+    def deliver_copy(
+        self, to: str, *, sender: str | None = None, kind: str | None = None, nth: int | None = None
+    ) -> list[str]:
+        """Deliver a copy of a message that was sent before, however long ago, and in whichever life."""
+        return self._told(self._deliver(self.network.copy(Which(to, sender, kind, nth))))
+
     def settle(self) -> list[str]:
         """Deliver until nothing is in flight."""
         lines = []

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from motet.core.shardlog import (
+    alignment,
     fencing,
     follower,
     leader,
@@ -20,7 +22,7 @@ from motet.core.shardlog import (
 )
 from motet.core.shardlog.context import Core
 from motet.core.shardlog.entry import NO_ENTRY
-from motet.core.shardlog.messages import FenceRequest
+from motet.core.shardlog.messages import FenceRequest, SnapshotResponse, TruncateRequest
 from motet.core.shardlog.replica import HANDLERS
 from motet.core.shardlog.runs import EpochRuns
 from motet.core.shardlog.state import Status
@@ -157,6 +159,52 @@ def _old_node_counts(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Cursor, "is_attached", property(lambda each: each.state is CursorState.ATTACHED))
 
 
+def _cut_once(patch: pytest.MonkeyPatch) -> None:
+    right = alignment._place
+
+    def place(core, cursor, head):  # type: ignore[no-untyped-def]
+        if cursor.truncate_from is not None and not core.state.log.runs.has(head):
+            alignment.lose(core, cursor, "was cut to what is not ours")
+        else:
+            right(core, cursor, head)
+
+    patch.setattr(alignment, "_place", place)
+
+
+def _cut_wherever_it_ends(patch: pytest.MonkeyPatch) -> None:
+    def truncate(core, sender, message):  # type: ignore[no-untyped-def]
+        if core.state.status is Status.FENCED:
+            message = msgspec.structs.replace(message, from_index=core.state.log.head)
+        follower.on_truncate_request(core, sender, message)
+
+    handlers = dict(HANDLERS)
+    handlers[TruncateRequest] = truncate
+    patch.setattr(replica, "HANDLERS", handlers)
+
+
+def _who_lost_its_log_takes_entries(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(follower, "_may_follow", lambda *_: True)
+
+
+def _one_loss_is_like_another(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Core, "loss", property(lambda core: 0 if core.state.is_member else 1))
+
+
+def _any_answer_to_a_snapshot_counts(patch: pytest.MonkeyPatch) -> None:
+    def answered(core, sender, message):  # type: ignore[no-untyped-def]
+        now = core.state.cursors[sender].attached_round
+        message = msgspec.structs.replace(message, round=now)
+        alignment.on_snapshot_response(core, sender, message)
+
+    handlers = dict(HANDLERS)
+    handlers[SnapshotResponse] = answered
+    patch.setattr(replica, "HANDLERS", handlers)
+
+
+def _forgets_what_it_left(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr("motet.core.shardlog.shards.Shards._remember", lambda *_: None)
+
+
 TRAPS: dict[str, tuple[Patch, str]] = {
     "commit index falls": (_commit_index_falls, "commit_index_never_falls"),
     "no barrier in a new epoch": (_no_barrier, "contract_of_an_idle_shard"),
@@ -176,6 +224,15 @@ TRAPS: dict[str, tuple[Patch, str]] = {
     "leads an epoch twice": (_leads_an_epoch_twice, "restarted_leader_does_not_lead_on"),
     "old factor after an expansion": (_old_factor_after_expand, "expand"),
     "contracts without looking": (_contract_without_looking, "contract_waits_until_it_is_safe"),
+    "cut once": (_cut_once, "two_divergent_runs_are_cut"),
+    "cut wherever the log ends": (_cut_wherever_it_ends, "late_truncate_cuts_nothing"),
+    "entries for who has lost its log": (_who_lost_its_log_takes_entries, "late_founder_follows"),
+    "one loss is like another": (_one_loss_is_like_another, "late_snapshot_of_an_earlier_loss"),
+    "any answer to a snapshot counts": (
+        _any_answer_to_a_snapshot_counts,
+        "late_answer_to_a_snapshot",
+    ),
+    "forgets what it left": (_forgets_what_it_left, "late_orders_after_leaving"),
     "old node still counts": (_old_node_counts, "contract_waits_until_it_is_safe"),
 }
 

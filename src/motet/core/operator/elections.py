@@ -73,7 +73,7 @@ def start_election(
     control.preferred, control.avoided = preferred, avoided
     metadata = msgspec.structs.replace(
         known,
-        epoch=Epoch(known.epoch + 1),
+        epoch=Epoch(max(known.epoch, control.node_epoch) + 1),
         status=ShardStatus.ELECTION,
         leader=None,
         reconfiguration=stalled(known),

@@ -9,12 +9,14 @@ that it is fenced, has an older epoch, or nothing at all. Only answers to heartb
 shard became steady say anything about that.
 
 J1  Only nodes of the ensemble are added, never one that has left it.
-J2  A node that has left is told to delete the shard, in the present epoch, so that an order from an earlier
-    one cannot hurt if it comes back; the store names it until it has done so.
+J2  A node that has left is told to delete the shard, in the present epoch, and that it lives on: so an order
+    from this epoch or an earlier one cannot hurt if it comes late. The store names it until it has done so.
 J3  It is told so only when the leader has committed something in the present epoch: then all that the leader
     began with is on a majority without that node.
 J4  An order that comes late can make a node hold something of the shard again that has left and was cleaned
     up. Who says so in a heartbeat answer is written down among those that have left, and cleaned up again.
+J5  That a follower says of itself that it follows is not enough: the leader says which ones lack something
+    and get nothing new. Nothing is done about it but to tell.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from motet.core.operator.context import Core
 from motet.core.operator.elections import fence, start_election
 from motet.core.operator.messages import FENCED, LEADER, RECOVERING, ShardReport
 from motet.core.operator.state import Join, NodeState, Phase, Retry, ShardControl
-from motet.core.operator.writing import load, look_again, save
+from motet.core.operator.writing import look_again, overtaken, save
 from motet.core.shardlog.messages import (
     AddFollowerRequest,
     AddFollowerResponse,
@@ -67,6 +69,9 @@ def _join(core: Core, control: ShardControl, node: NodeId) -> None:
 def keep_steady(core: Core, control: ShardControl) -> None:
     """What has to be said again."""
     known = control.known
+    if control.node_epoch > known.epoch:
+        start_election(core, control, f"a node is in epoch {control.node_epoch}")  # W6
+        return
     for node, join in control.joins.items():
         if join.is_added or not core.due(join.retry):
             continue
@@ -96,7 +101,7 @@ def _delete_leftovers(core: Core, control: ShardControl) -> None:
     for node in known.removed_nodes:
         retry = control.deletions.setdefault(node, Retry(core.now_ns))
         if core.is_alive(node) and core.due(retry):
-            core.send(node, DeleteShardRequest(control.shard, known.epoch))  # J2
+            core.send(node, DeleteShardRequest(control.shard, known.epoch, lives_on=True))  # J2
 
 
 def on_late_fence(
@@ -148,8 +153,7 @@ def look_at_reports(core: Core, control: ShardControl, node: NodeState) -> None:
         return
     report = node.reports.get(control.shard)
     if report is not None and report.epoch > known.epoch:
-        core.note_shard("overtaken", control, f"{node.id} is in epoch {report.epoch}")
-        load(core, control)
+        overtaken(core, control, node.id, report.epoch)
     elif node.id == known.leader:
         _look_at_leader(core, control, report)
     elif node.id in known.ensemble:
@@ -163,8 +167,7 @@ def look_at_stranger(core: Core, control: ShardControl, node: NodeState) -> None
     if control.phase is not Phase.STEADY or node.round <= control.steady_round or report is None:
         return
     if report.epoch > known.epoch:
-        core.note_shard("overtaken", control, f"{node.id} is in epoch {report.epoch}")
-        load(core, control)
+        overtaken(core, control, node.id, report.epoch)
     elif node.id not in known.removed_nodes:
         core.note_shard("stranger", control, node.id)
         removed = tuple(sorted((*known.removed_nodes, node.id)))
@@ -174,9 +177,21 @@ def look_at_stranger(core: Core, control: ShardControl, node: NodeState) -> None
 def _look_at_leader(core: Core, control: ShardControl, report: ShardReport | None) -> None:
     known = control.known
     if report is not None and report.status == LEADER and report.epoch == known.epoch:
+        _note_stalled(core, control, report)
         return
     status = "holds nothing" if report is None else f"is {report.status}"
     start_election(core, control, f"{known.leader} {status}")
+
+
+def _note_stalled(core: Core, control: ShardControl, report: ShardReport) -> None:
+    """Who does not get on is told once, and once more when it does (J5)."""
+    before, control.stalled = control.stalled, dict(report.stalled)
+    for node, state in control.stalled.items():
+        if node not in before:
+            core.note_shard("follower_stalled", control, f"{node} {state}")
+    for node in before:
+        if node not in control.stalled and node in control.known.ensemble:
+            core.note_shard("follower_recovered", control, node)
 
 
 def _look_at_follower(

@@ -46,6 +46,9 @@ class ShardReport(msgspec.Struct, frozen=True, array_like=True):
     fetched: int = 0
     #: it has everything that it ever acknowledged; one that has lost its disk, or is damaged, has not
     is_whole: bool = True
+    #: leader only: followers that lack something and have got nothing new for long, and the state of their
+    #: cursors: attached, pending_truncate or needs_snapshot
+    stalled: tuple[tuple[NodeId, str], ...] = ()
 
 
 class Heartbeat(OperatorMessage, frozen=True):

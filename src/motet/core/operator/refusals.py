@@ -6,7 +6,7 @@ from motet.core.operator.context import Core
 from motet.core.operator.elections import fail_election
 from motet.core.operator.reconfigurations import on_step_refused
 from motet.core.operator.state import RECONFIGURING, Phase, ShardControl
-from motet.core.operator.writing import load
+from motet.core.operator.writing import overtaken
 from motet.core.shardlog.messages import BecomeLeaderRequest, Refusal, Refused
 from motet.ids import NodeId
 
@@ -17,7 +17,7 @@ def on_refused(core: Core, control: ShardControl, sender: NodeId, message: Refus
     if control.phase in (Phase.LOADING, Phase.WRITING, Phase.FORGETTING):
         return
     if message.why is Refusal.INVALID_EPOCH and message.node_epoch > control.epoch:
-        load(core, control)
+        overtaken(core, control, sender, message.node_epoch)
     elif control.phase in RECONFIGURING:
         on_step_refused(core, control, sender, message)
     elif _is_leader_to_be(control, sender) and message.request == BecomeLeaderRequest.__name__:

@@ -84,6 +84,8 @@ class ShardControl(msgspec.Struct):
     is_confirming: bool = False
     #: another operator may have written it unnoticed: when it is read once more (W5)
     look_again_ns: int | None = None
+    #: the highest epoch that a node has told of
+    node_epoch: Epoch = Epoch(0)
     #: lives of nodes that were known before the metadata was last seen; fences name no others
     incarnations: dict[NodeId, int] = {}
 
@@ -131,6 +133,8 @@ class ShardControl(msgspec.Struct):
     unsettled: int = 0
     #: the version of the valve's setting that its log has
     valve_version: int = -1
+    #: followers that do not get on, as the leader says
+    stalled: dict[NodeId, str] = {}
     steady_epoch: Epoch = Epoch(0)
     #: reports of this heartbeat or earlier ones say nothing about the present epoch
     steady_round: int = 0

@@ -13,6 +13,8 @@ W5  A write of another operator may arrive after we have read the shard, or writ
     the active one beside us, and was heard of by the maps that it gave to nodes. So a shard that we have
     taken over is read once more when such a write can hardly be on its way any longer; and all are when we
     have met the maps of another.
+W6  An epoch that a node knows was in the store. If it is not there any more, the shard was deleted and
+    created again, and what the node has promised is of the first one: the next election is above that.
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ from motet.core.operator.context import Core
 from motet.core.operator.metadata import ShardMetadata, ShardStatus, encode_metadata
 from motet.core.operator.state import CallKind, Phase, ShardControl, StoreCall
 from motet.core.operator.store import Delete, Put, ReadAll
-from motet.ids import RequestId
+from motet.ids import Epoch, NodeId, RequestId
+from motet.limits_received import epoch_step_max
 
 
 def save(core: Core, control: ShardControl, metadata: ShardMetadata, after: Phase) -> None:
@@ -60,6 +63,14 @@ def load(core: Core, control: ShardControl, *, after_ms: int = 0) -> None:
     core.enter(control, Phase.LOADING)
     control.call = None
     control.retry.next_ns = core.in_ms(after_ms)
+
+
+def overtaken(core: Core, control: ShardControl, node: NodeId, epoch: Epoch) -> None:
+    """A node knows a higher epoch (W6)."""
+    core.note_shard("overtaken", control, f"{node} is in epoch {epoch}")
+    near = Epoch(control.epoch + epoch_step_max // 2)  # what nodes of the shard can still take
+    control.node_epoch = max(control.node_epoch, min(epoch, near))
+    load(core, control)
 
 
 def keep_loading(core: Core, control: ShardControl) -> None:

@@ -56,6 +56,8 @@ class ShardlogConfig(msgspec.Struct, frozen=True):
     idle_beat_ms: int = 3_000
     #: what was not answered for so long is said again
     resend_ms: int = 400
+    #: a follower that lacks something and has got nothing new for so long is reported
+    stalled_ms: int = 10_000
     #: a file that cannot be read so often in a row is damaged
     unreadable_max: int = 50
     #: a snapshot that nobody asks for is forgotten

@@ -125,6 +125,11 @@ class Core:
         return self.state.epoch_durable == self.state.epoch
 
     @property
+    def loss(self) -> int:
+        """Of a replica that is not a member: another number for each time that it lost its log."""
+        return 0 if self.state.is_member else max(1, self.desk.nonce + self.state.losses)
+
+    @property
     def head(self) -> EntryId:
         """The head index, as others may rely on it: nothing of a log that is damaged."""
         return self.state.log.head
@@ -138,7 +143,8 @@ class Core:
         """Say that it was not done."""
         name = type(message).__name__
         self.note("refused", f"{name} of epoch {message.epoch} from {to}: {why.value}")
-        refused = Refused(self.shard, message.epoch, why, name, self.state.epoch, what)
+        loss = self.loss if why is Refusal.NOT_MEMBER else 0
+        refused = Refused(self.shard, message.epoch, why, name, self.state.epoch, what, loss)
         self.send(to, refused)
 
     def change(self, change: DiskChange) -> WriteId:

@@ -2,7 +2,7 @@
 
 ::
 
-    PENDING_TRUNCATE ──▶ ATTACHED        its log had to be cut first
+    PENDING_TRUNCATE ──▶ ATTACHED        its log had to be cut first, perhaps more than once
     NEEDS_SNAPSHOT ────▶ ATTACHED        it has lost its log, or lags behind what is kept
 
 ``is_leaving`` is the text's *pending removal*: a change of the ensemble has been prepared that takes the
@@ -10,7 +10,8 @@ node out. It gets nothing any more and does not count.
 
 U1  confirmed <= pushed <= head. ``confirmed`` rises, but when the node says that it has lost its log, or the
     end of it: damage in the last record cannot be told from a write that was cut short.
-U2  Answers to what was sent before the cursor was attached do not count.
+U2  Answers to what was sent before the cursor was attached do not count. A request to cut a log, or to
+    install a snapshot, has a round of its own, and only the answer to the newest one counts.
 """
 
 from __future__ import annotations
@@ -43,11 +44,16 @@ class Cursor(msgspec.Struct):
     #: last confirmed: it has everything up to here on disk
     confirmed: Offset = Offset(0)
     is_leaving: bool = False
-    #: where it was told to cut its log
+    #: the head that it was told to cut its log from, and to
+    truncate_from: EntryId | None = None
     truncate_to: EntryId | None = None
     #: the snapshot that it was told to fetch
     snapshot: int | None = None
-    #: the round in which it was attached (U2)
+    #: the head that the snapshot replaces, if that is not one of ours
+    replaces: EntryId | None = None
+    #: which loss of its log it has told of last; 0: none
+    loss: int = 0
+    #: the round in which it was attached, or told to cut its log or to fetch a snapshot (U2)
     attached_round: int = 0
     #: the newest round that it has answered
     round: int = 0
@@ -57,6 +63,10 @@ class Cursor(msgspec.Struct):
     #: when anything was last sent, and when it last made progress
     sent_ns: int = 0
     moved_ns: int = 0
+    #: when it last got something new, or lacked nothing
+    gained_ns: int = 0
+    #: how much of its snapshot it has asked for
+    fetched: int = 0
     #: entries for it are being read from disk
     is_reading: bool = False
     #: the commit index and the first offset that it was last told, and when it was first told these; when it
@@ -72,9 +82,10 @@ class Cursor(msgspec.Struct):
     def attach(self, head: Offset, in_round: int, now_ns: int) -> None:
         """Its log is ours up to here: begin to push behind it."""
         self.state = CursorState.ATTACHED
-        self.truncate_to = self.snapshot = None
+        self.truncate_from = self.truncate_to = self.replaces = None
+        self.snapshot = None
         self.pushed = self.confirmed = head
-        self.attached_round, self.moved_ns = in_round, now_ns
+        self.attached_round, self.moved_ns, self.gained_ns = in_round, now_ns, now_ns
         self.land_all()
 
     def tell(self, commit: Offset, first: Offset, now_ns: int) -> None:
@@ -103,7 +114,7 @@ class Cursor(msgspec.Struct):
         """Everything up to here has arrived, and is durable there."""
         self.confirmed = confirmed
         self.pushed = max(self.pushed, confirmed)
-        self.moved_ns = now_ns
+        self.moved_ns = self.gained_ns = now_ns
         landed = 0
         for last, size_bytes in self.flying:
             if last > confirmed:

@@ -11,7 +11,7 @@ F3  Who is not a member has forgotten what it promised: it is fenced only by a r
 
 from __future__ import annotations
 
-from motet.core.shardlog import installing, leader, reading, storage
+from motet.core.shardlog import alignment, installing, leader, reading, storage
 from motet.core.shardlog.context import Core
 from motet.core.shardlog.cursors import CursorState
 from motet.core.shardlog.entry import NO_ENTRY
@@ -52,7 +52,7 @@ def on_fence_request(core: Core, sender: Address, message: FenceRequest) -> None
         storage.write_meta(core)
         core.note("founded")
     state.fenced_epoch = message.epoch
-    head = state.log.head if state.is_member else NO_ENTRY
+    head = state.log.runs.id_at(state.log.durable) if state.is_member else NO_ENTRY
     answer = FenceResponse(core.shard, state.epoch, head, state.commit_index, state.is_member)
     core.send(sender, answer, storage.newest_meta(core))
 
@@ -109,7 +109,7 @@ def _lead(core: Core, message: BecomeLeaderRequest) -> None:
     core.desk.hear_clock(message.clock)
     core.note("leads", f"epoch {message.epoch}, head {state.log.head}")
     for follower, head in message.follower_map:
-        leader.add_cursor(core, follower, head)
+        alignment.add_cursor(core, follower, head)
     state.serving_offset = leader.append_barrier(core).offset
 
 
@@ -130,13 +130,12 @@ def on_add_follower_request(core: Core, sender: Address, message: AddFollowerReq
         if len(state.cursors) + 1 >= state.replication_factor:
             core.refuse(sender, message, Refusal.UNSAFE, "the ensemble is complete")
             return
-        leader.add_cursor(core, message.follower, message.head_index)
+        alignment.add_cursor(core, message.follower, message.head_index)
     elif cursor.state is CursorState.PENDING_TRUNCATE and cursor.fenced_epoch < message.epoch:
-        leader.add_cursor(core, message.follower, message.head_index)  # it was fenced once more
-    elif message.head_index == NO_ENTRY and cursor.confirmed > 0 and cursor.is_attached:
-        leader.lose(core, cursor, "has lost its log")
-    elif cursor.is_attached and message.head_index.offset < cursor.confirmed:
-        leader.fall_back(core, cursor, message.head_index)
+        # It was fenced once more.
+        alignment.add_cursor(core, message.follower, message.head_index)
+    else:
+        alignment.hear_again(core, cursor, message.head_index)
     core.send(sender, AddFollowerResponse(core.shard, state.epoch, message.follower))
 
 
@@ -155,7 +154,9 @@ def find_damage(core: Core, why: str) -> None:
     elif state.status is Status.FOLLOWER:
         state.status = Status.FENCED
     reading.drop_all(core, why)
+    installing.give_up(core, why)
     state.may_lead = False
+    state.losses, state.repair_epoch = state.losses + 1, Epoch(0)
     state.is_member, state.is_damaged = False, True
     state.damaged += [segment.number for segment in state.log.segments]
     state.log = Log.behind(NO_ENTRY, state.log.clock)

@@ -2,7 +2,8 @@
 
 C1  The log has no gap: entries that do not follow its head are refused.
 C2  An answer says what is durable, and carries the epoch after the request, which is durable too.
-C3  A log is cut only while fenced, in the very epoch of the fence, and never below what is committed.
+C3  A log is cut only in the very epoch of its node, while it ends at the entry that the leader says it does
+    not have, and never below what is committed.
 C4  What is known to be committed rises, and only as far as the leader's message shows the logs to be equal.
 C5  A message with a clock that is too far ahead of the time is refused as a whole: nothing of it is adopted,
     logged or acknowledged.
@@ -13,7 +14,7 @@ from __future__ import annotations
 from motet.core.clock.hlc import Clock
 from motet.core.shardlog import storage
 from motet.core.shardlog.context import Core
-from motet.core.shardlog.entry import NO_ENTRY, Entry
+from motet.core.shardlog.entry import Entry, EntryId
 from motet.core.shardlog.installing import give_up
 from motet.core.shardlog.leader import stop_leading
 from motet.core.shardlog.messages import (
@@ -64,13 +65,12 @@ def _too_far_ahead(core: Core, message: AddEntryRequest) -> Clock | None:
 
 
 def _may_follow(core: Core, message: AddEntryRequest) -> bool:
-    """Who has lost its log takes in one from its beginning, in the epoch that it was fenced in."""
+    """Who has lost its log gets a snapshot first, for this loss and in the epoch that it was fenced in."""
     state = core.state
     if state.is_member:
         return True
-    if state.is_damaged or state.fenced_epoch < message.epoch:
-        return False
-    return message.previous == NO_ENTRY or not state.log.is_empty
+    is_fenced = state.fenced_epoch >= message.epoch
+    return is_fenced and state.repair_epoch == message.epoch and not state.is_damaged
 
 
 def _fits(core: Core, message: AddEntryRequest) -> bool:
@@ -118,17 +118,22 @@ def _take(core: Core, message: AddEntryRequest) -> None:
             state.commit_index = commit
         else:
             core.drop("impossible_commit")
-    _become_member(core, message)
+    _become_member(core, message, covered)
     if not new:
         acknowledge(core)
 
 
-def _become_member(core: Core, message: AddEntryRequest) -> None:
-    """Everything that was ever acknowledged here is back when the log reaches such a commit index."""
+def _become_member(core: Core, message: AddEntryRequest, covered: EntryId) -> None:
+    """Everything that was ever acknowledged here is back when the log reaches such a commit index.
+
+    Only as far as the message shows the logs to be equal (C4); and one of a message that comes late may be
+    lower than what was committed when the leader began to repair this replica.
+    """
     state = core.state
-    if state.is_member or message.commit_index.epoch < state.fenced_epoch:
+    wanted = max(message.commit_index, state.repair_commit)
+    if state.is_member or wanted.epoch < state.fenced_epoch:
         return
-    if state.log.durable >= message.commit_index.offset:
+    if min(state.log.durable, covered.offset) >= wanted.offset:
         state.is_member = True
         storage.write_meta(core)
         core.note("member_again", f"head {state.log.head}")
@@ -162,14 +167,18 @@ def on_truncate_request(core: Core, sender: NodeId, message: TruncateRequest) ->
     if message.epoch < state.epoch:
         core.refuse(address, message, Refusal.INVALID_EPOCH)
         return
-    if message.epoch > state.epoch or not state.is_member:
+    if message.epoch > state.epoch:
         core.refuse(address, message, Refusal.NOT_FENCED)
         return
-    if state.status is Status.FOLLOWER and log.head <= message.head_index:
-        _answer_truncate(core, sender)  # it was done before, and the answer got lost
+    if not state.is_member:
+        core.refuse(address, message, Refusal.NOT_MEMBER)
         return
-    if state.status is not Status.FENCED:  # C3
-        core.drop("truncate_while_" + state.status.value)
+    if state.status is Status.LEADER:
+        core.drop("truncate_while_leader")
+        return
+    if log.head != message.from_index or log.durable < log.head.offset:  # C3
+        # It was done before, and the answer got lost; or it is late, and the leader knows better by now.
+        _answer_truncate(core, sender, message.round)
         return
     keep = log.runs.highest_of(message.head_index.epoch)
     if keep is None or min(keep.offset, message.head_index.offset) < log.base.offset:
@@ -182,7 +191,7 @@ def on_truncate_request(core: Core, sender: NodeId, message: TruncateRequest) ->
     _cut(core, offset)
     state.status, state.may_lead = Status.FOLLOWER, False
     state.leader, state.heard_round = sender, 0
-    _answer_truncate(core, sender)
+    _answer_truncate(core, sender, message.round)
 
 
 def _cut(core: Core, keep: Offset) -> None:
@@ -192,13 +201,13 @@ def _cut(core: Core, keep: Offset) -> None:
     core.note("truncated", f"from {log.head} to {log.runs.id_at(keep)}")
     gone = log.cut(keep)
     storage.discard(core, gone)
-    state.acknowledged = min(state.acknowledged, keep)
+    state.acknowledged = log.durable  # the answer says so
     storage.write_meta(core)
 
 
-def _answer_truncate(core: Core, sender: NodeId) -> None:
+def _answer_truncate(core: Core, sender: NodeId, in_round: int) -> None:
     """What is kept must be durable, too, before the leader counts on it; until then less is said."""
     state = core.state
     head = state.log.runs.id_at(state.log.durable)
-    response = TruncateResponse(core.shard, state.epoch, head)
+    response = TruncateResponse(core.shard, state.epoch, head, in_round)
     core.send(sender, response, storage.newest_meta(core))

@@ -6,10 +6,12 @@ the meta file puts the new log and the new state in its place. A crash before th
 was fetched is removed at the next start.
 
 W1  A member never becomes less by a snapshot of its own epoch: one that does not reach its head is not
-    taken.
+    taken. Unless the leader does not have that very head: then it was never committed, and is given up.
+    Who is not a member, and has a log of this leader already, becomes no less either.
 W2  Who is not a member becomes one if the snapshot has all that may have been acknowledged here: it was
-    sent by the operator to this very life, or reaches a commit index of an epoch that this node was fenced
-    in.
+    sent by the operator to this very life, or by a leader that knows of this very loss, and reaches a commit
+    index of an epoch that this node was fenced in. If it does not yet, the log has to get there: a commit
+    index of a message that was sent before the leader knew of the loss is not enough.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from __future__ import annotations
 from motet.core.machine import Replace
 from motet.core.shardlog import reading, storage
 from motet.core.shardlog.context import Core
-from motet.core.shardlog.entry import Entry
+from motet.core.shardlog.entry import Entry, EntryId
 from motet.core.shardlog.leader import stop_leading
 from motet.core.shardlog.log import Log
 from motet.core.shardlog.messages import (
@@ -45,7 +47,8 @@ def on_snapshot_request(core: Core, sender: Address, message: SnapshotRequest) -
         return
     installing = state.installing
     if installing is not None and installing.snapshot == message.snapshot:
-        installing.asker = sender
+        installing.asker, installing.round = sender, message.round
+        installing.replaces = message.replaces
         return
     if message.epoch > state.epoch:
         stop_leading(core)
@@ -53,9 +56,9 @@ def on_snapshot_request(core: Core, sender: Address, message: SnapshotRequest) -
         state.epoch, state.status, state.may_lead = message.epoch, Status.FENCED, False
         storage.write_meta(core)
     if message.incarnation and state.installed_epoch == message.epoch:
-        _answer(core, sender)  # it is done, and the answer got lost
-    elif not message.incarnation and _is_more(core, message.snapshot):
-        _answer_with_more(core, sender, message.snapshot)
+        _answer(core, sender, message.round)  # it is done, and the answer got lost
+    elif not message.incarnation and _is_more(core, message.snapshot, message.replaces):
+        _answer_with_more(core, sender, message.snapshot, message.round)
     else:
         _begin(core, sender, message)
 
@@ -67,8 +70,11 @@ def _objection(core: Core, message: SnapshotRequest) -> tuple[Refusal, str] | No
     if message.incarnation not in (0, core.desk.nonce):
         return Refusal.NOT_MEMBER, "it is for another life of this node"
     was_fenced = state.fenced_epoch == state.epoch == message.epoch
-    if not state.is_member and not message.incarnation and not was_fenced:
-        return Refusal.NOT_MEMBER, "it was not fenced in this epoch"
+    if not state.is_member and not message.incarnation:
+        if not was_fenced:
+            return Refusal.NOT_MEMBER, "it was not fenced in this epoch"
+        if message.loss != core.loss:
+            return Refusal.NOT_MEMBER, "it has lost its log since"
     if message.epoch == state.epoch and state.status is Status.LEADER:
         return Refusal.NOT_FENCED, ""
     if message.snapshot.state_bytes > shard_state_bytes_max or state.is_disk_full:
@@ -78,22 +84,26 @@ def _objection(core: Core, message: SnapshotRequest) -> tuple[Refusal, str] | No
     return None
 
 
-def _is_more(core: Core, snapshot: Snapshot) -> bool:
-    """This node is a member, and its log goes at least as far (W1)."""
-    state = core.state
-    return state.is_member and snapshot.head_index <= state.log.head
+def _is_more(core: Core, snapshot: Snapshot, replaces: EntryId | None) -> bool:
+    """This node is a member, or is being repaired by this leader, and its log goes at least as far (W1)."""
+    state, head = core.state, core.state.log.head
+    is_answered_for = state.is_member or state.repair_epoch == state.epoch
+    if not is_answered_for or snapshot.head_index > head:
+        return False
+    is_committed = snapshot.head_index.offset < state.commit_index.offset
+    return head != replaces or state.log.durable < head.offset or is_committed
 
 
-def _answer_with_more(core: Core, asker: Address, snapshot: Snapshot) -> None:
+def _answer_with_more(core: Core, asker: Address, snapshot: Snapshot, in_round: int) -> None:
     """Say where the log ends, unless too little of it is durable yet: then it is asked again."""
     state = core.state
     if state.log.runs.id_at(state.log.durable) >= snapshot.head_index:
-        _answer(core, asker)
+        _answer(core, asker, in_round)
 
 
-def _answer(core: Core, asker: Address) -> None:
+def _answer(core: Core, asker: Address, in_round: int) -> None:
     head = core.state.log.runs.id_at(core.state.log.durable)
-    answer = SnapshotResponse(core.shard, core.state.epoch, head)
+    answer = SnapshotResponse(core.shard, core.state.epoch, head, in_round)
     core.send(asker, answer, storage.newest_meta(core))
 
 
@@ -106,7 +116,9 @@ def _begin(core: Core, sender: Address, message: SnapshotRequest) -> None:
     if snapshot.head_index == snapshot.base_index:
         log.clock = snapshot.clock
     is_whole = is_told or state.is_member or covers
-    state.installing = installing = Installing(snapshot, sender, is_told, is_whole, log=log)
+    state.installing = installing = Installing(
+        snapshot, sender, is_told, is_whole, commit, message.replaces, message.round, log=log
+    )
     core.note("installing", f"{snapshot.head_index} from {snapshot.source}")
     _ask(core, installing)
 
@@ -231,9 +243,9 @@ def state_written(core: Core, write: WriteId) -> bool:
 def _switch(core: Core, installing: Installing) -> None:
     """All of it is durable: it takes the place of what was there, unless that has become more."""
     state, snapshot = core.state, installing.snapshot
-    if not installing.is_told and _is_more(core, snapshot):
+    if not installing.is_told and _is_more(core, snapshot, installing.replaces):
         give_up(core, "the log goes further by now")
-        _answer_with_more(core, installing.asker, snapshot)
+        _answer_with_more(core, installing.asker, snapshot, installing.round)
         return
     twin = core.machine.clone()
     try:
@@ -257,12 +269,13 @@ def _switch(core: Core, installing: Installing) -> None:
     state.applied, state.applied_clock, state.applied_bytes = head.offset, snapshot.clock, 0
     state.acknowledged = Offset(0)
     state.installed_epoch = state.epoch if installing.is_told else state.installed_epoch
+    state.repair_epoch, state.repair_commit = state.epoch, installing.commit_index
     state.installing = None
     storage.write_meta(core)
     for segment in state.log.segments:
         segment.meta_version = state.meta_version
     core.note("installed", f"{head}, kept from {state.log.first}")
-    _answer(core, installing.asker)
+    _answer(core, installing.asker, installing.round)
 
 
 def ask_again(core: Core) -> None:

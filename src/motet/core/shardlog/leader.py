@@ -17,21 +17,18 @@ B4  Nothing of an epoch is sent before that epoch is durable here.
 from __future__ import annotations
 
 from motet.core.clock.hlc import Clock, plus
-from motet.core.shardlog import quorum, reading, storage
+from motet.core.shardlog import alignment, quorum, reading, storage
 from motet.core.shardlog.context import Core
 from motet.core.shardlog.cursors import Cursor, CursorState
-from motet.core.shardlog.entry import NO_ENTRY, Entry, EntryId, EntryKind
+from motet.core.shardlog.entry import Entry, EntryId, EntryKind
 from motet.core.shardlog.messages import (
     AddEntryRequest,
     AddEntryResponse,
     Refusal,
     Refused,
-    SnapshotResponse,
-    TruncateRequest,
-    TruncateResponse,
 )
 from motet.core.shardlog.records import entry_bytes
-from motet.core.shardlog.snapshot import forget_snapshot, offer_snapshot, release_snapshot
+from motet.core.shardlog.snapshot import forget_snapshot, offer_snapshot
 from motet.core.shardlog.state import Purpose, Reading, Status
 from motet.ids import Address, NodeId, Offset
 from motet.limits_received import round_step_max
@@ -82,7 +79,7 @@ def _push(core: Core, cursor: Cursor, built: dict[Offset, AddEntryRequest]) -> N
         message = built.get(cursor.pushed)
         if message is None:
             if cursor.pushed < log.base.offset:
-                lose(core, cursor, "lags behind what is kept")
+                alignment.lose(core, cursor, "lags behind what is kept")
                 return
             found = log.in_memory(cursor.pushed, head, config.message_bytes)
             if found is None:
@@ -217,8 +214,8 @@ def on_refused(core: Core, sender: NodeId, message: Refused) -> None:
         core.drop("late_refusal")
     elif message.why is Refusal.INVALID_EPOCH and message.node_epoch > state.epoch:
         abdicate(core, f"{sender} is in epoch {message.node_epoch}")
-    elif message.why is Refusal.NOT_MEMBER and cursor.state is CursorState.ATTACHED:
-        lose(core, cursor, "is not a member")
+    elif message.why in alignment.HOPELESS and not cursor.is_leaving:
+        alignment.on_hopeless(core, cursor, message)
     elif message.why is Refusal.SNAPSHOT_GONE and cursor.state is CursorState.NEEDS_SNAPSHOT:
         forget_snapshot(core, cursor.snapshot)  # the next beat offers another
     elif message.why in AGAIN_SOON and core.is_over(cursor.moved_ns, core.config.resend_ms // 8):
@@ -243,96 +240,6 @@ def stop_leading(core: Core) -> None:
     state.given, state.given_ns = {}, {}
 
 
-# Followers
-
-
-def fall_back(core: Core, cursor: Cursor, head: EntryId) -> None:
-    """A follower has lost the end of its log, or had it when this was said: push what is behind it again.
-
-    Only if its log is ours as far as it goes: who says otherwise was fenced in an earlier epoch, and is late.
-    """
-    if quorum.truncation_point(core.state.log.runs, head) == head:
-        core.note("follower_fell_back", f"{cursor.node} to {head}")
-        cursor.attach(head.offset, core.state.round, core.now_ns)
-
-
-def add_cursor(core: Core, follower: NodeId, head: EntryId) -> None:
-    """Begin with a follower whose log ends here: attach it, cut its log first, or send it a snapshot."""
-    state = core.state
-    cursor = Cursor(follower, CursorState.ATTACHED, state.epoch)
-    cursor.sent_ns = cursor.moved_ns = core.now_ns
-    state.cursors[follower] = cursor
-    runs = state.log.runs
-    if head == NO_ENTRY and state.elected_head != NO_ENTRY:
-        # It has never had anything, or lost it: who can tell?
-        lose(core, cursor, "has no log")
-        return
-    point = quorum.truncation_point(runs, head)
-    if point is None:
-        lose(core, cursor, f"ends at {head}, we begin behind {runs.base}")
-    elif point == head:
-        cursor.attach(head.offset, state.round, core.now_ns)
-        core.note("attached", f"{follower} at {head}")
-    else:
-        cursor.state, cursor.truncate_to = CursorState.PENDING_TRUNCATE, point
-        why = "offset" if head.epoch == state.elected_head.epoch else "epoch"
-        core.note(f"truncation_by_{why}", f"{follower} from {head} to {point}")
-        _send_truncate(core, cursor)
-
-
-def _send_truncate(core: Core, cursor: Cursor) -> None:
-    """In the epoch that it was fenced in, even if ours is higher by now."""
-    assert cursor.truncate_to is not None
-    cursor.sent_ns = core.now_ns
-    message = TruncateRequest(core.shard, cursor.fenced_epoch, cursor.truncate_to)
-    core.send(cursor.node, message)
-
-
-def on_truncate_response(core: Core, sender: NodeId, message: TruncateResponse) -> None:
-    """A follower has cut its log."""
-    state = core.state
-    cursor = state.cursors.get(sender)
-    is_awaited = cursor is not None and cursor.state is CursorState.PENDING_TRUNCATE
-    if cursor is None or not is_awaited or message.epoch != cursor.fenced_epoch:
-        core.drop("late_answer")
-    elif not state.log.runs.has(message.head_index):
-        lose(core, cursor, f"was cut to {message.head_index}, which is not ours")
-    else:
-        cursor.attach(message.head_index.offset, state.round, core.now_ns)
-        core.note("attached", f"{sender} at {message.head_index}")
-
-
-def lose(core: Core, cursor: Cursor, why: str) -> None:
-    """A follower cannot be brought up from the log: it needs a snapshot."""
-    state = core.state
-    core.note("needs_snapshot", f"{cursor.node} {why}")
-    release_snapshot(core, cursor)
-    cursor.state = CursorState.NEEDS_SNAPSHOT
-    cursor.pushed = cursor.confirmed = Offset(0)
-    cursor.truncate_to = None
-    cursor.land_all()
-    state.round += 1  # what was confirmed before is not true any more (U2)
-    cursor.attached_round = state.round
-    offer_snapshot(core, cursor)
-
-
-def on_snapshot_response(core: Core, sender: NodeId, message: SnapshotResponse) -> None:
-    """A follower has installed the snapshot that it was sent."""
-    state = core.state
-    cursor = state.cursors.get(sender)
-    is_ours = core.is_leader and message.epoch == state.epoch
-    if not is_ours or cursor is None or cursor.state is not CursorState.NEEDS_SNAPSHOT:
-        core.drop("late_answer")
-        return
-    if not state.log.runs.has(message.head_index):
-        core.drop("impossible_answer")
-        return
-    release_snapshot(core, cursor)
-    state.round += 1
-    cursor.attach(message.head_index.offset, state.round, core.now_ns)
-    core.note("attached", f"{sender} at {message.head_index} by a snapshot")
-
-
 # Time
 
 
@@ -344,9 +251,11 @@ def beat(core: Core) -> None:
     for cursor in state.cursors.values():
         if cursor.is_leaving:
             continue
+        if cursor.is_attached and cursor.confirmed >= state.log.head.offset:
+            cursor.gained_ns = core.now_ns
         if cursor.state is CursorState.PENDING_TRUNCATE:
             if core.is_over(cursor.sent_ns, config.resend_ms):
-                _send_truncate(core, cursor)
+                alignment.send_truncate(core, cursor)
         elif cursor.state is CursorState.NEEDS_SNAPSHOT:
             offer_snapshot(core, cursor)
         else:
@@ -379,7 +288,7 @@ def _send_beats(core: Core, cursors: list[Cursor]) -> None:
     built: dict[Offset, AddEntryRequest] = {}
     for cursor in cursors:
         if cursor.pushed < core.state.log.base.offset:
-            lose(core, cursor, "lags behind what is kept")
+            alignment.lose(core, cursor, "lags behind what is kept")
             continue
         message = built.get(cursor.pushed)
         if message is None:

@@ -63,6 +63,8 @@ class Refused(ShardMessage, frozen=True):
     #: what the node knows
     node_epoch: Epoch
     what: str = ""
+    #: of a node that is not a member: another number for each time that it lost its log
+    loss: int = 0
 
 
 # Elections
@@ -124,15 +126,23 @@ class AddFollowerResponse(ShardMessage, frozen=True):
 
 
 class TruncateRequest(ShardMessage, frozen=True):
-    """Leader to follower: keep nothing above this entry."""
+    """Leader to follower: your log ends at ``from_index``, which I do not have; cut it to ``head_index``.
+
+    It is obeyed only while the log ends exactly there. In one epoch an entry that the leader does not have
+    never comes back once it was cut: a copy of the request that arrives late changes nothing.
+    """
 
     head_index: EntryId
+    from_index: EntryId
+    #: the answer to this round alone is waited for
+    round: int
 
 
 class TruncateResponse(ShardMessage, frozen=True):
-    """Follower to leader: this is where my log ends now."""
+    """Follower to leader: this is where my log ends now. If you do not have that entry, cut again."""
 
     head_index: EntryId
+    round: int
 
 
 # Replication
@@ -182,19 +192,28 @@ class Snapshot(msgspec.Struct, frozen=True, array_like=True):
 class SnapshotRequest(ShardMessage, frozen=True):
     """Operator (or a leader whose follower has lost its log) to node: become what this snapshot is.
 
-    A node that is not a member takes it only if it names its incarnation, as operators do, or if it was
-    fenced in this very epoch, which is why a leader need not.
+    A node that is not a member takes it only if it names its incarnation, as operators do, or, from a leader,
+    its loss, in the very epoch that it was fenced in: one that was sent before it last lost its log may lack
+    what it has acknowledged since.
     """
 
     snapshot: Snapshot
     commit_index: EntryId
     incarnation: int = 0
+    #: of a leader: the loss that is to be repaired
+    loss: int = 0
+    #: of a leader: the head of a log that ends in an entry it does not have, however far that goes; it is
+    #: replaced only while the log ends exactly there
+    replaces: EntryId | None = None
+    #: of a leader: the answer to this round alone is waited for
+    round: int = 0
 
 
 class SnapshotResponse(ShardMessage, frozen=True):
     """Node to whoever asked: installed; this is where my log ends now."""
 
     head_index: EntryId
+    round: int = 0
 
 
 class PieceRequest(ShardMessage, frozen=True):
@@ -274,7 +293,15 @@ class AbortReconfigurationResponse(ShardMessage, frozen=True):
 
 
 class DeleteShardRequest(ShardMessage, frozen=True):
-    """Operator to a node that is not in the ensemble any more: forget the shard."""
+    """Operator to a node that is not in the ensemble any more: forget the shard.
+
+    A node that deletes its replica would forget what it has promised, too. If the shard lives on elsewhere,
+    it remembers, in this life, that it takes part in nothing of this epoch or an earlier one: later lives
+    are not named by what was sent before.
+    """
+
+    #: the shard lives on without this node
+    lives_on: bool = False
 
 
 class DeleteShardResponse(ShardMessage, frozen=True):

@@ -15,8 +15,9 @@ X2  After an abort everything is as before, but for the epoch.
 from __future__ import annotations
 
 from motet.core.shardlog import quorum, storage
+from motet.core.shardlog.alignment import add_cursor
 from motet.core.shardlog.context import Core
-from motet.core.shardlog.leader import add_cursor, append_barrier
+from motet.core.shardlog.leader import append_barrier
 from motet.core.shardlog.messages import (
     AbortReconfigurationRequest,
     AbortReconfigurationResponse,

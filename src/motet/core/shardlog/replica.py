@@ -11,6 +11,7 @@ How to read it, a file per protocol:
 ``quorum``          what is committed; where a log is cut: pure
 ``fencing``         fence, become leader, add follower; damage
 ``leader``          append, push, count; ``cursors`` is what it knows of a follower
+``alignment``       making a follower's log the leader's: attach, truncate, snapshot
 ``follower``        take in, acknowledge, truncate
 ``snapshot``        giving one; ``installing`` is becoming one
 ``reconfiguration`` prepare, commit, abort: swap, expand, contract
@@ -42,6 +43,7 @@ from motet.core.fingerprint import clone_plain, fingerprint
 from motet.core.machine import Effect, Message, Now, Violation
 from motet.core.operator.messages import ShardReport
 from motet.core.shardlog import (
+    alignment,
     alone,
     applying,
     fencing,
@@ -87,9 +89,9 @@ HANDLERS: dict[type[Message], Callable[[Core, Any, Any], None]] = {
     AddEntryRequest: follower.on_add_entry_request,
     AddEntryResponse: leader.on_add_entry_response,
     TruncateRequest: follower.on_truncate_request,
-    TruncateResponse: leader.on_truncate_response,
+    TruncateResponse: alignment.on_truncate_response,
     SnapshotRequest: installing.on_snapshot_request,
-    SnapshotResponse: leader.on_snapshot_response,
+    SnapshotResponse: alignment.on_snapshot_response,
     PieceRequest: snapshot.on_piece_request,
     PieceResponse: installing.on_piece_response,
     FenceRequest: fencing.on_fence_request,

@@ -8,6 +8,7 @@ from motet.core.shardlog.context import Core
 from motet.core.shardlog.state import Status
 from motet.errors import DiskFull, NodeError, TooLarge
 from motet.errors.shards import NotLeader
+from motet.ids import NodeId
 from motet.limits import shard_entry_body_bytes_max
 
 
@@ -41,8 +42,21 @@ def report(core: Core) -> ShardReport:
     ends = (core.head, state.commit_index)
     fetched = 0 if state.installing is None else state.installing.fetched
     is_whole = state.is_member and not state.is_damaged
+    status = state.status.value
     return ShardReport(
-        core.shard, state.epoch, state.status.value, *ends, caught_up, fetched, is_whole
+        core.shard, state.epoch, status, *ends, caught_up, fetched, is_whole, _stalled(core)
+    )
+
+
+def _stalled(core: Core) -> tuple[tuple[NodeId, str], ...]:
+    """Followers that lack something, and have got nothing new for long; with what is done about it."""
+    head = core.state.log.head.offset
+    return tuple(
+        (cursor.node, cursor.state.value)
+        for cursor in core.state.cursors.values()
+        if core.is_over(cursor.gained_ns, core.config.stalled_ms)
+        and not cursor.is_leaving
+        and not (cursor.is_attached and cursor.confirmed >= head)
     )
 
 

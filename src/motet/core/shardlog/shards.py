@@ -46,8 +46,10 @@ from motet.core.shardlog.state_machine import StateMachine
 from motet.errors import BadRecord
 from motet.ids import Address, Epoch, FileName, NodeId, ReadId, ShardName, TimerName, WriteId
 from motet.limits import shards_per_node_max
+from motet.limits_received import shards_left_max
 
 BEAT = TimerName("shards-beat")
+NO_EPOCH = Epoch(0)
 waiting_max = 16
 """Messages that wait for a shard to be listed."""
 
@@ -88,6 +90,8 @@ class NodeState(msgspec.Struct):
     #: replicas that may have something under way (the values mean nothing): they are looked at with each beat
     active: dict[ShardName, None] = msgspec.field(default_factory=dict)
     beats: int = 0
+    #: shards that live on elsewhere -> the epoch in which their replica was deleted, in this life
+    left: dict[ShardName, Epoch] = msgspec.field(default_factory=dict)
 
 
 class Shards:
@@ -352,6 +356,8 @@ class Shards:
                 self.desk.effects.append(Send(sender, DeleteShardResponse(shard, message.epoch)))
         elif shard in state.deleting or isinstance(message, Refused):
             return
+        elif message.epoch <= state.left.get(shard, 0):
+            self._refuse(sender, message, Refusal.INVALID_EPOCH, state.left[shard])
         elif shard in state.creating:
             waiting = state.creating[shard].waiting
             if len(waiting) < waiting_max:
@@ -362,7 +368,7 @@ class Shards:
                 return
             state.creating[shard] = creating = Creating(0, [(sender, message)])
             creating.version = self._write_list()
-        elif not type(message).__name__.endswith("Response"):
+        else:
             self._refuse(sender, message, Refusal.NOT_MEMBER)
 
     def _is_for_this_life(self, message: ShardMessage) -> bool:
@@ -371,10 +377,13 @@ class Shards:
             return False
         return message.incarnation == self.desk.nonce != 0
 
-    def _refuse(self, to: Address, message: ShardMessage, why: Refusal) -> None:
+    def _refuse(
+        self, to: Address, message: ShardMessage, why: Refusal, epoch: Epoch = NO_EPOCH
+    ) -> None:
         name = type(message).__name__
-        refused = Refused(message.shard, message.epoch, why, name, Epoch(0))
-        self.desk.effects.append(Send(to, refused))
+        if not name.endswith("Response"):
+            refused = Refused(message.shard, message.epoch, why, name, epoch)
+            self.desk.effects.append(Send(to, refused))
 
     # Deleting
 
@@ -390,10 +399,20 @@ class Shards:
             core.refuse(sender, message, Refusal.NOT_FENCED)
             return
         core.note("deleted", f"epoch {message.epoch}")
+        self._remember(shard, message)
         deleting = Deleting(message.epoch, [sender])
         self.state.deleting[shard] = deleting
         del self.replicas[shard]
         self._remove(shard, deleting, _files_of(replica))
+
+    def _remember(self, shard: ShardName, message: DeleteShardRequest) -> None:
+        """What was promised stays promised, for as long as this life can be named by what comes late."""
+        left = self.state.left
+        epoch = left.pop(shard, Epoch(0))
+        if message.lives_on:
+            left[shard] = max(epoch, message.epoch)
+        if len(left) > shards_left_max:
+            del left[next(iter(left))]
 
     def _remove(self, shard: ShardName, deleting: Deleting, files: list[FileName]) -> None:
         for file in files:

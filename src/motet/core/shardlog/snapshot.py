@@ -18,7 +18,7 @@ from motet.core.shardlog.messages import (
     SnapshotRequest,
 )
 from motet.core.shardlog.state import Given, Purpose, Reading
-from motet.ids import Address
+from motet.ids import Address, NodeId
 from motet.limits import shard_piece_bytes
 
 
@@ -68,11 +68,12 @@ def release_snapshot(core: Core, cursor: Cursor) -> None:
         forget_snapshot(core, number)
 
 
-def offer_snapshot(core: Core, cursor: Cursor) -> None:
+def offer_snapshot(core: Core, cursor: Cursor, *, is_new: bool = False) -> None:
     """Tell a follower to fetch a snapshot; again and again until it has."""
     state = core.state
     given = None if cursor.snapshot is None else state.given.get(cursor.snapshot)
-    if given is not None and not core.is_over(cursor.sent_ns, core.config.resend_ms):
+    is_due = is_new or core.is_over(cursor.sent_ns, core.config.resend_ms)
+    if given is not None and not is_due:
         return
     if given is None or not _is_kept(core, given):
         release_snapshot(core, cursor)
@@ -82,7 +83,15 @@ def offer_snapshot(core: Core, cursor: Cursor) -> None:
         snapshot = given.snapshot
     cursor.sent_ns = core.now_ns
     state.given_ns[snapshot.number] = core.now_ns
-    message = SnapshotRequest(core.shard, state.epoch, snapshot, state.commit_index)
+    message = SnapshotRequest(
+        core.shard,
+        state.epoch,
+        snapshot,
+        state.commit_index,
+        loss=cursor.loss,
+        replaces=cursor.replaces,
+        round=cursor.attached_round,
+    )
     core.send(cursor.node, message)
 
 
@@ -115,6 +124,7 @@ def on_piece_request(core: Core, sender: Address, message: PieceRequest) -> None
         core.refuse(sender, message, Refusal.SNAPSHOT_GONE)
         return
     state.given_ns[message.number] = core.now_ns
+    _note_progress(core, sender, message)
     head = given.snapshot.head_index.offset
     if 0 <= message.state_offset < len(given.state):
         piece = given.state[message.state_offset : message.state_offset + shard_piece_bytes]
@@ -137,6 +147,14 @@ def on_piece_request(core: Core, sender: Address, message: PieceRequest) -> None
             piece_read(core, asked)
     else:
         core.refuse(sender, message, Refusal.SNAPSHOT_GONE, "it has no such piece")
+
+
+def _note_progress(core: Core, sender: Address, message: PieceRequest) -> None:
+    """A follower that asks for a later piece gets on."""
+    cursor = core.state.cursors.get(NodeId(sender))
+    fetched = message.state_offset + message.after + 1
+    if cursor is not None and message.number == cursor.snapshot and fetched > cursor.fetched:
+        cursor.fetched, cursor.gained_ns = fetched, core.now_ns
 
 
 def piece_read(core: Core, done: Reading) -> None:

@@ -92,6 +92,12 @@ class Installing(msgspec.Struct):
     is_told: bool
     #: it has everything that may have been acknowledged here
     is_whole: bool
+    #: what was committed when it was offered
+    commit_index: EntryId
+    #: a head that it takes the place of, however far that goes
+    replaces: EntryId | None = None
+    #: of the request, for the answer
+    round: int = 0
     #: the part of the state that is here
     pieces: list[bytes] = msgspec.field(default_factory=list)
     state_bytes: int = 0
@@ -160,6 +166,12 @@ class State(msgspec.Struct):
     damage: str = ""
     #: the epoch it was last fenced in, in this life or, for a replica that was fenced before, its own
     fenced_epoch: Epoch = Epoch(0)
+    #: how often damage was found in this life
+    losses: int = 0
+    #: not a member: the epoch in which a leader's snapshot for its present loss was installed
+    repair_epoch: Epoch = Epoch(0)
+    #: and what was committed then: it is no member before it has that
+    repair_commit: EntryId = NO_ENTRY
     #: it was fenced in this epoch in this life, and has neither led nor followed since
     may_lead: bool = False
     log: Log = msgspec.field(default_factory=Log)

@@ -197,21 +197,21 @@ class OperatorPart(BenchPart):
         node: str,
         *,
         opened: int = 0,
+        stalled: str = "",
         misses: str = "",
         logged: str = "",
         drift: int | None = None,
         found: str = "",
     ) -> list[str]:
-        """What a node says of transactions, and of its wall: how far it is off, what clock was found."""
+        """What a node says of transactions, a follower, and its wall: how far it is off, what was found."""
         machine = self.bench.node(node).machine
         assert isinstance(machine, PuppetNode)
         state = machine.state
         for replica in state.replicas.values():
-            replica.unsettled = opened
+            replica.unsettled, replica.stalled = opened, tuple(map(NodeId, stalled.split()))
         state.missing = (self._shard(misses),) if misses else ()
         state.logged = Clock.parse(logged) if logged else state.logged
-        state.drift_ms = drift
-        state.found = Clock.parse(found) if found else state.found
+        state.drift_ms, state.found = drift, Clock.parse(found) if found else state.found
         return []
 
     @verb

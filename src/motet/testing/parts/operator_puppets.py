@@ -77,6 +77,8 @@ class PuppetReplica(msgspec.Struct):
     change: tuple[str, ...] | None = None
     #: the leader refuses to commit contractions
     is_unsafe: bool = False
+    #: of a leader: followers that do not get on
+    stalled: tuple[NodeId, ...] = ()
     #: how much it says to have of its snapshot
     fetched: int = 0
     #: of a leader: transactions that are open
@@ -153,6 +155,7 @@ class PuppetNode:
                 tuple(each.cursors),
                 each.fetched,
                 each.is_member,
+                tuple((node, "needs_snapshot") for node in each.stalled),
             )
             for shard, each in self.state.replicas.items()
         )

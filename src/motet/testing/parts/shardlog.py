@@ -46,6 +46,7 @@ from motet.testing.parts.shardlog_node import (
     ReadBackEntries,
     ShardNode,
     told_entry,
+    told_stalled,
 )
 from motet.testing.script import Command
 
@@ -275,7 +276,7 @@ class ShardlogPart(BenchPart):
     @verb
     def delete(self, node: str, epoch: int) -> list[str]:
         """Tell a node to forget the shard."""
-        return self._say(node, DeleteShardRequest(SHARD, Epoch(epoch)))
+        return self._say(node, DeleteShardRequest(SHARD, Epoch(epoch), lives_on=True))
 
     def _say(self, node: str, message: Message) -> list[str]:
         return self.bench.receive(node, OPERATOR, message)
@@ -325,10 +326,11 @@ class ShardlogPart(BenchPart):
     @verb
     def cursors(self, node: str) -> list[str]:
         """Show what a leader knows of its followers."""
+        replica = self._replica(node)
         return [
             f"{cursor.node} {cursor.state.value}{' leaving' if cursor.is_leaving else ''}"
-            f" pushed {cursor.pushed} confirmed {cursor.confirmed}"
-            for cursor in self._replica(node).core.state.cursors.values()
+            f" pushed {cursor.pushed} confirmed {cursor.confirmed}{told_stalled(replica, cursor)}"
+            for cursor in replica.core.state.cursors.values()
         ] or ["no cursors"]
 
     def _told(self, name: str) -> str:

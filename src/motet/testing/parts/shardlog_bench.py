@@ -113,11 +113,14 @@ def _told_rest(message: Message) -> str:
             return f" of {message.replication_factor} {followers}".rstrip()
         case AddFollowerRequest():
             return f" {message.follower}{message.head_index}"
-        case TruncateRequest() | TruncateResponse() | SnapshotResponse():
+        case TruncateRequest():
+            return f" from {message.from_index} to {message.head_index}"
+        case TruncateResponse() | SnapshotResponse():
             return f" {message.head_index}"
         case SnapshotRequest():
             snapshot = message.snapshot
-            return f" {snapshot.head_index} kept from {snapshot.first_offset}"
+            instead = "" if message.replaces is None else f" instead of {message.replaces}"
+            return f" {snapshot.head_index} kept from {snapshot.first_offset}{instead}"
         case PrepareReconfigurationResponse():
             given = "" if message.snapshot is None else f" snapshot {message.snapshot.head_index}"
             return f" {message.op.value} commit {message.commit_index}{given}"

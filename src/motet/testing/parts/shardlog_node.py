@@ -23,8 +23,10 @@ from motet.core.machine import (
     Written,
 )
 from motet.core.shardlog.config import ShardlogConfig
+from motet.core.shardlog.cursors import Cursor
 from motet.core.shardlog.entry import Entry, EntryKind
 from motet.core.shardlog.messages import ShardMessage
+from motet.core.shardlog.replica import ShardReplica
 from motet.core.shardlog.shards import Shards
 from motet.errors import BadRecord, MotetError
 from motet.ids import NodeId, Offset, ShardName
@@ -161,6 +163,11 @@ class ShardNode:
 
     def invariants(self) -> list[Violation]:
         return self.shards.invariants()
+
+
+def told_stalled(replica: ShardReplica, cursor: Cursor) -> str:
+    """`` stalled``, if a leader reports that of a follower."""
+    return " stalled" if cursor.node in dict(replica.report().stalled) else ""
 
 
 def told_entry(entry: Entry) -> str:
