@@ -23,6 +23,9 @@ class NetworkFaults(msgspec.Struct, frozen=True):
     duplication: float = 0.0
     #: a message that takes up to fifty times as long, so that others overtake it
     reordering: float = 0.0
+    #: a message of which a copy is kept, and delivered at any time, restarts or not (``sim.late``)
+    kept: float = 0.0
+    kept_ms_max: int = 3_000
     #: links that hold everything back for a while
     clog_interval_ms: int = 0
     clog_ms_max: int = 400
@@ -105,6 +108,7 @@ LOSSY = NetworkFaults(
     loss=0.05,
     duplication=0.03,
     reordering=0.05,
+    kept=0.02,
     clog_interval_ms=400,
     partition_interval_ms=600,
     one_way=0.4,
@@ -185,4 +189,6 @@ def _swarm(dice: Dice) -> Faults:
         pause_interval_ms=dice.pick([0, 0, 400]),
     )
     objects = ObjectFaults(error=dice.pick([0.0, 0.1]), unknown=dice.pick([0.0, 0.1]))
+    # Drawn last: what is drawn before stays what it was for a seed.
+    network = msgspec.structs.replace(network, kept=dice.pick([0.0, 0.0, 0.01, 0.05]))
     return Faults(network=network, disk=disk, time=time, objects=objects, nodes=nodes)

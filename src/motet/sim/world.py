@@ -31,6 +31,7 @@ from motet.sim.dice import Dice
 from motet.sim.disk import SimDisk
 from motet.sim.faults import Faults
 from motet.sim.host import Host, Stepper
+from motet.sim.late import LateMessages
 from motet.sim.network import Fabric
 from motet.sim.time import SimTime, VirtualTime
 from motet.sim.trace import Trace
@@ -76,6 +77,8 @@ class World:
         #: note or fault -> how often it was seen
         self.marks: dict[str, int] = {}
         self.events = 0
+        #: keeps messages and delivers them in later lives, in parts that ask for it
+        self.late: LateMessages | None = None
         self._observers: list[Observer] = []
         self._agenda: list[tuple[int, int, Callable[..., None], tuple[object, ...]]] = []
         self._entries = 0
@@ -172,6 +175,8 @@ class World:
         for delay_ns in self._fates_ns(sender, to, self.virtual.elapsed_ns):
             args = (node, host.name, host.node, incarnation, send.message)
             self.at(delay_ns, self._arrive, args)
+        if self.late is not None:
+            self.late.sent(node, host.name, host.node, send.message)
 
     def _arrive(
         self, node: SimNode, name: str, sender: SimNode, incarnation: int, message: Message
@@ -184,10 +189,23 @@ class World:
         if node.paused_until_ns >= self.virtual.elapsed_ns:
             self._put_off(node, self._arrive, (node, name, sender, incarnation, message))
             return
+        self._receive(host, sender, message)
+
+    def deliver(self, node: SimNode, name: str, sender: SimNode, message: Message) -> None:
+        """Let a message arrive now, however long ago it was sent."""
+        host = node.hosts.get(name)
+        if host is None or not host.listening:
+            return
+        if node.paused_until_ns >= self.virtual.elapsed_ns:
+            self._put_off(node, self.deliver, (node, name, sender, message))
+            return
+        self._receive(host, sender, message)
+
+    def _receive(self, host: Host, sender: SimNode, message: Message) -> None:
         if self.trace is not None:
             self.record(host.label, glyph.RECEIVED, f"{sender.address} {render(message)}")
         self.fabric.counts.delivered += 1
-        host.step(Received(node.time.now(), sender.address, message))
+        host.step(Received(host.node.time.now(), sender.address, message))
 
     # The lives of nodes
 
@@ -205,6 +223,8 @@ class World:
                 self.record(host.label, glyph.STARTED, f"incarnation {node.incarnation}")
             nonce = self._entropy.nonce()
             self.at_node(node, 0, self._begin, (host, nonce))
+        if self.late is not None:
+            self.late.started(node)
 
     def _begin(self, host: Host, nonce: int) -> None:
         host.listening = True

@@ -45,7 +45,7 @@ class Kept(ShardChangesPart):
 
 def test_every_step_of_a_changing_ensemble_is_a_step_of_the_model() -> None:
     part = Kept()
-    outcome = simulate(part, 1)
+    outcome = simulate(part, 2)
     assert outcome.violations == []
     assert outcome.marks["followed"] > 1_000
     done = {line.action for line in part.run.lines}

@@ -14,9 +14,9 @@ from motet.verify.seed_range import run_seeds
 SEEDS_A_DAY = 1_000
 FOUND_AT = {
     "direct-commit": (79, "NoLossOfConfirmedWrite"),
-    "no-truncation": (23, "I3"),
+    "no-truncation": (9, "I3"),
     "commit-falls": (6, "I2"),
-    "ack-before-durable": (33, "NoLogDivergence"),
+    "ack-before-durable": (5, "AcknowledgedStays"),
     "read-by-deposed-leader": (27, "LinearizableReads"),
     "tokens-not-replicated": (2, "OneState"),
     "minority-elects": (6, "NoLogDivergence"),

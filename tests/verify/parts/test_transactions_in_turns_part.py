@@ -18,7 +18,7 @@ FOUND_AT = {
     "bundle-followed-in-part": (3, "OneState"),
     "bundle-fed-in-part": (1, "N1"),
     "bundle-read-in-part": (1, "PagesWithoutGap"),
-    "another-of-the-bundle": (1, "LatestKept"),
+    "another-of-the-bundle": (3, "LatestKept"),
 }
 """Planted bug -> a seed that finds it, and the rule that it breaks there."""
 

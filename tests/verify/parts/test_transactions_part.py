@@ -15,29 +15,29 @@ from motet.verify.seed_range import run_seeds
 FOUND_AT = {
     "reads-not-validated": (1, "ReadsValid"),
     "torn-tie": (1, "FeedComplete"),
-    "locks-forgotten": (4, "OneState"),
+    "locks-forgotten": (1, "LatestKept"),
     "trim-without-carrying": (1, "LatestKept"),
     "closed-over-prepare": (1, "N1"),
-    "born-in-the-past": (1, "Born"),
+    "born-in-the-past": (10, "Born"),
     "closed-in-memory": (1, "FeedClosed"),
-    "hidden-in-part": (5, "Valve"),
-    "decided-twice": (5, "Atomic"),
-    "clock-too-early": (21, "N1"),
+    "hidden-in-part": (8, "Valve"),
+    "decided-twice": (7, "LatestKept"),
+    "clock-too-early": (6, "CausalOrder"),
     "decision-forgotten": (24, "LatestKept"),
-    "append-over-lock": (2, "KeyOrder"),
+    "append-over-lock": (2, "ReadsValid"),
     "get-over-lock": (7, "LatestKept"),
     "bookmark-left-behind": (4, "SessionReads"),
     "pruned-over-cursor": (4, "CursorKept"),
     "outcome-not-reached": (3, "N1"),
     "outcome-at-the-end": (3, "N1"),
     "outcome-of-another": (22, "N1"),
-    "milestone-forgets-the-oldest": (4, "N1"),
+    "milestone-forgets-the-oldest": (8, "N1"),
 }
 """Planted bug -> a seed that finds it, and the rule that it breaks there."""
 
 FOUND_LATER = {
-    "milestone-forgets-the-old": (23, "N1"),
-    "decided-late": (36, "Decided"),
+    "milestone-forgets-the-old": (70, "N1"),
+    "decided-late": (34, "Decided"),
 }
 """The same, in the long tier."""
 

@@ -3,20 +3,22 @@
 Three to six data nodes hold the shards of a stream that stays and of others that come and go; one to three
 operators elect their leaders and change their ensembles, as somebody asks for all the time. The keeper is a
 store with the same promises (``streams_store``); clients append and read (``streams_clients``). What must
-hold is in ``streams_checks``, whose disks may be lost in ``streams_atlas``, and the way out of the storm in
-``streams_calm``.
+hold is in ``streams_checks`` and ``streams_promises``, whose disks may be lost in ``streams_atlas``, and the
+way out of the storm in ``streams_calm``.
 """
 
 from __future__ import annotations
 
 from motet.core.catalog.stream_definition import StreamDefinition
-from motet.core.machine import NS_PER_MS, Effect, Event, Note, Violation
+from motet.core.machine import NS_PER_MS, Effect, Event, Message, Note, Violation
 from motet.core.operator.config import OperatorConfig
+from motet.core.operator.messages import OperatorRequest
 from motet.core.operator.metadata import ShardMetadata
 from motet.core.shardlog.config import Retention, ShardlogConfig
 from motet.ids import Address, NodeId, ShardName, StreamId
 from motet.sim.dice import Dice
 from motet.sim.host import Host
+from motet.sim.late import LATE, LATE_AFTER_RESTART, LateMessages
 from motet.sim.world import SimNode, World
 from motet.verify.parts.streams_atlas import Atlas
 from motet.verify.parts.streams_calm import Calm
@@ -26,6 +28,7 @@ from motet.verify.parts.streams_clients import DataClient, Reader, Writer
 from motet.verify.parts.streams_moments import Moments
 from motet.verify.parts.streams_plants import BLIND_STORE, PLANTS, data_node, operator
 from motet.verify.parts.streams_plays import Plays, Stage
+from motet.verify.parts.streams_promises import Promises
 from motet.verify.parts.streams_stalls import STALL_MARKS
 from motet.verify.parts.streams_store import Store, StoredOperator, Trouble
 from motet.verify.parts.streams_strikes import Strikes
@@ -37,6 +40,7 @@ MARKS = (
     *("rot", "full_disk", "operator_duel", "store_unknown", "store_conflict", "token_repeated"),
     *("operator_late_fence", "shard_truncation_by_epoch", "shard_truncation_by_offset"),
     *("shard_truncated", "wiped", SNAPSHOT_OF_THE_WIPED, OLD_COMMITTED),
+    *(LATE, LATE_AFTER_RESTART),
     *STALL_MARKS,
 )
 steps_min = 10_000
@@ -101,6 +105,15 @@ def draw_config(dice: Dice) -> ShardlogConfig:
     )
 
 
+def _may_be_late(message: Message) -> bool:
+    """Whether a copy may arrive in another life of those it is about.
+
+    A request that creates or deletes a stream has no token: a copy that comes after the stream was deleted
+    creates it once more, or deletes the next one of that name.
+    """
+    return not isinstance(message, OperatorRequest)
+
+
 def draw_trouble(dice: Dice, *, is_calm: bool) -> Trouble:
     """How fickle the store is in this run."""
     if is_calm:
@@ -140,6 +153,8 @@ class StreamsRun:
         self.stays = self.draw_stream(dice, count)
         self._add_clients()
         world.observe(self.watch.saw)
+        self._promises = Promises(world, lambda node, shard: (node, shard) in self.atlas.rotten)
+        world.observe(self._promises.saw)
         world.observe(self._follow)
         self.calm: Calm | None = None
         self._moments: Moments | None = None
@@ -147,6 +162,8 @@ class StreamsRun:
         self._wiped: dict[NodeId, None] = {}
         if world.faults.nodes.crash_interval_ms and dice.chance(0.6):
             self._wipe_later(dice.pick([400, 1_200]))
+        if not self._is_faultless and world.faults.network.kept:
+            world.late = LateMessages(world, _may_be_late)
         #: the nemesis leaves nodes and links to those who take aim
         self._is_aimed = not self._is_faultless and aim.chance(0.4)
         if not self._is_faultless:
@@ -227,6 +244,10 @@ class StreamsRun:
     def _stored(
         self, shard: ShardName, before: ShardMetadata | None, after: ShardMetadata | None
     ) -> None:
+        late = self._world.late
+        if late is not None and before is None and shard in self.watch.truths:
+            # The second life of a shard: what was said in the first is not delivered in it.
+            late.forget(lambda message: getattr(message, "shard", None) == shard)
         self.watch.stored(shard, before, after)
         if self._moments is not None:
             self._moments.stored(before, after)
@@ -259,6 +280,7 @@ class StreamsRun:
             world.crash(host.node)
         host.disk.wipe()
         self.atlas.wiped(name)
+        self._promises.wiped(name)
         self._wiped[name] = None
         world.mark("wiped")
         world.record(name, "!", "wiped")

@@ -170,12 +170,13 @@ class ShardLogSteps(Model[State]):
         """A late follower is cut back to the leader's highest entry of its own last epoch or before.
 
         If it has no entry of that epoch, but more of an earlier one, it may keep some that are not the
-        leader's. It then counts for nothing until a snapshot has taken the place of its log.
+        leader's. It then counts for nothing, and is cut again, until both share an entry. The request names
+        the head that it is for: a head that the leader does not have.
         """
         me = s.node[n]
-        require(me.status == "fenced")
+        require(self.may_be_cut(me))
         their = self.leadership(s, me.epoch)
-        require(their.leader != n)
+        require(their.leader != n and not self.is_shared(me, their))
         point = highest_of(their.elected, head(me.log)[0])
         own = highest_of(me.log, point[0])
         require(keep == min(point[1], own[1]) and keep >= me.commit)
@@ -186,6 +187,14 @@ class ShardLogSteps(Model[State]):
             durable=min(me.durable, keep),
         )
         return self.put(s, n, cut_back)
+
+    def may_be_cut(self, me: Node) -> bool:
+        """Whoever does not lead: who follows with entries that are not the leader's is cut again."""
+        return me.status != "leader"
+
+    def is_shared(self, me: Node, their: Leadership) -> bool:
+        """Whether a log ends in an entry that the leader has."""
+        return is_prefix(me.log, their.log)
 
     @action(n=Nodes, last=Offsets, whole=Whole)
     def install(self, s: State, n: int, last: int, whole: bool) -> State:

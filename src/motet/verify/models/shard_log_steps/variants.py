@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from motet.verify.model import Variant, require
 from motet.verify.models.shard_log_steps.protocol import ShardLogSteps
-from motet.verify.models.shard_log_steps.records import Log, Node, State, cut, length
+from motet.verify.models.shard_log_steps.records import Log, Node, State, cut, highest_of, length
 
 
 class MinorityElects(ShardLogSteps):
@@ -135,6 +135,21 @@ class AckBeforeDurable(ShardLogSteps):
         return after.but(acks=after.acks | {(node.epoch, n, length(node.log))})
 
 
+class LateTruncate(ShardLogSteps):
+    """A fenced node cuts its log for any head that it had when it was fenced in this epoch."""
+
+    def truncate(self, s: State, n: int, keep: int) -> State:
+        me = s.node[n]
+        require(me.status == "fenced")
+        their = self.leadership(s, me.epoch)
+        told = [e for epoch, m, e, _ in sorted(s.fences) if (epoch, m) == (me.epoch, n)]
+        points = [highest_of(their.elected, epoch) for epoch in told]
+        cuts = [min(point[1], highest_of(me.log, point[0])[1]) for point in points]
+        require(their.leader != n and keep in cuts and me.commit <= keep <= length(me.log))
+        log, durable = cut(me.log, keep), min(me.durable, keep)
+        return self.put(s, n, me.but(status="follower", may_lead=False, log=log, durable=durable))
+
+
 def step_variants() -> dict[str, Variant]:
     """What must fail."""
     small = {"nodes": 3, "entries": 1, "epochs": 2, "most_restarts": 0}
@@ -172,6 +187,12 @@ def step_variants() -> dict[str, Variant]:
             KeptDivergent,
             "FollowersAgree",
             small | {"entries": 2, "epochs": 4},
+        ),
+        "late-truncate": Variant(
+            "a request to cut a log is obeyed after a restart, wherever the log ends by then",
+            LateTruncate,
+            "FollowersAgree",
+            small | {"most_restarts": 1},
         ),
         "ack-before-durable": Variant(
             "a follower acknowledges what is not durable",
