@@ -62,3 +62,10 @@ def test_complaints_become_rare() -> None:
         logs.complain(count, "send_dropped", why="full")
     counts = [json.loads(line)["count"] for line in out.getvalue().splitlines()]
     assert counts == [2**power for power in range(10)]
+
+
+def test_notes_have_levels() -> None:
+    for note in ("shard_damaged", "shard_disk_full", "data_clock_drift", "operator_node_restarted"):
+        assert logs.level_of(note) == logging.WARNING
+    assert logs.level_of("vsr_clock_agreed") == logging.DEBUG
+    assert logs.level_of("shard_leads") == logging.INFO

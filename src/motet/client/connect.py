@@ -21,10 +21,14 @@ from motet.client.link import (
 from motet.client.part_store import PartStore, find_parts
 from motet.core.streams.messages import StreamsAnswer
 from motet.errors import BadConfig, MotetError, NodeError
+from motet.errors.shards import Unavailable
 from motet.format.frame import FrameKind
 from motet.ids import Address
 
 ENDPOINT_VARIABLE = "MOTET_ENDPOINT"
+
+map_seconds_max = 15.0
+"""How long a cluster that has just started may take to have a shard map."""
 
 
 class _Remote:
@@ -71,6 +75,8 @@ async def _connect(endpoint: str | None) -> AsyncDatabase:
     for one in endpoints:
         try:
             return await _whatever_is_there(one, endpoints)
+        except Unavailable:
+            raise  # it is the same for all nodes of the cluster
         except MotetError as error:
             failures.append(error)
     if len(failures) == 1:
@@ -112,7 +118,7 @@ async def _connect_to_cluster(endpoint: str, all_endpoints: list[str]) -> AsyncD
     async with AsyncExitStack() as opening:
         await router.start()
         opening.push_async_callback(router.close)
-        await router.wait_for_map(connect_seconds_max)
+        await router.wait_for_map(map_seconds_max)
         database = AsyncClusterDatabase(router, endpoint)
         database.schemas.learn(info_of(place.definition) for place in router.map.streams)
         opening.pop_all()

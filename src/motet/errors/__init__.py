@@ -44,7 +44,8 @@
     ├── TokenExpired               a retry of something older than what is remembered
     ├── NodeError                  a node cannot start or go on
     │   ├── NotInCluster           what a cluster does not do in this release
-    │   └── DatabaseLocked         another process has this database open
+    │   ├── DatabaseLocked         another process has this database open
+    │   └── Unavailable            too few nodes answer; nothing was changed (``errors.shards``)
     ├── StepRaised                 a command of a golden script blew up
     ├── OutcomeUnknown             it may or may not have happened; a retry with the same token is safe
     ├── OperatorError              the operator did not do what it was asked to do (``errors.operator``)
@@ -68,8 +69,7 @@
         ├── TransactionExpired     a transaction so old that it may have been forgotten
         └── KeyForgotten           the latest change of a key is not remembered
 
-An operating error is raised or answered and handled; a broken rule of our own is an ``assert``. The
-text form is ``CODE what happened; what to do``.
+A broken rule of our own is an ``assert``. The text form is ``CODE what happened; what to do``.
 """
 
 from typing import ClassVar

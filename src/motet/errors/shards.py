@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from motet.errors import BadInput, MotetError
+from motet.errors import BadInput, MotetError, NodeError
 
 
 class ShardError(MotetError):
@@ -17,6 +17,13 @@ class NotLeader(ShardError):
 
     code = "NOT_LEADER"
     hint = "ask the leader: the shard map says who that is"
+
+
+class Unavailable(NodeError):
+    """Too few nodes answer to serve this now; nothing was changed."""
+
+    code = "UNAVAILABLE"
+    hint = "try again; `motet status` shows which nodes are missing"
 
 
 class ShardLost(ShardError):

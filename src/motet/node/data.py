@@ -92,7 +92,27 @@ def _why_data_does_not_serve(machine: DataNode) -> str | None:
         return "it is starting"
     if not machine.state.time.is_known:
         return "it does not know the time yet"
-    return None
+    return _why_shards_do_not_serve(machine)
+
+
+def _why_shards_do_not_serve(machine: DataNode) -> str | None:
+    """A disk without room, or shards of this node that have no leader."""
+    held = {
+        report.shard: machine.shards.replica(report.shard) for report in machine.shards.reports()
+    }
+    if any(replica is not None and replica.core.state.is_disk_full for replica in held.values()):
+        return "its disk is full"
+    shard_map = machine.state.map
+    leaderless = [
+        f"{stream.definition.name}/{number}"
+        for stream in (() if shard_map is None else shard_map.streams)
+        for number, place in enumerate(stream.places)
+        if place.leader is None and place.shard in held and machine.own in place.ensemble
+    ]
+    if not leaderless:
+        return None
+    more = f" and {len(leaderless) - 3} more" if len(leaderless) > 3 else ""
+    return f"no leader: {', '.join(leaderless[:3])}{more}"
 
 
 def _describe(machine: DataNode) -> Mapping[str, object]:

@@ -29,7 +29,7 @@ from motet.limits import inbox_messages_max, message_bytes_max
 from motet.node.counters import Counters
 from motet.node.disk_work import DiskWork, Pending
 from motet.node.hosting import Hosting
-from motet.node.logs import complain, logger
+from motet.node.logs import complain, level_of, logger
 from motet.node.timers import Timers
 from motet.ports.network import Network
 
@@ -269,4 +269,4 @@ class Hosted:
     def _note(self, effect: Note) -> None:
         self._counters.note(self.name, effect.what)
         fields = {"machine": self.name, "detail": effect.detail}
-        logger.info(effect.what, extra={"fields": fields})
+        logger.log(level_of(effect.what), effect.what, extra={"fields": fields})

@@ -21,6 +21,68 @@ LogFormat = Literal["text", "json"]
 LogLevel = Literal["debug", "info", "warning", "error"]
 
 
+_WARNINGS = frozenset(
+    {
+        "shard_damaged",
+        "shard_disk_full",
+        "shards_disk_full",
+        "shards_broken",
+        "streams_no_room",
+        "streams_broken",
+        "streams_write_failed",
+        "streams_unreadable",
+        "streams_bound_failed",
+        "data_broken",
+        "data_unreadable",
+        "data_bound_failed",
+        "data_clock_drift",
+        "clock_broken",
+        "clock_bound_failed",
+        "clock_drifted_backwards",
+        "catalog_broken",
+        "catalog_unreadable",
+        "time_on_its_own",
+        "operator_node_drifts",
+        "operator_node_dead",
+        "operator_node_restarted",
+        "operator_shard_is_gone",
+        "shard_still_damaged",
+        "shard_unreadable",
+        "shard_rotten_read",
+        "shard_state_not_written",
+        "vsr_disk_full",
+        "vsr_diverged",
+        "vsr_refused",
+        "vsr_prepare_corrupt",
+        "vsr_reply_corrupt",
+        "vsr_view_change_undecidable",
+    }
+)
+"""Notes of machines that somebody should look at."""
+
+_ROUTINE = frozenset(
+    {
+        "vsr_clock_agreed",
+        "time_agreed",
+        "time_held",
+        "shard_state_on_disk",
+        "vsr_checkpoint",
+        "vsr_checkpoint_durable",
+        "carried_change_read",
+        "transaction_bundle",
+        "streams_segment",
+    }
+)
+"""Notes of machines in good order, which come all the time."""
+
+
+def level_of(note: str) -> int:
+    """How severe a note of a machine is."""
+    if note in _WARNINGS:
+        return logging.WARNING
+    return logging.DEBUG if note in _ROUTINE else logging.INFO
+
+
 def complain(count: int, what: str, **fields: object) -> None:
     """Warn about the 1st, 2nd, 4th, 8th … case, so that a flood of cases is not a flood of lines."""
     if count & (count - 1) == 0:

@@ -35,6 +35,10 @@ again_seconds = 0.2
 entry_seconds_max = 5.0
 """How long a node is not ready because it has not entered itself."""
 
+look_seconds = 2.0
+silent_seconds_max = 8.0
+"""How often a node looks whether the keeper answers, and for how long it may not."""
+
 leave_seconds_max = 2.0
 session_ms = 10_000
 
@@ -67,11 +71,18 @@ class Registry:
         self._path = f"{NODES}/{config.node.id}"
         self._access = access
         self._has_entered = False
+        #: when the keeper last answered, by the loop's clock
+        self._answered_seconds = 0.0
 
     def not_entered(self) -> list[str]:
-        """Why this life is not known to the others yet: until it is, nobody gives it anything to do."""
-        waited_seconds = asyncio.get_running_loop().time() - self._started_seconds
-        if self._has_entered or waited_seconds > entry_seconds_max:
+        """Why this life is not known to the others yet, or the keeper has no quorum for it."""
+        now = asyncio.get_running_loop().time()
+        if self._has_entered:
+            silent_seconds = now - self._answered_seconds
+            if silent_seconds <= silent_seconds_max:
+                return []
+            return [f"keeper: no quorum has answered for {silent_seconds:.0f} s"]
+        if now - self._started_seconds > entry_seconds_max:
             return []
         return ["registry: not entered in the keeper yet"]
 
@@ -91,10 +102,23 @@ class Registry:
                     while True:
                         lost = await self._enter(keeper)
                         self._has_entered = True
-                        await lost
+                        await self._watch(keeper, lost)
             except MotetError as error:
                 logger.info("not_registered", extra={"fields": {"why": error.what}})
             await asyncio.sleep(again_seconds)
+
+    async def _watch(self, keeper: KeeperClient, lost: Watch) -> None:
+        """Look at the entry now and then, until it may be gone: each answer needs a quorum of the keeper."""
+        gone = asyncio.get_running_loop().create_task(lost.wait())
+        try:
+            while not gone.done():
+                with contextlib.suppress(MotetError):  # a session that is over ends the watch
+                    await keeper.exists(self._path, seconds=silent_seconds_max)
+                    self._answered_seconds = asyncio.get_running_loop().time()
+                await asyncio.wait([gone], timeout=look_seconds)
+            await gone
+        finally:
+            gone.cancel()
 
     async def _enter(self, keeper: KeeperClient) -> Watch:
         """See to it that the entry is there; what fires when it may no longer be."""

@@ -20,10 +20,11 @@ from pathlib import Path
 from typing import Any
 
 from motet.client.link import ZOOKEEPER_PORT_OFFSET
-from motet.errors import BadInput
+from motet.errors import BadInput, NodeError
 from motet.node.keeper import keeper_format
 from motet.node.replica_files import Format
 from motet.node.settings import load
+from motet.real.folder_lock import holder_of
 from motet.testing.dev_folder import DevFolder
 from motet.testing.local_node import LocalNode
 from motet.testing.node_group import NodeGroup
@@ -38,6 +39,9 @@ steady_s = 5.0
 """Who has run for so long is started again at once when it dies."""
 
 KEEPER = "keeper"
+LOCK_FILE = "lock~"
+"""In the folder of each node, as the node itself locks it."""
+
 Say = Callable[[str], None]
 
 
@@ -88,6 +92,7 @@ class DevCluster(NodeGroup):
         self._patience_s: dict[int, float] = {}
 
     def start(self) -> None:
+        self._check_free()
         try:
             for i in range(self._count):
                 self._blocks.append(self._claim(i))
@@ -125,6 +130,16 @@ class DevCluster(NodeGroup):
         }
         nothing = Path(os.devnull)  # no motet.toml of the caller is read
         return keeper_format(load(nothing, {**os.environ, **self._environment}, flags).config)
+
+    def _check_free(self) -> None:
+        """``NodeError`` when somebody runs nodes in the folder; nothing is touched then."""
+        for i in range(self._count):
+            holder = holder_of(self._folder / f"node-{i}" / LOCK_FILE)
+            if holder is not None:
+                raise NodeError(
+                    f"{self._folder} is in use: node-{i} runs there as process {holder}",
+                    hint="stop the cluster that runs there, or pass another folder with --data",
+                )
 
     def _claim(self, i: int) -> PortBlock:
         return (

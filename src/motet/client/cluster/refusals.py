@@ -1,10 +1,61 @@
-"""What a client says of a shard that it cannot ask."""
+"""What a client says of a shard that it cannot ask, or that refuses.
+
+A read has changed nothing, so it never ends in an unknown outcome: it is ``UNAVAILABLE``. Shards are called
+as people know them, ``orders/0``; nodes call them by names of their own.
+"""
 
 from __future__ import annotations
 
+from motet.core.datanode.messages import DataRefused, RecordsRead, ShardDescribed
 from motet.core.operator.messages import ShardMap, ShardPlace
-from motet.errors.shards import NotLeader, ShardLost
+from motet.core.transaction.messages import (
+    FeedDescribed,
+    LatestChangeIs,
+    PreparedAre,
+    ShardClosed,
+    ShardFeed,
+    TransactionIs,
+)
+from motet.errors import MotetError, OutcomeUnknown, error_of
+from motet.errors.shards import NotLeader, ShardLost, Unavailable
 from motet.ids import ShardName
+
+READ = (
+    RecordsRead,
+    ShardDescribed,
+    FeedDescribed,
+    LatestChangeIs,
+    PreparedAre,
+    ShardClosed,
+    ShardFeed,
+    TransactionIs,
+)
+"""Answers to requests that change nothing."""
+
+
+def refused(answer: DataRefused, shards: ShardMap | None) -> MotetError:
+    """The error that a node has answered with."""
+    return error_of(answer.code, readable(answer.what, shards), readable(answer.advice, shards))
+
+
+def readable(text: str, shards: ShardMap | None) -> str:
+    """A text of a node with its shards called as people know them."""
+    for stream in () if shards is None else shards.streams:
+        for number, place in enumerate(stream.places):
+            if place.shard in text:
+                name = f"{stream.definition.name}/{number}"
+                text = text.replace(f"shard {place.shard}", name).replace(place.shard, name)
+    return text
+
+
+def given_up(
+    why: MotetError, kind: type[object], shards: ShardMap | None, shard: ShardName
+) -> MotetError:
+    """What is raised when a shard was asked for long enough, and an answer of this kind did not come."""
+    if kind in READ and isinstance(why, OutcomeUnknown | NotLeader):
+        label = shard if shards is None else shards.label(shard)
+        return Unavailable(f"{label} cannot be read: {readable(why.what, shards)}")
+    return why
 
 
 def no_leader(

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 import motet.errors.operator
 import motet.errors.shards  # noqa: F401 - so that these errors are known by their codes
-from motet.client.cluster.refusals import no_leader
+from motet.client.cluster.refusals import given_up, no_leader, refused
 from motet.client.cluster.session import Session
 from motet.client.link import Link, answer_seconds_max
 from motet.core.clock.hlc import ZERO, Clock
@@ -44,7 +44,7 @@ from motet.errors import (
     OutcomeUnknown,
     error_of,
 )
-from motet.errors.shards import NotLeader
+from motet.errors.shards import NotLeader, Unavailable
 from motet.format.frame import FrameKind
 from motet.ids import Address, NodeId, RequestId, ShardName, StreamName
 
@@ -116,12 +116,12 @@ class Router:
         return self._map
 
     async def wait_for_map(self, seconds: float) -> None:
-        """Have a first map; ``OutcomeUnknown`` if no node gives one in time."""
+        """Have a first map; ``Unavailable`` if no node gives one in time."""
         deadline = asyncio.get_running_loop().time() + seconds
         await self.refresh()
         while self._map is None:
             if asyncio.get_running_loop().time() > deadline:
-                raise OutcomeUnknown(f"no node of {self.name} has a shard map")
+                raise Unavailable(f"no operator has told the nodes of {self.name} a shard map yet")
             await asyncio.sleep(pause_seconds_min)
             await self.refresh()
 
@@ -262,7 +262,7 @@ class Router:
                 if begun is None:
                     return await self._ask_leader_once(shard, make, kind, seconds)
                 first, begun = begun, None
-                return _expected(await first, kind)
+                return _expected(await first, kind, self._map)
             except TimeoutError:
                 why: MotetError = OutcomeUnknown(f"no answer came within {seconds:g} s")
                 if not may_repeat:
@@ -274,12 +274,12 @@ class Router:
                     raise
                 why = error
             if monotonic() > began + failover_seconds_max:
-                raise why
+                raise given_up(why, kind, self._map, shard)
             await asyncio.sleep(pause_seconds)
             pause_seconds = min(2 * pause_seconds, pause_seconds_max)
             await self.refresh()
             if self.place(shard) is None:
-                raise NoSuchShard(f"shard {shard} is gone", hint="was its stream deleted?")
+                raise NoSuchShard("the shard is gone", hint="was its stream deleted?")
 
     def _ask_leader_once(
         self, shard: ShardName, make: MakeData, kind: type[D], seconds: float
@@ -306,7 +306,7 @@ class Router:
         if place is None or not place.ensemble:
             await self.refresh()
             place = self.place(shard)
-        why: MotetError = NoSuchShard(f"nobody holds shard {shard}")
+        why: MotetError = NoSuchShard("nobody holds the shard")
         if place is None or not place.ensemble:
             raise why
         first %= len(place.ensemble)
@@ -315,7 +315,7 @@ class Router:
                 return await self.ask_node(node, make, kind, replica_seconds_max)
             except (NodeError, NoSuchShard, OutcomeUnknown) as error:
                 why = error
-        raise why
+        raise given_up(why, kind, self._map, shard)
 
     async def ask_node(
         self,
@@ -330,7 +330,7 @@ class Router:
         answer = await self._data.ask(
             Address(node), lambda n: make(RequestId(n), clock), seconds, is_worth_waiting
         )
-        return _expected(answer, kind)
+        return _expected(answer, kind, self._map)
 
     async def ask_operator(
         self, make: MakeOperator, kind: type[O], seconds: float, *, may_repeat: bool = True
@@ -391,10 +391,10 @@ class Router:
         return [first, *(node for node in others if node != first)]
 
 
-def _expected(answer: DataAnswer, kind: type[D]) -> D:
+def _expected(answer: DataAnswer, kind: type[D], shards: ShardMap | None) -> D:
     """The answer, if it is one of this kind; what a refusal says is raised."""
     if isinstance(answer, DataRefused):
-        raise error_of(answer.code, answer.what, answer.advice)
+        raise refused(answer, shards)
     if not isinstance(answer, kind):
         raise NodeError(f"the answer was {type(answer).__name__}, not {kind.__name__}")
     return answer
