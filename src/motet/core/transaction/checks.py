@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from motet.core.clock.hlc import ZERO
 from motet.core.streams.change import OPS
 from motet.core.transaction.entries import Part, PartChange
 from motet.core.transaction.messages import (
@@ -46,6 +47,10 @@ def check_request(
     _check_changes(part)
     for read in message.reads:
         _check_key(read.key)
+    if isinstance(message, CommitTransaction):
+        if message.participants and message.floor == ZERO:  # X7
+            raise BadInput(f"a commit of {part.transaction} without the clock of its prepares")
+        return
     if isinstance(message, PrepareTransaction):
         is_home = message.shard == message.home
         if is_home == (message.shard in message.participants) or (

@@ -115,10 +115,16 @@ def judge_abort(
 def judge_outcome(
     state: TransactionState, ahead: ShardTransactions, message: ResolveTransaction
 ) -> Verdict:
-    """An outcome is logged where there is a prepare."""
+    """An outcome is logged where there is a prepare, and not below it (X7)."""
     if ahead.is_flying(message.transaction):
         return Verdict.WAIT
-    return Verdict.GO if message.transaction in state.prepared else Verdict.KNOWN
+    opened = state.prepared.get(message.transaction)
+    if opened is None:
+        return Verdict.KNOWN
+    if message.clock is not None and message.clock < opened.clock:
+        what = f"{message.transaction} is committed at {message.clock}, below its prepare"
+        raise BadInput(f"{what} at {opened.clock}")
+    return Verdict.GO
 
 
 def _check_expired(state: TransactionState, part: Part) -> None:

@@ -18,6 +18,9 @@ X5  What became of a transaction is remembered for the newest ``remembered``. On
 X6  *Closed*: no commit at or below this clock will follow in this log. With a prepare that is open it is
     the clock just below the oldest; else the clock of the last entry, since clocks rise along a log, and a
     transaction is never below its own prepare. As it follows from the log, every replica knows it.
+X7  A commit clock is at or above the clock of every prepare. The home shard has the clocks of the others from
+    the client (``floor``), and refuses one that cannot be right. A participant refuses an outcome below its
+    own prepare: readers may be past that clock. It stays prepared then, and the feed waits; it loses nothing.
 """
 
 from __future__ import annotations

@@ -72,6 +72,8 @@ from motet.testing.script import Command
 CLIENT = Address("client")
 START_WALL_MS = 1_000
 CONFIG = TransactionConfig(sweep_ms=100, doubt_ms=300, tell_ms=200, adjust_ms=400, wait_ms=1_000)
+ASKED = Clock(1, 1)
+"""A clock of a prepare that is below all of them, for scripts that name none."""
 MUTED = ("founded", "fenced", "leads", "recovered", "state_on_disk", "refused")
 
 
@@ -258,7 +260,7 @@ class TransactionsPart(BenchPart):
         shard: str,
         *changes: str,
         after: str | None = None,
-        floor: Clock = ZERO,
+        floor: Clock = ASKED,
         fixed: Clock | None = None,
         reads: str | None = None,
         age: int = 1,
