@@ -40,11 +40,14 @@ class FeedCursor:
         if known is None or known.streams != self._streams:
             self.hold(done)
 
-    def hold(self, done: Clock) -> None:
-        """Keep everything above the clock up to which all is done; ``CursorExpired`` if some is gone."""
+    def hold(self, done: Clock) -> Clock:
+        """Keep everything above the clock up to which all is done, and say where to begin.
+
+        ``CursorExpired`` if some of it is gone.
+        """
         while True:
             # One that has done nothing yet begins at the oldest change that is kept.
-            begin = done if done > ZERO else self._source.horizon(*self._streams)
+            begin = done if done > ZERO else self._source.oldest(*self._streams)
             try:
                 self._save(begin)
                 break
@@ -55,6 +58,7 @@ class FeedCursor:
         others = [] if known is None else [s for s in known.streams if s not in self._streams]
         if others:
             self._source.drop_cursor(self.name, *others)
+        return begin
 
     def advance(self, done: Clock) -> None:
         """What has been read up to this clock is done."""

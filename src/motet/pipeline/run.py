@@ -119,8 +119,8 @@ def _run(
 
     worker = BatchWorker(db, plan, notes, last, published, feed, say)
     try:
-        cursor.hold(done)
-        _, behind = lag(feed or db, plan.stream_names, done)
+        first = cursor.hold(done)
+        _, behind = lag(feed or db, plan.stream_names, first)
         begin = f"after {done}" if last is not None else "from the oldest change that is kept"
         say(f"{plan.name} reads {', '.join(plan.stream_names)} {begin}: {behind} changes behind")
         notes.skip_pruned((feed or db).horizon(*plan.stream_names))

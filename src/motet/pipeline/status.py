@@ -133,4 +133,6 @@ class _Found:
         cursor = cursor_of(self._cursors, cursor_name(self._db, str(info.writer), self._feed))
         if cursor is None:
             return None, None
-        return lag(self._source, tuple(map(str, cursor.streams)), done_through(info.step))
+        # One that has published nothing begins where its cursor is.
+        done = cursor.clock if info.step is None else info.step.through
+        return lag(self._source, tuple(map(str, cursor.streams)), done)
