@@ -214,7 +214,7 @@ def lie_to(
     liar.is_speaking = False
     nemesis.stop()
     for number in (1, 2):
-        _probe(world, probe_for(part_name, run, world, number))
+        _probe(world, probe_for(part_name, run, world, number, mode))
         for node in world.nodes.values():
             if node.up and not node.immune and not world.violations:
                 world.crash(node)

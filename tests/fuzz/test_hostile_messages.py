@@ -16,6 +16,10 @@ QUICK = (
     ("vsr", LIES, 2),
     ("keeper", NONSENSE, 3),
     ("keeper", LIES, 4),
+    ("streams", NONSENSE, 3),
+    ("streams", LIES, 4),
+    ("transactions", NONSENSE, 3),
+    ("transactions", LIES, 4),
     ("database", NONSENSE, 1),
     ("database", LIES, 2),
     ("clock", NONSENSE, 1),
@@ -24,30 +28,34 @@ QUICK = (
 LONG = (
     *(("vsr", mode, seed) for mode in (NONSENSE, LIES) for seed in range(100, 160)),
     *(("keeper", mode, seed) for mode in (NONSENSE, LIES) for seed in range(100, 160)),
+    *(("streams", mode, seed) for mode in (NONSENSE, LIES) for seed in range(100, 140)),
+    *(("transactions", mode, seed) for mode in (NONSENSE, LIES) for seed in range(100, 140)),
     *(("database", mode, seed) for mode in (NONSENSE, LIES) for seed in range(100, 130)),
     *(("clock", mode, seed) for mode in (NONSENSE, LIES) for seed in range(100, 110)),
     *(("time", mode, seed) for mode in (NONSENSE, LIES) for seed in range(100, 110)),
 )
 
 
-def check(part: str, mode: str, seed: int) -> Verdict:
-    verdict = lie_to(part, seed, mode)
+def check(part: str, mode: str, seed: int, storm_ms: int) -> Verdict:
+    verdict = lie_to(part, seed, mode, storm_ms=storm_ms)
     told = "\n".join(line[:500] for line in verdict.last)
-    assert verdict.findings == [], f"lie_to({part!r}, {seed}, {mode!r})\n{told}"
+    assert verdict.findings == [], (
+        f"lie_to({part!r}, {seed}, {mode!r}, storm_ms={storm_ms})\n{told}"
+    )
     assert verdict.said > 100, "somebody has lied"
     return verdict
 
 
 @pytest.mark.parametrize(("part", "mode", "seed"), QUICK)
 def test_a_liar_does_no_lasting_harm(part: str, mode: str, seed: int) -> None:
-    verdict = check(part, mode, seed)
+    verdict = check(part, mode, seed, storm_ms=2_000)
     assert never_made(verdict.forgers) == [], "every kind of message was said"
 
 
 @pytest.mark.long
 @pytest.mark.parametrize(("part", "mode", "seed"), LONG)
 def test_many_liars_do_no_lasting_harm(part: str, mode: str, seed: int) -> None:
-    check(part, mode, seed)
+    check(part, mode, seed, storm_ms=5_000)
 
 
 def test_every_machine_of_a_node_has_a_door() -> None:

@@ -36,7 +36,7 @@ from motet.core.transaction.orders import TurnClock
 from motet.core.transaction.work import ShardTransactions, Work
 from motet.errors import BadInput, MotetError
 from motet.ids import Address, NodeId, Offset, ShardName
-from motet.limits import missing_shards_max
+from motet.limits import epoch_step_max, missing_shards_max
 
 Asked = PrepareTransaction | CommitTransaction | AbortTransaction | CloseShard | OrderShard
 
@@ -207,7 +207,8 @@ class Dispatcher:
             found.append((shard, version))
             ours = _of(self._errands, replica)
             is_of_another = ours.elected_epoch != replica.elected_epoch and not ours.is_idle
-            if version >= valve.version or is_of_another or ours.is_turned:
+            is_beyond = valve.version > version + epoch_step_max
+            if version >= valve.version or is_beyond or is_of_another or ours.is_turned:
                 continue
             with suppress(MotetError):  # it is said again with the next heartbeat
                 _take(self._errands, replica, Work(Address(""), valve, self._now.monotonic_ns))

@@ -24,7 +24,7 @@ import msgspec
 from motet.core.clock.hlc import ZERO, Clock, drift_ms, maximum
 from motet.core.clock.messages import AskTime, TimeIs
 from motet.core.clock.node_time import TIME_TIMER, NodeTime
-from motet.core.datanode import appends, errands, many, reading
+from motet.core.datanode import appends, bounds, errands, many, reading
 from motet.core.datanode.appends import ShardAppends
 from motet.core.datanode.clock import BOUND_FILE, DataClock, ticker
 from motet.core.datanode.conversation import DataRequest
@@ -42,6 +42,7 @@ from motet.core.machine import (
     Effect,
     Event,
     Fired,
+    Message,
     Note,
     Now,
     Read,
@@ -114,6 +115,8 @@ class DataState(msgspec.Struct):
     errands: Errands = msgspec.field(default_factory=Errands)
     together: Together = msgspec.field(default_factory=Together)
     is_cut_due: bool = False
+    #: what messages of nodes said that nobody can mean -> how often
+    out_of_bounds: dict[str, int] = msgspec.field(default_factory=dict)
 
 
 class DataNode:
@@ -219,6 +222,10 @@ class DataNode:
         message = event.message
         if isinstance(message, ShardMessage):
             return self.shards.on_message(event.sender, message, event.now)
+        if isinstance(message, bounds.FROM_NODES):
+            problem = bounds.problem_with(message, self.state.map)
+            if problem is not None:
+                return self._refuse(event.sender, message, problem)
         if isinstance(message, DataRequest):
             return self._on_request(event.sender, message, event.now)
         if isinstance(message, BETWEEN_LEADERS):
@@ -233,6 +240,7 @@ class DataNode:
             known = self.state.map
             if known is None or message.map.version >= known.version:
                 self.state.map, self.state.leaders = message.map, leaders_of(message.map)
+                self.shards.state.map_epochs = bounds.epochs_of(message.map)
             return []
         return [Note("data_foreign_message", type(message).__name__)]
 
@@ -249,6 +257,11 @@ class DataNode:
         if self.state.time.is_known and clock_drift_ms_max < ahead_ms <= clock_found_ms_max:
             self.state.clock.find(found)
             self.shards.hear_clock(found)
+
+    def _refuse(self, sender: Address, message: Message, problem: str) -> list[Effect]:
+        counts = self.state.out_of_bounds
+        counts[problem] = counts.get(problem, 0) + 1
+        return [*bounds.note_of(sender, message, problem, counts[problem])]
 
     def _answer_heartbeat(self, message: Heartbeat, now: Now) -> HeartbeatAnswer:
         self._hear_found(message.found, now)
@@ -273,6 +286,7 @@ class DataNode:
             if isinstance(message, GetShardMap):
                 return [Send(client, ShardMapIs(message.request, self.state.map))]
             self._check_serving()
+            bounds.check_request(message, self.state.clock.current)
             self.state.clock.check(message.clock, now.wall_ms)
             if isinstance(message, AskMany):
                 return self._take_many(client, message, now)

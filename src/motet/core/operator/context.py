@@ -127,10 +127,11 @@ class Core:
         text = f"{control.shard} epoch {control.epoch}"
         self.note(what, f"{text}: {detail}" if detail else text)
 
-    def drop(self, why: str) -> None:
-        """Count a message that is not acted on."""
+    def drop(self, why: str) -> int:
+        """Count a message that is not acted on; how many of them there were."""
         counts = self.state.counts
-        counts[why] = counts.get(why, 0) + 1
+        counts[why] = count = counts.get(why, 0) + 1
+        return count
 
     # The store
 

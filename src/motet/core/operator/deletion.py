@@ -124,7 +124,7 @@ def _begin(core: Core, control: ShardControl) -> None:
     core.note_shard("deletes", control)
     metadata = msgspec.structs.replace(
         known,
-        epoch=Epoch(known.epoch + 1),
+        epoch=Epoch(max(known.epoch, control.node_epoch) + 1),
         status=ShardStatus.DELETING,
         leader=None,
         reconfiguration=None,
@@ -135,6 +135,10 @@ def _begin(core: Core, control: ShardControl) -> None:
 
 def begin_deleting(core: Core, control: ShardControl) -> None:
     known = control.known
+    if control.node_epoch > known.epoch:  # else whoever is in that epoch would not obey
+        above = Epoch(control.node_epoch + 1)
+        save(core, control, msgspec.structs.replace(known, epoch=above), Phase.DELETING)
+        return
     holders = (*known.ensemble, *known.removed_nodes)
     control.deletions = {node: Retry(core.now_ns) for node in holders}
     control.joins = {}

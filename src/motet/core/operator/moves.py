@@ -156,7 +156,10 @@ def _replace(core: Core, control: ShardControl, old_node: NodeId) -> bool:
     """A follower goes, and another node comes in its place if there should be one."""
     known = control.known
     is_drained = old_node in core.state.drains
-    definition = core.state.definitions[control.stream].value
+    found = core.state.definitions.get(control.stream)
+    if found is None:
+        return False  # what stands in the store cannot be read: nothing is moved before it can
+    definition = found.value
     new_node = addition(core.load(), known.ensemble)
     wanted = definition.replicas or core.config.replicas
     is_too_large = len(known.ensemble) > wanted
@@ -205,8 +208,9 @@ def _check_room(core: Core, node: NodeId) -> None:
     for control in core.state.shards.values():
         if control.metadata is None or node not in control.metadata.ensemble:
             continue
-        definition = core.state.definitions[control.stream].value
-        can_shrink = definition.replicas is None and len(control.metadata.ensemble) > 1
+        definition = core.state.definitions.get(control.stream)
+        is_flexible = definition is not None and definition.value.replicas is None
+        can_shrink = is_flexible and len(control.metadata.ensemble) > 1
         if not can_shrink and addition(load, control.metadata.ensemble) is None:
             raise NoNodeToPlaceOn(f"{control.shard} could go nowhere else")
 

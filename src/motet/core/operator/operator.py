@@ -46,6 +46,7 @@ from motet.core.machine import (
     Violation,
 )
 from motet.core.operator import (
+    bounds,
     deletion,
     elections,
     followers,
@@ -215,6 +216,10 @@ class Operator:
 
     def _on_heartbeat_answer(self, sender: NodeId, message: HeartbeatAnswer) -> None:
         core = self.core
+        problem = bounds.problem_with_heartbeat(message)
+        if problem is not None:
+            bounds.refuse(core, sender, message, problem)
+            return
         heartbeats.on_heartbeat_answer(core, sender, message)
         node = core.state.nodes.get(sender)
         if node is not None:
@@ -228,6 +233,8 @@ class Operator:
             core.drop("unexpected")
         elif message.epoch != control.epoch:
             core.drop("another_epoch")
+        elif (problem := bounds.problem_with_answer(core, control, message)) is not None:
+            bounds.refuse(core, sender, message, problem)
         elif control.phase is Phase.STEADY and isinstance(message, FenceResponse):
             followers.on_late_fence(core, control, sender, message)
         elif control.phase is Phase.DELETING and isinstance(message, DeleteShardResponse):

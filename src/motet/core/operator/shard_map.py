@@ -4,7 +4,7 @@ M1  Of two maps the one with the higher version is newer, also when another oper
     operator's *term* and a count; the term is a counter in the store that every operator raises, by
     compare-and-set, when it becomes active. No map is pushed before that.
     One that outlives an operator with a later term, because two were active for a while, raises its own
-    again: else no node would ever take a map of it.
+    again: else no node would ever take a map of it. Likewise above the term of a map that a node says it has.
 M2  A map is pushed to all nodes when something in it has changed; again to a node that says in a heartbeat
     answer that it has an older one; and now and then to those that answer no heartbeats.
 M3  A map says which cluster it is of: a number that the first operator ever draws, and that stands beside the
@@ -27,16 +27,18 @@ from motet.core.operator.state import CallKind, Definition, NodeState, StoreCall
 from motet.core.operator.store import Put
 from motet.core.operator.valve import is_enabled
 from motet.ids import Epoch, ShardName, TimerName
+from motet.limits import map_term_step_max
 
 MAP = TimerName("map")
 
-_versions_per_term = 1 << 32
+versions_per_term = 1 << 32
 
 
 def raise_term(core: Core) -> None:
     """Become a later operator than all before us (M1)."""
     state = core.state
-    term = state.term_seen + 1
+    heard = min(state.term_heard, state.term_seen + map_term_step_max)
+    term = max(state.term_seen, heard) + 1
     state.cluster = state.cluster or state.nonce or 1
     data = encode_term(term, state.cluster)
     put = Put(core.next_request(), MAP_TERM, data, state.term_version)
@@ -77,7 +79,7 @@ def on_map_timer(core: Core) -> None:
     if not state.term:
         return  # set before we were elected once more: the map follows when the term is raised
     old = state.map
-    version = state.term * _versions_per_term + 1 if old is None else old.version
+    version = state.term * versions_per_term + 1 if old is None else old.version
     new = _build(core, version)
     if old is not None and new == old:
         return
@@ -97,11 +99,12 @@ def push_if_older(core: Core, node: NodeState) -> None:
         return
     if node.map_version < state.map.version:
         core.send(node.id, ShardMapPushed(state.map))
-    elif node.map_version // _versions_per_term > state.term:
+    elif node.map_version // versions_per_term > state.term:
         core.note(
-            "later_term", f"{node.id} has a map of term {node.map_version // _versions_per_term}"
+            "later_term", f"{node.id} has a map of term {node.map_version // versions_per_term}"
         )
         state.term, state.map = 0, None
+        state.term_heard = max(state.term_heard, node.map_version // versions_per_term)
         state.dirty[MAPS] = None
         state.read_again_ns = core.in_ms(core.config.foreign_ms)  # it may still be at work
         for control in state.shards.values():

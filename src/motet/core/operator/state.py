@@ -301,6 +301,10 @@ class State(msgspec.Struct):
     term: int = 0
     #: the highest that was found in the store
     term_seen: int = 0
+    #: the highest term of a map that a node says it has
+    term_heard: int = 0
+    #: the highest version of the valve's setting that a shard says it has, beyond what stands in the store
+    valve_heard: int = -1
     term_version: int | None = None
     #: which cluster this is, as the store says; 0: not known
     cluster: int = 0

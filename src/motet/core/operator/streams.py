@@ -25,7 +25,7 @@ from motet.core.operator.store import Put
 from motet.core.operator.valve import has_obeyed
 from motet.core.operator.writing import save
 from motet.core.placement.choosing import new_ensemble
-from motet.errors import StreamExists, TooLarge
+from motet.errors import BadInput, StreamExists, TooLarge
 from motet.errors.operator import NoNodeToPlaceOn
 from motet.ids import Epoch, StreamName
 from motet.limits import streams_max
@@ -41,6 +41,7 @@ def create_stream(core: Core, waiting: Waiting, message: CreateStream) -> None:
         waiting.is_defined = True
         return
     _check_free(core, definition.name)
+    _check_id(core, definition)
     if len(core.state.definitions) >= streams_max:
         raise TooLarge(f"there are {streams_max} streams already", hint="delete one first")
     if core.is_settled and definition.replicas is not None:
@@ -74,6 +75,13 @@ def _check_free(core: Core, name: StreamName) -> None:
             f"{path} in the keeper is not the definition of a stream: {bad[1]}",
             hint=f"see `motet keeper get {path}`; remove it with `motet keeper delete {path} --as-node`",
         )
+
+
+def _check_id(core: Core, definition: StreamDefinition) -> None:
+    """Shards are named by the id of their stream: two streams of one id would have the same shards."""
+    for name, each in core.state.definitions.items():
+        if each.value.id == definition.id:
+            raise BadInput(f"the stream {name!r} has the id {definition.id} already")
 
 
 def on_stream_put(core: Core, call: StoreCall, version: int) -> None:

@@ -72,11 +72,13 @@ def enable_clock(core: Core, waiting: Waiting, message: EnableClock) -> None:
 def _put(core: Core, message: EnableClock) -> None:
     state = core.state
     is_asked = any(call.kind is CallKind.PUT_VALVE for call in state.calls.values())
-    if is_enabled(core) == message.is_enabled or is_asked:
-        return
     valve, stored = state.valve, state.valve_stored
+    version = -1 if valve is None else valve.version
+    is_obeyed = state.valve_heard <= version
+    if (is_enabled(core) == message.is_enabled and is_obeyed) or is_asked:
+        return
     text = ON if message.is_enabled else OFF
-    counted_from = 0 if valve is None else valve.version - (-1 if stored is None else stored)
+    counted_from = max(version, state.valve_heard) - (-1 if stored is None else stored)
     if counted_from > 0:
         text += f" {counted_from}"
     put = Put(core.next_request(), CLOCK_ENABLED, text.encode(), stored)
@@ -116,8 +118,13 @@ def has_obeyed(core: Core, control: ShardControl) -> bool:
 
 def take_turned(core: Core, turned: tuple[tuple[ShardName, int], ...]) -> None:
     """A node says how far shards that it leads have obeyed. What is in a log stays there."""
+    valve = core.state.valve
     for shard, version in turned:
         control = core.state.shards.get(shard)
+        if valve is None or version > valve.version:
+            # Nobody can have obeyed what was never set. What is set next is above it.
+            core.state.valve_heard = max(core.state.valve_heard, version)
+            continue
         if control is not None and version > control.valve_version:
             control.valve_version = version
             core.state.map_changed = True  # somebody may wait for it

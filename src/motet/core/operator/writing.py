@@ -25,7 +25,7 @@ from motet.core.operator.metadata import ShardMetadata, ShardStatus, encode_meta
 from motet.core.operator.state import CallKind, Phase, ShardControl, StoreCall
 from motet.core.operator.store import Delete, Put, ReadAll
 from motet.ids import Epoch, NodeId, RequestId
-from motet.limits_received import epoch_step_max
+from motet.limits import epoch_step_max
 
 
 def save(core: Core, control: ShardControl, metadata: ShardMetadata, after: Phase) -> None:

@@ -9,14 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from motet.core.machine import Replace
-from motet.core.shardlog import reading, storage
+from motet.core.shardlog import fencing, reading, storage
 from motet.core.shardlog.context import Core
 from motet.core.shardlog.entry import Entry
 from motet.core.shardlog.meta import encode_state, state_file
 from motet.core.shardlog.records import entry_bytes
 from motet.core.shardlog.state import Purpose, Reading, Status
+from motet.errors import BadBytes
 from motet.ids import Offset, WriteId
+
+UNREADABLE = (BadBytes, msgspec.MsgspecError)
+"""What is raised for the body of an entry that is none."""
 
 
 def apply(core: Core) -> None:
@@ -31,23 +37,32 @@ def apply(core: Core) -> None:
         asked = Reading(Purpose.APPLY, state.applied, limit, core.config.read_bytes)
         if not reading.begin(core, asked):
             return
-        apply_entries(core, asked.entries)
+        if not apply_entries(core, asked.entries):
+            return
     log.forget_tail(core.config.tail_bytes_max, Offset(min(state.applied, log.durable)))
     put_state_on_disk(core)
 
 
-def apply_entries(core: Core, entries: Sequence[Entry]) -> None:
-    """Apply entries that are next, committed and durable (P1)."""
+def apply_entries(core: Core, entries: Sequence[Entry]) -> bool:
+    """Apply entries that are next, committed and durable (P1); False if one of them cannot be read."""
     state = core.state
     machine = core.machine
     for entry in entries:
         if entry.id.offset != state.applied + 1:
             continue  # a snapshot was installed while they were read
-        machine.apply(entry)
+        try:
+            machine.apply(entry)
+        except UNREADABLE as error:
+            if core.config.is_alone:
+                raise
+            # Whoever pushed it was wrong. It is in our log and in nobody else's, or all of them have it.
+            fencing.find_damage(core, f"entry {entry.id} cannot be applied: {error}")
+            return False
         state.applied, state.applied_clock = entry.id.offset, entry.clock
         state.is_trim_due = True
         state.applied_bytes += entry_bytes(entry)
         state.unapplied_bytes = max(0, state.unapplied_bytes - len(entry.body))
+    return True
 
 
 def put_state_on_disk(core: Core, *, is_wanted: bool = False) -> None:

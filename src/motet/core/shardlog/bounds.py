@@ -1,7 +1,7 @@
 """What a message about a shard may say: the door of a node's replicas, before any of them looks at it.
 
 Whoever sends a message may be wrong, or lie. Epochs, offsets and clocks are compared with what is near our
-own state (the reasons for each bound are in :mod:`motet.limits_received`). A message with anything beyond is
+own state (the reasons for each bound are in :mod:`motet.limits`). A message with anything beyond is
 dropped as a whole, counted and noted: nothing of it is adopted, written or answered, so that no log ever has
 a number from which it cannot go on.
 
@@ -19,8 +19,14 @@ from motet.core.clock.hlc import Clock
 from motet.core.shardlog.entry import Entry, EntryId
 from motet.core.shardlog.messages import AddEntryRequest, ShardMessage, Snapshot
 from motet.ids import Epoch, NodeId, Offset, ShardName
-from motet.limits import name_length_max, shard_entry_body_bytes_max, shard_state_bytes_max
-from motet.limits_received import clock_received_ms_max, counter_max, epoch_step_max
+from motet.limits import (
+    clock_received_ms_max,
+    counter_max,
+    epoch_step_max,
+    name_length_max,
+    shard_entry_body_bytes_max,
+    shard_state_bytes_max,
+)
 
 _SHARD_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 """A shard's name is part of the names of its files."""
@@ -95,7 +101,7 @@ def _fields(kind: type[ShardMessage]) -> FieldRules:
 
 
 def highest_epoch(own: Epoch | None) -> int:
-    """The highest epoch that a message may speak of; None: we hold nothing of the shard, and cannot tell."""
+    """The highest epoch that a message may speak of; None: nobody can tell, or it does not matter."""
     return counter_max if own is None else min(own + epoch_step_max, counter_max)
 
 

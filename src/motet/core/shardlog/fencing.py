@@ -89,6 +89,9 @@ def on_become_leader_request(core: Core, sender: Address, message: BecomeLeaderR
     if core.desk.is_ahead(message.clock):
         core.refuse(sender, message, Refusal.CLOCK_DRIFT, f"{message.clock} is too far ahead")
         return
+    if not leader.has_clock(core):
+        core.refuse(sender, message, Refusal.UNSAFE, "its clock is at the end of its range")
+        return
     others = dict(message.follower_map)
     if not len(others) < message.replication_factor <= shard_replicas_max or core.own in others:
         core.refuse(sender, message, Refusal.UNSAFE, "such an ensemble is none")

@@ -16,7 +16,7 @@ B4  Nothing of an epoch is sent before that epoch is durable here.
 
 from __future__ import annotations
 
-from motet.core.clock.hlc import Clock, plus
+from motet.core.clock.hlc import END, Clock, plus
 from motet.core.shardlog import alignment, quorum, reading, storage
 from motet.core.shardlog.context import Core
 from motet.core.shardlog.cursors import Cursor, CursorState
@@ -31,7 +31,7 @@ from motet.core.shardlog.records import entry_bytes
 from motet.core.shardlog.snapshot import forget_snapshot, offer_snapshot
 from motet.core.shardlog.state import Purpose, Reading, Status
 from motet.ids import Address, NodeId, Offset
-from motet.limits_received import round_step_max
+from motet.limits import round_step_max
 
 AGAIN_SOON = (Refusal.GAP, Refusal.CLOCK_DRIFT)
 """Refusals after which the same is pushed again: what is missing or too early now may not be then."""
@@ -49,6 +49,11 @@ def append(core: Core, kind: int, clock: Clock, body: bytes) -> EntryId:
     core.desk.hear_clock(clock)
     push_all(core)
     return entry
+
+
+def has_clock(core: Core) -> bool:
+    """Whether there is a clock for one more entry; else it is at the end of its range."""
+    return max(core.state.log.clock, core.desk.clock) < END
 
 
 def append_barrier(core: Core) -> EntryId:

@@ -17,7 +17,7 @@ from __future__ import annotations
 from motet.core.shardlog import quorum, storage
 from motet.core.shardlog.alignment import add_cursor
 from motet.core.shardlog.context import Core
-from motet.core.shardlog.leader import append_barrier
+from motet.core.shardlog.leader import append_barrier, has_clock
 from motet.core.shardlog.messages import (
     AbortReconfigurationRequest,
     AbortReconfigurationResponse,
@@ -89,6 +89,8 @@ def _objection(core: Core, message: PrepareReconfigurationRequest) -> tuple[Refu
         return Refusal.RECONFIGURING, f"{state.reconfiguring.op.value} is prepared"
     if not core.is_serving:
         return Refusal.NOT_READY, ""
+    if not has_clock(core):
+        return Refusal.UNSAFE, "its clock is at the end of its range"
     needs_old = message.op is not ReconfigurationOp.EXPAND
     needs_new = message.op is not ReconfigurationOp.CONTRACT
     if needs_old != (message.old_node is not None) or needs_new != (message.new_node is not None):
@@ -206,6 +208,9 @@ def on_abort(core: Core, sender: Address, message: AbortReconfigurationRequest) 
         return
     if message.epoch < state.epoch:
         core.refuse(sender, message, Refusal.INVALID_EPOCH)
+        return
+    if message.epoch > state.epoch and not has_clock(core):
+        core.refuse(sender, message, Refusal.UNSAFE, "its clock is at the end of its range")
         return
     done = state.committed_change
     if state.reconfiguring is None and done is not None and done.epoch == message.epoch:

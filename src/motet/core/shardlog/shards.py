@@ -45,8 +45,7 @@ from motet.core.shardlog.state import Status
 from motet.core.shardlog.state_machine import StateMachine
 from motet.errors import BadRecord
 from motet.ids import Address, Epoch, FileName, NodeId, ReadId, ShardName, TimerName, WriteId
-from motet.limits import shards_per_node_max
-from motet.limits_received import shards_left_max
+from motet.limits import shards_left_max, shards_per_node_max
 
 BEAT = TimerName("shards-beat")
 NO_EPOCH = Epoch(0)
@@ -85,6 +84,8 @@ class NodeState(msgspec.Struct):
     is_list_due: bool = False
     creating: dict[ShardName, Creating] = msgspec.field(default_factory=dict)
     deleting: dict[ShardName, Deleting] = msgspec.field(default_factory=dict)
+    #: of the shards in the map of the cluster: what is near for a shard that this node holds nothing of
+    map_epochs: dict[ShardName, Epoch] = msgspec.field(default_factory=dict)
     #: what messages said that nobody can mean -> how often
     out_of_bounds: dict[str, int] = msgspec.field(default_factory=dict)
     #: replicas that may have something under way (the values mean nothing): they are looked at with each beat
@@ -175,7 +176,7 @@ class Shards:
         self.desk.now = now
         self.desk.touched[message.shard] = None
         replica = self.replicas.get(message.shard)
-        problem = problem_with(message, None if replica is None else replica.known_epoch)
+        problem = problem_with(message, self._known_epoch(message, replica))
         if problem is not None:
             self._drop(sender, message, problem)
         elif replica is None:
@@ -267,6 +268,14 @@ class Shards:
         self.desk.touched[shard] = None
         return self.replicas.get(shard)
 
+    def _known_epoch(self, message: ShardMessage, replica: ShardReplica | None) -> Epoch | None:
+        """What the epoch of a message is measured by; None: by nothing."""
+        if replica is not None:
+            return replica.known_epoch
+        if type(message) is DeleteShardRequest:
+            return None  # there is nothing to delete, and nothing that could be wrong for ever
+        return self.state.map_epochs.get(message.shard, Epoch(0))
+
     def _drop(self, sender: Address, message: ShardMessage, problem: str) -> None:
         """Nobody can mean it. Who says nonsense may say much of it, so ever fewer of them get a line."""
         counts = self.state.out_of_bounds
@@ -356,7 +365,7 @@ class Shards:
                 self.desk.effects.append(Send(sender, DeleteShardResponse(shard, message.epoch)))
         elif shard in state.deleting or isinstance(message, Refused):
             return
-        elif message.epoch <= state.left.get(shard, 0):
+        elif message.epoch <= state.left.get(shard, -1):
             self._refuse(sender, message, Refusal.INVALID_EPOCH, state.left[shard])
         elif shard in state.creating:
             waiting = state.creating[shard].waiting

@@ -76,6 +76,8 @@ def _check_name(name: str) -> None:
 
 def _check_changes(part: Part) -> None:
     total_bytes, last, count = 0, -1, part.count
+    if not 0 <= count <= transaction_changes_max:
+        raise TooLarge(f"{count} changes exceed the limit of {transaction_changes_max}")
     for change in part.changes:
         if not last < change.index < count:
             raise BadInput("the changes of a transaction are numbered from 0, and rise")

@@ -1,7 +1,7 @@
 """What a message may say: the door of a replica, before any protocol looks at it.
 
 Whoever sends a message may be wrong, or lie. What it says is compared with what is near our own state, number
-by number (the reasons for each bound are in :mod:`motet.limits_received`), and a message with anything
+by number (the reasons for each bound are in :mod:`motet.limits`), and a message with anything
 beyond is dropped as a whole, counted and noted. So no protocol ever sees a number that it could not count on
 from, and nothing is written that a file has no room for.
 
@@ -41,7 +41,7 @@ from motet.core.vsr.messages import (
 )
 from motet.core.vsr.superblock import Checkpoint, Superblock
 from motet.ids import Op, View
-from motet.limits_received import counter_max, op_step_max, timestamp_ns_max, view_step_max
+from motet.limits import counter_max, op_step_max, timestamp_ns_max, view_step_max
 
 checksum_bytes = len(NO_CHECKSUM)
 

@@ -38,7 +38,7 @@ from motet.core.vsr.messages import (
 )
 from motet.core.vsr.sessions import RESERVED_BODY, LaneOwner, reply_checksum
 from motet.ids import Address, ClientId, Op, ReplicaIndex, TimerName, View
-from motet.limits_received import counter_max
+from motet.limits import counter_max
 
 RETRY = TimerName("vsr_retry")
 retry_ms_max = 1_000

@@ -22,7 +22,7 @@ from motet.core.vsr.sessions import Decision
 from motet.core.vsr.state import InFlight, Queued, Status
 from motet.core.vsr.storage import keep_prepare, write_prepare
 from motet.ids import ClientId, Op, ReplicaIndex
-from motet.limits_received import timestamp_ns_max
+from motet.limits import timestamp_ns_max
 
 # Requests
 

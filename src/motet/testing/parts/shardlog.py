@@ -35,9 +35,9 @@ from motet.core.shardlog.records import read_record
 from motet.core.shardlog.replica import ShardReplica
 from motet.errors import BadScenario
 from motet.ids import Epoch, FileName, NodeId, Offset
-from motet.testing.bench_part import BenchPart
 from motet.testing.part import Converter, verb
 from motet.testing.parts.shardlog_bench import OPERATOR, ShardBench
+from motet.testing.parts.shardlog_lies import Lies
 from motet.testing.parts.shardlog_node import (
     SHARD,
     AppendValue,
@@ -72,7 +72,7 @@ def _follower(text: str) -> tuple[NodeId, EntryId]:
     return NodeId(match[1]), EntryId(Epoch(int(match[2])), Offset(int(match[3])))
 
 
-class ShardlogPart(BenchPart):
+class ShardlogPart(Lies):
     """Commands for shards."""
 
     name = "shardlog"
