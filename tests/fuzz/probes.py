@@ -198,7 +198,7 @@ class StreamsAsker(Asker):
         super().__init__(world, f"probe{number}", operators[0], timeout_ms=3_000, between_ms_max=50)
         self._operators, self._nodes = operators, nodes
         self._stream = StreamName(f"after-the-liar-{number}")
-        self._definition = StreamDefinition(StreamId(f"{number:016x}"), self._stream, 2, None)
+        self._definition = StreamDefinition(StreamId(f"d{number:015x}"), self._stream, 2, None)
         self._transaction = TransactionId(f"probe-{number}")
         self._map: ShardMap | None = None
         self._step = 0
