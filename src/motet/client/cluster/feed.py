@@ -87,7 +87,8 @@ class ClusterFeed:
             answers = await self._close(late, target)
             if asyncio.get_running_loop().time() > deadline and self._lowest(places) < target:
                 held = next((each.held_by for each in answers if each.held_by is not None), None)
-                what = f"shard {late[0]}" if held is None else f"transaction {held[0]}"
+                label = self._router.map.label(late[0])
+                what = label if held is None else f"transaction {held[0]}"
                 raise NodeError(
                     f"{what} holds the visible clock back", hint="`motet feed status` says more"
                 )
@@ -128,17 +129,9 @@ class ClusterFeed:
             closed=self._closed.get(shard),
             ensemble=place.ensemble,
             transaction=None if held is None else held[0],
-            home=None if held is None else self._shown(held[1]),
+            home=None if held is None else self._router.map.label(held[1]),
             error=error,
         )
-
-    def _shown(self, shard: ShardName) -> str:
-        """A shard as people call it."""
-        for stream in self._router.map.streams:
-            for number, place in enumerate(stream.places):
-                if place.shard == shard:
-                    return f"{stream.definition.name}/{number}"
-        return shard
 
     async def incomplete(self) -> list[IncompleteTransaction]:
         """All transactions that are prepared and not ended, shard by shard."""
@@ -151,7 +144,7 @@ class ClusterFeed:
         found = await ask_leaders(self._router, questions, PreparedAre, answer_seconds_max)
         return [
             IncompleteTransaction(
-                each.transaction, stream, number, self._shown(each.home), each.clock
+                each.transaction, stream, number, self._router.map.label(each.home), each.clock
             )
             for stream, number, place in places
             for each in found[place.shard].prepared

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from time import monotonic
 from typing import Generic, TypeVar
 
+from motet.client.cluster.refusals import given_up, no_leader, refused
 from motet.client.cluster.router import (
     Router,
     failover_seconds_max,
@@ -30,7 +31,7 @@ from motet.core.transaction.messages import (
     ShardClosed,
     ShardFeed,
 )
-from motet.errors import MotetError, NodeError, NoSuchShard, OutcomeUnknown, TooLarge, error_of
+from motet.errors import MotetError, NodeError, NoSuchShard, OutcomeUnknown, TooLarge
 from motet.errors.shards import NotLeader
 from motet.ids import NodeId, RequestId, ShardName
 from motet.limits import asked_together_max
@@ -65,7 +66,8 @@ async def ask_leaders(
         if not left:
             break
         if monotonic() > began + failover_seconds_max:
-            raise asked.missing[next(iter(left))]
+            shard = next(iter(left))
+            raise given_up(asked.missing[shard], kind, router.map, shard)
         large = [shard for shard, why in asked.missing.items() if isinstance(why, TooLarge)]
         alone |= dict.fromkeys(large)
         if len(large) < len(left):
@@ -74,7 +76,7 @@ async def ask_leaders(
         await router.refresh()
         for shard in left:
             if router.place(shard) is None:
-                raise NoSuchShard(f"shard {shard} is gone", hint="was its stream deleted?")
+                raise NoSuchShard("the shard is gone", hint="was its stream deleted?")
     return found
 
 
@@ -90,8 +92,9 @@ async def _ask_leaders_once(
     for shard, make in questions.items():
         place = router.place(shard)
         if place is None or place.leader is None:
-            why = f"shard {shard} has no leader right now"
-            asked.missing[shard] = NotLeader(why, hint="try again in a moment")
+            asked.missing[shard] = why = no_leader(router.map, shard, place)
+            if not isinstance(why, PASSING):
+                raise why
         else:
             nodes.setdefault(place.leader, {})[shard] = make
     parts: list[tuple[NodeId, dict[ShardName, Make]]] = []
@@ -168,7 +171,7 @@ async def _ask(
             continue
         if not isinstance(answer, DataRefused):
             raise NodeError(f"the answer was {type(answer).__name__}, not {kind.__name__}")
-        refused = error_of(answer.code, answer.what, answer.advice)
-        if not isinstance(refused, PASSING):
-            raise refused
-        asked.missing[shard] = refused
+        why = refused(answer, router.map)
+        if not isinstance(why, PASSING):
+            raise why
+        asked.missing[shard] = why

@@ -41,6 +41,7 @@ from motet.core.transaction.orders import TurnClock
 from motet.core.transaction.work import ShardTransactions, Work
 from motet.core.transaction.writing import Pen, floor_of
 from motet.errors import Conflict, MotetError, NodeError, NoSuchShard
+from motet.errors.shards import NotLeader
 from motet.ids import Epoch, Offset, ShardName
 from motet.limits import transactions_waiting_max
 
@@ -252,7 +253,13 @@ def _judge_closing(
         if is_idle and head.offset == replica.applied:
             return Verdict.GO
         work.entry = head
-    return Verdict.KNOWN if work.entry <= replica.applied_index or is_late else Verdict.WAIT
+    if work.entry <= replica.applied_index:
+        return Verdict.KNOWN
+    if (
+        is_late
+    ):  # a majority may have another leader by now, and what that one has closed is not known here
+        raise NotLeader(f"no majority has confirmed that this node leads shard {replica.shard}")
+    return Verdict.WAIT
 
 
 def _died(work: Work, error: MotetError) -> Verdict:
