@@ -155,8 +155,11 @@ class StreamShard:
 
     def _apply_records(self, entry: Entry, records: RecordsLook) -> None:
         state = self.state
-        assert records.first_offset == state.next_offset, "T1"
-        assert records.has_clock == state.rules.has_clock, "P3"
+        self._check_offset(entry, records.first_offset)
+        if records.has_clock != state.rules.has_clock:
+            raise BadRecord(
+                f"entry {entry.id} and its shard differ on whether clocks are shown (P3)"
+            )
         state.changed = entry.clock
         offset = records.first_offset
         for chunk in records.chunks:
@@ -168,10 +171,16 @@ class StreamShard:
             keys = [key for chunk in records.chunks for key in decode_keys(chunk.block)]
             state.latest.add_raw(entry.clock, entry.id.offset, keys)
 
+    def _check_offset(self, entry: Entry, first: Offset) -> None:
+        """An entry comes from a peer: one that does not fit here is damage, and stops nobody (T1)."""
+        if first != self.state.next_offset:
+            what = f"begins at record {first}, and the shard goes on at {self.state.next_offset}"
+            raise BadRecord(f"entry {entry.id} {what}")
+
     def _apply_committed(self, entry: Entry) -> None:
         state, body = self.state, decode_committed(entry.body)
         part, clock, latest = body.part, entry.clock, state.latest
-        assert body.first_offset == state.next_offset, "T1"
+        self._check_offset(entry, body.first_offset)
         state.changed = clock
         latest.is_wanted = True
         latest.add_changes(body.clock, entry.id.offset, [change.key for change in part.changes])
