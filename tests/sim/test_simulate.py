@@ -27,6 +27,7 @@ LARGE = (
     "shard-changes",
     "transactions",
     "transactions-in-turns",
+    "wrong-wall",
 )
 """Parts whose seeds take a second each: their ranges and planted bugs have tests of their own."""
 

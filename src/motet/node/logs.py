@@ -54,7 +54,6 @@ _WARNINGS = frozenset(
         "vsr_diverged",
         "vsr_refused",
         "vsr_prepare_corrupt",
-        "vsr_reply_corrupt",
         "vsr_view_change_undecidable",
     }
 )

@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from motet.pipeline.failure import SPARK_ERRORS
+from motet.pipeline.java import find_java
 from motet.pipeline.session import is_running, local_session
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ def started_session(app: str, say: Say) -> SparkSession:
     """The session that is running, or a new one, which takes a while."""
     if is_running():
         return local_session(app)
+    find_java()  # without one there is nothing to start
     say("starting Spark")
     began = time.monotonic()
     with going_on(say, "starting Spark"):

@@ -214,7 +214,9 @@ def costs_of_a_message(shards: int) -> list[int]:
 
 
 def test_a_message_costs_the_same_however_many_shards_have_something_waiting() -> None:
-    assert costs_of_a_message(FEW) == costs_of_a_message(MANY)
+    few, many = costs_of_a_message(FEW), costs_of_a_message(MANY)
+    # A call or two are the interpreter's; with a look at every shard it was fifteen times as much.
+    assert all(more < 1.2 * less for less, more in zip(few, many, strict=True))
 
 
 def test_everybody_is_answered_when_the_followers_are() -> None:

@@ -19,7 +19,7 @@ KINDS = {
     "vsr": (2, ["keyed"]),
     "keeper": (1, ["tree"]),
     "database": (3, ["feed", "causal", "bank-snapshots"]),
-    "streams": (2, ["queue", "sessions"]),
+    "streams": (3, ["queue", "sessions"]),
 }
 """Part -> a seed, and the checkers that its histories are for."""
 
@@ -53,7 +53,7 @@ def test_what_clients_saw_in_a_storm_is_ok(part: str) -> None:
 PLANTED = {
     ("toy", "ack-before-durable", 1): {"set": "lost"},
     ("database", "do-not-validate", 2): {"feed": "clock", "bank-snapshots": "total"},
-    ("streams", "no-truncation", 4): {"queue": "doubled", "sessions": "phantom"},
+    ("streams", "minority-elects", 4): {"queue": "doubled", "sessions": "phantom"},
 }
 """Part, planted bug and seed -> what the checkers find, each alone."""
 
