@@ -24,7 +24,7 @@ FOUND_AT = {
     "decided-twice": (7, "LatestKept"),
     "clock-too-early": (6, "CausalOrder"),
     "decision-forgotten": (24, "LatestKept"),
-    "append-over-lock": (2, "ReadsValid"),
+    "append-over-lock": (1, "ReadsValid"),
     "get-over-lock": (7, "LatestKept"),
     "bookmark-left-behind": (4, "SessionReads"),
     "pruned-over-cursor": (4, "CursorKept"),
