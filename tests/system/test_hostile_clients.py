@@ -177,7 +177,7 @@ def test_a_node_stays_small_and_serves_others(cluster: DevCluster) -> None:
     assert "motet_zookeeper_unsent_bytes" in kept
     assert 'motet_connections_refused_total{why="stalled"} 0.0' not in kept
     assert 'motet_connections_refused_total{why="unfinished"} 0.0' not in kept
-    # Clients of the ZooKeeper port are closed as stalled or with their sessions, whichever comes first.
+    # Not asserted: why ZooKeeper clients that take nothing are closed. It is not always as stalled.
     assert "Traceback" not in cluster.log(0)
 
 
