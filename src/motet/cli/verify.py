@@ -31,11 +31,8 @@ VariantOption = Annotated[
 PropertyOption = Annotated[
     list[str] | None, typer.Option("--property", help="Check only this property; may be repeated.")
 ]
-HandOverOption = Annotated[
-    int | None, typer.Option(min=1, help="Levels of so many states are taken on Spark.")
-]
 EngineOption = Annotated[
-    str, typer.Option(help="auto, readable, vectorised (where there are kernels), or spark.")
+    str, typer.Option(help="auto, readable, or vectorised (where there are kernels).")
 ]
 WorkersOption = Annotated[
     int, typer.Option(min=1, help="Processes that take the steps, of the readable engine.")
@@ -98,7 +95,6 @@ def run(
     ] = True,
     engine: EngineOption = "auto",
     workers: WorkersOption = 1,
-    hand_over: HandOverOption = None,
     states: Annotated[
         int | None, typer.Option(min=1, help="Stop after so many states: verdict unknown.")
     ] = None,
@@ -124,19 +120,16 @@ def run(
     chosen = {} if states is None else {"states": states}
     budget = Budget(seconds=seconds, **chosen)
     progress = _progress() if sys.stderr.isatty() else None
-    if engine == "spark":
-        result = _on_spark(model, properties, budget, progress, hand_over, symmetry=symmetry)
-    else:
-        result = explore(
-            model,
-            engine=engine,
-            properties=properties,
-            symmetry=symmetry,
-            liveness=liveness,
-            budget=budget,
-            progress=progress,
-            workers=workers,
-        )
+    result = explore(
+        model,
+        engine=engine,
+        properties=properties,
+        symmetry=symmetry,
+        liveness=liveness,
+        budget=budget,
+        progress=progress,
+        workers=workers,
+    )
     if html is not None:
         _write_html(html, result, model, variant)
     if json or output is not Output.JSON:
@@ -144,31 +137,6 @@ def run(
     if json or output is Output.JSON:
         _print_json(result, model, variant)
     raise typer.Exit(0 if result.verdict == "ok" else 1)
-
-
-def _on_spark(
-    model: Model[Any],
-    properties: list[str] | None,
-    budget: Any,
-    progress: Any,
-    hand_over: int | None,
-    *,
-    symmetry: bool,
-) -> Exploration:
-    from motet.pipeline.levels import explore_levels, hand_over_states
-    from motet.pipeline.session import local_session
-
-    if symmetry:
-        raise BadInput("symmetry is not for Spark", hint="leave out --symmetry")
-    spark = local_session("motet verify")
-    return explore_levels(
-        spark,
-        model,
-        properties=properties,
-        budget=budget,
-        progress=progress,
-        hand_over=hand_over or hand_over_states,
-    )
 
 
 def _write_html(file: Path, result: Exploration, model: Model[Any], variant: str | None) -> None:
@@ -254,10 +222,6 @@ def _print_result(result: Exploration, model: Model[Any], variant: str | None) -
         f"{result.distinct:,} states, depth {result.depth}, {result.generated:,} generated, "
         f"{result.seconds:.1f} s ({rate:,} states/s, {result.engine})"
     )
-    for cost in result.levels:
-        typer.echo(
-            f"  level {cost.level}: {cost.states:,} states, {cost.seconds:.2f} s {cost.where}"
-        )
     never = [action for action, times in result.coverage.items() if not times]
     if never and result.verdict == "ok":
         typer.echo(f"never taken at this size: {', '.join(never)}")

@@ -21,16 +21,6 @@ class Step(msgspec.Struct, frozen=True):
     state: str
 
 
-class LevelCost(msgspec.Struct, frozen=True):
-    """A level of an exploration on Spark: its states, and what it took to find them."""
-
-    level: int
-    states: int
-    seconds: float
-    #: here, in this process, or spark
-    where: str
-
-
 class Exploration(msgspec.Struct):
     """How an exploration ended. The counts are TLC's: depth counts states, generated counts repeats."""
 
@@ -54,8 +44,6 @@ class Exploration(msgspec.Struct):
     loops_to: int | None = None
     #: why the verdict is unknown
     reason: str | None = None
-    #: of an exploration on Spark
-    levels: tuple[LevelCost, ...] = ()
 
 
 class Progress(msgspec.Struct, frozen=True):

@@ -44,9 +44,7 @@ def explore(
             raise BadInput("the vectorised engine is one process", hint="leave out --workers")
         engine = "readable"
     if engine not in ENGINES:
-        raise BadInput(
-            f"there is no engine {engine!r}", hint=f"choose {', '.join(ENGINES)}, or spark"
-        )
+        raise BadInput(f"there is no engine {engine!r}", hint=f"choose {', '.join(ENGINES)}")
     names = None if properties is None else list(properties)
     if engine == "auto":
         engine = "vectorised" if _has_kernels(model, names, liveness) else "readable"
