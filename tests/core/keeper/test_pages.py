@@ -47,6 +47,29 @@ def test_changed_pages_are_all_it_takes_to_make_the_keeper_anew(
 
 
 @settings(max_examples=50)
+@given(BATCHES, BATCHES, st.data())
+def test_a_page_is_handed_out_as_it_was_when_the_checkpoint_began(
+    before: list[list[AnyOperation]], meanwhile: list[list[AnyOperation]], data: st.DataObject
+) -> None:
+    harness, twin = Harness(sessions=2), Harness(sessions=2)
+    for batch in before:
+        harness.run(*batch)
+        twin.run(*batch)
+    then = twin.keeper.take_changed()
+    waiting = harness.keeper.begin_pages()
+    assert waiting == list(then)
+    for batch in meanwhile:
+        harness.run(*batch)
+        twin.run(*batch)
+        for number in data.draw(st.lists(st.sampled_from(waiting), unique=True)) if waiting else ():
+            waiting.remove(number)
+            assert harness.keeper.take_page(number) == then[number]
+        harness.keeper = harness.keeper.clone()
+    assert {number: harness.keeper.take_page(number) for number in waiting}.items() <= then.items()
+    assert harness.keeper.take_changed() == twin.keeper.take_changed(), "what changed meanwhile"
+
+
+@settings(max_examples=50)
 @given(BATCHES, BATCHES)
 def test_a_restored_keeper_answers_as_the_one_it_was_made_from(
     before: list[list[AnyOperation]], after: list[list[AnyOperation]]

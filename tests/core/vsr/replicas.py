@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import cache
 
 from motet.core.machine import Now, Started
-from motet.core.vsr.key_value import KeyValue
 from motet.core.vsr.replica import Replica
 from motet.ids import ReplicaIndex
 from motet.testing.parts.vsr import VsrPart, small_config
+from motet.testing.register import Register
 from motet.testing.script import parse_command
 
 CONFIG = small_config(3, 4, 1)
@@ -65,6 +65,6 @@ def replica(life: str) -> tuple[Replica, Now]:
 
 def just_started() -> Replica:
     """It has asked for its files, and read nothing yet."""
-    machine = Replica(CONFIG, ReplicaIndex(0), KeyValue(8))
+    machine = Replica(CONFIG, ReplicaIndex(0), Register())
     machine.step(Started(Now(0, 0), nonce=1))
     return machine

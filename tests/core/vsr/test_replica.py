@@ -9,13 +9,13 @@ from tests.core.vsr.replicas import CONFIG, LIVES, replica
 from motet.core.fingerprint import clone_plain, fingerprint
 from motet.core.machine import Effect, Event, Received, Send
 from motet.core.vsr.header import NO_CHECKSUM, sealed
-from motet.core.vsr.key_value import KeyValue
 from motet.core.vsr.messages import PingClient, Prepare
 from motet.core.vsr.replica import Replica
 from motet.core.vsr.state import Status
 from motet.ids import Address, ClientId, Op, ReplicaIndex
 from motet.testing.bench_node import BenchNode
 from motet.testing.parts.vsr import VsrPart
+from motet.testing.register import Register
 from motet.testing.script import parse_command
 
 STORY = (
@@ -93,7 +93,7 @@ def test_the_same_events_give_the_same_effects_and_states(recorded: dict[int, Re
             twin = Replica(
                 CONFIG,
                 ReplicaIndex(index),
-                KeyValue(8, reply_bytes_max=CONFIG.body_bytes_max),
+                Register(),
             )
             for event, effects, state in life:
                 assert twin.step(event) == effects
@@ -103,7 +103,7 @@ def test_the_same_events_give_the_same_effects_and_states(recorded: dict[int, Re
 def test_a_copy_goes_on_by_itself(recorded: dict[int, Recorded]) -> None:
     """Every now and then copy the replica; stepping the copy leaves the original as it was."""
     life = recorded[2].lives[0]
-    twin = Replica(CONFIG, ReplicaIndex(2), KeyValue(8, reply_bytes_max=CONFIG.body_bytes_max))
+    twin = Replica(CONFIG, ReplicaIndex(2), Register())
     for number, (event, _, state) in enumerate(life):
         if number % 97 == 0:
             before = twin.fingerprint()

@@ -14,7 +14,6 @@ from motet.core.machine import NS_PER_MS
 from motet.core.vsr.config import Timeouts, VsrConfig
 from motet.core.vsr.context import GRID
 from motet.core.vsr.formatting import file_sizes, format_files
-from motet.core.vsr.key_value import KeyValue
 from motet.core.vsr.quorums import quorums
 from motet.core.vsr.replica import Replica
 from motet.core.vsr.state import Status
@@ -29,6 +28,7 @@ from motet.testing.parts.vsr_lies import Lies
 from motet.testing.parts.vsr_logs import hand_made_log
 from motet.testing.parts.vsr_requests import START_WALL_MS
 from motet.testing.parts.vsr_told import told_log, told_replica
+from motet.testing.register import Register
 
 pipeline_max = 4
 
@@ -269,7 +269,7 @@ def small_config(replicas: int, clients_max: int, release: int) -> VsrConfig:
 
 
 def _replica_factory(config: VsrConfig, own: ReplicaIndex) -> Callable[[], Replica]:
-    return lambda: Replica(config, own, KeyValue(8, reply_bytes_max=config.body_bytes_max))
+    return lambda: Replica(config, own, Register())
 
 
 def _as_replica(node: BenchNode) -> Replica | None:

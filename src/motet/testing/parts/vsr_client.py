@@ -7,9 +7,9 @@ from typing import Self
 from motet.core.machine import Effect, Event, Fired, Message, Note, Received, Started, Violation
 from motet.core.vsr.client import Client, Evicted, ReadAt, Result
 from motet.core.vsr.config import VsrConfig
-from motet.core.vsr.key_value import BATCH
 from motet.ids import ClientId
 from motet.testing.parts.vsr_told import told_results
+from motet.testing.register import BATCH
 
 ANSWER = "answer"
 """A note of a client that is not muted: what it was told."""

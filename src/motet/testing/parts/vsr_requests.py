@@ -8,7 +8,6 @@ from typing import Literal
 from motet.core.machine import Message
 from motet.core.vsr.config import VsrConfig
 from motet.core.vsr.header import NO_CHECKSUM, OPERATION_MIN
-from motet.core.vsr.key_value import Call, Compare, Delete, Get, Put, encode_calls
 from motet.core.vsr.messages import Request, sealed_request
 from motet.errors import BadScenario
 from motet.ids import Address, ClientId, ClusterId, View
@@ -16,6 +15,7 @@ from motet.testing.bench_part import BenchPart
 from motet.testing.part import verb
 from motet.testing.parts.vsr_bench import VsrBench
 from motet.testing.parts.vsr_client import Barrier, BenchClient, Submit
+from motet.testing.register import Call, Compare, Delete, Get, Put, encode_calls
 
 SCRIPT = "script"
 START_WALL_MS = 1_000_000

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from motet.core.machine import Message
-from motet.core.vsr.key_value import Found, Refused, Stored, Swapped, decode_results
 from motet.core.vsr.messages import Prepare, Reply, StartView, command_name
 from motet.core.vsr.replica import Replica
 from motet.core.vsr.state import Status
 from motet.ids import Op
+from motet.testing.register import Found, Refused, Stored, Swapped, decode_results
 
 _FIELDS = (
     "view",
@@ -97,6 +97,4 @@ def told_results(body: bytes) -> str:
                 words.append("swapped" if is_swapped else "not swapped")
             case Refused(why=why):
                 words.append(f"refused: {why}")
-            case _:
-                words.append("omitted")
     return ", ".join(words)

@@ -14,23 +14,22 @@ from typing import Self
 from motet.core.machine import Effect, Event, Fired, Now, Received, SetTimer, Started
 from motet.core.vsr.client import Client, Evicted, ReadAt, Replied, Result
 from motet.core.vsr.config import VsrConfig
-from motet.core.vsr.key_value import (
+from motet.core.vsr.state_machine import Entry
+from motet.ids import ClientId, Op, TimerName
+from motet.sim.world import World
+from motet.testing.register import (
     BATCH,
     Call,
     Compare,
     Delete,
     Found,
     Get,
-    Omitted,
     Put,
     Stored,
     Swapped,
     decode_results,
     encode_calls,
 )
-from motet.core.vsr.state_machine import Entry
-from motet.ids import ClientId, Op, TimerName
-from motet.sim.world import World
 from motet.verify.history import Recorder
 from motet.verify.history.events import OperationId
 from motet.verify.parts.vsr_checks import Watch
@@ -184,9 +183,6 @@ class Worker:
             return
         at = self._world.virtual.elapsed_ns
         for call, result, operation in zip(self._calls, results, self._open, strict=True):
-            if isinstance(result, Omitted):
-                self._recorder.failed(operation, at)
-                continue
             self._recorder.ok(operation, self._learn(call, result), at)
         self._open = []
         self.left -= 1

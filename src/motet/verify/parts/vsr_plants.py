@@ -19,7 +19,6 @@ from motet.core.machine import (
 from motet.core.vsr.config import VsrConfig
 from motet.core.vsr.context import WAL, Core
 from motet.core.vsr.header import encode_header
-from motet.core.vsr.key_value import KeyValue
 from motet.core.vsr.messages import (
     DoViewChange,
     Prepare,
@@ -32,8 +31,7 @@ from motet.core.vsr.state import Status
 from motet.core.vsr.state_machine import StateMachine
 from motet.ids import ReplicaIndex, WriteId
 from motet.sim.host import Stepper
-
-BUCKETS = 8
+from motet.testing.register import Register
 
 
 class Hurries(Replica):
@@ -181,4 +179,4 @@ PLANTS: dict[str, type[Replica]] = {
 def factory(plant: str | None, config: VsrConfig, own: ReplicaIndex) -> Callable[[], Stepper]:
     """What makes the replica of each incarnation."""
     kind = Replica if plant is None else PLANTS[plant]
-    return lambda: kind(config, own, KeyValue(BUCKETS, reply_bytes_max=config.body_bytes_max))
+    return lambda: kind(config, own, Register())
