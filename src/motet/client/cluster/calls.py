@@ -15,6 +15,8 @@ from motet.client.cluster.measure import FeedMeasure
 from motet.client.cluster.moments import after_a_moment
 from motet.client.cluster.router import Router
 from motet.client.cluster.transactions import Coordinator
+from motet.client.cluster.under_way import UnderWay
+from motet.client.link import answer_seconds_max
 from motet.client.valve import Valve
 from motet.core.catalog.stream_definition import StreamDefinition
 from motet.core.clock.hlc import ZERO, Clock
@@ -74,13 +76,16 @@ class ClusterCalls(Calls):
         self._measure = FeedMeasure(self.feed)
         self.valve = Valve()
         self._closing = asyncio.Event()
+        #: what closing waits for
+        self.under_way = UnderWay()
         self._entropy = RealEntropy()
 
     async def once(
         self, make: Make, kind: type[Expected], _seconds: float | None = None
     ) -> Expected:
         self._check_open()
-        answer = await self._answer(make(RequestId(0)))
+        with self.under_way:
+            answer = await self._answer(make(RequestId(0)))
         assert isinstance(answer, kind)
         return answer
 
@@ -91,15 +96,18 @@ class ClusterCalls(Calls):
 
     async def commit(self, it: Gathered) -> ToldClock:
         self._check_open()
-        return await self.coordinator.commit(it)
+        with self.under_way:
+            return await self.coordinator.commit(it)
 
     async def fix_clock(self, it: Gathered) -> ToldClock:
         self._check_open()
-        return await self.coordinator.fix(it)
+        with self.under_way:
+            return await self.coordinator.fix(it)
 
     async def commit_fixed(self, name: TransactionId) -> ToldClock:
         self._check_open()
-        return await self.coordinator.commit_fixed(name)
+        with self.under_way:
+            return await self.coordinator.commit_fixed(name)
 
     async def feed_begins(self, streams: tuple[StreamName, ...]) -> dict[StreamName, Clock]:
         self._check_open()
@@ -111,6 +119,7 @@ class ClusterCalls(Calls):
 
     async def close(self) -> None:
         self._closing.set()
+        await self.under_way.until_none(answer_seconds_max)
         await self.router.close()
 
     async def _answer(self, message: StreamsRequest) -> Answer:

@@ -6,7 +6,9 @@ as people know them, ``orders/0``; nodes call them by names of their own.
 
 from __future__ import annotations
 
-from motet.core.datanode.messages import DataRefused, RecordsRead, ShardDescribed
+from typing import TypeVar
+
+from motet.core.datanode.messages import DataAnswer, DataRefused, RecordsRead, ShardDescribed
 from motet.core.operator.messages import ShardMap, ShardPlace
 from motet.core.transaction.messages import (
     FeedDescribed,
@@ -16,9 +18,11 @@ from motet.core.transaction.messages import (
     ShardFeed,
     TransactionIs,
 )
-from motet.errors import MotetError, OutcomeUnknown, error_of
+from motet.errors import MotetError, NodeError, OutcomeUnknown, error_of
 from motet.errors.shards import NotLeader, ShardLost, Unavailable
 from motet.ids import ShardName
+
+D = TypeVar("D", bound=DataAnswer)
 
 READ = (
     RecordsRead,
@@ -31,6 +35,15 @@ READ = (
     TransactionIs,
 )
 """Answers to requests that change nothing."""
+
+
+def expected(answer: DataAnswer, kind: type[D], shards: ShardMap | None) -> D:
+    """The answer, if it is one of this kind; what a refusal says is raised."""
+    if isinstance(answer, DataRefused):
+        raise refused(answer, shards)
+    if not isinstance(answer, kind):
+        raise NodeError(f"the answer was {type(answer).__name__}, not {kind.__name__}")
+    return answer
 
 
 def refused(answer: DataRefused, shards: ShardMap | None) -> MotetError:

@@ -15,14 +15,14 @@ from typing import TypeVar
 
 import motet.errors.operator
 import motet.errors.shards  # noqa: F401 - so that these errors are known by their codes
-from motet.client.cluster.refusals import given_up, no_leader, refused
+from motet.client.calls import closed
+from motet.client.cluster.refusals import expected, given_up, no_leader
 from motet.client.cluster.session import Session
 from motet.client.link import Link, answer_seconds_max
 from motet.core.clock.hlc import ZERO, Clock
 from motet.core.datanode.conversation import DataRequest
 from motet.core.datanode.messages import (
     DataAnswer,
-    DataRefused,
     DescribeShard,
     GetShardMap,
     ShardDescribed,
@@ -85,6 +85,7 @@ class Router:
         #: the highest clock seen
         self.clock = ZERO
         self.session = Session()
+        self._is_closed = False
 
     async def start(self) -> None:
         await self._opened.enter_async_context(self._data)
@@ -93,7 +94,13 @@ class Router:
     async def close(self) -> None:
         await self._data.idle(answer_seconds_max)
         await self._operator.idle(answer_seconds_max)
+        self._is_closed = True
         await self._opened.aclose()
+
+    def _check_open(self) -> None:
+        """``NodeError`` after the end: who waits for a leader or an operator then waits for nobody."""
+        if self._is_closed:
+            raise closed(self.name)
 
     def see(self, clock: Clock) -> None:
         """Remember a clock that an answer has shown."""
@@ -127,6 +134,7 @@ class Router:
 
     async def refresh(self) -> None:
         """Ask for the map; those who want that at once share one question."""
+        self._check_open()
         if self._refreshing is None or self._refreshing.done():
             self._refreshing = asyncio.get_running_loop().create_task(self._refresh())
         await asyncio.shield(self._refreshing)
@@ -258,19 +266,18 @@ class Router:
         """
         began, pause_seconds = monotonic(), pause_seconds_min
         while True:
+            self._check_open()
             try:
                 if begun is None:
                     return await self._ask_leader_once(shard, make, kind, seconds)
                 first, begun = begun, None
-                return _expected(await first, kind, self._map)
+                return expected(await first, kind, self._map)
             except TimeoutError:
                 why: MotetError = OutcomeUnknown(f"no answer came within {seconds:g} s")
                 if not may_repeat:
                     raise why from None
-            except (NotLeader, NoSuchShard, NodeError) as error:
-                why = error
-            except OutcomeUnknown as error:
-                if not may_repeat:
+            except (NotLeader, NoSuchShard, NodeError, OutcomeUnknown) as error:
+                if isinstance(error, OutcomeUnknown) and not may_repeat:
                     raise
                 why = error
             if monotonic() > began + failover_seconds_max:
@@ -330,7 +337,7 @@ class Router:
         answer = await self._data.ask(
             Address(node), lambda n: make(RequestId(n), clock), seconds, is_worth_waiting
         )
-        return _expected(answer, kind, self._map)
+        return expected(answer, kind, self._map)
 
     async def ask_operator(
         self, make: MakeOperator, kind: type[O], seconds: float, *, may_repeat: bool = True
@@ -342,6 +349,7 @@ class Router:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + max(seconds, failover_seconds_max)
         while True:
+            self._check_open()
             for node in await self._operators():
                 try:
                     answer = await self._ask_operator(node, make, seconds)
@@ -389,12 +397,3 @@ class Router:
         first = Address(self._map.operator)
         others = [Address(n.id) for n in self._map.nodes if "operator" in n.roles]
         return [first, *(node for node in others if node != first)]
-
-
-def _expected(answer: DataAnswer, kind: type[D], shards: ShardMap | None) -> D:
-    """The answer, if it is one of this kind; what a refusal says is raised."""
-    if isinstance(answer, DataRefused):
-        raise refused(answer, shards)
-    if not isinstance(answer, kind):
-        raise NodeError(f"the answer was {type(answer).__name__}, not {kind.__name__}")
-    return answer

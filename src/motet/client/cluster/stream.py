@@ -7,10 +7,9 @@ from collections.abc import AsyncIterator, Iterator
 from itertools import count, islice
 from typing import TYPE_CHECKING, Any
 
-from motet.client.calls import Calls
 from motet.client.change import Entry, Position
 from motet.client.cluster.appender import ShardAppender
-from motet.client.cluster.calls import info_of
+from motet.client.cluster.calls import ClusterCalls, info_of
 from motet.client.cluster.feed import close_seconds_max
 from motet.client.cluster.router import MakeData, Router
 from motet.client.link import answer_seconds_max
@@ -60,9 +59,15 @@ class ClusterStream(AsyncStream):
     """A stream by its name; whether there is one shows when it is used."""
 
     def __init__(
-        self, calls: Calls, name: str, schemas: Schemas, router: Router, appenders: Appenders
+        self,
+        calls: ClusterCalls,
+        name: str,
+        schemas: Schemas,
+        router: Router,
+        appenders: Appenders,
     ) -> None:
         super().__init__(calls, name, schemas)
+        self._under_way = calls.under_way
         self._router = router
         self._appenders = appenders
         self._place: StreamPlace | None = None
@@ -73,13 +78,14 @@ class ClusterStream(AsyncStream):
         self, key: Key, value: bytes, token: tuple[str, int] | None = None
     ) -> Position:
         key, value, named = key_bytes(key), value_bytes(value), token_of(token)
-        place = self._place or await self._find()
-        try:
-            return await self._way(place, key).append(key, value, named)
-        except NoSuchShard:
-            # The stream was deleted. If there is a new one of its name, that is the one that is meant.
-            place = await self._find()
-            return await self._way(place, key).append(key, value, named)
+        with self._under_way:
+            place = self._place or await self._find()
+            try:
+                return await self._way(place, key).append(key, value, named)
+            except NoSuchShard:
+                # The stream was deleted. If there is a new one of its name, that is the one that is meant.
+                place = await self._find()
+                return await self._way(place, key).append(key, value, named)
 
     def _way(self, place: StreamPlace, key: bytes) -> ShardAppender:
         places = place.places
@@ -91,6 +97,10 @@ class ClusterStream(AsyncStream):
         from motet.columnar.key_values import KeyValues
 
         rows = KeyValues.of(data)
+        with self._under_way:
+            return await self._append_all(rows)
+
+    async def _append_all(self, rows: KeyValues) -> list[Position]:
         place = self._place or await self._find()
         places = place.places
         if len(places) == 1:

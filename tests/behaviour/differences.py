@@ -1,0 +1,78 @@
+"""Where the places differ today: what happens, and what should.
+
+Each row makes one case an expected failure in some places, with this error and no other; when the case
+passes, the row has to go. What is right everywhere has no row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from tests.behaviour.places import CLUSTERS, FOLDERS
+
+from motet.errors import BadInput, BadSchema, NodeError, StreamExists
+
+
+class Difference(NamedTuple):
+    """One case that fails in some places."""
+
+    #: the file without ``test_`` for all of its cases, or one case, or a variant of it in brackets
+    case: str
+    places: tuple[str, ...]
+    #: how the case fails there
+    error: type[BaseException]
+    happens: str
+    should: str
+
+
+DIFFERENCES = (
+    # Streams
+    Difference(
+        "streams::test_a_deleted_stream_is_gone_and_its_name_is_free",
+        FOLDERS,
+        NodeError,
+        "an embedded database does not delete streams",
+        "it deletes the stream with its data, as a cluster does",
+    ),
+    Difference(
+        "streams::test_what_is_not_there_cannot_be_deleted",
+        FOLDERS,
+        NodeError,
+        "an embedded database does not delete streams",
+        "NO_SUCH_STREAM, as a cluster says",
+    ),
+    Difference(
+        "streams::test_a_name_is_used_again_by_a_stream_of_another_type",
+        FOLDERS,
+        NodeError,
+        "an embedded database does not delete streams",
+        "it deletes the stream with its data, as a cluster does",
+    ),
+    Difference(
+        "streams::test_a_name_is_used_again_by_a_stream_of_another_type",
+        CLUSTERS,
+        BadSchema,
+        "a client that knew the old stream checks rows against its schema until it connects again",
+        "it checks and encodes rows by the schema of the stream that it writes to",
+    ),
+    Difference(
+        "streams::test_more_replicas_than_there_are_nodes_are_refused",
+        FOLDERS,
+        BadInput,
+        "BAD_INPUT replicas is a whole number from 1 to 1",
+        "NO_NODE_TO_PLACE_ON with the number of data nodes, as a cluster says",
+    ),
+    Difference(
+        "streams::test_the_replicas_that_it_has_anyway_may_be_asked_for",
+        CLUSTERS,
+        StreamExists,
+        "a stream that was created without replicas is another one than with their number",
+        "it is the same stream: without a number it has min(3, data nodes)",
+    ),
+)
+
+
+def difference_of(names: Sequence[str], place: object) -> Difference | None:
+    """The row about a case, by any of its names, in a place; None if it is as it should be."""
+    return next((row for row in DIFFERENCES if row.case in names and place in row.places), None)

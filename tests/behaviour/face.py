@@ -1,0 +1,86 @@
+"""What users call, and which case shows it.
+
+``@covers("Stream.append")`` says that a case shows what ``append`` of a stream does. ``test_face.py``
+compares what is said with what there is, found by reflection: a call without a case fails there.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import TypeVar
+
+import motet
+import motet.aio
+from motet.client.cluster.database import AsyncClusterDatabase
+from motet.client.feed import Page
+from motet.client.snapshot import Snapshot, TableSnapshot
+from motet.client.stream import AsyncStream
+from motet.client.sync_stream import Stream
+from motet.client.sync_table import Table
+from motet.client.sync_transaction import Transaction
+from motet.client.table import AsyncTable
+from motet.client.transaction import AsyncTransaction
+
+F = TypeVar("F", bound=Callable[..., object])
+
+COVERS = "behaviour_covers"
+
+CLASSES: dict[str, type] = {
+    # A cluster's has all that every database has, and more.
+    "Database": AsyncClusterDatabase,
+    "Stream": AsyncStream,
+    "Transaction": AsyncTransaction,
+    "Table": AsyncTable,
+    "Page": Page,
+    "Snapshot": Snapshot,
+    "TableSnapshot": TableSnapshot,
+    "sync.Database": motet.Database,
+    "sync.Stream": Stream,
+    "sync.Transaction": Transaction,
+    "sync.Table": Table,
+}
+
+MODULES = {"aio": motet.aio, "sync": motet}
+
+NOT_FOR_USERS = {
+    "Database.follow": "what a tail is made of",
+    "Database.next_transaction_id": "what a transaction is named by",
+    "Database.pause": "how long whoever waits for the database waits",
+    "Stream.follow": "what a tail is made of",
+    "Stream.is_closing": "asked by a tail",
+    "Stream.pause": "asked by a tail",
+    "Transaction.abort": "the end of its block",
+    "Transaction.begin": "the beginning of its block",
+    "Transaction.commit": "the end of its block",
+    "Transaction.is_new": "asked by the face without an event loop",
+    "Transaction.look_for": "asked by the face without an event loop",
+    "Page.raw": "what a mirror repeats",
+    "Page.runs": "what a page was sent as",
+}
+"""Public by name alone."""
+
+
+def covers(*calls: str) -> Callable[[F], F]:
+    """Say which calls a case shows."""
+
+    def mark(case: F) -> F:
+        setattr(case, COVERS, calls)
+        return case
+
+    return mark
+
+
+def face() -> set[str]:
+    """All calls and properties that users have."""
+    found = {
+        f"{name}.{attribute}"
+        for name, kind in CLASSES.items()
+        for attribute in dir(kind)
+        if not attribute.startswith("_")
+    }
+    for name, module in MODULES.items():
+        for attribute in module.__all__:
+            if inspect.isfunction(getattr(module, attribute)):
+                found.add(f"{name}.{attribute}")
+    return found - set(NOT_FOR_USERS)

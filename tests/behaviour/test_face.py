@@ -1,0 +1,59 @@
+"""Every call of the public face has a case, and every row about a difference has one, too."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import inspect
+import textwrap
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+
+from tests.behaviour.differences import DIFFERENCES
+from tests.behaviour.face import CLASSES, COVERS, NOT_FOR_USERS, face
+
+
+@cache
+def cases() -> dict[str, Callable[..., object]]:
+    """All cases of the suite by file and name."""
+    found: dict[str, Callable[..., object]] = {}
+    for path in sorted(Path(__file__).parent.glob("test_*.py")):
+        if path.name == Path(__file__).name:
+            continue
+        spec = importlib.util.spec_from_file_location(f"cases_of_{path.stem}", path)
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        for name, case in vars(module).items():
+            if name.startswith("test_"):
+                found[f"{path.stem.removeprefix('test_')}::{name}"] = case
+    return found
+
+
+def covered() -> Iterator[tuple[str, str]]:
+    for name, case in cases().items():
+        for call in getattr(case, COVERS, ()):
+            yield name, call
+
+
+def test_what_a_case_says_it_shows_is_there_and_is_called() -> None:
+    known = face()
+    for name, call in covered():
+        assert call in known, f"{name} says it shows {call}"
+        tree = ast.parse(textwrap.dedent(inspect.getsource(cases()[name])))
+        used = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+        assert call.rpartition(".")[2] in used, f"{name} does not call {call}"
+
+
+def test_what_is_not_for_users_is_there() -> None:
+    for name in NOT_FOR_USERS:
+        kind, _, attribute = name.rpartition(".")
+        assert hasattr(CLASSES[kind], attribute), name
+
+
+def test_every_difference_is_about_a_case() -> None:
+    known = {*cases(), *(name.partition("::")[0] for name in cases())}
+    for row in DIFFERENCES:
+        assert row.case.partition("[")[0] in known, row.case
