@@ -322,9 +322,29 @@ def test_a_hangup_does_not_wait_for_who_does_not_read(monkeypatch: pytest.Monkey
             here.server.send(address, Answer(1, 1, 0, Data(bytes(1 << 24), STAT)))
             here.server.send(address, Hangup("the session is over"))
             here.server.flush()
+            assert here.server.budget.unsent_bytes > 0
             await here.until(lambda: here.server.count == 0)
+            assert here.server.refusals == {"stalled": 1}
+            assert here.server.budget.unsent_bytes == 0
+            await here.until(lambda: here.front.gone == 1)
 
     run()
+
+
+@in_loop
+async def test_a_hangup_of_who_reads_is_no_refusal() -> None:
+    async with served() as here:
+        peer = await here.peer()
+        await peer.greet()
+        (address,) = here.server._connections
+        here.server.send(address, Answer(1, 1, 0, Data(bytes(1 << 24), STAT)))
+        here.server.send(address, Hangup("the session is over"))
+        here.server.flush()
+        await peer.hear(1 << 24)
+        await peer.hear_to_the_end()
+        await here.until(lambda: here.server.count == 0)
+        assert here.server.refusals == {}
+        assert here.server.budget.unsent_bytes == 0
 
 
 @in_loop

@@ -11,7 +11,8 @@ Z3  The front end is told when answers have left, and gives no more than a bound
     that (C6). A client that takes nothing of what waits for it is cut off after a while
     (:mod:`motet.real.client_budget`).
 Z4  A message that has begun is there as a whole within a deadline; a connection that is hung up is gone
-    within another, whether the client takes what was left for it or not.
+    within another, whether the client takes what was left for it or not. If it does not, as when its
+    session expired because nothing was read from it, it is counted as stalled like any other.
 """
 
 from __future__ import annotations
@@ -227,7 +228,7 @@ class ZooKeeperConnection(asyncio.Protocol):
         """Close it at once, for a reason of ours."""
         if self._is_over and not self._is_hanging_up:
             return
-        self._is_over = True
+        self._is_over, self._is_hanging_up = True, False  # it is counted once
         self._exchange.refused(why)
         self.transport.abort()
 
@@ -288,9 +289,10 @@ class ZooKeeperConnection(asyncio.Protocol):
 
     def _hang_up(self) -> None:
         """Z4."""
+        self._is_hanging_up = True
         self.transport.close()
         loop = asyncio.get_running_loop()
-        self._deadline = loop.call_later(hangup_seconds_max, self.transport.abort)
+        self._deadline = loop.call_later(hangup_seconds_max, self.cut_off, "stalled")
 
     def _report_sent(self) -> None:
         """Z3."""
