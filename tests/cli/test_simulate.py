@@ -13,6 +13,7 @@ import pytest
 
 from motet.cli import app as root
 from motet.verify.parts import PARTS
+from motet.verify.plants import plants_of
 
 PLANT = "ack-before-durable"
 
@@ -69,6 +70,14 @@ def test_the_help_names_every_part(capsys: pytest.CaptureFixture[str]) -> None:
     text = " ".join(out.split()).replace("- ", "-")  # a line may end at the hyphen of a name
     named = text.partition("What to simulate: ")[2].partition(".")[0]
     assert named.split(", ") == [*PARTS]
+
+
+def test_the_help_names_every_bug_that_can_be_planted(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "--help")
+    assert code == 0
+    listed = " ".join(out.partition("Bugs that can be planted")[2].split()).replace("- ", "-")
+    for part in PARTS:
+        assert f"{part}: {', '.join(plants_of(part))}" in listed
 
 
 # One seed

@@ -1,4 +1,4 @@
-"""Whole runs: the same seed does the same, planted bugs are found, and old findings stay found."""
+"""Whole runs: the same seed does the same, a planted bug ends a range, and old findings stay found."""
 
 from __future__ import annotations
 
@@ -29,10 +29,9 @@ LARGE = (
     "transactions-in-turns",
     "wrong-wall",
 )
-"""Parts whose seeds take a second each: their ranges and planted bugs have tests of their own."""
+"""Parts whose seeds take a second each: their ranges have tests of their own."""
 
 SMALL = [name for name in PARTS if name not in LARGE]
-PLANTS = [(name, plant) for name in SMALL for plant in part_named(name).plants]
 
 
 @pytest.mark.parametrize("part", PARTS)
@@ -88,9 +87,9 @@ def test_many_more_seeds_are_ok(part: str) -> None:
     assert result.verdict == "ok", result.failure
 
 
-@pytest.mark.parametrize(("part", "plant"), PLANTS)
-def test_a_planted_bug_is_found_within_a_thousand_seeds_and_replays(part: str, plant: str) -> None:
-    result = run_seeds(part, 1, 1_000, plant=plant)
+@pytest.mark.parametrize("part", ["toy", "clock", "database"])
+def test_a_planted_bug_ends_a_range_and_replays(part: str) -> None:
+    result = run_seeds(part, 1, 1_000, plant=part_named(part).plants[0])
     assert result.verdict == "violated"
     assert result.failure is not None
     words = result.failure.replay_command().split()

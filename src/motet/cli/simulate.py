@@ -14,21 +14,31 @@ from motet.cli import command_app
 from motet.cli.output import OUTPUT_OPTION, Output, print_json
 from motet.errors import BadInput
 from motet.verify.parts import PARTS
+from motet.verify.plants import plants_of
 
 app = command_app()
+
+PLANTED = "\n\n".join(
+    [
+        "Bugs that can be planted, by part; docs/reference/mutants.md says which rule each breaks:",
+        *(f"{part}: {', '.join(plants_of(part))}" for part in PARTS),
+    ]
+)
 
 HistoryOption = Annotated[
     Path | None, typer.Option(help="Write down what clients saw, for `motet verify history`.")
 ]
 
 
-@app.command()
+@app.command(epilog=PLANTED)
 def simulate(
     part: str = typer.Argument("toy", help=f"What to simulate: {', '.join(PARTS)}."),
     seed: int | None = typer.Option(None, help="Run this one seed and show what happened."),
     seeds: str | None = typer.Option(None, help="Run a range such as 1-500, up to a violation."),
     profile: str = typer.Option("swarm", help="Which faults: see docs/internals/simulation.md."),
-    plant: str | None = typer.Option(None, help="Run with this bug planted, to see it found."),
+    plant: str | None = typer.Option(
+        None, help="Run with this bug planted, to see it found; see below."
+    ),
     trace: bool = typer.Option(False, "--trace", help="Print every line of the trace."),
     history: HistoryOption = None,
     jobs: int = typer.Option(0, min=0, help="Processes for a range; 0 means one per core."),

@@ -23,6 +23,7 @@ from motet.sim.part import Outcome
 from motet.sim.simulate import simulate
 from motet.verify.parent import end_with_parent
 from motet.verify.parts import part_named
+from motet.verify.plants import search_for
 
 ALONE_SEEDS_MAX = 8
 """So few seeds are run before another process would have started."""
@@ -78,6 +79,20 @@ def run_seeds(
     if result.missing_marks:
         result.verdict = "uncovered"
     return result
+
+
+def find_plant(part_name: str, plant: str, *, jobs: int = 1) -> Outcome | None:
+    """The run of the first seed that finds a planted bug; None when its search ends in vain.
+
+    Found means that one of the rules is broken by which this bug is found, whatever else is.
+    """
+    _, search = search_for(part_name, plant)
+    run_one = partial(_run_seed, part_name, search.profile, plant)
+    with closing(_outcomes(run_one, search.seeds, jobs)) as outcomes:
+        for outcome in outcomes:
+            if any(each.invariant in search.by for each in outcome.violations):
+                return outcome
+    return None
 
 
 def _run_seed(part_name: str, profile: str, plant: str | None, seed: int) -> Outcome:

@@ -51,21 +51,22 @@ def test_what_clients_saw_in_a_storm_is_ok(part: str) -> None:
 
 
 PLANTED = {
-    ("toy", "ack-before-durable", 1): {"set": "lost"},
-    ("database", "do-not-validate", 2): {"feed": "clock", "bank-snapshots": "total"},
-    ("streams", "minority-elects", 4): {"queue": "doubled", "sessions": "phantom"},
+    ("toy", "ack-before-durable"): {("set", "lost")},
+    ("database", "do-not-validate"): {("feed", "clock"), ("bank-snapshots", "total")},
+    ("streams", "minority-elects"): {("queue", "doubled"), ("sessions", "phantom")},
 }
-"""Part, planted bug and seed -> what the checkers find, each alone."""
+"""Part and planted bug -> which checkers find it, each alone, and as what."""
 
 
-@pytest.mark.parametrize(("part", "plant", "seed"), PLANTED)
-def test_a_planted_bug_is_found_by_what_clients_saw(part: str, plant: str, seed: int) -> None:
-    found = {
-        checker: verdict.witness.fault
-        for checker, verdict in judged(part, seed, plant=plant).items()
-        if verdict.witness is not None
-    }
-    assert found == PLANTED[part, plant, seed]
+@pytest.mark.parametrize(("part", "plant"), PLANTED)
+def test_a_planted_bug_is_found_by_what_clients_saw(part: str, plant: str) -> None:
+    missing = set(PLANTED[part, plant])
+    for seed in range(1, 100):
+        verdicts = judged(part, seed, plant=plant).items()
+        missing -= {(checker, found.witness.fault) for checker, found in verdicts if found.witness}
+        if not missing:
+            return
+    raise AssertionError(f"not found: {sorted(missing)}")
 
 
 @pytest.mark.parametrize("part", ["toy", "database"])

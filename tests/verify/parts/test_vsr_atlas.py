@@ -30,15 +30,6 @@ def test_a_seed_is_one_run() -> None:
     assert first.events >= 10_000
 
 
-@pytest.mark.parametrize(
-    ("plant", "profile", "rule"),
-    [("nack-corrupt", "disk", "K10"), ("read-by-deposed-primary", "network", "K5")],
-)
-def test_a_planted_bug_is_found_by_its_rule(plant: str, profile: str, rule: str) -> None:
-    outcomes = (simulate(VsrPart(), n, profile=profile, plant=plant) for n in range(30))
-    assert any(each.violations and each.violations[0].invariant == rule for each in outcomes)
-
-
 @pytest.mark.parametrize("seed", range(20))
 def test_one_copy_of_everything_is_spared(seed: int) -> None:
     config = draw_config(Dice(seed))

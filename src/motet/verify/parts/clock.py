@@ -49,6 +49,7 @@ from motet.limits import clock_reserve_ms
 from motet.sim.host import Host, Stepper
 from motet.sim.world import World
 from motet.verify.parts.hurried import Hurried
+from motet.verify.plants import plants_of
 
 NODES = (Address("n1"), Address("n2"), Address("n3"))
 CLIENTS = 3
@@ -84,7 +85,7 @@ class ClockPart:
         "transaction_clock",
         "transaction_failed",
     )
-    plants = (FORGETS, HURRIES)
+    plants = plants_of("clock")
     storm_ms = 4_000
 
     def prepare(self, world: World, plant: str | None) -> ClockRun:

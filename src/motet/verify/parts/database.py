@@ -35,10 +35,11 @@ from motet.errors import Conflict
 from motet.ids import Address, TransactionId
 from motet.sim.world import World
 from motet.verify.parts.database_actor import SERVER, STREAM, Actor
-from motet.verify.parts.database_plants import BLIND, DROPS, FORGETS, HALVES, HURRIES, factory
+from motet.verify.parts.database_plants import factory
 from motet.verify.parts.database_pruner import Pruner
 from motet.verify.parts.publishing import Inserter, Publisher, Snapshooter
 from motet.verify.parts.publishing_checks import check_tables
+from motet.verify.plants import plants_of
 
 ACCOUNTS = (b"a", b"b", b"c", b"d")
 WRITERS = 3
@@ -68,7 +69,7 @@ class DatabasePart:
         "writer_fenced",
         "snapshot_past",
     )
-    plants = (HURRIES, BLIND, FORGETS, HALVES, DROPS)
+    plants = plants_of("database")
     storm_ms = 4_000
 
     def prepare(self, world: World, plant: str | None) -> DatabaseRun:

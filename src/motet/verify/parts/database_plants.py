@@ -15,6 +15,7 @@ from motet.core.tables.records import WriterStep
 from motet.ids import RequestId, WriterName
 from motet.sim.host import Stepper
 from motet.verify.parts.hurried import Hurried
+from motet.verify.plants import kind_of
 
 SEGMENT_BYTES = 8192
 TAIL_BYTES = 2048
@@ -22,18 +23,6 @@ TAIL_BYTES = 2048
 
 HURRIES = "ack-before-durable"
 """A record counts as durable as soon as its write has begun."""
-
-BLIND = "do-not-validate"
-"""A transaction is applied even if what it read has changed since."""
-
-FORGETS = "forget-epoch"
-"""A step of an ordered writer is applied wherever it begins, and whatever its epoch."""
-
-HALVES = "publish-halves"
-"""What is to be published together for two tables is published for one, and then for the other."""
-
-DROPS = "trim-without-carrying"
-"""Files go with the latest changes of keys in them."""
 
 HALF = RequestId(-1)
 """The second half has a number that no client has asked under, so that its answer is ignored."""
@@ -47,14 +36,14 @@ def factory(plant: str | None) -> Callable[[], Stepper]:
     """What makes the machine of each incarnation."""
     if plant == HURRIES:
         return lambda: Hurried(_machine(), Write)
-    planted = {BLIND: Blind, FORGETS: Forgets, HALVES: Halves, DROPS: Drops}.get(plant or "")
-    if planted is None:
+    if plant is None:
         return _machine
-    return lambda: planted(_machine())
+    kind = kind_of("database", plant, Blind)
+    return lambda: kind(_machine())
 
 
 class Blind:
-    """What a transaction has read is not looked at again."""
+    """A transaction is applied even if what it read has changed since."""
 
     def __init__(self, machine: StreamsMachine) -> None:
         self.machine = machine
@@ -70,7 +59,7 @@ class Blind:
 
 
 class Forgets(Blind):
-    """A step passes for the next one of its writer."""
+    """A step of an ordered writer passes for the next one, wherever it begins and whatever its epoch."""
 
     def step(self, event: Event) -> list[Effect]:
         if isinstance(event, Received) and isinstance(event.message, Publish):
@@ -92,7 +81,7 @@ class Forgets(Blind):
 
 
 class Halves(Blind):
-    """Parts of a second table follow in a record of their own, if those of the first were taken."""
+    """What is published together for two tables is published for one, and then for the other."""
 
     def step(self, event: Event) -> list[Effect]:
         if not isinstance(event, Received) or not isinstance(event.message, Publish):
@@ -112,7 +101,7 @@ class Halves(Blind):
 
 
 class Drops(Blind):
-    """What would have to be carried is not even looked at."""
+    """Files go with the latest changes of keys in them."""
 
     def step(self, event: Event) -> list[Effect]:
         effects = self.machine.step(event)

@@ -23,12 +23,13 @@ from motet.verify.parts.keeper_answers import Listener
 from motet.verify.parts.keeper_client import KeeperClient
 from motet.verify.parts.keeper_isolation import Isolation
 from motet.verify.parts.keeper_ledger import Ledger
-from motet.verify.parts.keeper_plants import PLANTS, SeenNode, factory
+from motet.verify.parts.keeper_plants import SeenNode, factory
 from motet.verify.parts.keeper_wires import Wires
 from motet.verify.parts.vsr import TIMEOUTS
 from motet.verify.parts.vsr_atlas import Atlas, ReplicaDamage
 from motet.verify.parts.vsr_calm import Calm, core_of
 from motet.verify.parts.vsr_checks import Watch
+from motet.verify.plants import plants_of
 
 HOST = "keeper"
 REPLICA_COUNTS = (1, 3, 3, 3, 3, 3, 3, 3, 5)
@@ -100,7 +101,7 @@ class KeeperPart:
         "vsr_checkpoint_durable",
         "vsr_synced",
     )
-    plants = PLANTS
+    plants = plants_of("keeper")
     storm_ms = 7_000
 
     def prepare(self, world: World, plant: str | None) -> KeeperRun:

@@ -31,6 +31,7 @@ from motet.format.zookeeper.requests import Multi
 from motet.ids import Address, ReplicaIndex, View
 from motet.sim.host import Stepper
 from motet.verify.parts.keeper_ledger import Ledger
+from motet.verify.plants import kind_of
 
 
 class LoggedKeeper(Keeper):
@@ -195,18 +196,8 @@ class TellsAfterwards(SeenNode):
         self.node.front = AnswersFirst(self.core, front)
 
 
-NODES: dict[str, type[SeenNode]] = {
-    "watch-after-read": WatchesAfterwards,
-    "expiry-by-local-clock": TrustsTheWall,
-    "retry-after-eviction": RetriesTheEvicted,
-    "event-after-answer": TellsAfterwards,
-}
-MACHINES: dict[str, type[LoggedKeeper]] = {
-    "multi-in-part": StopsHalfway,
-    "stale-generation": BelievesTheOld,
-}
 READS_LOCALLY = "local-reads"
-PLANTS = (*NODES, *MACHINES, READS_LOCALLY)
+"""A node that always answers reads without asking the primary."""
 
 
 def factory(
@@ -218,8 +209,8 @@ def factory(
     ledger: Ledger,
 ) -> Callable[[], Stepper]:
     """What makes the node of each incarnation."""
-    node = NODES.get(plant or "", SeenNode)
-    machine = MACHINES.get(plant or "", LoggedKeeper)
+    node = kind_of("keeper", plant, SeenNode)
+    machine = kind_of("keeper", plant, LoggedKeeper)
     who = vsr.replicas[own]
     if plant == READS_LOCALLY:
         front = msgspec.structs.replace(front, reads_are_local=True)

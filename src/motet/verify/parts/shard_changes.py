@@ -19,6 +19,7 @@ from motet.sim.world import World
 from motet.verify.models.shard_log_steps import ShardLogChanges
 from motet.verify.parts.shard_steps import UNBOUNDED, ShardStepsRun
 from motet.verify.parts.streams_changes import STAYS, Changer
+from motet.verify.plants import plants_of
 from motet.verify.trace.metadata import store_steps
 
 STORE_MARKS = (
@@ -32,10 +33,7 @@ class ShardChangesPart:
 
     name = "shard-changes"
     marks = ("crash", "partition", "followed", "restarted", *STORE_MARKS)
-    plants = (
-        *("commit-falls", "minority-elects", "lowest-head-leads"),
-        *("new-node-not-fenced", "old-replication-factor", "no-compare-and-set"),
-    )
+    plants = plants_of("shard-changes")
     storm_ms = 6_000
 
     def prepare(self, world: World, plant: str | None) -> ShardChangesRun:

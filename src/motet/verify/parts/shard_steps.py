@@ -27,6 +27,7 @@ from motet.sim.world import World
 from motet.verify.models.shard_log_steps import ShardLogSteps
 from motet.verify.parts.streams import StreamsRun
 from motet.verify.parts.streams_changes import STAYS, Changer
+from motet.verify.plants import plants_of
 from motet.verify.trace import TraceLine, Tracker
 
 REPLICAS = 3
@@ -39,10 +40,7 @@ class ShardStepsPart:
 
     name = "shard-log"
     marks = ("crash", "partition", "followed", "shard_truncated", "restarted")
-    plants = (
-        *("direct-commit", "no-truncation", "ack-before-durable"),
-        *("minority-elects", "lowest-head-leads"),
-    )
+    plants = plants_of("shard-log")
     storm_ms = 6_000
 
     def prepare(self, world: World, plant: str | None) -> ShardStepsRun:

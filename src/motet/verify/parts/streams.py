@@ -26,12 +26,13 @@ from motet.verify.parts.streams_changes import STAYS, Changer
 from motet.verify.parts.streams_checks import OLD_COMMITTED, Watch
 from motet.verify.parts.streams_clients import DataClient, Reader, Writer
 from motet.verify.parts.streams_moments import Moments
-from motet.verify.parts.streams_plants import BLIND_STORE, PLANTS, data_node, operator
+from motet.verify.parts.streams_plants import BLIND_STORE, data_node, operator
 from motet.verify.parts.streams_plays import Plays, Stage
 from motet.verify.parts.streams_promises import Promises
 from motet.verify.parts.streams_stalls import STALL_MARKS
 from motet.verify.parts.streams_store import Store, StoredOperator, Trouble
 from motet.verify.parts.streams_strikes import Strikes
+from motet.verify.plants import plants_of
 
 HOST = "streams"
 SNAPSHOT_OF_THE_WIPED = "wiped_node_installed"
@@ -75,7 +76,7 @@ class StreamsPart:
 
     name = "streams"
     marks = MARKS
-    plants = PLANTS
+    plants = plants_of("streams")
     storm_ms = 9_000
 
     def prepare(self, world: World, plant: str | None) -> StreamsRun:

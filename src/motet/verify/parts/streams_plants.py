@@ -6,9 +6,7 @@ machine takes a step.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from types import ModuleType
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -26,21 +24,8 @@ from motet.core.shardlog.entry import NO_ENTRY, EntryId
 from motet.core.shardlog.messages import CommitReconfigurationRequest, FenceResponse
 from motet.core.shardlog.runs import EpochRuns
 from motet.ids import Epoch, NodeId, Offset, WriteId
-
-
-@contextmanager
-def _instead(function: Callable[..., object], *modules: ModuleType) -> Iterator[None]:
-    """This function under its name in these modules."""
-    name = function.__name__
-    real = [getattr(module, name) for module in modules]
-    for module in modules:
-        setattr(module, name, function)
-    try:
-        yield
-    finally:
-        for module, before in zip(modules, real, strict=True):
-            setattr(module, name, before)
-
+from motet.verify.parts.planting import Planted, instead
+from motet.verify.plants import kind_of
 
 # Operators
 
@@ -48,10 +33,11 @@ def _instead(function: Callable[..., object], *modules: ModuleType) -> Iterator[
 class PlantedOperator(Operator):
     """An operator with another function in the place of a real one."""
 
-    planted: staticmethod[..., object]
+    #: under which name, what
+    planted: tuple[str, object]
 
     def step(self, event: Event) -> list[Effect]:
-        with _instead(self.planted, elections, ensembles):
+        with instead(elections, *self.planted), instead(ensembles, *self.planted):
             return super().step(event)
 
 
@@ -61,13 +47,10 @@ def _by_minority(metadata: ShardMetadata, answers: Answers) -> bool:
     return len(members) >= max(1, len(asked) // 2)
 
 
-_by_minority.__name__ = "is_decided"
-
-
 class ElectsByMinority(PlantedOperator):
     """Half of the nodes are enough to elect."""
 
-    planted = staticmethod(_by_minority)
+    planted = ("is_decided", _by_minority)
 
 
 def _lowest(metadata: ShardMetadata, answers: Answers) -> list[NodeId]:
@@ -77,39 +60,30 @@ def _lowest(metadata: ShardMetadata, answers: Answers) -> list[NodeId]:
     return [node for node in members if answers[node].head_index == lowest]
 
 
-_lowest.__name__ = "candidates"
-
-
 class ElectsAnybody(PlantedOperator):
     """Whoever has answered may lead, with the lowest head above all."""
 
-    planted = staticmethod(_lowest)
+    planted = ("candidates", _lowest)
 
 
 def _without_new_node(metadata: ShardMetadata) -> tuple[NodeId, ...]:
     return metadata.ensemble
 
 
-_without_new_node.__name__ = "fencing_ensemble"
-
-
 class DoesNotFenceNewNode(PlantedOperator):
     """Only the ensemble that the store names is fenced."""
 
-    planted = staticmethod(_without_new_node)
+    planted = ("fencing_ensemble", _without_new_node)
 
 
 def _old_factor(metadata: ShardMetadata) -> int:
     return metadata.replication_factor
 
 
-_old_factor.__name__ = "final_factor"
-
-
 class KeepsFactor(PlantedOperator):
     """A leader is told the replication factor that the store names, whatever has stalled."""
 
-    planted = staticmethod(_old_factor)
+    planted = ("final_factor", _old_factor)
 
 
 class CountsTheWiped(Operator):
@@ -132,30 +106,20 @@ def _committed_directly(
     return NO_ENTRY if offset < runs.base.offset else runs.id_at(offset)
 
 
-_committed_directly.__name__ = "committed"
-
-
-class CommitsOldEntries(DataNode):
+class CommitsOldEntries(Planted):
     """Entries of earlier epochs are committed by counting, too."""
 
-    def step(self, event: Event) -> list[Effect]:
-        with _instead(_committed_directly, quorum):
-            return super().step(event)
+    planted = (quorum, "committed", _committed_directly)
 
 
 def _never_cut(runs: EpochRuns, follower_head: EntryId) -> EntryId | None:
     return None if follower_head.offset < runs.base.offset else follower_head
 
 
-_never_cut.__name__ = "truncation_point"
-
-
-class DoesNotTruncate(DataNode):
+class DoesNotTruncate(Planted):
     """A follower is taken to have the leader's entries as far as its log goes."""
 
-    def step(self, event: Event) -> list[Effect]:
-        with _instead(_never_cut, quorum):
-            return super().step(event)
+    planted = (quorum, "truncation_point", _never_cut)
 
 
 class LetsCommitFall(DataNode):
@@ -222,34 +186,16 @@ class ForgetsTokens(DataNode):
         return effects
 
 
-DATA_PLANTS: dict[str, type[DataNode]] = {
-    "direct-commit": CommitsOldEntries,
-    "no-truncation": DoesNotTruncate,
-    "commit-falls": LetsCommitFall,
-    "ack-before-durable": Hurries,
-    "read-by-deposed-leader": ReadsAlone,
-    "tokens-not-replicated": ForgetsTokens,
-}
-OPERATOR_PLANTS: dict[str, type[Operator]] = {
-    "minority-elects": ElectsByMinority,
-    "lowest-head-leads": ElectsAnybody,
-    "new-node-not-fenced": DoesNotFenceNewNode,
-    "old-replication-factor": KeepsFactor,
-    "wiped-node-counts": CountsTheWiped,
-}
 BLIND_STORE = "no-compare-and-set"
-"""Metadata is written whatever stands there."""
-
-PLANTS = (*DATA_PLANTS, *OPERATOR_PLANTS, BLIND_STORE)
+"""Metadata is written whatever stands there: the store of the simulation does that."""
 
 
 def data_node(plant: str | None, own: NodeId, config: ShardlogConfig) -> Callable[[], DataNode]:
     """What makes the data node of each incarnation."""
-    kind = DATA_PLANTS.get(plant or "", DataNode)
+    kind = kind_of("streams", plant, DataNode)
     return lambda: kind(own, config)
 
 
 def operator(plant: str | None, config: OperatorConfig, own: NodeId) -> Operator:
     """An operator of this incarnation."""
-    kind = OPERATOR_PLANTS.get(plant or "", Operator)
-    return kind(config, own)
+    return kind_of("streams", plant, Operator)(config, own)

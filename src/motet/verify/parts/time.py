@@ -21,6 +21,7 @@ from motet.ids import Address, NodeId
 from motet.sim.host import Host, Stepper
 from motet.sim.time import EPOCH_NS, SimTime
 from motet.sim.world import World
+from motet.verify.plants import plants_of
 
 HONEST = tuple(Address(name) for name in ("n1", "n2", "n3"))
 LOST = tuple(Address(name) for name in ("n4", "n5"))
@@ -42,7 +43,7 @@ class TimePart:
         "partition",
         "pause",
     )
-    plants = (MAJORITY,)
+    plants = plants_of("time")
     storm_ms = 90_000
 
     def prepare(self, world: World, plant: str | None) -> TimeRun:

@@ -18,6 +18,7 @@ from motet.sim.world import World
 from motet.verify.history import Recorder, check_set
 from motet.verify.history.events import OperationId
 from motet.verify.parts.asker import Asker
+from motet.verify.plants import plants_of
 
 CLIENTS = 3
 OPERATIONS = 25
@@ -44,7 +45,7 @@ class ToyPart:
         "pause",
         "operation_unknown",
     )
-    plants = (EARLY,)
+    plants = plants_of("toy")
     storm_ms = 4_000
 
     def prepare(self, world: World, plant: str | None) -> ToyRun:

@@ -42,12 +42,12 @@ from motet.verify.parts.transactions_pages import PageReader, Pages
 from motet.verify.parts.transactions_plants import (
     NO_BOOKMARK,
     TORN_TIE,
-    TRANSACTION_PLANTS,
     merge_tearing,
     transaction_node,
 )
 from motet.verify.parts.transactions_session import Traveller
 from motet.verify.parts.transactions_visitor import Visitor
+from motet.verify.plants import plants_of
 
 LATER = StreamName("later")
 """The second stream, which is created in the storm."""
@@ -99,7 +99,7 @@ class TransactionsPart:
         "stream_born",
         "session_hop",
     )
-    plants = TRANSACTION_PLANTS
+    plants = plants_of("transactions")
     storm_ms = 9_000
 
     def prepare(self, world: World, plant: str | None) -> TransactionsRun:

@@ -156,15 +156,3 @@ class ShowsAnother(TakesTurns, Planted):
     """The latest change of a key is looked for in the first transaction of its bundle."""
 
     planted = (reads, "_holder", _first_commit)
-
-
-BUNDLE_NODES: dict[str, type[TakesTurns]] = {
-    "clock-shared-in-a-bundle": SharesClocks,
-    "key-twice-in-a-bundle": ChangesKeysTwice,
-    "transaction-twice-in-a-bundle": TakesTransactionsTwice,
-    "bundle-landed-in-part": LandsTheFirst,
-    "bundle-followed-in-part": FollowsTheFirst,
-    "bundle-fed-in-part": FeedsTheFirst,
-    "bundle-read-in-part": ReadsTheFirst,
-    "another-of-the-bundle": ShowsAnother,
-}

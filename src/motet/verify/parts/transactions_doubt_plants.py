@@ -82,12 +82,3 @@ class WaitsTooShort(Planted):
     """A page may end at the very clock of a transaction whose outcome it does not reach."""
 
     planted = (FeedScan, "_open", _open_up_to_its_clock)
-
-
-DOUBT_NODES: dict[str, type[DataNode]] = {
-    "outcome-of-another": NotesAnother,
-    "milestone-forgets-the-oldest": ForgetsTheOldest,
-    "milestone-forgets-the-old": ForgetsTheOld,
-    "outcome-not-reached": DoesNotWait,
-    "outcome-at-the-end": WaitsTooShort,
-}

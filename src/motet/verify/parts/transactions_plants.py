@@ -37,7 +37,7 @@ from motet.core.transaction.work import ShardTransactions, Work
 from motet.core.transaction.writing import Pen
 from motet.ids import NodeId, RequestId, ShardName, TransactionId
 from motet.verify.parts.planting import Planted, instead
-from motet.verify.parts.transactions_doubt_plants import DOUBT_NODES
+from motet.verify.plants import kind_of
 
 
 class ClosesOverPrepares(DataNode):
@@ -227,30 +227,11 @@ class TrimsWithoutCarrying(Planted):
     planted = (LatestChanges, "entries", lambda _latest, _first: iter(()))
 
 
-NODES: dict[str, type[DataNode]] = {
-    "closed-over-prepare": ClosesOverPrepares,
-    "decided-twice": DecidesAlone,
-    "clock-too-early": ClockTooEarly,
-    "decision-forgotten": ForgetsDecisions,
-    "locks-forgotten": ForgetsLocks,
-    "append-over-lock": AppendsOverLocks,
-    "get-over-lock": ReadsOverLocks,
-    "reads-not-validated": TrustsReads,
-    "decided-late": DecidesLate,
-    "born-in-the-past": BornInThePast,
-    "closed-in-memory": ClosesInMemory,
-    "hidden-in-part": HidesAlone,
-    "pruned-over-cursor": PrunesOverCursors,
-    "trim-without-carrying": TrimsWithoutCarrying,
-    **DOUBT_NODES,
-}
 TORN_TIE = "torn-tie"
 """A page ends anywhere, also between changes of one clock."""
 
 NO_BOOKMARK = "bookmark-left-behind"
 """A client goes on in another process, and takes nothing along."""
-
-TRANSACTION_PLANTS = (*NODES, TORN_TIE, NO_BOOKMARK)
 
 
 def merge_tearing(pages: Sequence[ShardPage], limit: int) -> MergedPage:
@@ -266,5 +247,5 @@ def transaction_node(
     plant: str | None, own: NodeId, config: ShardlogConfig, transactions: TransactionConfig
 ) -> Callable[[], DataNode]:
     """What makes the data node of each incarnation."""
-    kind = NODES.get(plant or "", DataNode)
+    kind = kind_of("transactions", plant, DataNode)
     return lambda: kind(own, config, transactions)

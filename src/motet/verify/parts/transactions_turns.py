@@ -13,15 +13,15 @@ from motet.core.datanode.node import DataNode
 from motet.ids import NodeId
 from motet.sim.world import World
 from motet.verify.parts.transactions import TransactionsPart, TransactionsRun
-from motet.verify.parts.transactions_bundle_plants import BUNDLE_NODES
 from motet.verify.parts.transactions_taking_turns import TakesTurns
+from motet.verify.plants import kind_of, plants_of
 
 
 class TurnsRun(TransactionsRun):
     """One cluster of such nodes."""
 
     def _maker(self, name: NodeId, plant: str | None) -> Callable[[], DataNode]:
-        kind = TakesTurns if plant is None else BUNDLE_NODES[plant]
+        kind = kind_of("transactions-in-turns", plant, TakesTurns)
         return lambda: kind(name, self.config, self.transactions)
 
 
@@ -29,7 +29,7 @@ class TurnsPart(TransactionsPart):
     """``motet simulate transactions-in-turns``."""
 
     name = "transactions-in-turns"
-    plants = (*BUNDLE_NODES,)
+    plants = plants_of("transactions-in-turns")
 
     def prepare(self, world: World, plant: str | None) -> TurnsRun:
         return TurnsRun(world, plant)

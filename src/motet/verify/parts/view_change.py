@@ -27,6 +27,7 @@ from motet.sim.world import World
 from motet.verify.models.view_change import ViewChange
 from motet.verify.parts.vsr import VsrRun
 from motet.verify.parts.vsr import draw_config as draw_any
+from motet.verify.plants import plants_of
 from motet.verify.trace import TraceLine, Tracker
 from motet.verify.trace.view_changes import ViewChangeSteps
 
@@ -42,7 +43,7 @@ class ViewChangePart:
 
     name = "view-change"
     marks = ("partition", "primary_isolated", "pause", "followed", "vsr_truncated_by_nacks")
-    plants = ("longest-log", "commit-by-deposed-primary")
+    plants = plants_of("view-change")
     storm_ms = 4_000
 
     def prepare(self, world: World, plant: str | None) -> ViewChangeRun:

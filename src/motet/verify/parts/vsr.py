@@ -19,7 +19,8 @@ from motet.verify.parts.vsr_atlas import Atlas, ReplicaDamage
 from motet.verify.parts.vsr_calm import Calm, core_of
 from motet.verify.parts.vsr_checks import Watch
 from motet.verify.parts.vsr_clients import Worker, read_entry
-from motet.verify.parts.vsr_plants import PLANTS, factory
+from motet.verify.parts.vsr_plants import factory
+from motet.verify.plants import plants_of
 
 HOST = "vsr"
 REPLICA_COUNTS = (1, 2, 3, 3, 3, 3, 4, 5, 5, 6)
@@ -80,7 +81,7 @@ class VsrPart:
         "vsr_checkpoint_durable",
         "vsr_synced",
     )
-    plants = tuple(PLANTS)
+    plants = plants_of("vsr")
     storm_ms = 8_000
 
     def prepare(self, world: World, plant: str | None) -> VsrRun:

@@ -32,6 +32,7 @@ from motet.core.vsr.state_machine import StateMachine
 from motet.ids import ReplicaIndex, WriteId
 from motet.sim.host import Stepper
 from motet.testing.register import Register
+from motet.verify.plants import kind_of
 
 
 class Hurries(Replica):
@@ -164,19 +165,7 @@ class ReadsAlone(Replica):
         return effects
 
 
-PLANTS: dict[str, type[Replica]] = {
-    "ack-before-durable": Hurries,
-    "nack-corrupt": DeniesDamage,
-    "longest-log": PrefersLength,
-    "ok-before-log-view-durable": PromisesTooSoon,
-    "commit-by-deposed-primary": ServesTheDeposed,
-    "header-with-prepare": WritesHeaderAtOnce,
-    "sessions-not-replicated": ForgetsSessions,
-    "read-by-deposed-primary": ReadsAlone,
-}
-
-
 def factory(plant: str | None, config: VsrConfig, own: ReplicaIndex) -> Callable[[], Stepper]:
     """What makes the replica of each incarnation."""
-    kind = Replica if plant is None else PLANTS[plant]
+    kind = kind_of("vsr", plant, Replica)
     return lambda: kind(config, own, Register())

@@ -25,12 +25,7 @@ from motet.sim.host import Host
 from motet.sim.time import EPOCH_NS, SimTime
 from motet.sim.world import World
 from motet.verify.parts.transactions import TransactionsPart, TransactionsRun
-
-OWN_WALL = "ticks-from-its-own-wall"
-"""A node that goes by its own wall, as all did once."""
-
-FIRST_ANSWER = "believes-the-first-answer"
-"""A node that takes the first wall it hears of for the time: that may be the wrong one."""
+from motet.verify.plants import kind_of, plants_of
 
 JUMPS_MS = (60_000, 3_600_000, -3_600_000, 600_000, 2_000, -2_000)
 skew_ms_max = 40
@@ -40,14 +35,14 @@ rate_ppm_max = 50
 
 
 class OwnWall(DataNode):
-    """Asks the others, and goes by its own wall."""
+    """Asks the others, and goes by its own wall, as all nodes did once."""
 
     def step(self, event: Event) -> list[Effect]:
         return self._keep_time(event) + self._step(event)
 
 
 class FirstAnswer(DataNode):
-    """One other node is a majority for it."""
+    """One other node is a majority for it: the first that answers, whose wall may be the wrong one."""
 
     def step(self, event: Event) -> list[Effect]:
         time = self.state.time
@@ -57,15 +52,12 @@ class FirstAnswer(DataNode):
         return super().step(event)
 
 
-NODES = {OWN_WALL: OwnWall, FIRST_ANSWER: FirstAnswer}
-
-
 class WrongWallPart(TransactionsPart):
     """``motet simulate wrong-wall``."""
 
     name = "wrong-wall"
     marks = ("crash", "wall_jumped", "wall_was_right_again", "time_agreed", "operator_node_drifts")
-    plants = (*NODES,)
+    plants = plants_of("wrong-wall")
 
     def prepare(self, world: World, plant: str | None) -> WrongWallRun:
         return WrongWallRun(world, plant)
@@ -99,7 +91,7 @@ class WrongWallRun(TransactionsRun):
         )
 
     def _maker(self, name: NodeId, plant: str | None) -> Callable[[], DataNode]:
-        kind = NODES.get(plant or "", DataNode)
+        kind = kind_of("wrong-wall", plant, DataNode)
         return lambda: kind(name, self.config, self.transactions, self._names)
 
     def permits(self, fault: str, node: Address, /) -> bool:

@@ -1,0 +1,89 @@
+"""Bugs of the database in one folder, of clocks, and of the toy."""
+
+from __future__ import annotations
+
+from motet.verify.plants.plant import SEEDS_FEW, SEEDS_SOME, Plant, Search
+
+DATABASE_PLANTS: tuple[Plant, ...] = (
+    Plant(
+        "ack-before-durable",
+        rule="what is confirmed is durable",
+        rule_id="toy T1",
+        how="bypasses",
+        target="motet.core.toy.Notebook",
+        planted_by="motet.verify.parts.toy:ToyRun",
+        searches=(Search("toy", SEEDS_FEW, ("T1",), is_quick=True),),
+    ),
+    Plant(
+        "forget-the-bound",
+        rule="a clock begins above all that it handed out before, in every life",
+        rule_id="clock.reservation K1",
+        how="bypasses",
+        target="motet.core.clock.node_clock.NodeClock",
+        planted_by="motet.verify.parts.clock:Forgetful",
+        searches=(Search("clock", SEEDS_FEW, ("K1", "K9"), is_quick=True),),
+    ),
+    Plant(
+        "trust-an-unsynced-bound",
+        rule="nothing is handed out before a durable bound covers it",
+        rule_id="clock.reservation K2",
+        how="bypasses",
+        target="motet.core.machine.Written",
+        planted_by="motet.verify.parts.hurried:Hurried",
+        searches=(Search("clock", SEEDS_SOME, ("K1", "K9"), is_quick=True),),
+    ),
+    Plant(
+        "a-third-follows",
+        rule="the time rests on a majority of right walls",
+        rule_id="clock.cluster_time T1",
+        how="bypasses",
+        target="motet.core.clock.cluster_time.ClusterTime.quorum",
+        planted_by="motet.verify.parts.time:TimeRun",
+        searches=(Search("time", SEEDS_FEW, ("T4",), is_quick=True),),
+    ),
+    Plant(
+        "ack-before-durable",
+        rule="what is confirmed is durable, and read back for ever",
+        rule_id="streams.machine S1",
+        how="bypasses",
+        target="motet.core.machine.Written",
+        planted_by="motet.verify.parts.hurried:Hurried",
+        searches=(Search("database", SEEDS_FEW, ("S1", "S2", "T1", "T3", "T4", "T5", "liveness")),),
+    ),
+    Plant(
+        "do-not-validate",
+        rule="a transaction is applied only if what it read is still so",
+        rule_id="streams.machine S4",
+        how="bypasses",
+        target="motet.core.streams.messages.Commit.reads",
+        planted_by="motet.verify.parts.database_plants:Blind",
+        searches=(Search("database", SEEDS_FEW, ("S4",), is_quick=True),),
+    ),
+    Plant(
+        "forget-epoch",
+        rule="an ordered writer goes forward, in its epoch",
+        rule_id="tables.plan T4",
+        how="bypasses",
+        target="motet.core.tables.records.WriterStep.epoch",
+        planted_by="motet.verify.parts.database_plants:Forgets",
+        searches=(Search("database", SEEDS_FEW, ("T4", "T5"), is_quick=True),),
+    ),
+    Plant(
+        "publish-halves",
+        rule="what is published in one step is visible as a whole or not at all",
+        rule_id="tables.plan T5",
+        how="bypasses",
+        target="motet.core.tables.messages.Publish.parts",
+        planted_by="motet.verify.parts.database_plants:Halves",
+        searches=(Search("database", SEEDS_FEW, ("T5",), is_quick=True),),
+    ),
+    Plant(
+        "trim-without-carrying",
+        rule="the latest change of a key stays in the log",
+        rule_id="streams.machine S7",
+        how="bypasses",
+        target="motet.core.streams.state.Clearing.holding",
+        planted_by="motet.verify.parts.database_plants:Drops",
+        searches=(Search("database", SEEDS_FEW, ("S7",), is_quick=True),),
+    ),
+)
