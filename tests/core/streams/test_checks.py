@@ -19,7 +19,7 @@ from motet.core.streams.messages import (
     ReadVisible,
     Wanted,
 )
-from motet.errors import BadInput, NoSuchStream, TooLarge
+from motet.errors import BadInput, NoSuchShard, NoSuchStream, TooLarge
 from motet.ids import Offset, RequestId, ShardId, StreamName, TransactionId
 from motet.limits import (
     key_bytes_max,
@@ -91,8 +91,8 @@ BAD: list[tuple[StreamsRequest, type[BadInput]]] = [
     (Commit(R, T, (), (wanted(), Wanted(NOWHERE, b"a", "insert", b"1", None))), NoSuchStream),
     (ReadEntries(R, STOCK, FIRST, BEGINNING, 0), BadInput),
     (ReadEntries(R, STOCK, FIRST, BEGINNING, page_changes_max + 1), BadInput),
-    (ReadEntries(R, STOCK, ShardId(1), BEGINNING, 1), BadInput),
-    (ReadEntries(R, STOCK, ShardId(-1), BEGINNING, 1), BadInput),
+    (ReadEntries(R, STOCK, ShardId(1), BEGINNING, 1), NoSuchShard),
+    (ReadEntries(R, STOCK, ShardId(-1), BEGINNING, 1), NoSuchShard),
     (ReadEntries(R, NOWHERE, FIRST, BEGINNING, 1), NoSuchStream),
     (ReadFeed(R, (), None, 1), BadInput),
     (ReadFeed(R, (STOCK,), None, 0), BadInput),

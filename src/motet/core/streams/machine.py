@@ -79,6 +79,7 @@ from motet.errors import (
     DiskReadFailed,
     MotetError,
     NodeError,
+    NoSuchShard,
     NoSuchStream,
     error_of,
 )
@@ -201,7 +202,7 @@ class StreamsMachine:
         if isinstance(message, ReadEntries):
             shards = index.streams[message.stream].shards
             if not 0 <= message.shard < shards:
-                raise BadInput(f"{message.stream} has no shard {message.shard}, it has {shards}")
+                raise NoSuchShard(f"{message.stream} has no shard {message.shard}, it has {shards}")
         return self._read_on(reading.begin(index, core.tell_visible(), client, message))
 
     def _need_streams(self, names: tuple[StreamName, ...]) -> None:
