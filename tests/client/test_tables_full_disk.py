@@ -16,8 +16,10 @@ from tests.client.parts import ask, part_file, serving
 
 import motet
 from motet.client.part_folder import STORE_FILE
+from motet.columnar import part_file as part_file_module
 from motet.errors import DiskFull
 from motet.real import unfinished
+from motet.real.durable import write_all
 
 #: the limit on the size of files stands for a full disk: the system refuses what goes beyond it
 LIMITED = """
@@ -101,3 +103,82 @@ def test_an_insert_from_afar_where_there_is_no_room(
                     other.table("t").insert([{"k": 1}])
             assert other.table("t").select().num_rows == 0
             assert other.table("t").insert([{"k": 1}]).rows == 1
+
+
+class Room:
+    """Room for so many files of parts."""
+
+    def __init__(self, patch: pytest.MonkeyPatch, files: int) -> None:
+        self.files = files
+        patch.setattr(unfinished, "write_all", self._write)
+
+    def _write(self, fd: int, data: bytes, offset: int) -> None:
+        if not self.files:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        self.files -= 1
+        write_all(fd, data, offset)
+
+
+def part_files(folder: Path) -> list[Path]:
+    return [
+        path for path in (folder / "parts").rglob("*") if path.name != STORE_FILE and path.is_file()
+    ]
+
+
+@pytest.mark.parametrize("is_far", [False, True])
+def test_an_insert_of_several_parts_without_room_leaves_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_far: bool
+) -> None:
+    monkeypatch.setattr(part_file_module, "block_rows_max", 1)
+    rows = [{"k": 1}, {"k": 2}, {"k": 3}]
+    with motet.open(tmp_path) as db:
+        db.create_table("t", pa.schema([("k", pa.int64())]), order_by=["k"])
+        endpoint = db.endpoint
+        if is_far:
+            (tmp_path / "parts" / STORE_FILE).write_text("0" * 32)  # as on another machine
+        with motet.connect(endpoint) as other:
+            for files in range(6):  # three parts, each with a manifest
+                for write in (other.table("t").insert, lambda rows: other.stage("t", rows)):
+                    with monkeypatch.context() as patch:
+                        Room(patch, files)
+                        with pytest.raises(DiskFull, match="no room"):
+                            write(rows)
+                    assert part_files(tmp_path) == [], files
+            assert other.table("t").insert(rows).rows == 3
+            assert len(part_files(tmp_path)) == 6
+            assert other.table("t").select().num_rows == 3
+
+
+def test_an_insert_whose_publication_finds_no_room_leaves_no_file(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", textwrap.dedent(NOT_PUBLISHED), str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert len(part_files(tmp_path)) == 2, "those of the insert that fitted"
+
+
+#: the log cannot grow, and the files of a part are no longer than it is
+NOT_PUBLISHED = """
+    import os, resource, sys
+    import motet
+    import pyarrow as pa
+
+    with motet.open(sys.argv[1]) as db:
+        table = db.create_table("t", pa.schema([("k", pa.int64())]), ["k"])
+        put = type(db._inner._tables).__dict__["_publish"]
+
+        async def publish(tables, wanted):
+            resource.setrlimit(resource.RLIMIT_FSIZE, (1, resource.RLIM_INFINITY))
+            return await put(tables, wanted)
+
+        type(db._inner._tables)._publish = publish
+        try:
+            table.insert([{"k": 1}])
+        except motet.errors.DiskFull:
+            pass
+        else:
+            raise AssertionError("there was no room")
+        type(db._inner._tables)._publish = put
+        resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        assert table.insert([{"k": 2}]).rows == 1
+        assert table.select().to_pylist() == [{"k": 2}]
+    """

@@ -182,7 +182,7 @@ OUTSIDE = (
 def test_nothing_but_parts_can_be_named(server: Server, tmp_path: Path) -> None:
     before = sorted(tmp_path.rglob("*"))
     for key in OUTSIDE:
-        for method in ("GET", "PUT"):
+        for method in ("GET", "PUT", "DELETE"):
             answer = ask(server, method, f"/parts/{key}", body=b"x" if method == "PUT" else None)
             assert (answer.status, refusal(answer)) == (400, "BAD_INPUT"), key
     assert sorted(tmp_path.rglob("*")) == before
@@ -191,10 +191,10 @@ def test_nothing_but_parts_can_be_named(server: Server, tmp_path: Path) -> None:
 def test_every_other_answer_is_an_error_of_the_house(server: Server) -> None:
     missing = ask(server, "GET", FILE.path)
     assert (missing.status, refusal(missing)) == (404, "OBJECT_MISSING")
-    assert [ask(server, "DELETE", FILE.path).status, ask(server, "POST", FILE.path).status] == [
+    assert [ask(server, "PATCH", FILE.path).status, ask(server, "POST", FILE.path).status] == [
         405
     ] * 2
-    assert refusal(ask(server, "DELETE", FILE.path)) == "BAD_INPUT"
+    assert refusal(ask(server, "PATCH", FILE.path)) == "BAD_INPUT"
     assert refusal(ask(server, "GET", "/parts")) == "BAD_INPUT"
 
 
@@ -217,6 +217,20 @@ def test_a_part_of_a_table_that_is_not_there_is_refused(server: Server, tmp_path
     assert (answer.status, refusal(answer)) == (404, "OBJECT_MISSING")
     assert ask(server, "GET", other.path).status == 404
     assert unfinished_files(tmp_path) == []
+
+
+def test_a_file_is_removed_as_long_as_it_is_not_published(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert put(server, FILE) == 201
+    assert ask(server, "DELETE", FILE.path).status == 204
+    assert ask(server, "GET", FILE.path).status == 404
+    assert ask(server, "DELETE", FILE.path).status == 204, "one that is not there is fine"
+    assert put(server, FILE) == 201
+    monkeypatch.setattr(EmbeddedView, "has_part", lambda *_: True)
+    refused = ask(server, "DELETE", FILE.path)
+    assert (refused.status, refusal(refused)) == (409, "OBJECT_EXISTS")
+    assert ask(server, "GET", FILE.path).body == FILE.data
 
 
 def test_files_that_are_never_published_have_a_budget(

@@ -59,6 +59,10 @@ class HttpParts:
         check_size(key, len(data))
         await asyncio.to_thread(self._put, key, data)
 
+    async def remove(self, key: ObjectKey) -> None:
+        parse_part_key(key)
+        await asyncio.to_thread(self._remove, key)
+
     async def path(self, key: ObjectKey, size_bytes: int) -> Path:
         check_size(key, size_bytes)
         async with self._fetching.setdefault(key, asyncio.Lock()):
@@ -114,6 +118,16 @@ class HttpParts:
                 if self._has(key, data):
                     return None
         raise OutcomeUnknown(f"put {key} at {self.base_url}: no answer came ({lost})")
+
+    def _remove(self, key: ObjectKey) -> None:
+        try:
+            with self._calls.ask("DELETE", f"/parts/{key}") as answer:
+                if answer.status != 204:
+                    raise self._refusal(answer, f"delete {key}", otherwise=ObjectError)
+        except Unreachable as error:
+            raise self._unreachable(error) from None
+        except ConnectionLost as error:
+            raise OutcomeUnknown(f"delete {key} at {self.base_url}: {error}") from None
 
     def _put_once(self, key: ObjectKey, data: bytes) -> None:
         with self._calls.ask("PUT", f"/parts/{key}", body=data) as answer:

@@ -68,6 +68,9 @@ class PartStore(Protocol):
     async def put(self, key: ObjectKey, data: bytes) -> None:
         """Write a whole file; durable when it returns. The same once more is fine."""
 
+    async def remove(self, key: ObjectKey) -> None:
+        """Remove a file of a part that is not published; one that is not there is fine."""
+
     async def path(self, key: ObjectKey, size_bytes: int) -> Path:
         """The whole file on this machine; a remote one is fetched, checked and kept until ``close``."""
 
@@ -99,6 +102,10 @@ class DirectParts:
             if await self._is_same(key, data):
                 return
             raise
+
+    async def remove(self, key: ObjectKey) -> None:
+        parse_part_key(key)
+        await self._objects.delete(key)
 
     async def path(self, key: ObjectKey, size_bytes: int) -> Path:
         return await asyncio.to_thread(self._path, key, size_bytes)

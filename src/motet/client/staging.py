@@ -6,14 +6,16 @@ The work on the rows is done in threads: it belongs to Arrow, and the event loop
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from motet.client.part_store import PartStore, manifest_key, part_key
 from motet.core.tables.records import StagedPart, TableSpec
-from motet.errors import DiskFull
+from motet.errors import DiskFull, ObjectError, OutcomeUnknown
 from motet.format.checksum import crc32c
 from motet.format.manifest import Manifest, encode_manifest
-from motet.ids import PartId, ShardId
+from motet.ids import ObjectKey, PartId, ShardId
 from motet.ports.entropy import Entropy
 from motet.real.time import RealTime
 
@@ -24,16 +26,33 @@ async def stage_rows(
     """Write rows as parts of a table; they become visible when somebody publishes them.
 
     ``BadSchema`` names the column that does not fit, and then nothing was written. ``DiskFull``: there is no
-    room for all of them, and none is visible.
+    room for all of them, and those that were written are removed.
     """
     blocks = await asyncio.to_thread(_blocks, spec, data)
+    written: list[ObjectKey] = []
     try:
-        return [await _stage_block(spec, block, parts, entropy) for block in blocks]
+        return [await _stage_block(spec, block, parts, entropy, written) for block in blocks]
     except DiskFull as error:
+        await _remove(parts, written)
         raise DiskFull(
             f"there is no room for these rows of table {spec.name}: {error.what}",
             hint="free some room and write them again; none of them is visible, and reads go on",
         ) from None
+
+
+async def remove_staged(staged: Sequence[StagedPart], parts: PartStore) -> None:
+    """Give the room of parts back that are not published, and will not be."""
+    keys: list[ObjectKey] = []
+    for part in staged:
+        keys += part_key(part.table_id, part.id, part.file), manifest_key(part.table_id, part.id)
+    await _remove(parts, keys)
+
+
+async def _remove(parts: PartStore, keys: Sequence[ObjectKey]) -> None:
+    for key in reversed(keys):  # a manifest goes before its file
+        # What cannot be removed is not visible: the error that led here is the one to be told.
+        with suppress(ObjectError, OutcomeUnknown):
+            await parts.remove(key)
 
 
 def _blocks(spec: TableSpec, data: object) -> list[Any]:
@@ -46,8 +65,9 @@ def _blocks(spec: TableSpec, data: object) -> list[Any]:
 
 
 async def _stage_block(
-    spec: TableSpec, block: Any, parts: PartStore, entropy: Entropy
+    spec: TableSpec, block: Any, parts: PartStore, entropy: Entropy, put: list[ObjectKey]
 ) -> StagedPart:
+    """Write one part; each file that was written is added to ``put``."""
     from motet.columnar.part_file import write_part
 
     written = await asyncio.to_thread(write_part, block, spec.order_by)
@@ -71,6 +91,11 @@ async def _stage_block(
         high_key=written.high_key,
         written_at_ms=RealTime().now().wall_ms,
     )
-    await parts.put(part_key(spec.id, part_id, file), data)
-    await parts.put(manifest_key(spec.id, part_id), encode_manifest(manifest))
+    files = {
+        part_key(spec.id, part_id, file): data,
+        manifest_key(spec.id, part_id): encode_manifest(manifest),
+    }
+    for key, content in files.items():
+        await parts.put(key, content)
+        put.append(key)
     return StagedPart(spec.name, spec.id, part_id, shard, file, written.rows, len(data))

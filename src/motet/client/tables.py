@@ -17,7 +17,7 @@ from motet.client.publication import (
 )
 from motet.client.rows import whole_number
 from motet.client.snapshot import Snapshot, TableSnapshot, table_snapshot
-from motet.client.staging import stage_rows
+from motet.client.staging import remove_staged, stage_rows
 from motet.core.clock.hlc import Clock
 from motet.core.tables.checks import check_table_name
 from motet.core.tables.messages import (
@@ -32,7 +32,7 @@ from motet.core.tables.messages import (
     TablesAre,
 )
 from motet.core.tables.records import Engine, StagedPart, TableSpec
-from motet.errors import BadInput, BadSchema, MissingLibrary
+from motet.errors import BadInput, BadSchema, DiskFull, MissingLibrary
 from motet.ids import TableId, TableName
 from motet.limits import table_shards_max
 from motet.ports.entropy import Entropy
@@ -126,7 +126,17 @@ class Tables:
             whole_number("quorum", quorum, 1, 1)
         spec = (await self.snapshot_of(name)).spec
         staged = await stage_rows(spec, data, await self._parts(), self._entropy)
-        return await self._publish(Publish(_NO_REQUEST, tuple(staged), named, None))
+        try:
+            return await self._publish(Publish(_NO_REQUEST, tuple(staged), named, None))
+        except DiskFull:
+            await self._remove_unseen(name, staged)
+            raise
+
+    async def _remove_unseen(self, name: TableName, staged: Sequence[StagedPart]) -> None:
+        """Remove parts that could not be published, unless they are visible after all."""
+        visible = {each.part.staged.id for each in (await self.snapshot_of(name)).parts}
+        unseen = [part for part in staged if part.id not in visible]
+        await remove_staged(unseen, await self._parts())
 
     async def _publish(self, wanted: Publish) -> Publication:
         # A part is published once, a token and a step are done once: it can be asked for again.

@@ -7,7 +7,8 @@ R3  A put is answered when it is durable: 201, or 200 when the same was there al
     of a file makes durable what it tells of.
 R4  A file is checked against the hash in its name before a byte of it is given out: once in the life of the
     process, and again when it was changed. Of one that is damaged nothing is given, and the answer says so.
-R5  No file is ever in memory as a whole, and the loop never waits for the disk.
+R5  A file can be removed as long as its part is not published: whoever put it has no use for it any more.
+R6  No file is ever in memory as a whole, and the loop never waits for the disk.
 """
 
 from __future__ import annotations
@@ -69,6 +70,7 @@ class ServedParts:
             Route(PARTS_PATH, self.found),
             Route(_PREFIX + "{key:path}", self.read, methods=["GET", "HEAD"]),
             Route(_PREFIX + "{key:path}", self.put, methods=["PUT"]),
+            Route(_PREFIX + "{key:path}", self.remove, methods=["DELETE"]),
         ]
 
     async def found(self, request: Request) -> Response:
@@ -126,6 +128,16 @@ class ServedParts:
                 raise put_failed(f"put {key}", error) from error
             finally:
                 await asyncio.shield(asyncio.to_thread(unfinished.close))
+
+    async def remove(self, request: Request) -> Response:
+        """Give the room of a file back that nobody sees (R5)."""
+        key, named = _key_of(request)
+        part = named.table_id, named.part_id
+        if self._database.has_part(*part):
+            raise ObjectExists(f"{key} is of a part that is published, and stays")
+        await self._objects.delete(key)
+        self._put_bytes.pop(part, None)
+        return Response(status_code=204)
 
     def _check_room(self, named: PartFileKey, size_bytes: int) -> None:
         """R4."""
