@@ -9,13 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.node.replicas import SMALL, solo
+from tests.node.keepers import SMALL, solo
 
 from motet.cli import app as root
-from motet.core.vsr.key_value import Put
 from motet.core.vsr.superblock import copy_bytes
 from motet.node.replica_report import report_file
-from motet.testing.consensus_damage import rot_block, rot_prepares
+from motet.testing.replica_damage import rot_block, rot_prepares
+
+LANES = 3
+"""Sessions of a front end: two for writes, and one that asks for reads."""
 
 
 @pytest.fixture(scope="module")
@@ -24,9 +26,11 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("replica") / "data"
 
     async def work() -> None:
-        async with solo(folder) as one, one.client(sessions=2) as client:
-            for n in range(25):
-                await client.call([Put(f"key-{n}".encode(), b"value" * 20)])
+        async with solo(folder) as one, one.client() as client:
+            core, n = one.replica.core, 0
+            while n < 25 or not 5 <= core.state.op - core.checkpoint_op <= 10:
+                await client.create(f"/key-{n}", b"value" * 20)
+                n += 1
 
     asyncio.run(work())
     return folder
@@ -54,7 +58,8 @@ def text_of(file: Path, capsys: pytest.CaptureFixture[str]) -> str:
 def test_a_superblock_is_shown_copy_by_copy(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     said = inspect(data / "superblock", capsys)
     assert (said["kind"], said["stale_copies"]) == ("superblock", [])
-    assert said["believed"]["checkpoint_op"] == 20
+    assert said["believed"]["checkpoint_op"] > 0
+    assert said["believed"]["checkpoint_op"] % SMALL.checkpoint_ops == 0
     assert [row["agrees_with"] for row in said["rows"]] == [[0, 1, 2, 3]] * 4
     hurt = bytearray((data / "superblock").read_bytes())
     hurt[copy_bytes + 50] ^= 1
@@ -89,7 +94,7 @@ def test_a_log_is_judged_slot_by_slot(data: Path, capsys: pytest.CaptureFixture[
 
 def test_replies_and_blocks_are_checked(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     replies = inspect(data / "replies", capsys)
-    assert (replies["replies"], replies["damaged"]) == (2, 0)
+    assert (replies["replies"], replies["damaged"]) == (LANES, 0)
     grid = inspect(data / "grid", capsys)
     assert grid["lost"] == []
     assert grid["needed"] > 2

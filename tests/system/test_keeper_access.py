@@ -19,8 +19,8 @@ from motet.node.cluster_key import keeper_secret
 from motet.node.config import Config
 from motet.node.roles import ROLES
 from motet.real.proof import ClusterKey
-from motet.testing.consensus_cluster import wait_for
 from motet.testing.dev_cluster import DevCluster
+from motet.testing.node_group import wait_for
 
 WAIT_S = 60.0
 SMALL = {"MOTET_KEEPER__LOG_SLOTS": "512", "MOTET_KEEPER__CHECKPOINT_OPS": "200"}

@@ -4,81 +4,66 @@ Each storm ends in the same questions: is every acknowledged entry there, throug
 twice; does one order explain all answers; has every client still the session it began with, and that its
 ephemeral node. A write without an answer is a kind of its own: an order may have it or not.
 
-That nodes are cut off is in the long tier: test_consensus_processes.py does it to the replicas of which a
-keeper consists.
+Five nodes of which two are killed, one with a rotten log and a rotten block, and another is cut off: that is
+the demo of consensus (test_demo.py).
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.system.keeper_load import PATIENCE_SECONDS, Load
+from tests.system.keeper_load import KazooLoad
 from tests.system.raw_client import RawClient
 
 from motet.client.keeper.client import OPEN, KeeperClient
 from motet.client.keeper.watches import Watch
+from motet.core.vsr.context import WAL
+from motet.demos.consensus.load import PATIENCE_SECONDS
 from motet.format.zookeeper.answers import ErrorCode, EventType
 from motet.format.zookeeper.requests import Create, CreateFlags
+from motet.node.replica_report import look_beside, report_wal
 from motet.sim.dice import Dice
 from motet.testing.dev_cluster import DevCluster
+from motet.testing.node_group import wait_for
+from motet.testing.replica_damage import rot_prepares
 
 SMALL = {
     "MOTET_KEEPER__LOG_SLOTS": "512",
     "MOTET_KEEPER__CHECKPOINT_OPS": "200",
-    "MOTET_LOG__LEVEL": "warning",
 }
 NODES = range(3)
 SHORTEST_MS = 4_000
-_look_every_seconds = 0.05
-
-
-def keeper_of(cluster: DevCluster, i: int) -> dict[str, object]:
-    """What a node says of its replica; nothing if it says nothing."""
-    try:
-        with urllib.request.urlopen(f"{cluster.http(i)}/api/status", timeout=1) as answer:
-            machine = json.load(answer)["machines"]["keeper"]
-    except (OSError, urllib.error.URLError, KeyError, ValueError):
-        return {}
-    return dict(machine["detail"]) if machine["serving"] else {}
-
-
-def primaries(cluster: DevCluster) -> list[int]:
-    return [i for i in NODES if keeper_of(cluster, i).get("is_primary")]
-
-
-def is_whole(cluster: DevCluster) -> bool:
-    """All serve, in one view."""
-    views = [keeper_of(cluster, i).get("view") for i in NODES]
-    return None not in views and len(set(views)) == 1
 
 
 class Storm:
     """A cluster under load, and what can befall it."""
 
-    def __init__(self, cluster: DevCluster, load: Load) -> None:
+    def __init__(self, cluster: DevCluster, load: KazooLoad) -> None:
         self.cluster, self.load = cluster, load
+        self.nodes = range(len(cluster))
 
     async def primary(self) -> int:
-        await self._until(lambda: len(primaries(self.cluster)) == 1)
-        return (await asyncio.to_thread(primaries, self.cluster))[0]
+        return await asyncio.to_thread(self.cluster.keeper_primary, wait_s=PATIENCE_SECONDS)
 
-    async def kill_and_restart(self, i: int) -> None:
-        await asyncio.to_thread(self.cluster.kill, i)
+    async def backup(self) -> int:
+        return (await self.primary() + 1) % len(self.nodes)
+
+    async def kill_and_restart(self, *victims: int) -> None:
+        for i in victims:
+            await asyncio.to_thread(self.cluster.kill, i)
         await self.load.until_acknowledged(50)
-        await asyncio.to_thread(self.cluster.restart, i, wait=False)
+        for i in victims:
+            await asyncio.to_thread(self.cluster.restart, i, wait=False)
         await self._healed()
 
     async def kill_all(self) -> None:
-        for i in NODES:
+        for i in self.nodes:
             await asyncio.to_thread(self.cluster.kill, i)
-        for i in NODES:
+        for i in self.nodes:
             await asyncio.to_thread(self.cluster.restart, i, wait=False)
         await self._healed()
 
@@ -95,24 +80,33 @@ class Storm:
         await asyncio.to_thread(self.cluster.links.heal, i)
         await self._healed()
 
+    async def rot(self, i: int) -> None:
+        """Kill it, and have some prepares of its log rot while it is down."""
+        await asyncio.to_thread(self.cluster.kill, i)
+        data = self.cluster.keeper_folder(i)
+        rotten = rot_prepares(data, 4)
+        faulty = report_wal((data / WAL).read_bytes(), look_beside(data)).summary["faulty"]
+        assert isinstance(faulty, int)
+        assert faulty >= len(rotten)
+        await asyncio.to_thread(self.cluster.restart, i, wait=False)
+        await self._healed()
+
     async def _healed(self) -> None:
-        await self._until(lambda: is_whole(self.cluster))
+        whole = self.cluster.is_keeper_whole
+        await asyncio.to_thread(wait_for, whole, "all are whole again", PATIENCE_SECONDS)
         await self.load.until_acknowledged(50)
 
-    async def _until(self, condition: Callable[[], bool]) -> None:
-        async with asyncio.timeout(PATIENCE_SECONDS):
-            while not await asyncio.to_thread(condition):  # noqa: ASYNC110 - a process tells nobody
-                await asyncio.sleep(_look_every_seconds)
 
-
-def storm(folder: Path, tale: Callable[[Storm], Awaitable[None]]) -> None:
+def storm(folder: Path, tale: Callable[[Storm], Awaitable[None]], nodes: int = 3) -> None:
     """Tell a tale to a cluster under load, and judge it."""
-    with DevCluster(3, folder, None, roles=["keeper"], environment=SMALL, proxied=NODES) as cluster:
+    with DevCluster(
+        nodes, folder, None, roles=["keeper"], environment=SMALL, proxied=range(nodes)
+    ) as cluster:
         asyncio.run(_storm(cluster, tale))
 
 
 async def _storm(cluster: DevCluster, tale: Callable[[Storm], Awaitable[None]]) -> None:
-    load = Load([cluster.zookeeper(i) for i in NODES])
+    load = KazooLoad([cluster.zookeeper(i) for i in range(len(cluster))])
     try:
         await load.start()
         sessions = [client.session for client in load.clients]
@@ -126,19 +120,19 @@ async def _storm(cluster: DevCluster, tale: Callable[[Storm], Awaitable[None]]) 
         await load.close()
     ledger = load.ledger
     print(f"acknowledged {ledger.acknowledged}, unknown {ledger.unknown}, failed {ledger.failed}")
-    assert ledger.doubled == []
+    assert (ledger.doubled, ledger.barriers_stale) == ([], [])
     verdict = ledger.verdict()
     assert verdict.status == "ok", verdict
 
 
-async def _create_ephemerals(load: Load) -> None:
+async def _create_ephemerals(load: KazooLoad) -> None:
     for number, client in enumerate(load.clients):
         await client.create(f"/ours-{number}", ephemeral=True)
     for kazoo in load.kazoos:
         await asyncio.to_thread(kazoo.client.create, f"/{kazoo.name}", ephemeral=True)
 
 
-async def _check_sessions(load: Load, sessions: list[int]) -> None:
+async def _check_sessions(load: KazooLoad, sessions: list[int]) -> None:
     """Everybody has the session he began with, and its ephemeral node."""
     assert [client.session for client in load.clients] == sessions
     assert [kazoo.client.client_id[0] for kazoo in load.kazoos] == [k.session for k in load.kazoos]
@@ -153,9 +147,9 @@ async def _check_sessions(load: Load, sessions: list[int]) -> None:
         assert stat.ephemeral_owner == kazoo.session
 
 
-async def _check_entries(cluster: DevCluster, load: Load) -> None:
+async def _check_entries(cluster: DevCluster, load: KazooLoad) -> None:
     """Every acknowledged entry is there, through every node."""
-    for i in NODES:
+    for i in range(len(cluster)):
         async with KeeperClient(cluster.zookeeper(i), seconds=PATIENCE_SECONDS) as client:
             assert await load.lost(client) == [], f"through node {i}"
 
@@ -164,7 +158,7 @@ async def _check_entries(cluster: DevCluster, load: Load) -> None:
 def test_nodes_are_killed_again_and_again(tmp_path: Path) -> None:
     async def tale(storm: Storm) -> None:
         await storm.kill_and_restart(await storm.primary())
-        await storm.kill_and_restart((await storm.primary() + 1) % 3)
+        await storm.kill_and_restart(await storm.backup())
         await storm.kill_all()
 
     storm(tmp_path, tale)
@@ -174,34 +168,48 @@ def test_nodes_are_killed_again_and_again(tmp_path: Path) -> None:
 def test_nodes_stop_and_go_on(tmp_path: Path) -> None:
     async def tale(storm: Storm) -> None:
         await storm.stop_and_cont(await storm.primary())
-        await storm.stop_and_cont((await storm.primary() + 1) % 3)
+        await storm.stop_and_cont(await storm.backup())
 
     storm(tmp_path, tale)
 
 
-@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_nodes_are_cut_off_and_come_back(tmp_path: Path) -> None:
     async def tale(storm: Storm) -> None:
         links = storm.cluster.links
         await storm.partition(await storm.primary(), links.isolate)
         await storm.partition(await storm.primary(), links.mute)
-        await storm.partition((await storm.primary() + 1) % 3, links.deafen)
+        await storm.partition(await storm.backup(), links.deafen)
+
+    storm(tmp_path, tale)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+def test_a_rotten_log_is_repaired(tmp_path: Path) -> None:
+    async def tale(storm: Storm) -> None:
+        await storm.rot(await storm.backup())
+        assert storm.cluster.noted("vsr_prepare_repaired") > 0
+        await storm.rot(await storm.primary())
 
     storm(tmp_path, tale)
 
 
 @pytest.mark.long
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("seed", [1, 2])
-def test_a_long_storm(tmp_path: Path, seed: int) -> None:
+@pytest.mark.parametrize(("nodes", "seed"), [(3, 1), (3, 2), (5, 1)])
+def test_a_long_storm(tmp_path: Path, nodes: int, seed: int) -> None:
     async def tale(storm: Storm) -> None:
         dice = Dice(seed, "storm")
         for _ in range(15):
-            kind = dice.between(0, 9)
-            victim = await storm.primary() if dice.chance(0.5) else dice.between(0, 2)
-            if kind < 5:
+            kind = dice.between(0, 10)
+            victim = await storm.primary() if dice.chance(0.5) else dice.between(0, nodes - 1)
+            if kind < 2:
+                await storm.kill_and_restart(*dice.shuffled(storm.nodes)[: nodes // 2])
+            elif kind < 4:
                 await storm.kill_and_restart(victim)
+            elif kind < 5:
+                await storm.rot(victim)
             elif kind < 7:
                 await storm.stop_and_cont(victim)
             elif kind < 9:
@@ -210,7 +218,7 @@ def test_a_long_storm(tmp_path: Path, seed: int) -> None:
             else:
                 await storm.kill_all()
 
-    storm(tmp_path, tale)
+    storm(tmp_path, tale, nodes)
 
 
 # Clients that die
@@ -265,7 +273,7 @@ def test_it_goes_also_when_the_primary_dies_after_the_client(cluster: DevCluster
         endpoints = ",".join(cluster.zookeeper(i) for i in NODES)
         async with KeeperClient(endpoints, seconds=PATIENCE_SECONDS) as keeper:
             for turn in range(3):
-                primary = (await asyncio.to_thread(primaries, cluster))[0]
+                primary = await asyncio.to_thread(cluster.keeper_primary)
                 dying = asyncio.create_task(_lives(cluster, keeper, f"/orphan-{turn}"))
                 while await keeper.exists(f"/orphan-{turn}") is None:
                     pass

@@ -12,13 +12,15 @@ from motet.core.keeper.config import KeeperConfig
 from motet.core.keeper.front.node import KeeperNode
 from motet.core.keeper.messages import FrontEndConfig
 from motet.core.vsr.config import Timeouts
+from motet.core.vsr.divergence import divergence
 from motet.core.vsr.messages import VsrCall
+from motet.core.vsr.replica import Replica
+from motet.core.vsr.state import Status
 from motet.errors import BadConfig
 from motet.format.frame import FrameKind
 from motet.format.zookeeper.four_letter import ServerFacts
-from motet.ids import Address, ClusterId, ReplicaIndex
+from motet.ids import Address, ClusterId, Op, ReplicaIndex
 from motet.node.config import Config
-from motet.node.consensus import describe_replica, why_replica_does_not_serve
 from motet.node.hosting import Hosting
 from motet.node.replica_files import Format, Sizes
 from motet.node.roles import KEEPER_ROLE
@@ -88,6 +90,43 @@ def host_keeper(
         describe=lambda node: {**describe_keeper(node), "connections": local.count},
         local=local,
     )
+
+
+def why_replica_does_not_serve(replica: Replica) -> str | None:
+    """In which of its troubles it is; None for one that takes part in a view with its state at hand."""
+    state = replica.core.state
+    if state.status is Status.REFUSED:
+        return state.refusal
+    if state.status is not Status.NORMAL:
+        return f"it is {state.status.value}"
+    if state.restore is not None or replica.core.is_syncing:
+        return "it reads its checkpoint"
+    return None
+
+
+def describe_replica(replica: Replica) -> Mapping[str, object]:
+    """Where it is, and what it has lost and not got back yet."""
+    core, state = replica.core, replica.core.state
+    return {
+        "replica": state.own,
+        "status": state.status.value,
+        "view": state.view,
+        "is_primary": core.is_primary,
+        "op": state.op,
+        "commit_min": state.commit_min,
+        "commit_max": state.commit_max,
+        "checkpoint_op": core.checkpoint_op,
+        "diverged": divergence(core),
+        "sessions": len(state.sessions.by_client),
+        "sessions_reserved": sum(one.is_reserved for one in state.sessions.by_client.values()),
+        "prepares_faulty": sum(
+            state.journal.is_faulty(Op(op)) for op in range(core.checkpoint_op + 1, state.op + 1)
+        ),
+        "replies_faulty": len(state.replies_faulty),
+        "blocks_faulty": len(state.blocks_faulty),
+        "is_disk_full": state.is_disk_full,
+        "dropped": dict(state.counts),
+    }
 
 
 def describe_keeper(node: KeeperNode) -> Mapping[str, object]:

@@ -1,4 +1,4 @@
-"""What a replica is told at its start, and the folder it finds: is this its own, and may it be used?
+"""The folder that a replica finds: is this its own, and may it be used?
 
 A replica's folder holds the core's files (``wal``, ``superblock``, ``replies``, ``grid``) and
 ``format.json``: for whom they were formatted, and with which sizes. The sizes say where everything lies, so
@@ -21,7 +21,6 @@ from motet.core.vsr.config import Timeouts, VsrConfig
 from motet.core.vsr.context import SUPERBLOCK, WAL
 from motet.core.vsr.formatting import file_sizes, format_files
 from motet.core.vsr.header import RESERVED, decode_header, header_bytes
-from motet.core.vsr.key_value import KeyValue, buckets_default
 from motet.core.vsr.recovery import format_version
 from motet.core.vsr.superblock import superblock_bytes
 from motet.errors import BadConfig, BadInput, NodeError
@@ -31,8 +30,11 @@ from motet.ports.disk import Disk
 FORMAT = FileName("format.json")
 
 
-class Sizes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How large things are: the same on all replicas, for ever. The defaults are those of ``VsrConfig``."""
+class Sizes(msgspec.Struct, frozen=True):
+    """How large things are: the same on all replicas, for ever. The defaults are those of ``VsrConfig``.
+
+    Earlier releases wrote one more, ``buckets``, which said nothing about a keeper; it is not looked at.
+    """
 
     slots: int = 2048
     pipeline_max: int = 8
@@ -43,7 +45,6 @@ class Sizes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     reserved_max: int = 16
     block_bytes: int = 8 * 1024
     blocks_max: int = 1 << 22
-    buckets: int = buckets_default
 
 
 class Format(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -59,7 +60,6 @@ class Format(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def config(self, timeouts: Timeouts = Timeouts()) -> VsrConfig:  # noqa: B008 - it is frozen
         """The same for the core; ``BadConfig`` if it is no cluster."""
         sizes = {name: getattr(self.sizes, name) for name in Sizes.__struct_fields__}
-        del sizes["buckets"]
         if not 0 <= self.replica < len(self.members):
             raise BadConfig(f"there is no replica {self.replica} of {len(self.members)}")
         try:
@@ -68,47 +68,9 @@ class Format(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             why = str(error) or "some size is too large or too small for another"
             raise BadConfig(f"this is no cluster: {why}", hint="see VsrConfig") from None
 
-    def machine(self) -> KeyValue:
-        """The state machine of a new incarnation."""
-        return KeyValue(self.sizes.buckets, reply_bytes_max=self.sizes.body_bytes_max)
 
-
-class ReplicaSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """All that a replica is told when it starts."""
-
-    cluster: ClusterId
-    replica: ReplicaIndex
-    #: name of each replica, in order, and where it is reached from here
-    members: dict[Address, str]
-    #: where this one listens
-    listen: str
-    #: the folder of its files
-    data: str
-    sizes: Sizes = Sizes()
-    timeouts: Timeouts = Timeouts()
-    log_level: str = "info"
-    invariants: bool = False
-
-    @property
-    def format(self) -> Format:
-        return Format(self.cluster, self.replica, tuple(self.members), self.sizes)
-
-    @property
-    def name(self) -> Address:
-        return tuple(self.members)[self.replica]
-
-
-_decode_settings = msgspec.json.Decoder(ReplicaSettings).decode
 _decode_format = msgspec.json.Decoder(Format).decode
 _decode_any = msgspec.json.Decoder(dict[str, Any]).decode
-
-
-def decode_settings(data: bytes) -> ReplicaSettings:
-    """Settings as they were written for a replica; ``BadConfig`` if they are none."""
-    try:
-        return _decode_settings(data)
-    except msgspec.MsgspecError as error:
-        raise BadConfig(f"these are no settings of a replica: {error}") from None
 
 
 def decode_format(data: bytes) -> Format:

@@ -27,7 +27,7 @@ from motet.node.settings import load
 from motet.real.folder_lock import holder_of
 from motet.testing.dev_folder import DevFolder
 from motet.testing.local_node import LocalNode
-from motet.testing.node_group import NodeGroup
+from motet.testing.node_group import NodeGroup, wait_for
 from motet.testing.port_block import BLOCK_PORTS, HOST, PortBlock
 from motet.testing.proxy_mesh import ProxyMesh
 from motet.testing.reaper import Reaper
@@ -37,6 +37,9 @@ restart_s_min = 0.2
 restart_s_max = 10.0
 steady_s = 5.0
 """Who has run for so long is started again at once when it dies."""
+
+lag_ops_max = 100
+"""Whoever is so far behind at most is up to date."""
 
 KEEPER = "keeper"
 LOCK_FILE = "lock~"
@@ -164,6 +167,42 @@ class DevCluster(NodeGroup):
                 return machines
         except (OSError, ValueError, KeyError):
             return None
+
+    def keeper_status(self, i: int) -> Mapping[str, Any] | None:
+        """What a node says of its replica of the keeper; None if it says nothing."""
+        machine = (self.status(i) or {}).get(KEEPER)
+        return None if machine is None else machine["detail"]
+
+    def keeper_primary(self, *, wait_s: float = 60.0) -> int:
+        """Who leads the newest view that anybody leads; waits until somebody does."""
+        found: list[tuple[int, int]] = []
+
+        def look() -> bool:
+            known = ((i, self.keeper_status(i)) for i in range(self._count) if self.is_running(i))
+            found[:] = [(s["view"], i) for i, s in known if s is not None and s["is_primary"]]
+            return bool(found)
+
+        wait_for(look, "a primary", wait_s)
+        return max(found)[1]
+
+    def is_keeper_whole(self) -> bool:
+        """Are all replicas of the keeper in one view, with nothing missing, and up to date?"""
+        known = [self.keeper_status(i) for i, roles in enumerate(self._roles) if KEEPER in roles]
+        found = [status for status in known if status is not None]
+        if len(found) < len(known) or len({status["view"] for status in found}) > 1:
+            return False
+        if any(status["status"] != "normal" for status in found):
+            return False
+        lost = ("prepares_faulty", "blocks_faulty", "replies_faulty")
+        if any(status[what] for status in found for what in lost):
+            return False
+        # They are asked one after the other while their clients go on.
+        commits = [status["commit_min"] for status in found]
+        return bool(max(commits) - min(commits) <= lag_ops_max)
+
+    def keeper_folder(self, i: int) -> Path:
+        """The files of a node's replica of the keeper."""
+        return self._folder / f"node-{i}" / KEEPER
 
     def active_operators(self) -> list[int]:
         """Who takes itself for the active operator: for a moment that may be two, or none."""

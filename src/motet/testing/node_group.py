@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import threading
+import time
+from collections.abc import Callable
 from typing import Self
 
-from motet.errors import BadInput
+from motet.errors import BadInput, NodeError
 from motet.testing.local_node import LocalNode
+
+look_every_s = 0.02
 
 
 class NodeGroup:
@@ -62,6 +67,9 @@ class NodeGroup:
 
     # Where and what they are
 
+    def __len__(self) -> int:
+        return len(self._nodes)
+
     def is_running(self, i: int) -> bool:
         """Whether a node's process is there, stopped or not."""
         return self._node(i).is_running()
@@ -81,7 +89,21 @@ class NodeGroup:
         """All that a node has printed so far, over all its lives."""
         return self._node(i).log()
 
+    def noted(self, what: str) -> int:
+        """How often any node has noted this fact, over all their lives."""
+        return sum(self.log(i).count(f" {what} ") for i in range(len(self._nodes)))
+
     def _node(self, i: int) -> LocalNode:
         if not 0 <= i < len(self._nodes):
             raise BadInput(f"there is no node {i}", hint=f"there are {len(self._nodes)}, from 0 on")
         return self._nodes[i]
+
+
+def wait_for(reached: Callable[[], bool], what: str, wait_s: float) -> float:
+    """Look until it is so; how long it took in seconds. ``NodeError`` if it takes too long."""
+    began, never = time.monotonic(), threading.Event()
+    while not reached():
+        if time.monotonic() - began > wait_s:
+            raise NodeError(f"{what}: not within {wait_s:g} s", hint="read the nodes' logs")
+        never.wait(look_every_s)
+    return time.monotonic() - began

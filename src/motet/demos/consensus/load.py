@@ -1,207 +1,280 @@
-"""Clients that write down what they are told, so that it can be held against the cluster afterwards.
+"""Clients of a keeper that write down what they are told, so that it can be held against it afterwards.
 
 Three kinds of work, mixed at random from a seed:
 
-- *Entries* of a ledger: a key of one's own is set from nothing to a value, once. That it was set already
-  would mean that an operation was done twice; that it is not there in the end, that one was lost.
-- *Registers* that all share: put, get, compare and delete, every one of them in a history for a checker.
-- *Barriers*: the op that a state must have applied to be read now is never below one that was
-  acknowledged before the question.
+- *Entries*: a node of one's own is created once. That it was there already would mean that a create was done
+  twice; that it is not there in the end, that one was lost.
+- *Registers* that all share: read, set, and set if the version is still the one that was read; every one of
+  them in a history for a checker. No value is written twice, so a version is as good as a value.
+- *Barriers*: an entry that somebody else was told of is there for whoever reads after that.
 """
 
 from __future__ import annotations
 
 import asyncio
 import itertools
+import threading
 import time
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 
-from motet.client.consensus import ConsensusClient
-from motet.core.vsr.key_value import Call, Compare, Delete, Found, Get, Put, Stored, Swapped
+from motet.client.keeper.client import KeeperClient
+from motet.client.keeper.errors import BadVersion, NodeExists
 from motet.errors import NodeError, OutcomeUnknown
 from motet.sim.dice import Dice
 from motet.verify.history import Recorder, Verdict, check_keyed
 from motet.verify.history.events import OperationId
 
-REGISTERS = tuple(f"register-{n}" for n in range(8))
-look_at_once = 50
+ENTRIES = "/entries"
+REGISTERS = tuple(f"/register-{number}" for number in range(8))
+FIRST = "first"
+TIMEOUT_MS = 8_000
+PATIENCE_SECONDS = 100.0
+workers_per_client = 3
+_look_at_once = 100
 
 
-@dataclass
-class Tally:
-    """All that was seen."""
+class Ledger:
+    """All that was seen, written down by any thread."""
 
-    recorder: Recorder = field(default_factory=Recorder)
-    #: entry -> value, for those that were acknowledged
-    entries: dict[bytes, bytes] = field(default_factory=dict)
-    acknowledged: int = 0
-    unknown: int = 0
-    #: never sent: no session had room in time
-    unsent: int = 0
-    doubled: int = 0
-    barriers: int = 0
-    barriers_stale: int = 0
-    op_max: int = 0
-    #: when something was acknowledged, in monotonic nanoseconds
-    acknowledged_at: list[int] = field(default_factory=list)
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._recorder = Recorder()
+        self._values = 0
+        #: entry -> data, for those that were acknowledged
+        self.entries: dict[str, bytes] = {}
+        self.acknowledged = 0
+        #: by who was told: a write whose outcome nobody knows
+        self.unknown: dict[str, int] = {}
+        #: was not asked, or was a read without an answer
+        self.failed = 0
+        #: created by nobody else, and there already
+        self.doubled: list[str] = []
+        self.barriers = 0
+        #: entries that a read did not see though they had been acknowledged before it
+        self.barriers_stale: list[str] = []
+        #: when something was acknowledged, in monotonic nanoseconds
+        self._acknowledged_at: list[int] = []
 
-    def acknowledge(self, op: int = 0) -> None:
+    def value(self) -> str:
+        """One that was never written."""
+        with self._lock:
+            self._values += 1
+            return f"value-{self._values}"
+
+    def created(self, path: str, data: bytes) -> None:
+        with self._lock:
+            self.entries[path] = data
+            self._acknowledge()
+
+    def create_unknown(self, who: str) -> None:
+        with self._lock:
+            self.unknown[who] = self.unknown.get(who, 0) + 1
+
+    def not_done(self) -> None:
+        with self._lock:
+            self.failed += 1
+
+    def newest(self) -> str | None:
+        """The entry that was acknowledged last."""
+        with self._lock:
+            return next(reversed(self.entries), None)
+
+    def looked(self, path: str, *, is_there: bool) -> None:
+        """A read that began after this entry was acknowledged has seen it, or not."""
+        with self._lock:
+            self.barriers += 1
+            if not is_there:
+                self.barriers_stale.append(path)
+
+    # Registers
+
+    def begin(self, process: str, function: str, key: str, value: object) -> OperationId:
+        with self._lock:
+            return self._recorder.invoke(process, function, key, value, time.monotonic_ns())
+
+    def end(self, operation: OperationId, value: object) -> None:
+        with self._lock:
+            self._recorder.ok(operation, value, time.monotonic_ns())
+            self._acknowledge()
+
+    def fail(self, operation: OperationId) -> None:
+        with self._lock:
+            self._recorder.failed(operation, time.monotonic_ns())
+            self.failed += 1
+
+    def end_unknown(self, operation: OperationId, who: str) -> None:
+        with self._lock:
+            self._recorder.unknown(operation, time.monotonic_ns())
+            self.unknown[who] = self.unknown.get(who, 0) + 1
+
+    def _acknowledge(self) -> None:
         self.acknowledged += 1
-        self.op_max = max(self.op_max, op)
-        self.acknowledged_at.append(time.monotonic_ns())
+        self._acknowledged_at.append(time.monotonic_ns())
+
+    # In the end
 
     def outage_ms_max(self) -> int:
         """The longest time without any acknowledgement, from the first to the last."""
-        gaps = (b - a for a, b in itertools.pairwise(self.acknowledged_at))
+        gaps = (b - a for a, b in itertools.pairwise(self._acknowledged_at))
         return max(gaps, default=0) // 1_000_000
-
-
-class Load:
-    """So many workers on one client, from ``run`` to ``stop``, each with a pause between two operations."""
-
-    def __init__(
-        self,
-        client: ConsensusClient,
-        *,
-        workers: int = 8,
-        pause_s: float = 0.02,
-        call_s_max: float = 20.0,
-        seed: int = 0,
-    ) -> None:
-        self.tally = Tally()
-        self._client = client
-        self._workers = workers
-        self._pause_s = pause_s
-        self._call_s_max = call_s_max
-        self._seed = seed
-        self._is_over = False
-        self._values = 0
-        self._progress = asyncio.Event()
-
-    async def run(self) -> None:
-        """Work until ``stop``, and wait for what is under way."""
-        async with asyncio.TaskGroup() as tasks:
-            for number in range(self._workers):
-                tasks.create_task(self._work(number))
-
-    def stop(self) -> None:
-        self._is_over = True
-
-    async def until_acknowledged(self, more: int, wait_s: float = 60.0) -> None:
-        """Wait until so many more operations have been acknowledged; ``TimeoutError`` if they are not."""
-        wanted = self.tally.acknowledged + more
-        async with asyncio.timeout(wait_s):
-            while self.tally.acknowledged < wanted:
-                self._progress.clear()
-                await self._progress.wait()
-
-    async def lost(self) -> int:
-        """How many acknowledged entries are not there, or are something else. For when all is over."""
-        lost = 0
-        keys = list(self.tally.entries)
-        for start in range(0, len(keys), look_at_once):
-            some = keys[start : start + look_at_once]
-            found = await self._client.call([Get(key) for key in some], seconds=self._call_s_max)
-            for key, result in zip(some, found, strict=True):
-                is_there = isinstance(result, Found) and result.value == self.tally.entries[key]
-                lost += not is_there
-        for register in REGISTERS:  # the last word on each, for the checker
-            await self._register("last", Get(register.encode()))
-        return lost
 
     def verdict(self) -> Verdict:
         """Is there one order of all operations that explains every answer?"""
-        return check_keyed(self.tally.recorder.history())
+        return check_keyed(self._recorder.history(), initial=dict.fromkeys(REGISTERS, FIRST))
 
-    def _acknowledge(self, op: int = 0) -> None:
-        self.tally.acknowledge(op)
-        self._progress.set()
 
-    # One worker
+class Worker:
+    """One task on one client."""
 
-    async def _work(self, number: int) -> None:
-        dice = Dice(self._seed, f"worker-{number}")
-        lives = 0
+    def __init__(
+        self, ledger: Ledger, client: KeeperClient, name: str, seed: int, pause_s: float
+    ) -> None:
+        self._ledger, self._client, self._name = ledger, client, name
+        self._dice = Dice(seed, name)
+        self._pause_s = pause_s
+        self._lives = 0
+        #: how often something was answered
+        self.answered = 0
+
+    async def run(self, is_over: asyncio.Event, progress: asyncio.Event) -> None:
         for turn in itertools.count():
-            if self._is_over:
+            if is_over.is_set():
                 return
-            kind = dice.between(0, 19)
+            kind = self._dice.between(0, 19)
             if kind == 0:
                 await self._barrier()
-            elif kind < 10:
-                await self._entry(f"entry-{self._seed}-{number}-{turn}".encode())
-            elif not await self._register(f"w{number}.{lives}", self._call(dice)):
-                lives += 1  # what may still be done belongs to a worker that is no more
-            if self._pause_s:
-                await asyncio.sleep(self._pause_s)
+            elif kind < 9:
+                await self._entry(f"{ENTRIES}/{self._name}-{turn}")
+            else:
+                await self._register(self._dice.pick(REGISTERS))
+            progress.set()
+            await asyncio.sleep(self._pause_s)
 
-    def _value(self) -> bytes:
-        self._values += 1
-        return f"value-{self._values}".encode()
-
-    async def _entry(self, key: bytes) -> None:
-        value = self._value()
+    async def _entry(self, path: str) -> None:
+        data = self._ledger.value().encode()
         try:
-            [result] = await self._client.call([Compare(key, None, value)], self._call_s_max)
+            await self._client.create(path, data)
         except OutcomeUnknown:
-            self.tally.unknown += 1
+            self._ledger.create_unknown(self._name)
+        except NodeExists:
+            self._ledger.doubled.append(path)
         except NodeError:
-            self.tally.unsent += 1
+            self._ledger.not_done()
         else:
-            self._acknowledge()
-            self.tally.entries[key] = value
-            assert isinstance(result, Swapped)
-            self.tally.doubled += not result.is_swapped
+            self._ledger.created(path, data)
 
     async def _barrier(self) -> None:
-        op_before = self.tally.op_max
+        path = self._ledger.newest()
+        if path is None:
+            return
         try:
-            op = await self._client.read_barrier(self._call_s_max)
+            stat = await self._client.exists(path)
         except NodeError:
-            self.tally.unsent += 1
+            self._ledger.not_done()
         else:
-            self.tally.barriers += 1
-            self.tally.barriers_stale += op < op_before
+            self._ledger.looked(path, is_there=stat is not None)
 
-    def _call(self, dice: Dice) -> Call:
-        key = dice.pick(REGISTERS).encode()
-        kind = dice.between(0, 9)
-        if kind < 4:
-            return Get(key)
-        if kind < 8:
-            return Put(key, self._value())
-        if kind < 9:
-            return Compare(key, None, self._value())
-        return Delete(key)
-
-    async def _register(self, process: str, call: Call) -> bool:
-        """One operation on a register, in the history; False if its outcome is unknown."""
-        recorder = self.tally.recorder
-        operation = self._invoke(process, call)
+    async def _register(self, key: str) -> None:
+        read = self._begin("get", key, None)
         try:
-            [result] = await self._client.call([call], self._call_s_max)
-        except OutcomeUnknown:
-            recorder.unknown(operation, time.monotonic_ns())
-            self.tally.unknown += 1
-            return False
+            data, stat = await self._client.get(key)
         except NodeError:
-            recorder.failed(operation, time.monotonic_ns())
-            self.tally.unsent += 1
-            return True
-        answer: object = None
-        if isinstance(result, Found):
-            answer = None if result.value is None else result.value.decode()
-        elif isinstance(result, Swapped):
-            answer = result.is_swapped
-        recorder.ok(operation, answer, time.monotonic_ns())
-        self._acknowledge(result.op if isinstance(result, Stored) else 0)
-        return True
+            self._ledger.fail(read)
+            return
+        self._ledger.end(read, data.decode())
+        self.answered += 1
+        if self._dice.chance(0.5):
+            is_compared, value = self._dice.chance(0.5), self._ledger.value()
+            await self._set(key, data.decode(), value, stat.version if is_compared else -1)
 
-    def _invoke(self, process: str, call: Call) -> OperationId:
-        invoke, key, at = self.tally.recorder.invoke, call.key.decode(), time.monotonic_ns()
-        if isinstance(call, Put):
-            return invoke(process, "put", key, call.value.decode(), at)
-        if isinstance(call, Compare):
-            assert call.value is not None
-            return invoke(process, "cas", key, (None, call.value.decode()), at)
-        return invoke(process, "get" if isinstance(call, Get) else "delete", key, None, at)
+    async def _set(self, key: str, old: str, new: str, version: int) -> None:
+        if version < 0:
+            write = self._begin("put", key, new)
+        else:
+            write = self._begin("cas", key, (old, new))
+        try:
+            await self._client.set(key, new.encode(), version)
+        except OutcomeUnknown:
+            self._ledger.end_unknown(write, self._name)
+            self._lives += 1  # what may still be done belongs to somebody who is no more
+        except BadVersion:
+            self._ledger.end(write, False)
+        except NodeError:
+            self._ledger.fail(write)
+        else:
+            self._ledger.end(write, True)
+
+    def _begin(self, function: str, key: str, value: object) -> OperationId:
+        return self._ledger.begin(f"{self._name}.{self._lives}", function, key, value)
+
+
+class Load:
+    """Clients with some workers each, from ``start`` to ``finish``; the first begins with the first node."""
+
+    def __init__(
+        self, endpoints: Sequence[str], *, clients: int = 3, pause_s: float = 0.01
+    ) -> None:
+        self.ledger = Ledger()
+        self.endpoints = endpoints
+        self.clients: list[KeeperClient] = []
+        self._count, self._pause_s = clients, pause_s
+        self._workers: list[Worker] = []
+        self._tasks: list[asyncio.Task[None]] = []
+        self._is_over, self._progress = asyncio.Event(), asyncio.Event()
+
+    async def start(self) -> None:
+        for number in range(self._count):
+            self.clients.append(await self._client(number).__aenter__())
+        first = self.clients[0]
+        await first.ensure_path(ENTRIES)
+        await asyncio.gather(*(first.create(key, FIRST.encode()) for key in REGISTERS))
+        for number, client in enumerate(self.clients):
+            for place in range(workers_per_client):
+                name = f"ours-{number}-{place}"
+                worker = Worker(self.ledger, client, name, number, self._pause_s)
+                self._workers.append(worker)
+                run = worker.run(self._is_over, self._progress)
+                self._tasks.append(asyncio.create_task(run))
+
+    def _client(self, number: int) -> KeeperClient:
+        """Each begins with another node."""
+        turn = number % len(self.endpoints)
+        turned = [*self.endpoints[turn:], *self.endpoints[:turn]]
+        return KeeperClient(",".join(turned), timeout_ms=TIMEOUT_MS, seconds=PATIENCE_SECONDS)
+
+    async def until_acknowledged(self, more: int) -> None:
+        """Wait until so many more operations have been acknowledged; ``TimeoutError`` if they are not."""
+        wanted = self.ledger.acknowledged + more
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while self.ledger.acknowledged < wanted:
+                self._progress.clear()
+                await self._progress.wait()
+
+    async def until_all_are_answered(self) -> None:
+        """Wait until each worker has heard something, whatever node it was with."""
+        before = [worker.answered for worker in self._workers]
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while any(w.answered == b for w, b in zip(self._workers, before, strict=True)):
+                self._progress.clear()
+                await self._progress.wait()
+
+    async def finish(self) -> None:
+        """Let everybody end what is under way; the sessions stay."""
+        self._is_over.set()
+        await asyncio.gather(*self._tasks)
+
+    async def close(self) -> None:
+        self._is_over.set()
+        for client in self.clients:
+            await client.close()
+
+    async def lost(self, client: KeeperClient) -> list[str]:
+        """Acknowledged entries that are not there, or are something else. For when all is over."""
+        paths = list(self.ledger.entries)
+        missing: list[str] = []
+        for start in range(0, len(paths), _look_at_once):
+            some = paths[start : start + _look_at_once]
+            for path, found in zip(some, await client.multi_read(some), strict=True):
+                if not isinstance(found, tuple) or found[0] != self.ledger.entries[path]:
+                    missing.append(path)
+        return missing

@@ -11,15 +11,16 @@ Meanwhile clients write down what they are told (``load``). In the end it has to
 from __future__ import annotations
 
 import asyncio
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
-from motet.client.consensus import ConsensusClient
 from motet.demos.consensus.load import Load
-from motet.node.replica_files import Sizes
-from motet.testing.consensus_cluster import ConsensusCluster, wait_for
-from motet.testing.consensus_damage import rot_block, rot_prepares
+from motet.testing.dev_cluster import DevCluster
+from motet.testing.node_group import wait_for
+from motet.testing.replica_damage import rot_block, rot_prepares
 
 Report = dict[str, object]
 Tell = Callable[[str], None]
@@ -28,7 +29,13 @@ REPLICAS = 5
 CUT_OFF = 2
 """Who is cut off. It often is the primary by then, since it follows the one that is killed."""
 
-SIZES = Sizes(slots=1024, checkpoint_ops=300, body_bytes_max=4096, block_bytes=2048, buckets=64)
+SMALL = {
+    "MOTET_KEEPER__LOG_SLOTS": "512",
+    "MOTET_KEEPER__CHECKPOINT_OPS": "200",
+    "MOTET_KEEPER__REQUEST_BYTES_MAX": "8192",
+}
+"""A checkpoint every now and then."""
+
 PREPARES_ROTTEN = 5
 cut_off_s = 2.5
 promise_s = 5.0
@@ -51,8 +58,8 @@ def show(tell: Tell) -> Report:
     """Run it, and report."""
     began = time.monotonic()
     tell("starting five replicas …")
-    with ConsensusCluster(REPLICAS, sizes=SIZES, proxied=[CUT_OFF]) as cluster:
-        report = asyncio.run(_run(cluster, tell))
+    with tempfile.TemporaryDirectory(prefix="motet-consensus-") as folder:
+        report = _show(Path(folder), tell)
     report["seconds"] = round(time.monotonic() - began, 2)
     tell("")
     for name, value in report.items():
@@ -61,35 +68,41 @@ def show(tell: Tell) -> Report:
     return report
 
 
-async def _run(cluster: ConsensusCluster, tell: Tell) -> Report:
+def _show(folder: Path, tell: Tell) -> Report:
+    with DevCluster(
+        REPLICAS, folder, None, roles=["keeper"], environment=SMALL, proxied=[CUT_OFF]
+    ) as cluster:
+        return asyncio.run(_run(cluster, tell))
+
+
+async def _run(cluster: DevCluster, tell: Tell) -> Report:
     story = Story()
-    async with ConsensusClient(cluster.config, cluster.endpoints) as client:
-        load = Load(client)
-        working = asyncio.create_task(load.run())
-        try:
-            await _kill_and_rot(cluster, load, story, tell)
-            await _cut_off(cluster, load, story, tell)
-        finally:
-            load.stop()
-            await working
-        lost = await load.lost()
+    load = Load([cluster.zookeeper(i) for i in range(REPLICAS)], pause_s=0.02)
+    try:
+        await load.start()
+        await _kill_and_rot(cluster, load, story, tell)
+        await _cut_off(cluster, load, story, tell)
+        await load.finish()
+        lost = len(await load.lost(load.clients[0]))
+    finally:
+        await load.close()
     return await asyncio.to_thread(_report, cluster, load, story, lost)
 
 
-async def _kill_and_rot(cluster: ConsensusCluster, load: Load, story: Story, tell: Tell) -> None:
-    primary = await asyncio.to_thread(cluster.primary)
+async def _kill_and_rot(cluster: DevCluster, load: Load, story: Story, tell: Tell) -> None:
+    primary = await asyncio.to_thread(cluster.keeper_primary)
     backup = next(i for i in range(REPLICAS - 1, -1, -1) if i not in (primary, CUT_OFF))
     # Its checkpoint is to have a block that can rot, and its log a prepare above that.
     await asyncio.to_thread(wait_for, lambda: _can_rot(cluster, backup), "a checkpoint", patience_s)
-    tell(f"kill -9 of r{primary}, the primary, and of r{backup}")
+    tell(f"kill -9 of n{primary}, the primary, and of n{backup}")
     await asyncio.to_thread(cluster.kill, primary)
     await asyncio.to_thread(cluster.kill, backup)
     story.kills = 2
-    data = cluster.data(backup)
+    data = cluster.keeper_folder(backup)
     story.prepares_rotten = len(await asyncio.to_thread(rot_prepares, data, PREPARES_ROTTEN))
     story.blocks_rotten = int(await asyncio.to_thread(rot_block, data) is not None)
-    tell(f"in the files of r{backup}, {story.prepares_rotten} prepares and a block rot")
-    await load.until_acknowledged(50, patience_s)
+    tell(f"in the files of n{backup}, {story.prepares_rotten} prepares and a block rot")
+    await load.until_acknowledged(50)
     tell("three of five go on; the two are started again")
     began = time.monotonic()
     await asyncio.to_thread(cluster.restart, backup, wait=False)
@@ -97,66 +110,52 @@ async def _kill_and_rot(cluster: ConsensusCluster, load: Load, story: Story, tel
     await _until_back(cluster, story, tell, began)
 
 
-async def _cut_off(cluster: ConsensusCluster, load: Load, story: Story, tell: Tell) -> None:
-    status = await asyncio.to_thread(cluster.status, CUT_OFF)
+async def _cut_off(cluster: DevCluster, load: Load, story: Story, tell: Tell) -> None:
+    status = await asyncio.to_thread(cluster.keeper_status, CUT_OFF)
     story.cut_off_was_primary = status is not None and bool(status["is_primary"])
     role = "the primary" if story.cut_off_was_primary else "a backup"
-    tell(f"r{CUT_OFF}, {role}, is cut off from all others")
-    await asyncio.to_thread(cluster.isolate, CUT_OFF)
+    tell(f"n{CUT_OFF}, {role}, is cut off from all others")
+    await asyncio.to_thread(cluster.links.isolate, CUT_OFF)
     began = time.monotonic()
-    await load.until_acknowledged(50, patience_s)
+    await load.until_acknowledged(50)
     await asyncio.sleep(max(0.0, cut_off_s - (time.monotonic() - began)))
     began = time.monotonic()
-    await asyncio.to_thread(cluster.heal, CUT_OFF)
+    await asyncio.to_thread(cluster.links.heal, CUT_OFF)
     tell("and let in again")
     await _until_back(cluster, story, tell, began)
-    await load.until_acknowledged(50, patience_s)
+    await load.until_acknowledged(50)
 
 
-def _can_rot(cluster: ConsensusCluster, i: int) -> bool:
-    status = cluster.status(i)
+def _can_rot(cluster: DevCluster, i: int) -> bool:
+    status = cluster.keeper_status(i)
     return status is not None and 0 < status["checkpoint_op"] < status["commit_min"] - 30
 
 
-async def _until_back(cluster: ConsensusCluster, story: Story, tell: Tell, began: float) -> None:
+async def _until_back(cluster: DevCluster, story: Story, tell: Tell, began: float) -> None:
     """All are in one view, have lost nothing any more, and are not behind."""
-    await asyncio.to_thread(wait_for, lambda: is_whole(cluster), "all five", patience_s)
+    await asyncio.to_thread(wait_for, cluster.is_keeper_whole, "all five", patience_s)
     took_s = time.monotonic() - began
     story.back_ms.append(round(took_s * 1000))
     tell(f"all five are in one view with one log, {took_s:.1f} s later")
 
 
-def is_whole(cluster: ConsensusCluster) -> bool:
-    """Are all replicas in one view, with nothing missing, and up to date?"""
-    known = [cluster.status(i) for i in range(len(cluster))]
-    found = [status for status in known if status is not None]
-    if len(found) < len(cluster) or len({status["view"] for status in found}) > 1:
-        return False
-    if any(status["status"] != "normal" for status in found):
-        return False
-    lost = ("prepares_faulty", "blocks_faulty", "replies_faulty")
-    if any(status[what] for status in found for what in lost):
-        return False
-    # They are asked one after the other while the load goes on.
-    commits = [status["commit_min"] for status in found]
-    return bool(max(commits) - min(commits) <= 100)
-
-
-def _report(cluster: ConsensusCluster, load: Load, story: Story, lost: int) -> Report:
-    tally, verdict = load.tally, load.verdict()
-    views = [status["view"] for i in range(REPLICAS) if (status := cluster.status(i)) is not None]
+def _report(cluster: DevCluster, load: Load, story: Story, lost: int) -> Report:
+    ledger, verdict = load.ledger, load.ledger.verdict()
+    views = [
+        status["view"] for i in range(REPLICAS) if (status := cluster.keeper_status(i)) is not None
+    ]
     report: Report = {
-        "acknowledged": tally.acknowledged,
+        "acknowledged": ledger.acknowledged,
         "lost": lost,
-        "doubled": tally.doubled,
+        "doubled": len(ledger.doubled),
         "linearizable": verdict.status == "ok",
-        "barriers": tally.barriers,
-        "stale_barriers": tally.barriers_stale,
-        "unknown_outcomes": tally.unknown,
+        "barriers": ledger.barriers,
+        "stale_barriers": len(ledger.barriers_stale),
+        "unknown_outcomes": sum(ledger.unknown.values()),
         "kills": story.kills,
         "view_changes": max(views, default=0),
         "cut_off_was_primary": story.cut_off_was_primary,
-        "longest_outage_ms": tally.outage_ms_max(),
+        "longest_outage_ms": ledger.outage_ms_max(),
         "back_after_ms": max(story.back_ms),
         "back_within_5_s": max(story.back_ms) <= promise_s * 1000,
         "rotten_prepares": story.prepares_rotten,
@@ -164,7 +163,7 @@ def _report(cluster: ConsensusCluster, load: Load, story: Story, lost: int) -> R
         "rotten_blocks": story.blocks_rotten,
         "repaired_blocks": cluster.noted("vsr_block_repaired"),
     }
-    is_safe = not (lost or tally.doubled or tally.barriers_stale) and verdict.status == "ok"
+    is_safe = not (lost or ledger.doubled or ledger.barriers_stale) and verdict.status == "ok"
     is_hurt = story.prepares_rotten > 0 and story.blocks_rotten > 0
     report["ok"] = (
         is_safe

@@ -1,26 +1,33 @@
-"""A cluster of one replica in the loop of the test, on real files and a real socket."""
+"""A keeper of one replica in the loop of the test, on real files and real sockets."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from motet.client.consensus import ConsensusClient, cluster_name
+from tests.node.nodes import free_base_port
+
+from motet.client.keeper.client import KeeperClient
+from motet.core.keeper.front.node import KeeperNode
+from motet.core.machine import Message, Received
 from motet.core.vsr.config import VsrConfig
 from motet.core.vsr.replica import Replica
 from motet.errors import DiskFull
+from motet.format.zookeeper.four_letter import ServerFacts
 from motet.ids import Address, ClusterId, FileName, ReplicaIndex
-from motet.node.consensus import host_vsr
 from motet.node.driver import Driver
+from motet.node.keeper import KEEPER_MACHINE, host_keeper
 from motet.node.replica_files import Format, Sizes, prepare_files
+from motet.node.zookeeper.server import ZooKeeperServer
 from motet.real.disk import RealDisk
 from motet.real.entropy import RealEntropy
 from motet.real.network import TcpNetwork
 from motet.real.time import RealTime
 
 NAME = Address("r0")
-SMALL = Sizes(slots=64, checkpoint_ops=20, body_bytes_max=4096, block_bytes=1024, buckets=16)
+CLUSTER = "motet"
+SMALL = Sizes(slots=64, checkpoint_ops=20, body_bytes_max=4096, block_bytes=1024)
 SECONDS_MAX = 60.0
 """Patience of a test; nothing is measured by it."""
 
@@ -57,17 +64,22 @@ class Solo:
         self.config = config
         self.disk = disk
         self.driver = driver
+        #: for peers, and for clients
         self.endpoint = ""
+        self.zookeeper = ""
+
+    @property
+    def node(self) -> KeeperNode:
+        machine = self.driver.hosted[0].machine
+        assert isinstance(machine, KeeperNode)
+        return machine
 
     @property
     def replica(self) -> Replica:
-        machine = self.driver.hosted[0].machine
-        assert isinstance(machine, Replica)
-        return machine
+        return self.node.replica
 
-    def client(self, *, sessions: int = 4, seconds: float = SECONDS_MAX) -> ConsensusClient:
-        endpoints = {NAME: self.endpoint}
-        return ConsensusClient(self.config, endpoints, sessions=sessions, seconds=seconds)
+    def client(self) -> KeeperClient:
+        return KeeperClient(self.zookeeper, seconds=SECONDS_MAX)
 
 
 @asynccontextmanager
@@ -76,18 +88,28 @@ async def solo(folder: Path, sizes: Sizes = SMALL) -> AsyncIterator[Solo]:
     form = solo_format(sizes)
     disk = WatchedDisk(folder)
     prepare_files(form, disk, may_format=not disk.size(FileName("superblock")))
-    hosting = host_vsr(form.config(), ReplicaIndex(0), disk, form.machine)
+    server = ZooKeeperServer(RealTime())
+    hosting = host_keeper(form, disk, server)
     driver = Driver([hosting], time=RealTime(), entropy=RealEntropy(), check_invariants=True)
-    network = TcpNetwork(
-        NAME, cluster=cluster_name(7), listen=("127.0.0.1", 0), peers={}, wake=driver.wake
-    )
+    network = TcpNetwork(NAME, cluster=CLUSTER, listen=("127.0.0.1", 0), peers={}, wake=driver.wake)
     await network.start()
     driver.start(network)
+    server.attach(_teller(driver), lambda: ServerFacts(mode="standalone", zxid=0))
+    port = free_base_port()
+    await server.listen("127.0.0.1", port)
     one = Solo(form.config(), disk, driver)
-    one.endpoint = f"127.0.0.1:{network.port}"
+    one.endpoint, one.zookeeper = f"127.0.0.1:{network.port}", f"127.0.0.1:{port}"
     try:
         yield one
     finally:
+        await server.stop()
         driver.stop()
         await network.stop()
         disk.close()
+
+
+def _teller(driver: Driver) -> Callable[[Address, Message], None]:
+    def tell(sender: Address, message: Message) -> None:
+        driver.tell(KEEPER_MACHINE, Received, sender, message)
+
+    return tell
