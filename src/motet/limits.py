@@ -36,6 +36,9 @@ inbox_messages_max = 16_384
 turn_bulk_ms_max = 20
 """How long a turn works on messages to a data node before everybody else is looked after again."""
 
+turn_bulk_files_max = 48
+"""Files of a data node that a turn syncs; hundreds at once can take a second."""
+
 gathered_bytes_max = MIB
 """Writes of a turn that wait to become one call; above this they are written without waiting longer."""
 
@@ -298,6 +301,9 @@ asked_together_bytes_max = 4 * MIB
 
 asking_many_max = 1024
 """Such messages that are not answered yet."""
+
+asked_at_once_max = 128
+"""Of their questions so many are asked in one turn: at about 50 µs each that takes a few milliseconds."""
 
 readings_max = 4096
 """Requests that are being served from the log, or wait for the visible clock."""

@@ -162,11 +162,34 @@ def test_an_answer_that_never_comes_gives_its_room_back() -> None:
 
 def test_the_same_number_twice_is_answered_one_after_the_other() -> None:
     bench = Bench()
-    assert bench.ask(ONE, 7, 7) == [7]
+    assert bench.ask(ONE, 7) == [7]
+    assert bench.ask(ONE, 7, size_bytes=2 * MIB) == []
     bench.requests.has_room()
     assert bench.ready() == []
     bench.answer(ONE, 7)
     assert bench.ready() == [(ONE, 7)]
+
+
+def test_the_same_message_again_is_dropped_until_it_is_answered() -> None:
+    bench = Bench()
+    assert bench.ask(ONE, 7, 7) == [7]
+    assert bench.requests.parked_count == 0
+    assert bench.ask(TWO, 7) == [7], "a message of somebody else"
+    bench.answer(ONE, 7)
+    assert bench.ready() == []
+    assert bench.ask(ONE, 7) == [7]
+
+
+def test_a_repeat_that_is_parked_behind_the_first_is_dropped_too() -> None:
+    bench = Bench()
+    bench.clients.kept = {ONE: client_unsent_bytes_max}
+    assert bench.ask(ONE, 7, 7, 8) == []
+    assert bench.requests.parked_count == 3
+    bench.clients.kept = {}
+    bench.requests.has_room()
+    assert bench.ready() == [(ONE, 7), (ONE, 8)]
+    assert bench.requests.parked_count == 0
+    assert bench.clients.parked == {ONE: False}
 
 
 def test_whoever_has_most_of_too_many_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -167,15 +167,22 @@ class Link(Generic[Answer]):
         make: Callable[[int], Message],
         seconds: float = answer_seconds_max,
         is_worth_waiting: Callable[[], Awaitable[bool]] | None = None,
+        times: int = 1,
     ) -> Answer:
         """Send the message that ``make`` builds for a request number; wait for its answer.
 
-        ``is_worth_waiting`` is asked now and then while none comes: whether that node is still the one.
+        ``is_worth_waiting`` is asked now and then while none comes: whether that node is still the one. The
+        very same message is sent so many times, if no answer comes within ``seconds`` each: only for
+        questions that change nothing. A node that works on it still does so once.
         """
-        try:
-            return await self.begin(node, make, seconds, is_worth_waiting)
-        except TimeoutError:
-            raise unanswered(node, seconds) from None
+        request, body = self._message(make)
+        for left in reversed(range(times)):
+            try:
+                return await self._send(node, request, body, seconds, is_worth_waiting)
+            except TimeoutError:
+                if not left:
+                    raise unanswered(node, seconds * times) from None
+        raise AssertionError("it is sent at least once")
 
     def begin(
         self,
@@ -185,11 +192,24 @@ class Link(Generic[Answer]):
         is_worth_waiting: Callable[[], Awaitable[bool]] | None = None,
     ) -> asyncio.Future[Answer]:
         """What ``ask`` does, for who is no task: the future ends as ``ask`` would, if in ``TimeoutError``."""
+        request, body = self._message(make)
+        return self._send(node, request, body, seconds, is_worth_waiting)
+
+    def _message(self, make: Callable[[int], Message]) -> tuple[int, bytes]:
+        """A message with a number of its own."""
+        self._requests += 1
+        return self._requests, self._encode(make(self._requests))
+
+    def _send(
+        self,
+        node: Address,
+        request: int,
+        body: bytes,
+        seconds: float,
+        is_worth_waiting: Callable[[], Awaitable[bool]] | None,
+    ) -> asyncio.Future[Answer]:
         if self._over is not None:
             raise NodeError(self._over.what, hint=self._over.advice)
-        self._requests += 1
-        request = self._requests
-        body = self._encode(make(request))
         if not self._network.send(node, Frame(self._kind, 0, body)):
             raise NodeError(f"too much is waiting to be sent to {node}", hint="slow down")
         future = self._patience.begin(request, node, self._loop, seconds, is_worth_waiting)

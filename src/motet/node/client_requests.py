@@ -6,7 +6,9 @@ R1  A request is taken when the answers that its client has not taken, those tha
     nothing is read from it. A request with a small answer does not wait for other clients.
 R2  What an answer will be at most is reserved until it is given; from then on its real size counts. An answer
     that never comes gives its reservation back after ``reserved_seconds_max``.
-R3  Requests that are parked go with their connection. Above ``parked_requests_max`` of them, the client that
+R3  The same message of a client again, while its answer is being made, is dropped: there is one answer to
+    both. Another message of the same number waits for that answer.
+R4  Requests that are parked go with their connection. Above ``parked_requests_max`` of them, the client that
     has most is closed.
 
 Requests of other nodes are not looked at here.
@@ -46,13 +48,13 @@ def _nobody(_client: Address) -> None:
 
 @dataclass(slots=True)
 class Reserved:
-    """For one client: by request the bytes of its answer, and since when by the monotonic clock."""
+    """For one client: by request the bytes of its answer, since when by the monotonic clock, and itself."""
 
-    requests: dict[Any, tuple[int, int]] = field(default_factory=dict)
+    requests: dict[Any, tuple[int, int, Message | None]] = field(default_factory=dict)
     size_bytes: int = 0
 
     def give_back(self, request: object) -> int:
-        size_bytes, _ = self.requests.pop(request, (0, 0))
+        size_bytes, *_ = self.requests.pop(request, (0, 0, None))
         self.size_bytes -= size_bytes
         return size_bytes
 
@@ -99,6 +101,8 @@ class ClientRequests:
         if not sender.startswith(CLIENT_PREFIX):
             return True
         size_bytes = hosted.hosting.answer_bytes(message)
+        if size_bytes and self._is_repeat(sender, message):
+            return False  # R3
         parked = self._parked.get(sender)
         if parked is None:
             if self._has_room(sender, size_bytes) and self._reserve(sender, message, size_bytes):
@@ -137,13 +141,15 @@ class ClientRequests:
             for client in list(self._parked):
                 parked = self._parked[client]
                 hosted, message, size_bytes = parked[0]
-                if not self._fits(client, size_bytes):
+                is_repeat = self._is_repeat(client, message)
+                if not is_repeat and not self._fits(client, size_bytes):
                     continue
-                if not self._reserve(client, message, size_bytes):
+                if not is_repeat and not self._reserve(client, message, size_bytes):
                     continue
                 parked.popleft()
                 self.parked_count -= 1
-                ready.append((hosted, client, message))
+                if not is_repeat:  # R3
+                    ready.append((hosted, client, message))
                 is_moving = True
                 if not parked:
                     del self._parked[client]
@@ -174,6 +180,14 @@ class ClientRequests:
             return False
         return own_bytes + size_bytes <= client_unsent_bytes_max
 
+    def _is_repeat(self, client: Address, message: Message) -> bool:
+        """Whether the answer to this very message is being made."""
+        reserved = self._reserved.get(client)
+        if reserved is None:
+            return False
+        _, _, first = reserved.requests.get(getattr(message, "request", None), (0, 0, None))
+        return first is not None and first == message
+
     def _reserve(self, client: Address, message: Message, size_bytes: int) -> bool:
         """False when a request of the same number is under way: their answers could not be told apart."""
         if size_bytes:
@@ -181,7 +195,7 @@ class ClientRequests:
             request = getattr(message, "request", None)
             if request in reserved.requests:
                 return False
-            reserved.requests[request] = size_bytes, self._time.now().monotonic_ns
+            reserved.requests[request] = size_bytes, self._time.now().monotonic_ns, message
             reserved.size_bytes += size_bytes
             self.reserved_bytes += size_bytes
         return True
@@ -190,7 +204,7 @@ class ClientRequests:
         """R2."""
         oldest_ns = self._time.now().monotonic_ns - reserved_seconds_max * 10**9
         for client, reserved in list(self._reserved.items()):
-            for request, (_, since_ns) in list(reserved.requests.items()):
+            for request, (_, since_ns, _message) in list(reserved.requests.items()):
                 if since_ns > oldest_ns:
                     break  # those behind it are younger
                 self.reserved_bytes -= reserved.give_back(request)

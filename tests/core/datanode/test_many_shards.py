@@ -14,8 +14,9 @@ import pytest
 from motet.core.clock.hlc import ZERO
 from motet.core.datanode import many
 from motet.core.datanode.clock import BOUND_FILE
+from motet.core.datanode.many import Together
 from motet.core.datanode.messages import AppendRecords, AskMany, DataRefused, ManyAnswered
-from motet.core.datanode.node import CUT_TIMER, SWEEP_TIMER, DataNode
+from motet.core.datanode.node import CUT_TIMER, MANY_TIMER, SWEEP_TIMER, DataNode
 from motet.core.datanode.records import Chunk
 from motet.core.machine import (
     NS_PER_MS,
@@ -33,6 +34,7 @@ from motet.core.machine import (
     Remove,
     Replace,
     Send,
+    SetTimer,
     Started,
     Truncate,
     Write,
@@ -80,6 +82,7 @@ class Leader:
         self.answers: list[Message] = []
         #: messages to the follower
         self.pushed = 0
+        self.is_many_due = False
         self.step(Started(self.now, nonce=7))
         self.settle()
         for number in range(shards):
@@ -113,6 +116,8 @@ class Leader:
                 self.unanswered.append(message)
             case Send(to=to, message=message) if to == CLIENT:
                 self.answers.append(message)
+            case SetTimer(timer=timer) if timer == MANY_TIMER:
+                self.is_many_due = True
             case _:
                 pass
 
@@ -128,6 +133,12 @@ class Leader:
                 self.step(Written(self.now, self.changes.pop(0).id))
             else:
                 self.answer(self.unanswered.pop(0))
+
+    def ask_queued(self) -> None:
+        """One turn of those who ask many questions."""
+        assert self.is_many_due
+        self.is_many_due = False
+        self.step(Fired(self.now, MANY_TIMER))
 
     def write_bound(self) -> None:
         """The clock of the node can go on."""
@@ -242,18 +253,21 @@ def test_shards_at_rest_cost_next_to_nothing(timer: str) -> None:
     assert at_rest < each * MANY / 5
 
 
-def ask_many(leader: Leader, *, numbers: range) -> None:
+def ask_many(leader: Leader, *, numbers: range) -> AskMany:
     leader.requests += 1
     asked = tuple(
         CloseShard(RequestId(place), ZERO, shard(number)) for place, number in enumerate(numbers)
     )
-    leader.receive(CLIENT, AskMany(RequestId(leader.requests), ZERO, asked))
+    message = AskMany(RequestId(leader.requests), ZERO, asked)
+    leader.receive(CLIENT, message)
+    return message
 
 
 def test_many_questions_are_one_message_and_one_answer() -> None:
     leader = Leader(FEW)
     leader.ms += 1_000
     ask_many(leader, numbers=range(FEW + 1))
+    leader.ask_queued()
     assert leader.answers == [], "the followers have not answered"
     leader.settle()
     (answer,) = leader.answers
@@ -262,7 +276,56 @@ def test_many_questions_are_one_message_and_one_answer() -> None:
     assert [type(each) for each in closed] == [ShardClosed] * FEW
     assert isinstance(refused, DataRefused)
     assert refused.code == NoSuchShard.code
-    assert not leader.node.state.together.asked
+    assert leader.node.state.together == Together(next_number=2)
+
+
+def test_a_turn_asks_some_of_many_questions_and_the_next_one_goes_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(many, "asked_at_once_max", FEW)
+    leader = Leader(2 * FEW)
+    leader.ms += 1_000
+    for _ in range(2):
+        ask_many(leader, numbers=range(2 * FEW))
+    asked_of: list[int] = []
+    while leader.is_many_due:
+        leader.ask_queued()
+        leader.write_bound()
+        works = leader.node.state.errands.of_shards.values()
+        asked_of.append(sum(len(ours.waiting) + len(ours.pending) for ours in works))
+        assert leader.node.waiting > 0
+    assert asked_of == [FEW, 2 * FEW, 3 * FEW, 4 * FEW]
+    leader.settle()
+    assert [type(each) for each in leader.answers] == [ManyAnswered] * 2
+    assert leader.node.waiting == 0
+
+
+def test_a_message_that_is_repeated_while_it_is_under_way_is_worked_on_once() -> None:
+    leader = Leader(FEW)
+    leader.ms += 1_000
+    message = ask_many(leader, numbers=range(FEW))
+    leader.receive(CLIENT, message)  # from the queue
+    leader.ask_queued()
+    leader.receive(CLIENT, message)  # while the followers are waited for
+    assert not leader.is_many_due
+    works = leader.node.state.errands.of_shards.values()
+    assert sum(len(ours.waiting) + len(ours.pending) for ours in works) == FEW
+    leader.settle()
+    assert [type(answer) for answer in leader.answers] == [ManyAnswered]
+    leader.receive(CLIENT, message)  # the answer may have been lost
+    leader.ask_queued()
+    leader.settle()
+    assert len(leader.answers) == 2
+
+
+def test_another_message_of_the_same_number_is_refused() -> None:
+    leader = Leader(FEW)
+    leader.ms += 1_000
+    first = ask_many(leader, numbers=range(FEW))
+    leader.receive(CLIENT, AskMany(first.request, ZERO, first.requests[:2]))
+    (answer,) = leader.answers
+    assert isinstance(answer, DataRefused)
+    assert answer.code == BadInput.code
 
 
 def test_what_is_too_much_for_one_message_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -281,6 +344,7 @@ def test_what_is_too_much_for_one_message_is_refused(monkeypatch: pytest.MonkeyP
 
     def told() -> list[type]:
         leader.receive(CLIENT, AskMany(RequestId(1), ZERO, tuple(map(read, range(FEW)))))
+        leader.ask_queued()
         leader.settle()
         answer = leader.answers.pop()
         assert isinstance(answer, ManyAnswered)
@@ -305,8 +369,11 @@ def test_questions_that_cannot_be_together_are_refused(is_bad: str) -> None:
 def test_what_a_client_asked_goes_with_its_connection() -> None:
     leader = busy(FEW)
     ask_many(leader, numbers=range(FEW))
+    leader.ask_queued()
+    ask_many(leader, numbers=range(FEW))
     leader.step(ClientLeft(leader.now, CLIENT))
     state = leader.node.state
+    assert not state.together.queue
     assert not state.readings.under_way
     assert not state.readings.unconfirmed
     assert not state.together.asked

@@ -196,8 +196,7 @@ class Router:
         deadline = asyncio.get_running_loop().time() + seconds
         while asyncio.get_running_loop().time() < deadline:
             await self.refresh()
-            names = (p.definition.name for p in self.map.streams if not p.definition.is_deleted)
-            if (name in names) == is_there:
+            if (name in self._streams) == is_there:
                 return
             await asyncio.sleep(pause_seconds_min)
 
@@ -331,11 +330,12 @@ class Router:
         kind: type[D],
         seconds: float = answer_seconds_max,
         is_worth_waiting: Callable[[], Awaitable[bool]] | None = None,
+        times: int = 1,
     ) -> D:
-        """Ask one node, once."""
+        """Ask one node; the same message goes out so many times while no answer comes."""
         clock = self.clock
         answer = await self._data.ask(
-            Address(node), lambda n: make(RequestId(n), clock), seconds, is_worth_waiting
+            Address(node), lambda n: make(RequestId(n), clock), seconds, is_worth_waiting, times
         )
         return expected(answer, kind, self._map)
 

@@ -2,6 +2,8 @@
 
 What one node cannot answer, because it does not lead a shard any more or is gone, is asked again of whoever
 leads then. A question that changes nothing may always be repeated, and all that are asked here are such.
+While a node is silent, and still the one to ask, it gets the very same message again: if it works on the
+first one, it does so once.
 """
 
 from __future__ import annotations
@@ -39,6 +41,9 @@ from motet.limits import asked_together_max
 Question = CloseShard | ReadShardFeed | DescribeFeed | ListPrepared
 Make = Callable[[RequestId, Clock], Question]
 A = TypeVar("A", ShardClosed, ShardFeed, FeedDescribed, PreparedAre)
+
+asked_times_max = 2
+"""How often one message is sent to a node that does not answer, before the shard map is looked at again."""
 
 PASSING = (NotLeader, NoSuchShard, NodeError, OutcomeUnknown, TooLarge)
 """What another node, or the same one a moment later, may not say."""
@@ -101,7 +106,7 @@ async def _ask_leaders_once(
     for node, of_node in nodes.items():
         parts.append((node, {each: make for each, make in of_node.items() if each not in alone}))
         parts += [(node, {each: make}) for each, make in of_node.items() if each in alone]
-    await _ask_nodes(router, parts, asked, kind, seconds)
+    await _ask_nodes(router, parts, asked, kind, seconds, asked_times_max)
     return asked
 
 
@@ -116,7 +121,7 @@ async def ask_replicas(
         if place is not None and place.ensemble:
             node = place.ensemble[first % len(place.ensemble)]
             nodes.setdefault(node, {})[shard] = make
-    await _ask_nodes(router, list(nodes.items()), asked, kind, replica_seconds_max)
+    await _ask_nodes(router, list(nodes.items()), asked, kind, replica_seconds_max, times=1)
     return asked.found
 
 
@@ -126,13 +131,14 @@ async def _ask_nodes(
     asked: Answers[A],
     kind: type[A],
     seconds: float,
+    times: int,
 ) -> None:
     parts = [
         (node, dict(list(of_node.items())[first : first + asked_together_max]))
         for node, of_node in nodes
         for first in range(0, len(of_node), asked_together_max)
     ]
-    await asyncio.gather(*(_ask(router, *part, asked, kind, seconds) for part in parts))
+    await asyncio.gather(*(_ask(router, *part, asked, kind, seconds, times) for part in parts))
 
 
 async def _ask(
@@ -142,6 +148,7 @@ async def _ask(
     asked: Answers[A],
     kind: type[A],
     seconds: float,
+    times: int,
 ) -> None:
     """Ask one node; a question that is alone goes as it is."""
     shards, makes = list(questions), list(questions.values())
@@ -161,7 +168,7 @@ async def _ask(
                 node, makes[0], kind, seconds, still_leads
             )
             return
-        many = await router.ask_node(node, make, ManyAnswered, seconds, still_leads)
+        many = await router.ask_node(node, make, ManyAnswered, seconds, still_leads, times)
     except PASSING as error:
         asked.missing.update(dict.fromkeys(shards, error))
         return

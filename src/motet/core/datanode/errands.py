@@ -6,7 +6,7 @@ lead, is said again by whoever is concerned.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from contextlib import suppress
 
 import msgspec
@@ -86,12 +86,18 @@ def refuse_waiting(errands: Errands, error: MotetError) -> list[Effect]:
     return [each for each in said if not isinstance(each, Forward)]
 
 
-def forget_client(errands: Errands, client: Address) -> None:
-    """Nobody is there any more to be answered: what is not in the log does not go there."""
+def forget_clients(errands: Errands, gone: Container[Address]) -> list[ShardName]:
+    """Nobody is there any more to be answered: what is not in the log does not go there.
+
+    The shards in which somebody was.
+    """
+    left: list[ShardName] = []
     for shard in errands.busy:
         ours = errands.of_shards[shard]
-        if any(work.client == client for work in ours.waiting):
-            ours.waiting = [work for work in ours.waiting if work.client != client]
+        if any(work.client in gone for work in ours.waiting):
+            ours.waiting = [work for work in ours.waiting if work.client not in gone]
+            left.append(shard)
+    return left
 
 
 def has_clock(errands: Errands, replica: ShardReplica) -> bool:

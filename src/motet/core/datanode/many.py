@@ -3,23 +3,45 @@
 Whoever reads the feed of many shards asks every node once. The questions get an address of their own in the
 place of the client's; what is sent there is gathered until it is all there, and leaves in one message.
 
+The questions wait in a queue, and some of them are asked in each turn: a node that is asked about hundreds of
+shards by many clients at once does not keep its other machines waiting.
+
 M1  Each question has one answer, or a refusal. Those that wait are refused in time (D4 of
     :mod:`motet.core.datanode.node`), so all are answered by then.
 M2  An answer that would make the message too large is left out: its question is refused, and asked alone.
+M3  A message that comes again over the same connection, while the first is not answered, changes nothing:
+    there is one answer to both.
 """
 
 from __future__ import annotations
+
+from itertools import islice
 
 import msgspec
 
 from motet.core.datanode.messages import AskMany, DataRefused, ManyAnswered
 from motet.core.machine import Effect, Message, Send
-from motet.core.transaction.messages import FeedDescribed, PreparedAre, ShardClosed, ShardFeed
+from motet.core.transaction.messages import (
+    CloseShard,
+    DescribeFeed,
+    FeedDescribed,
+    ListPrepared,
+    PreparedAre,
+    ReadShardFeed,
+    ShardClosed,
+    ShardFeed,
+)
 from motet.errors import BadInput, NodeError, TooLarge
 from motet.ids import Address, RequestId
-from motet.limits import asked_together_bytes_max, asked_together_max, asking_many_max
+from motet.limits import (
+    asked_at_once_max,
+    asked_together_bytes_max,
+    asked_together_max,
+    asking_many_max,
+)
 
 PREFIX = "~many-"
+Question = CloseShard | ReadShardFeed | DescribeFeed | ListPrepared
 Answer = ShardClosed | ShardFeed | FeedDescribed | PreparedAre | DataRefused
 
 
@@ -27,8 +49,9 @@ class Asked(msgspec.Struct):
     """Questions that came together."""
 
     client: Address
-    request: RequestId
-    count: int
+    message: AskMany
+    #: so many of the questions have been asked
+    asked: int = 0
     #: place -> its answer
     answers: dict[int, Answer] = msgspec.field(default_factory=dict)
     size_bytes: int = 0
@@ -38,22 +61,54 @@ class Together(msgspec.Struct):
     """All that came together and are not all answered, by the address of their answers."""
 
     asked: dict[Address, Asked] = msgspec.field(default_factory=dict)
+    #: by who has asked, and the number of the message there
+    addresses: dict[tuple[Address, RequestId], Address] = msgspec.field(default_factory=dict)
+    #: those with questions that are still to be asked (the values mean nothing)
+    queue: dict[Address, None] = msgspec.field(default_factory=dict)
     next_number: int = 1
 
+    def remove(self, address: Address) -> Asked:
+        """Nobody waits for these answers any more."""
+        asked = self.asked.pop(address)
+        del self.addresses[asked.client, asked.message.request]
+        self.queue.pop(address, None)
+        return asked
 
-def take(together: Together, client: Address, message: AskMany) -> Address:
-    """Take questions; where to send the answers. An error says why not."""
+
+def take(together: Together, client: Address, message: AskMany) -> None:
+    """Put questions into the queue. An error says why not."""
     count = len(message.requests)
     if not 0 < count <= asked_together_max:
         raise BadInput(f"{count} requests together; 1 to {asked_together_max} are possible")
     if any(each.request != place for place, each in enumerate(message.requests)):
         raise BadInput("requests that come together are numbered from 0")
+    known = together.addresses.get((client, message.request))
+    if known is not None:
+        if together.asked[known].message != message:
+            raise BadInput(f"request {message.request} is under way already, and is another one")
+        return  # M3
     if len(together.asked) >= asking_many_max:
         raise NodeError("too many clients ask for many shards", hint="try again in a moment")
     address = Address(f"{PREFIX}{together.next_number}")
     together.next_number += 1
-    together.asked[address] = Asked(client, message.request, count)
-    return address
+    together.asked[address] = Asked(client, message)
+    together.addresses[client, message.request] = address
+    together.queue[address] = None
+
+
+def next_questions(together: Together) -> list[tuple[Address, Question]]:
+    """What is to be asked in this turn, with the addresses of the answers; whoever came first goes first."""
+    found: list[tuple[Address, Question]] = []
+    while together.queue and len(found) < asked_at_once_max:
+        address = next(iter(together.queue))
+        asked = together.asked[address]
+        requests, room = asked.message.requests, asked_at_once_max - len(found)
+        some = list(islice(requests, asked.asked, asked.asked + room))
+        asked.asked += len(some)
+        found += [(address, each) for each in some]
+        if asked.asked == len(requests):
+            del together.queue[address]
+    return found
 
 
 def gather(together: Together, effects: list[Effect]) -> list[Effect]:
@@ -65,10 +120,11 @@ def gather(together: Together, effects: list[Effect]) -> list[Effect]:
             kept.append(effect)
             continue
         _add(asked, effect.message)
-        if len(asked.answers) == asked.count:  # M1
-            del together.asked[effect.to]
-            answers = tuple(asked.answers[place] for place in range(asked.count))
-            kept.append(Send(asked.client, ManyAnswered(asked.request, answers)))
+        count = len(asked.message.requests)
+        if len(asked.answers) == count:  # M1
+            together.remove(effect.to)
+            answers = tuple(asked.answers[place] for place in range(count))
+            kept.append(Send(asked.client, ManyAnswered(asked.message.request, answers)))
     return kept
 
 
@@ -95,5 +151,5 @@ def forget_client(together: Together, client: Address) -> list[Address]:
     """Nobody is there any more to be answered; the addresses that are not answered either."""
     gone = [address for address, asked in together.asked.items() if asked.client == client]
     for address in gone:
-        del together.asked[address]
+        together.remove(address)
     return gone

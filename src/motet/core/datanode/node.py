@@ -93,6 +93,9 @@ SWEEP_TIMER = TimerName("data-sweep")
 CUT_TIMER = TimerName("data-cut")
 """Set for now: it fires when everything that arrived in this turn has been taken."""
 
+MANY_TIMER = TimerName("data-many")
+"""Set for now while questions are in the queue of those that came together."""
+
 
 class DataState(msgspec.Struct):
     """What there is besides the replicas."""
@@ -115,6 +118,7 @@ class DataState(msgspec.Struct):
     errands: Errands = msgspec.field(default_factory=Errands)
     together: Together = msgspec.field(default_factory=Together)
     is_cut_due: bool = False
+    is_many_due: bool = False
     #: what messages of nodes said that nobody can mean -> how often
     out_of_bounds: dict[str, int] = msgspec.field(default_factory=dict)
 
@@ -289,7 +293,7 @@ class DataNode:
             bounds.check_request(message, self.state.clock.current)
             self.state.clock.check(message.clock, now.wall_ms)
             if isinstance(message, AskMany):
-                return self._take_many(client, message, now)
+                return self._take_many(client, message)
             if isinstance(message, AppendRecords):
                 return self._take_append(client, message, now)
             if kind in ERRANDS:
@@ -304,11 +308,22 @@ class DataNode:
             told = [refusal(client, message.request, error, self._leader_of(message))]
             return [*_reported(error), *told]
 
-    def _take_many(self, client: Address, message: AskMany, now: Now) -> list[Effect]:
-        address = many.take(self.state.together, client, message)
-        return [
-            each for asked in message.requests for each in self._on_request(address, asked, now)
-        ]
+    def _take_many(self, client: Address, message: AskMany) -> list[Effect]:
+        many.take(self.state.together, client, message)
+        return self._ask_many_soon()
+
+    def _ask_many_soon(self) -> list[Effect]:
+        if self.state.is_many_due or not self.state.together.queue:
+            return []
+        self.state.is_many_due = True
+        return [SetTimer(MANY_TIMER, 0)]
+
+    def _ask_many(self, now: Now) -> list[Effect]:
+        """Some of the questions that came together; the others in the next turn."""
+        self.state.is_many_due = False
+        asked = many.next_questions(self.state.together)
+        effects = [each for address, one in asked for each in self._on_request(address, one, now)]
+        return effects + self._ask_many_soon()
 
     def _check_serving(self) -> None:
         if self.state.broken is not None:
@@ -447,6 +462,8 @@ class DataNode:
     def _on_fired(self, event: Fired) -> list[Effect]:
         if event.timer == CUT_TIMER:
             return self._cut(event.now)
+        if event.timer == MANY_TIMER:
+            return self._ask_many(event.now)
         if event.timer == SWEEP_TIMER:
             again = SetTimer(SWEEP_TIMER, self.transactions.sweep_ms)
             late = [*self._dispatcher(event.now).sweep(), *self._expire(event.now)]
@@ -463,7 +480,8 @@ class DataNode:
         state = self.state
         of_shards = [state.errands.of_shards[shard] for shard in state.errands.busy]
         errands_waiting = sum(len(ours.waiting) + len(ours.pending) for ours in of_shards)
-        return len(state.readings.under_way) + len(state.busy) + errands_waiting
+        queued = len(state.together.queue)
+        return len(state.readings.under_way) + len(state.busy) + errands_waiting + queued
 
     def _expire(self, now: Now) -> list[Effect]:
         """Whoever has waited so long has given up, and may have asked again."""
@@ -478,12 +496,12 @@ class DataNode:
     def _forget_client(self, client: Address) -> list[Effect]:
         """D4."""
         state = self.state
-        for each in (client, *many.forget_client(state.together, client)):
-            reading.forget_client(state.readings, each)
-            errands.forget_client(state.errands, each)
+        gone = dict.fromkeys((client, *many.forget_client(state.together, client)))
+        reading.forget_clients(state.readings, gone)
+        for shard in errands.forget_clients(state.errands, gone):
+            self.shards.touch(shard)
         for shard in state.busy:
             appends.forget_client(state.appends[shard], client)
-        for shard in (*state.busy, *state.errands.busy):
             self.shards.touch(shard)
         return []
 

@@ -5,6 +5,7 @@ What is read of a shard, and where that begins in its log, is :mod:`motet.core.d
 
 from __future__ import annotations
 
+from collections.abc import Container
 from itertools import takewhile
 
 import msgspec
@@ -144,9 +145,9 @@ def expire(readings: Readings, now: Now, wait_ms: int) -> list[Effect]:
     return [effect for number in late for effect in _fail(readings, number, error)]
 
 
-def forget_client(readings: Readings, client: Address) -> None:
+def forget_clients(readings: Readings, gone: Container[Address]) -> None:
     """Nobody is there any more to be answered."""
-    for number in [n for n, reading in readings.under_way.items() if reading.client == client]:
+    for number in [n for n, reading in readings.under_way.items() if reading.client in gone]:
         reading = readings.under_way.pop(number)
         readings.confirmed(number, reading)
 
