@@ -1,14 +1,17 @@
 """What one machine has under way with its disk, from the effect to ``Written``.
 
-The sync at the end of a turn makes all changes of the turn durable together, or the node stops. So two
+The sync at the end of a turn makes the changes of the turn durable together, or the node stops. So two
 small collections are enough to keep E3 and E5: the changes that are not durable yet, and those that
 failed. Plain writes are gathered until the sync, or until anything
 else is done with the disk.
+
+A sync may be for so many files at most. Then the oldest changes become durable, up to the first one of a file
+too many; the others wait for the next turn.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from time import perf_counter
 from typing import Any
 
@@ -52,8 +55,8 @@ class DiskWork:
         self._disk = disk
         self._counters = counters
         self._tell = tell
-        #: asked for and not durable yet, in order (the values mean nothing)
-        self.pending: dict[WriteId, None] = {}
+        #: asked for and not durable yet, in order, each with its file
+        self.pending: dict[WriteId, FileName] = {}
         #: durable, and the machine has not been told yet
         self.durable: list[WriteId] = []
         #: failed; kept for good, because nothing may ever leave that waits for one of them
@@ -72,36 +75,64 @@ class DiskWork:
             Read: self._read,
         }
 
-    def sync(self) -> None:
-        """Make the turn's changes durable: one sync per file."""
+    def sync(self, files_max: int | None = None) -> None:
+        """Make the turn's changes durable, those of so many files at most: one sync per file."""
         if not self.pending:
             return
         self._carry_out_writes()
-        self._carry_out_replaces()
-        if len(self._dirty) > synced_alone_max:
-            self._sync_together()
-        for file in self._dirty:
+        if files_max is None or len(self._dirty) + len(self._replaces) <= files_max:
+            self._carry_out_replaces()
+            dirty, self._dirty = self._dirty, {}
+            self._sync(dirty)
+            self.durable += self.pending
+            self.pending.clear()
+            return
+        oldest, files = self._oldest(files_max)
+        self._carry_out_replaces([file for file in files if file in self._replaces])
+        dirty = {file: None for file in files if file in self._dirty}
+        for file in dirty:
+            del self._dirty[file]
+        self._sync(dirty)
+        for write in oldest:
+            if (
+                self.pending.pop(write, None) is not None
+            ):  # a replacement may have found the disk full
+                self.durable.append(write)
+
+    def _oldest(self, files_max: int) -> tuple[list[WriteId], dict[FileName, None]]:
+        """The changes to so many files that have waited longest, none left out between them."""
+        files: dict[FileName, None] = {}
+        oldest: list[WriteId] = []
+        for write, file in self.pending.items():
+            if file not in files:
+                if len(files) == files_max:
+                    break
+                files[file] = None
+            oldest.append(write)
+        return oldest, files
+
+    def _sync(self, dirty: dict[FileName, None]) -> None:
+        if len(dirty) > synced_alone_max:
+            self._sync_together(dirty)
+            return
+        for file in dirty:
             started = perf_counter()
             try:
                 self._disk.sync(file)
             except Exception as error:
                 raise self._fatal(f"could not sync {file}", error) from error
             self._counters.sync_seconds.observe(perf_counter() - started)
-        self._dirty.clear()
-        self.durable += self.pending
-        self.pending.clear()
 
-    def _sync_together(self) -> None:
+    def _sync_together(self, dirty: dict[FileName, None]) -> None:
         """A node with many logs: what its file system can do at once need not be done in turn."""
         started = perf_counter()
         try:
-            self._disk.sync_all(self._dirty)
+            self._disk.sync_all(dirty)
         except Exception as error:
-            raise self._fatal(f"could not sync {len(self._dirty)} files", error) from error
+            raise self._fatal(f"could not sync {len(dirty)} files", error) from error
         seconds = perf_counter() - started
-        for _ in self._dirty:
+        for _ in dirty:
             self._counters.sync_seconds.observe(seconds)
-        self._dirty.clear()
 
     def take_durable(self, limit: int) -> list[WriteId]:
         """The changes that are durable and the machine has not been told of, at most so many."""
@@ -116,7 +147,7 @@ class DiskWork:
         write = effect.id
         assert write > self.asked_max, "write ids count up"
         self.asked_max = write
-        self.pending[write] = None
+        self.pending[write] = effect.file
         if self._replaces and effect.file in self._replaces:
             self._carry_out_replaces()
         if self._writes.add(effect) > gathered_bytes_max:
@@ -136,7 +167,7 @@ class DiskWork:
             self._carry_out_replaces()
         self._begin(effect)
         self._carry_out_writes()
-        self.pending[effect.id] = None
+        self.pending[effect.id] = effect.file
         self._replaces[effect.file] = effect
 
     def _remove(self, effect: Remove) -> None:
@@ -164,7 +195,7 @@ class DiskWork:
         self._counters.writes += 1
 
     def _await_sync(self, effect: DiskChange) -> None:
-        self.pending[effect.id] = None
+        self.pending[effect.id] = effect.file
         self._dirty[effect.file] = None
 
     def _already_durable(self, effect: DiskChange) -> None:
@@ -187,10 +218,16 @@ class DiskWork:
             del self.pending[write.id]
             self._fail(write, full)
 
-    def _carry_out_replaces(self) -> None:
+    def _carry_out_replaces(self, files: Sequence[FileName] | None = None) -> None:
+        """Those of these files, or all of them."""
         if not self._replaces:
             return
-        replaces, self._replaces = self._replaces, {}
+        if files is None:
+            replaces, self._replaces = self._replaces, {}
+        elif not files:
+            return
+        else:
+            replaces = {file: self._replaces.pop(file) for file in files}
         try:
             full = self._disk.replace_all({file: each.data for file, each in replaces.items()})
         except Exception as error:

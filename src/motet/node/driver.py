@@ -25,7 +25,8 @@ machine has its own share of a turn for its local events, so that a busy one doe
 
 A machine may be for *bulk*: what it has to do may be much. Its messages come after those of all others, and
 a turn works on them no longer than ``turn_bulk_ms_max``; the rest waits for the next turn. Its files are
-synced after those of all others, who hear of theirs (T6) before that. So however much a data node is asked
+synced after those of all others, who hear of theirs (T6) before that, and at most ``turn_bulk_files_max`` of
+them in one turn: what is left waits, in order. So however much a data node is asked
 for, the heartbeats of a keeper and an operator are late by a turn at most, which is not long.
 
 Crash-only: an exception from a machine, a full stop from the disk, or a violated invariant (checked in
@@ -42,7 +43,7 @@ from typing import Any
 from motet.core.machine import NS_PER_MS, ClientLeft, Event, Message, Now, Received, Started
 from motet.errors import NodeError
 from motet.ids import Address
-from motet.limits import turn_bulk_ms_max, turn_events_max
+from motet.limits import turn_bulk_files_max, turn_bulk_ms_max, turn_events_max
 from motet.node.client_requests import ClientRequests
 from motet.node.counters import Counters
 from motet.node.hosted import UNDECODABLE, Hosted, Recorder
@@ -216,10 +217,10 @@ class Driver:
         try:
             self._step_machines(self._time.now())
             self._flush()
-            for some in (self._others, self._bulk):
+            for some, files_max in ((self._others, None), (self._bulk, turn_bulk_files_max)):
                 for hosted in some:
                     if hosted.disk.pending or hosted.held:
-                        hosted.sync()
+                        hosted.sync(files_max)
                 self._tell_durable()
             self._rest()
         except Exception as error:

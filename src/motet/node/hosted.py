@@ -147,15 +147,20 @@ class Hosted:
             self.step(Fired(now, timer))
         return limit
 
-    def sync(self) -> None:
-        """Make the turn's changes durable, and release the sends that waited for it."""
+    def sync(self, files_max: int | None = None) -> None:
+        """Make the turn's changes durable, and release the sends that waited for it.
+
+        With a bound on the files that are synced, the rest waits for the next turn.
+        """
         if self.disk.pending:
-            self.disk.sync()
+            self.disk.sync(files_max)
         if self.held:
             held, self.held = self.held, []
-            failed, post = self.disk.failed, self._post
+            failed, post, pending = self.disk.failed, self._post, self.disk.pending
             for send in held:
-                if failed and send.after in failed:
+                if pending and send.after in pending:
+                    self.held.append(send)
+                elif failed and send.after in failed:
                     self._counters.drop_send("write_failed")
                 else:
                     post(send.to, send.message)
