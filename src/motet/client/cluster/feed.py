@@ -241,23 +241,30 @@ class ClusterFeed:
         """One page: whole transactions, up to the visible clock."""
         places = await self.places(message.streams)
         after = await self.begin(places, message.after)
+        # Whoever begins at the beginning has closed them to find it: nothing is gained by doing so twice.
+        was_closed = message.after is None or message.after <= ZERO
         try:
-            return await self._read(places, message, after)
+            return await self._read(places, message, after, was_closed=was_closed)
         except CursorExpired as error:
             # Where all of these shards have the feed, not only the one that said so.
             begins = max([kept.begins for kept in await self.kept(places)])
             raise CursorExpired(error.what, hint=f"read on after {begins}") from None
 
-    async def _read(self, places: Places, message: ReadFeed, after: Clock) -> FeedPage:
+    async def _read(
+        self, places: Places, message: ReadFeed, after: Clock, *, was_closed: bool
+    ) -> FeedPage:
         wanted = await self._with_key(places, message.key)
         page: FeedPage | None = None
+        reached = after
         for is_fresh in (False, True):
             if is_fresh:
-                await self._close_all(places)
+                if not was_closed:
+                    await self._close_all(places)
                 await self._reach(places, self._router.session.bookmark)
             visible = self._lowest(places)
             target = visible if message.up_to is None else min(visible, message.up_to)
-            if after < target:
+            if reached < target:
+                reached = target
                 merged = await self._merged(wanted, message, after, target)
                 more = merged.more or merged.through < target
                 page = FeedPage(message.request, merged.runs, merged.through, visible, more)
