@@ -17,6 +17,7 @@ from motet.sim.trace import GLYPHS, Trace
 from motet.verify.parts import PARTS, part_named
 from motet.verify.seed_range import run_seeds
 
+ROOT = Path(__file__).parents[2]
 SEEDS = tomllib.loads((Path(__file__).parent / "seeds.toml").read_text())["seed"]
 LARGE = (
     "vsr",
@@ -121,9 +122,30 @@ def test_an_unknown_part_or_plant_is_refused() -> None:
         simulate(part_named("toy"), 1, plant="no-such-bug")
 
 
-@pytest.mark.parametrize("case", SEEDS, ids=lambda case: f"{case['part']}-{case['seed']}")
+def label(case: dict[str, object]) -> str:
+    return f"{case['part']}-{case['seed']}"
+
+
+@pytest.mark.parametrize("case", [case for case in SEEDS if "kept_by" not in case], ids=label)
 def test_a_seed_that_once_found_a_bug_is_ok_now(case: dict[str, object]) -> None:
+    is_ok_now(case)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("case", [case for case in SEEDS if "kept_by" in case], ids=label)
+def test_a_seed_whose_bug_has_a_test_of_its_own_is_ok_now(case: dict[str, object]) -> None:
+    is_ok_now(case)
+
+
+def is_ok_now(case: dict[str, object]) -> None:
     part, seed, profile = str(case["part"]), case["seed"], str(case["profile"])
     assert isinstance(seed, int)
     outcome = simulate(part_named(part), seed, profile=profile)
     assert outcome.verdict == "ok", outcome.violations
+
+
+@pytest.mark.parametrize("case", [case for case in SEEDS if "kept_by" in case], ids=label)
+def test_the_test_that_keeps_a_bug_found_is_there(case: dict[str, object]) -> None:
+    file, _, function = str(case["kept_by"]).partition("::")
+    text = (ROOT / file).read_text(encoding="utf-8")
+    assert not function or f"def {function}(" in text
