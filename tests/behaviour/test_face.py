@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 
 from tests.behaviour.differences import DIFFERENCES
-from tests.behaviour.face import CLASSES, COVERS, NOT_FOR_USERS, face
+from tests.behaviour.face import CLASSES, COVERS, NOT_FOR_USERS, covers, face
 
 
 @cache
@@ -42,15 +42,30 @@ def test_what_a_case_says_it_shows_is_there_and_is_called() -> None:
     known = face()
     for name, call in covered():
         assert call in known, f"{name} says it shows {call}"
-        tree = ast.parse(textwrap.dedent(inspect.getsource(cases()[name])))
-        used = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
-        assert call.rpartition(".")[2] in used, f"{name} does not call {call}"
+        assert call.rpartition(".")[2] in used_by(cases()[name]), f"{name} does not call {call}"
 
 
 def test_what_is_not_for_users_is_there() -> None:
     for name in NOT_FOR_USERS:
         kind, _, attribute = name.rpartition(".")
         assert hasattr(CLASSES[kind], attribute), name
+
+
+def used_by(case: Callable[..., object]) -> set[str]:
+    """The attributes that a case uses, by itself or by functions of the suite."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(textwrap.dedent(inspect.getsource(case)))):
+        if isinstance(node, ast.Attribute):
+            found.add(node.attr)
+        elif isinstance(node, ast.Name):
+            helper = case.__globals__.get(node.id)
+            if inspect.isfunction(helper) and helper is not covers and is_ours(helper):
+                found |= used_by(helper)
+    return found
+
+
+def is_ours(function: Callable[..., object]) -> bool:
+    return Path(inspect.getfile(function)).parent == Path(__file__).parent
 
 
 def test_every_difference_is_about_a_case() -> None:

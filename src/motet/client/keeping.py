@@ -76,9 +76,11 @@ class Keeping(FeedFace):
         wanted = pruned_up_to((await self.feed_status()).clock, older_than, up_to)
         visible = await self.visible_clock(*names)
         if wanted > visible:
-            raise BadInput(
-                f"{wanted} is above the visible clock {visible}: it is not all there yet"
-            )
+            if up_to is not None:
+                raise BadInput(
+                    f"{up_to} is above the visible clock {visible}: it is not all there yet"
+                )
+            wanted = visible
         try:
             await self._orders.prune(names, wanted, is_forced=force)
         except CursorInTheWay as error:
