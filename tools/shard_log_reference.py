@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import cast
 
 from motet.core.machine import Message
+from motet.core.metadata import messages as metadata_messages
 from motet.core.operator import messages as operator_messages
-from motet.core.operator import store as store_messages
 from motet.core.operator.ensembles import fencing_ensemble, final_ensemble, majority
 from motet.core.operator.metadata import (
     Reconfiguration,
@@ -39,11 +39,12 @@ that the specification leaves out.
 
 {operator}
 
-## The operator and its store
+## The operator and the keeper
 
-An operator reaches the metadata store through its own node. Every write names the version that it replaces.
+An operator reaches the keeper through its own node, as every core does. Every write names the version that
+it replaces.
 
-{store}
+{metadata}
 
 ## Whom an election asks, and whom it may choose
 
@@ -111,7 +112,7 @@ def page() -> str:
     return PAGE_TEXT.format(
         shard="\n".join(message_table(shard, hidden=("shard", "epoch"))),
         operator="\n".join(message_table(cast("Reference", operator_messages.REFERENCE))),
-        store="\n".join(message_table(cast("Reference", store_messages.REFERENCE))),
+        metadata="\n".join(message_table(cast("Reference", metadata_messages.REFERENCE))),
         decisions="\n".join(decision_table()),
     )
 

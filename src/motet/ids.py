@@ -77,3 +77,9 @@ Op = NewType("Op", int)
 
 ClientId = NewType("ClientId", int)
 """A client of a cluster, 63 random bits of its own choice; 0 is the cluster itself."""
+
+Zxid = NewType("Zxid", int)
+"""A write's place in the one order of all writes, from 1; the writes of one multi share theirs."""
+
+SessionId = NewType("SessionId", int)
+"""A client's session, from 1, never used again; as the owner of a node 0 is nobody."""

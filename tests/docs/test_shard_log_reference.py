@@ -10,8 +10,8 @@ from types import ModuleType
 import pytest
 
 from motet.core.machine import Message
+from motet.core.metadata import messages as metadata_messages
 from motet.core.operator import messages as operator_messages
-from motet.core.operator import store as store_messages
 from motet.core.shardlog import messages as shard_messages
 
 TOOL = runpy.run_path(str(Path(__file__).parents[2] / "tools/shard_log_reference.py"))
@@ -31,7 +31,7 @@ def test_the_messages_of_the_text_come_first_and_in_its_order() -> None:
     assert names[: len(OF_THE_TEXT.split())] == OF_THE_TEXT.split()
 
 
-@pytest.mark.parametrize("module", [shard_messages, operator_messages, store_messages])
+@pytest.mark.parametrize("module", [shard_messages, operator_messages, metadata_messages])
 def test_every_message_that_is_sent_is_in_the_reference(module: ModuleType) -> None:
     kinds = [
         kind

@@ -23,8 +23,8 @@ from motet.core.clock.time_peer import TimePeer
 from motet.core.datanode.node import DataNode
 from motet.core.keeper.front.node import KeeperNode
 from motet.core.machine import Message, Received
+from motet.core.metadata.messages import METADATA
 from motet.core.operator.operator import Operator
-from motet.core.operator.store import STORE
 from motet.errors import BadConfig, NodeError
 from motet.format.zookeeper.four_letter import ServerFacts
 from motet.ids import Address
@@ -50,10 +50,11 @@ from motet.node.keeper import (
 from motet.node.keeper_access import KeeperAccess
 from motet.node.listening import accept_failed, cannot_listen
 from motet.node.logs import complain, logger
+from motet.node.metadata_port import MetadataPort
 from motet.node.metrics import Metrics
-from motet.node.operator import OPERATOR_MACHINE, host_operator
-from motet.node.operator_store import OperatorStore
+from motet.node.operator import OPERATOR_MACHINE, host_operator, operator_metadata
 from motet.node.operator_trace import OperatorTrace
+from motet.node.operator_watch import OperatorWatch
 from motet.node.protocol_trace import ProtocolTrace, both
 from motet.node.registry import Registry, keeper_endpoints
 from motet.node.replica_files import prepare_files
@@ -100,10 +101,10 @@ class Node:
                 accept_failed=partial(accept_failed, "zookeeper"),
             )
         #: the operator's way to the keeper, if that is one of our roles
-        self._store: OperatorStore | None = None
+        self._metadata: MetadataPort | None = None
         if OPERATOR_ROLE in config.node.roles:
-            self._store = OperatorStore(
-                config.node.id, self._access, config.node.peers, config.node.cluster
+            self._metadata = operator_metadata(
+                self._access, OperatorWatch(config.node.peers, config.node.cluster)
             )
         self._registry: Registry | None = None
         #: what has to be closed at the end, the last first
@@ -202,9 +203,9 @@ class Node:
             self._registry.start()
             self.driver.also_needed = self._registry.not_entered
             self._opened.push_async_callback(self._registry.stop)
-        if self._store is not None:
-            self._store.start(self._tell_operator)
-            self._opened.push_async_callback(self._store.stop)
+        if self._metadata is not None:
+            self._metadata.start(self._tell_operator)
+            self._opened.push_async_callback(self._metadata.stop)
         self._log_start()
 
     def _on_refusal(self, why: Refusal, detail: str) -> None:
@@ -215,7 +216,7 @@ class Node:
             complain(count, "connection_refused", why=why.value, detail=detail, hint=hint)
 
     def _tell_operator(self, message: Message) -> None:
-        self.driver.tell(OPERATOR_MACHINE, Received, STORE, message)
+        self.driver.tell(OPERATOR_MACHINE, Received, METADATA, message)
 
     def _tell_keeper(self, sender: Address, message: Message) -> None:
         self.driver.tell(KEEPER_MACHINE, Received, sender, message)
@@ -288,9 +289,9 @@ class Node:
             open_files = min(self._open_files // 6, shard_files_open_max)  # a quarter is for files
             disk = self._open_disk(DATA_MACHINE, open_files)
             hostings.append(host_data(settings.id, replicas, disk))
-        if self._store is not None:
+        if self._metadata is not None:
             disk = self._open_disk(OPERATOR_MACHINE)
-            hostings.append(host_operator(settings.id, disk, self._store))
+            hostings.append(host_operator(settings.id, disk, self._metadata))
         return Driver(
             hostings,
             time=self._time,
@@ -322,7 +323,7 @@ class Node:
                 keeper = ConsensusTrace(path, settings.id, lambda: self._machines_of(KeeperNode)[0])
                 self._opened.callback(keeper.close)
                 recorder = both(recorder, keeper)
-            if self._store is not None:
+            if self._metadata is not None:
                 store = OperatorTrace(path, settings.id, lambda: self._machines_of(Operator)[0])
                 self._opened.callback(store.close)
                 recorder = both(recorder, store)

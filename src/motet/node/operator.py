@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import get_args
 
+from motet.core.catalog.paths import MAPS, OPERATORS, SHARDS
+from motet.core.keeper.acl import NODES_ACL
 from motet.core.machine import Message
 from motet.core.operator.config import OperatorConfig
+from motet.core.operator.loading import WATCHED
 from motet.core.operator.messages import (
     Heartbeat,
     HeartbeatAnswer,
@@ -20,9 +23,15 @@ from motet.core.shardlog import messages as shardlog
 from motet.format.frame import FrameKind
 from motet.ids import NodeId
 from motet.node.hosting import Hosting, LocalPort
+from motet.node.keeper_access import KeeperAccess, close_tree
+from motet.node.metadata_port import MetadataPort
+from motet.node.operator_watch import OperatorWatch
 from motet.ports.disk import Disk
 
 OPERATOR_MACHINE = "operator"
+session_ms = 4_000
+"""Of its session with the keeper."""
+
 _TO_DATA = (int(FrameKind.DATA),)
 _TO_DATA_FIRST = (int(FrameKind.DATA_FIRST),)
 _TO_CLIENT = (int(FrameKind.OPERATOR),)
@@ -55,7 +64,18 @@ def machines_for(message: Message) -> tuple[int, ...]:
     return _TO_CLIENT
 
 
-def host_operator(own: NodeId, disk: Disk, store: LocalPort) -> Hosting[Operator]:
+def operator_metadata(access: KeeperAccess, watch: OperatorWatch) -> MetadataPort:
+    """An operator's way to the keeper."""
+    return MetadataPort(
+        lambda: access.session(session_ms),
+        acl=NODES_ACL,
+        roots=(*WATCHED, SHARDS, OPERATORS, MAPS),
+        prepare=close_tree,
+        until_silent=watch.until_silent,
+    )
+
+
+def host_operator(own: NodeId, disk: Disk, metadata: LocalPort) -> Hosting[Operator]:
     """This node's operator; it keeps nothing on disk."""
     return Hosting(
         name=OPERATOR_MACHINE,
@@ -65,7 +85,7 @@ def host_operator(own: NodeId, disk: Disk, store: LocalPort) -> Hosting[Operator
         disk=disk,
         from_clients=frozenset(get_args(OperatorCall)) - {HeartbeatAnswer},
         describe=_describe,
-        local=store,
+        local=metadata,
         routes=machines_for,
     )
 

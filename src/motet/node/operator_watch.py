@@ -14,12 +14,13 @@ takes a second for a sync, say, and so does every election that it holds.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 
 from motet.client.link import Link
 from motet.core.operator.messages import DescribeShards, OperatorAnswer
 from motet.errors import MotetError, OutcomeUnknown
 from motet.format.frame import FrameKind
-from motet.ids import Address, RequestId, StreamName
+from motet.ids import Address, NodeId, RequestId, StreamName
 
 ask_every_seconds = 0.2
 gone_seconds = 0.6
@@ -36,6 +37,26 @@ depose_every_seconds = 30.0
 
 NOTHING = StreamName("-")
 """No stream is called that, so the question is answered at once and costs nothing."""
+
+
+class OperatorWatch:
+    """Asks the operators of a cluster, by their names, whether they are there."""
+
+    def __init__(self, peers: Mapping[NodeId, str], cluster: str) -> None:
+        self._peers, self._cluster = peers, cluster
+        #: operator -> when it was last found to be silent
+        self._silent_at: dict[str, float] = {}
+
+    async def until_silent(self, name: str) -> None:
+        """Come back when this operator does not answer; never of one that is not known."""
+        endpoint = self._peers.get(NodeId(name))
+        loop = asyncio.get_running_loop()
+        if endpoint is None:
+            await loop.create_future()
+            return
+        counts_at = self._silent_at.get(name, -depose_every_seconds) + depose_every_seconds
+        await until_silent(endpoint, self._cluster, counts_at=counts_at)
+        self._silent_at[name] = loop.time()
 
 
 async def until_silent(endpoint: str, cluster: str, *, counts_at: float = 0.0) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 from tests.core.keeper.keepers import OPEN, PASSWORD
 
-from motet.core.keeper.ids import Generation, SessionId
+from motet.core.keeper.ids import Generation
 from motet.core.keeper.operations import (
     AddIdentity,
     AnyOperation,
@@ -27,7 +27,7 @@ from motet.format.zookeeper.requests import (
     SetData,
     WriteRequest,
 )
-from motet.ids import View
+from motet.ids import SessionId, View
 
 PATHS = st.sampled_from(
     ["/", "/a", "/b", "/a/b", "/a/c", "/a/b/c", "/a/s-", "/a/s-0000000001", "/a/", "bad", "/a//b"]

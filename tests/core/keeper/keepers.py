@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from motet.core.keeper.acl import Identity, identity_of
 from motet.core.keeper.config import KeeperConfig
-from motet.core.keeper.ids import Generation, SessionId
+from motet.core.keeper.ids import Generation
 from motet.core.keeper.machine import Keeper
 from motet.core.keeper.operations import (
     BATCH,
@@ -36,7 +36,7 @@ from motet.format.zookeeper.requests import (
     ReadRequest,
     WriteRequest,
 )
-from motet.ids import ClientId, Op, View
+from motet.ids import ClientId, Op, SessionId, View
 
 OPEN = (Acl(31, "world", "anyone"),)
 SMALL = KeeperConfig(

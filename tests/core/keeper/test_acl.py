@@ -16,7 +16,7 @@ from motet.core.keeper.acl import (
     node_secret_hash,
     settled,
 )
-from motet.core.keeper.ids import Generation, SessionId
+from motet.core.keeper.ids import Generation
 from motet.core.keeper.operations import AddIdentity, Attached, Reattach, Write
 from motet.format.zookeeper.answers import AclResult, Created, ErrorCode
 from motet.format.zookeeper.requests import (
@@ -34,6 +34,7 @@ from motet.format.zookeeper.requests import (
     SetData,
     WriteRequest,
 )
+from motet.ids import SessionId
 
 ANN, BOB = Identity("digest", "ann:1"), Identity("digest", "bob:2")
 SECOND = SessionId(2)

@@ -19,7 +19,7 @@ from tests.core.keeper.keepers import (
 )
 from tests.core.keeper.naive import Naive
 
-from motet.core.keeper.ids import Generation, SessionId
+from motet.core.keeper.ids import Generation
 from motet.core.keeper.machine import Keeper
 from motet.core.keeper.operations import (
     BATCH,
@@ -45,6 +45,7 @@ from motet.format.zookeeper.requests import (
     SetData,
     WriteRequest,
 )
+from motet.ids import SessionId
 
 BEGINNING: list[AnyOperation] = [
     OpenSession(1000, PASSWORD),

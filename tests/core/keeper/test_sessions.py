@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.core.keeper.keepers import FIRST, GENERATION, OPEN, PASSWORD, SMALL, Harness
 
 from motet.core.keeper.config import KeeperConfig
-from motet.core.keeper.ids import Generation, SessionId
+from motet.core.keeper.ids import Generation
 from motet.core.keeper.operations import (
     AnyOperation,
     Attached,
@@ -24,7 +24,7 @@ from motet.core.keeper.operations import (
 )
 from motet.format.zookeeper.answers import ErrorCode, EventType, Failed, Nothing
 from motet.format.zookeeper.requests import Create, Delete, Exists, SetData
-from motet.ids import View
+from motet.ids import SessionId, View
 
 SECOND = SessionId(2)
 

@@ -6,7 +6,6 @@ import msgspec
 import pytest
 from tests.core.keeper.keepers import GENERATION, OPEN, SMALL, Harness
 
-from motet.core.keeper.ids import SessionId
 from motet.core.keeper.node import new_node, next_version, stat_of
 from motet.core.keeper.operations import Write
 from motet.format.zookeeper.answers import (
@@ -38,6 +37,7 @@ from motet.format.zookeeper.requests import (
     SetData,
     WriteRequest,
 )
+from motet.ids import SessionId
 
 CLOSED = (Acl(1, "world", "anyone"),)
 NO_ACL: tuple[Acl, ...] = ()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from motet.core.catalog.paths import SHARDS, shard_path
 from motet.core.machine import Send
+from motet.core.metadata.messages import METADATA
 from motet.core.operator.metadata import ShardMetadata, decode_metadata
 from motet.core.operator.operator import Operator
 from motet.core.operator.state import ShardControl
@@ -17,7 +19,7 @@ from motet.ids import Address, Epoch, NodeId, ShardName
 from motet.testing.bench_trace import Line
 from motet.testing.parts.operator import OperatorPart
 from motet.testing.parts.operator_bench import OperatorBench
-from motet.testing.parts.operator_puppets import PuppetNode, PuppetReplica, PuppetStore
+from motet.testing.parts.operator_puppets import PuppetKeeper, PuppetNode, PuppetReplica
 from motet.testing.script import parse_command
 
 SHARD = ShardName("0000000000000001.0")
@@ -37,7 +39,7 @@ class WatchedBench(OperatorBench):
 
     def _sent(self, sender: Address, send: Send) -> list[Line]:
         message = send.message
-        self._look_at_store()
+        self._look_at_keeper()
         if sender.startswith("o") and isinstance(message, ShardMessage):
             self._check(sender, send.to, message)
         return super()._sent(sender, send)
@@ -70,12 +72,13 @@ class WatchedBench(OperatorBench):
                 "a member is told to delete"
             )
 
-    def _look_at_store(self) -> None:
-        store = self.nodes[Address("store")].machine
-        if not isinstance(store, PuppetStore):
+    def _look_at_keeper(self) -> None:
+        keeper = self.nodes[METADATA].machine
+        if not isinstance(keeper, PuppetKeeper):
             return
-        for path, (data, _) in store.state.nodes.items():
-            if not path.startswith("/motet/shards/0"):
+        for name in keeper.tree.names(SHARDS):
+            data = keeper.tree.get(f"{SHARDS}/{name}")
+            if data is None or not name.startswith("0"):
                 continue  # not of a stream that a script has created
             metadata = decode_metadata(data)
             old = self.metadata.get(metadata.shard)
@@ -111,7 +114,7 @@ class WatchedPart(OperatorPart):
         return [told for line in lines for told in self.run(parse_command(line, "test"))]
 
     def stored(self, shard: ShardName = SHARD) -> ShardMetadata:
-        return decode_metadata(self._store().state.nodes[f"/motet/shards/{shard}"][0])
+        return decode_metadata(self._stored(shard_path(shard))[0])
 
     def replica(self, node: str, shard: ShardName = SHARD) -> PuppetReplica | None:
         machine = self.bench.node(node).machine

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from tests.core.operator.clusters import SHARD, WatchedBench, WatchedPart
 
+from motet.core.catalog.paths import shard_path
 from motet.core.clock.hlc import ZERO
 from motet.core.datanode.messages import (
     AppendRecords,
@@ -150,7 +151,7 @@ class RealPart(WatchedPart):
         self.take_answers()
 
     def is_whole(self) -> bool:
-        if "/motet/shards/" + SHARD not in self._store().state.nodes:
+        if self._keeper().get(shard_path(SHARD)) is None:
             return False
         stored = self.stored()
         if stored.leader is None or stored.removed_nodes or stored.status.value != "steady_state":

@@ -6,9 +6,11 @@ import msgspec
 import pytest
 from tests.core.operator.clusters import SHARD, WatchedPart, after
 
+from motet.core.catalog.paths import OPERATORS
 from motet.core.catalog.stream_definition import Retention, StreamDefinition
 from motet.core.clock.hlc import ZERO
 from motet.core.machine import Now, Received, Send, Started
+from motet.core.metadata.messages import METADATA, Changed, Elected, ReadDone, Written
 from motet.core.operator.config import OperatorConfig
 from motet.core.operator.messages import (
     CreateStream,
@@ -20,7 +22,6 @@ from motet.core.operator.messages import (
     ShardsDescribed,
 )
 from motet.core.operator.operator import Operator
-from motet.core.operator.store import AllRead, Changed, Done, Elected, StoredNode
 from motet.core.shardlog.entry import NO_ENTRY
 from motet.core.shardlog.messages import (
     BecomeLeaderResponse,
@@ -34,15 +35,24 @@ from motet.ids import (
     Epoch,
     NodeId,
     RequestId,
+    SessionId,
     ShardId,
     ShardName,
     StreamId,
     StreamName,
+    Zxid,
 )
 from motet.testing.parts.operator_puppets import PuppetNode
 
 NOW = Now(0, 1_700_000_000_000 * 1_000_000)
+ELECTED = Elected(SessionId(0), OPERATORS, f"{OPERATORS}/o1-0")
 GOOD = StreamDefinition(StreamId("0123456789abcdef"), StreamName("orders"), 1, None)
+
+
+def put_all(part: WatchedPart, nodes: dict[str, bytes]) -> None:
+    """Somebody else writes these into the keeper."""
+    for path, data in nodes.items():
+        part._keeper().put(path, data)
 
 
 def answers(part: WatchedPart) -> list[object]:
@@ -55,7 +65,7 @@ def test_who_is_not_active_sends_nothing_but_refusals() -> None:
     strangers = [
         HeartbeatAnswer(1, ZERO, 1, ()),
         FenceResponse(SHARD, Epoch(1), NO_ENTRY, NO_ENTRY, True),
-        Done(RequestId(1), 0),
+        Written(RequestId(1), Zxid(1), (0,)),
     ]
     for message in strangers:
         assert operator.step(Received(NOW, Address("n1"), message)) == []
@@ -65,10 +75,10 @@ def test_who_is_not_active_sends_nothing_but_refusals() -> None:
     assert effect.message.code == "NOT_ACTIVE"
 
 
-def test_only_the_store_makes_an_operator_active() -> None:
+def test_only_the_keeper_makes_an_operator_active() -> None:
     operator = Operator(OperatorConfig(), NodeId("o1"))
     operator.step(Started(NOW, nonce=1))
-    assert operator.step(Received(NOW, Address("n1"), Elected())) == []
+    assert operator.step(Received(NOW, Address("n1"), ELECTED)) == []
     assert not operator.core.state.is_active
 
 
@@ -93,14 +103,14 @@ def test_a_stream_that_cannot_be_is_refused_and_leaves_no_trace(
     changes: dict[str, object], code: str
 ) -> None:
     part = after("cluster", "run 300")
-    before = dict(part._store().state.nodes)
+    before = part._keeper().fingerprint()
     wanted = msgspec.structs.replace(GOOD, **changes)
     part.bench.receive("o1", "client", CreateStream(RequestId(7), wanted))
     part.bench.run_ms(500)
     (refused,) = answers(part)
     assert isinstance(refused, OperatorRefused)
     assert (refused.request, refused.code) == (7, code)
-    assert part._store().state.nodes == before
+    assert part._keeper().fingerprint() == before
     assert part.operator().core.state.waiting == []
 
 
@@ -177,63 +187,65 @@ def test_messages_that_nobody_waits_for_change_nothing() -> None:
         for sender in ("n1", "n2", "stranger"):
             told = part.bench.receive("o1", sender, message)
             assert [line for line in told if "refused" not in line] == []
-    for late in (Done(RequestId(999), 3), AllRead(RequestId(999), ())):
-        assert part.bench.receive("o1", "store", late) == []
+    late = RequestId(999)
+    for answer in (Written(late, Zxid(9), (3,)), ReadDone(late, Zxid(9), ())):
+        assert part.bench.receive("o1", METADATA, answer) == []
     assert part.stored() == stored
     assert part.control().phase == "steady"
 
 
 def test_garbage_in_the_store_is_noted_and_left_alone() -> None:
     part = after("cluster operators=2", "create orders")
-    nodes = part._store().state.nodes
     garbage = {
-        "/motet/nodes/x": (b"{", 0),
-        "/motet/streams/x": (b"[]", 0),
-        "/motet/shards/x": (b"\xff", 0),
-        "/motet/maps/term": (b"many", 4),
+        "/motet/nodes/x": b"{",
+        "/motet/streams/x": b"[]",
+        "/motet/shards/x": b"\xff",
+        "/motet/maps/term": b"many",
     }
-    nodes.update(garbage)
+    put_all(part, garbage)
     told = part.do("promote o2", "run 1000")
     assert [line for line in told if "bad_" in line] == [
         "o2 bad_entry: /motet/nodes/x",
         "o2 bad_definition: /motet/streams/x: Expected `object`, got `array`",
         "o2 bad_metadata: /motet/shards/x",
     ]
-    assert {path: nodes[path] for path in list(garbage)[:3]} == dict(list(garbage.items())[:3])
+    for path in list(garbage)[:3]:
+        assert part._keeper().get(path) == (garbage[path], 0)
     assert part.stored().leader is not None
 
 
 def test_a_definition_that_is_none_is_named_once_and_its_name_cannot_be_taken() -> None:
     part = after("cluster", "create orders")
-    orders = part._store().state.nodes["/motet/streams/orders"][0]
+    orders = part._stored("/motet/streams/orders")[0]
     copied = orders.replace(b'"orders"', b'"copied"')
     bad = {
-        "/motet/streams/copied": (copied, 0),  # its id is that of another
-        "/motet/streams/empty": (orders.replace(b'"shards":1', b'"shards":0'), 0),
-        "/motet/streams/junk": (b"junk", 0),
-        "/motet/streams/renamed": (orders, 0),
+        "/motet/streams/copied": copied,  # its id is that of another
+        "/motet/streams/empty": orders.replace(b'"shards":1', b'"shards":0'),
+        "/motet/streams/junk": b"junk",
+        "/motet/streams/renamed": orders,
     }
-    part._store().state.nodes.update(bad)
-    part.bench.traced = ("Put",)
-    told = [*part.bench.receive("o1", "store", Changed("/motet/streams")), *part.do("run 1000")]
+    put_all(part, bad)
+    part.bench.traced = ("Write",)
+    told = [*part._changed("/motet/streams"), *part.do("run 1000")]
     assert [line.partition(": ")[2].split(":")[0] for line in told if "bad_definition" in line] == [
         *bad
     ]
     for name in ("copied", "empty", "junk", "renamed"):
         told = [*part.do(f"create {name}"), *part.do("run 1000")]
-        assert [line for line in told if "Put" in line or "bad_definition" in line] == []
+        assert [line for line in told if "Write" in line or "bad_definition" in line] == []
         (refused,) = [line for line in told if line.startswith("client <- ")]
         assert f"/motet/streams/{name} in the keeper is not the definition" in refused
-    assert {path: part._store().state.nodes[path] for path in bad} == bad
+    for path, data in bad.items():
+        assert part._keeper().get(path) == (data, 0)
     assert part.stored().leader is not None
 
 
 def test_a_create_that_meets_junk_while_it_writes_is_refused() -> None:
     part = after("cluster", "create orders")
-    part._store().state.nodes["/motet/streams/late"] = (b"junk", 0)  # nobody has read it yet
-    part.bench.traced = ("Put",)
+    put_all(part, {"/motet/streams/late": b"junk"})  # nobody has read it yet
+    part.bench.traced = ("Write",)
     told = [*part.do("create late"), *part.do("run 2000")]
-    assert len([line for line in told if "-> store Put" in line]) == 1
+    assert len([line for line in told if "-> metadata Write" in line]) == 1
     assert any("is not the definition of a stream" in line for line in told)
 
 
@@ -245,22 +257,25 @@ def test_a_node_that_registers_late_gets_replicas() -> None:
 
 def test_everything_that_changed_is_read_again_also_from_above() -> None:
     part = after("cluster", "create orders", "run 300")
-    part.bench.traced = ("ReadAll",)
-    assert part.bench.receive("o1", "store", Changed("/motet")) == ["o1 -> store ReadAll"]
-    part.bench.settle()
-    assert part.bench.receive("o1", "store", Changed("/elsewhere")) == []
-    read = AllRead(RequestId(0), (StoredNode("/motet/nodes/n1", b"", 0),))
-    assert part.bench.receive("o1", "store", read) == []
+    part.bench.traced = ("Read",)
+    session = part.operator().core.state.session
+    told = part.bench.receive("o1", METADATA, Changed(session, "/motet"))
+    assert told == ["o1 -> metadata Read"]
+    assert part.bench.settle() == ["o1 -> metadata Read"]  # the names, then the nodes
+    assert part.bench.receive("o1", METADATA, Changed(session, "/elsewhere")) == []
+    former = Changed(SessionId(session + 1), "/motet")
+    assert part.bench.receive("o1", METADATA, former) == [], "of another session"
+    read = ReadDone(RequestId(0), Zxid(1), ())
+    assert part.bench.receive("o1", METADATA, read) == []
 
 
 def test_an_operator_that_outlives_a_later_one_is_listened_to_again() -> None:
     part = after("cluster", "create orders", "run 1000")
-    store, node = part._store().state.nodes, part.bench.node("n1").machine
+    node = part.bench.node("n1").machine
     assert isinstance(node, PuppetNode)
-    data, version = store["/motet/maps/term"]
-    term, cluster = data.split()
+    term, cluster = part._stored("/motet/maps/term")[0].split()
     later = int(term) + 1
-    store["/motet/maps/term"] = (b"%d %s" % (later, cluster), version + 1)
+    put_all(part, {"/motet/maps/term": b"%d %s" % (later, cluster)})
     node.state.map_version = foreign = (later << 32) + 7
     part.do("run 5000")
     assert node.state.map_version > foreign

@@ -15,14 +15,19 @@ import msgspec
 import pytest
 from tests.core.operator.clusters import WatchedPart, after
 
-from motet.core.machine import Message
+from motet.core.metadata.messages import (
+    ANY_VERSION,
+    MetadataMessage,
+    MetadataRequest,
+    Set,
+    Write,
+)
 from motet.core.operator import elections, ensembles, followers, loading, writing
 from motet.core.operator.metadata import ShardMetadata
 from motet.core.operator.state import Phase
-from motet.core.operator.store import Put, StoreRequest
 from motet.core.shardlog.messages import FenceRequest, FenceResponse
 from motet.ids import NodeId
-from motet.testing.parts.operator_puppets import PuppetStore
+from motet.sim.metadata_tree import MetadataTree
 
 SWAP_STALLS = (
     "cluster nodes=4 operators=2",
@@ -83,13 +88,13 @@ def check_3_a_late_completion_changes_nothing() -> None:
         "cluster nodes=4 operators=2",
         "create orders replicas=3",
         "swap n3 n4 wait=off",
-        "deliver store",
+        "deliver metadata",
         "deliver o1",
         "deliver n1",
         "deliver o1",
         "deliver n4",
         "deliver o1",
-        "deliver store",
+        "deliver metadata",
         "deliver o1",
         "deliver n1",
         "cut o1 n1",
@@ -110,15 +115,22 @@ def check_3_a_late_completion_changes_nothing() -> None:
 
 
 def trap_3(patch: pytest.MonkeyPatch) -> None:
-    real = PuppetStore._write
+    real = MetadataTree.answer
 
-    def without_comparing(store: PuppetStore, message: StoreRequest) -> Message:
-        if isinstance(message, Put) and message.path in store.state.nodes:
-            version = store.state.nodes[message.path][1]
-            message = msgspec.structs.replace(message, version=version)
-        return real(store, message)
+    def without_comparing(
+        tree: MetadataTree, request: MetadataRequest, now_ms: int = 0
+    ) -> MetadataMessage:
+        if isinstance(request, Write):
+            operations = tuple(
+                msgspec.structs.replace(each, version=ANY_VERSION)
+                if isinstance(each, Set)
+                else each
+                for each in request.operations
+            )
+            request = msgspec.structs.replace(request, operations=operations)
+        return real(tree, request, now_ms)
 
-    patch.setattr(PuppetStore, "_write", without_comparing)
+    patch.setattr(MetadataTree, "answer", without_comparing)
 
 
 def check_10_the_missing_are_fenced_until_they_answer() -> None:

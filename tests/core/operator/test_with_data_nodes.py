@@ -139,10 +139,10 @@ class Storm:
         for _ in range(actions):
             self.part.append(self.dice.randint(0, 3))
             self.part.do(*self._next(self.dice.choice(WEATHER), self.dice.choice(NODES)))
-        self.part._store().state.mishaps.clear()
+        self.part._keeper().mishaps.clear()
         down = [own for own in OPERATORS if self._is_down(own)]
         self.part.do(*[f"start {own}" for own in down])
-        self.part.do("depose o1 active=o2", "heal", "promote o2")
+        self.part.do("depose o1", "heal", "promote o2")
         return self.part
 
     def _is_down(self, name: str) -> bool:

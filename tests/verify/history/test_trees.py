@@ -10,12 +10,12 @@ from tests.verify.history.oracle import possible_orders
 
 from motet.core.keeper.acl import OPEN_ACL
 from motet.core.keeper.config import KeeperConfig
-from motet.core.keeper.ids import SessionId, Zxid
 from motet.core.keeper.tree import Tree as KeeperTree
 from motet.core.keeper.writes import Writing, write_one
 from motet.errors import BadHistory
 from motet.format.zookeeper.answers import Created, ErrorCode, Failed, StatResult
 from motet.format.zookeeper.requests import Check, Create, CreateFlags, Delete, SetData
+from motet.ids import SessionId, Zxid
 from motet.verify.history import History, Recorder, check_tree
 from motet.verify.history.operation import Operation
 from motet.verify.history.tree_state import Nodes, Refused, Tree

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from motet.core.keeper.config import KeeperConfig
-from motet.core.keeper.ids import Generation, SessionId
+from motet.core.keeper.ids import Generation
 from motet.core.keeper.operations import EndSession, OpenSession, Outcome, Pulse, Reattach, Write
 from motet.format.zookeeper.answers import (
     Children,
@@ -25,7 +25,7 @@ from motet.format.zookeeper.requests import (
     SetData,
     WriteRequest,
 )
-from motet.ids import View
+from motet.ids import SessionId, View
 from motet.verify.parts.keeper_answers import reading
 from motet.verify.parts.keeper_model import CHILD, DATA, Model
 

@@ -30,6 +30,7 @@ from motet.format.zookeeper.requests import (
     SetWatches,
     Sync,
 )
+from motet.ids import Zxid
 
 READS = (Exists, GetData, GetAcl, GetChildren, GetChildren2, MultiRead)
 REPEATABLE = (*READS, Sync, Auth, SetWatches)
@@ -49,6 +50,8 @@ class Call:
     #: a sync is to go out before it, in the same write
     needs_sync: bool = False
     is_sent: bool = False
+    #: the moment of its answer
+    zxid: Zxid | None = None
 
     @property
     def is_waited_for(self) -> bool:

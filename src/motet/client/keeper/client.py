@@ -78,6 +78,7 @@ from motet.format.zookeeper.requests import (
     SetData,
     Sync,
 )
+from motet.ids import Zxid
 
 Server = Literal["motet", "zookeeper"]
 Reads = Literal["linearizable", "local"]
@@ -233,7 +234,7 @@ class KeeperClient:
     ) -> list[Outcome]:
         """All of these at once, or none: then ``KeeperMultiFailed`` says which one was refused, and why."""
         request = Multi(tuple(operations))
-        results = (await self._ask(MultiResult, request, seconds)).results
+        _, results = await self.ask_multi(request, seconds=seconds)
         for index, result in enumerate(results):
             if isinstance(result, Failed) and result.error:
                 # Those before it have error 0, those behind it one that says nothing.
@@ -302,8 +303,17 @@ class KeeperClient:
         operations = tuple(
             GetData(each, False) if isinstance(each, str) else each for each in reads
         )
-        results = (await self._ask(MultiResult, MultiRead(operations), seconds)).results
+        _, results = await self.ask_multi(MultiRead(operations), seconds=seconds)
         return [_read(*each) for each in zip(operations, results, strict=True)]
+
+    async def ask_multi(
+        self, request: Multi | MultiRead, *, seconds: float | None = None
+    ) -> tuple[Zxid, tuple[AnyResult, ...]]:
+        """The zxid of a multi, or the one at which a multi_read was read, and the results as they came."""
+        limit_seconds = self._seconds if seconds is None else seconds
+        zxid, result = await self._session.ask_at(request, limit_seconds)
+        assert isinstance(result, MultiResult), "the codec reads an answer as that of its request"
+        return zxid, result.results
 
     async def sync(self, path: str = "/", *, seconds: float | None = None) -> None:
         """Wait until the server at hand has all that was done before."""

@@ -36,6 +36,7 @@ from motet.format.zookeeper.connect import (
 )
 from motet.format.zookeeper.records import AUTH_XID, SET_WATCHES_XID
 from motet.format.zookeeper.requests import Auth, CloseSession, Request, SetWatches, Sync
+from motet.ids import Zxid
 
 _xid_max = (1 << 31) - 2  # the last one is what some clients close their session with
 _write_bytes_max = 1 << 20
@@ -146,6 +147,12 @@ class Session:
         self, request: Request, limit_seconds: float, watcher: Watcher | None = None
     ) -> AnyResult:
         """What the server answers; an error of its is raised."""
+        return (await self.ask_at(request, limit_seconds, watcher))[1]
+
+    async def ask_at(
+        self, request: Request, limit_seconds: float, watcher: Watcher | None = None
+    ) -> tuple[Zxid, AnyResult]:
+        """The same, with the zxid of its moment."""
         if self._over is not None:
             raise _again(self._over)
         loop = asyncio.get_running_loop()
@@ -157,7 +164,9 @@ class Session:
         self._pump_soon()
         alarm = loop.call_later(limit_seconds, self._too_late, call, limit_seconds)
         try:
-            return await call.future
+            result = await call.future
+            assert call.zxid is not None, "an answer has its moment"
+            return call.zxid, result
         finally:
             alarm.cancel()
             if not call.is_sent:
@@ -283,6 +292,7 @@ class Session:
 
     def answered(self, call: Call, header: ReplyHeader, result: AnyResult) -> None:
         self._last_zxid = max(self._last_zxid, header.zxid)
+        call.zxid = Zxid(header.zxid)
         error = result.error if isinstance(result, Failed) else 0
         if isinstance(call.request, Auth):
             self._remember(call.request, is_taken=not error)

@@ -22,7 +22,7 @@ import msgspec
 from motet.core.keeper import reading
 from motet.core.keeper.acl import Identity
 from motet.core.keeper.config import KeeperConfig
-from motet.core.keeper.ids import Generation, SessionId, Zxid
+from motet.core.keeper.ids import Generation
 from motet.core.keeper.multi import write_multi
 from motet.core.keeper.operations import (
     BATCH,
@@ -63,6 +63,7 @@ from motet.core.vsr.header import OPERATION_MIN
 from motet.core.vsr.state_machine import Entry
 from motet.format.zookeeper.answers import AnyResult, ErrorCode, Failed, Nothing
 from motet.format.zookeeper.requests import Multi, ReadRequest
+from motet.ids import SessionId, Zxid
 
 _encode = msgspec.msgpack.Encoder().encode
 _nanoseconds_per_ms = 1_000_000

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import msgspec
 
-from motet.core.keeper.ids import SessionId, Zxid
 from motet.format.zookeeper.answers import Stat
 from motet.format.zookeeper.requests import ANY_VERSION, Acl
+from motet.ids import SessionId, Zxid
 
 _int_max = (1 << 31) - 1
 NOBODY = SessionId(0)

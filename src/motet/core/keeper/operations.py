@@ -16,7 +16,7 @@ from collections.abc import Sequence
 import msgspec
 
 from motet.core.keeper.config import result_bytes_max
-from motet.core.keeper.ids import Generation, SessionId, Zxid
+from motet.core.keeper.ids import Generation
 from motet.core.keeper.paths import path_bytes
 from motet.core.vsr.header import OPERATION_MIN
 from motet.errors import BadRecord
@@ -29,7 +29,7 @@ from motet.format.zookeeper.requests import (
     Multi,
     WriteRequest,
 )
-from motet.ids import View
+from motet.ids import SessionId, View, Zxid
 
 BATCH = OPERATION_MIN
 """The one operation: the body is a batch."""

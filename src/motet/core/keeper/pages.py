@@ -18,13 +18,13 @@ from typing import TypeVar
 import msgspec
 
 from motet.core.keeper.config import KeeperConfig
-from motet.core.keeper.ids import SessionId, Zxid
 from motet.core.keeper.node import NOBODY, Node, data_bytes
 from motet.core.keeper.paths import ROOT, is_valid, parent_of
 from motet.core.keeper.sessions import Session, SessionClock, Sessions
 from motet.core.keeper.tree import Tree
 from motet.errors import BadRecord
 from motet.format.checksum import crc32c
+from motet.ids import SessionId, Zxid
 
 T = TypeVar("T")
 Key = TypeVar("Key", str, SessionId)

@@ -23,9 +23,9 @@ import msgspec
 
 from motet.core.keeper.acl import Identity, is_identity
 from motet.core.keeper.config import KeeperConfig
-from motet.core.keeper.ids import Generation, SessionId
+from motet.core.keeper.ids import Generation
 from motet.format.zookeeper.answers import ErrorCode
-from motet.ids import View
+from motet.ids import SessionId, View
 
 FIRST_SESSION = SessionId(1)
 NO_VIEW = View(-1)

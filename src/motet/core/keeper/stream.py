@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import msgspec
 
-from motet.core.keeper.ids import SessionId, Zxid
 from motet.format.zookeeper.answers import WatchEvent
+from motet.ids import SessionId, Zxid
 
 
 class Applied(msgspec.Struct, frozen=True):

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from typing import Self, TypeVar
 
-from motet.core.keeper.ids import SessionId, Zxid
 from motet.core.keeper.node import (
     NOBODY,
     Node,
@@ -23,6 +22,7 @@ from motet.core.keeper.node import (
 from motet.core.keeper.paths import ROOT, path_bytes
 from motet.format.checksum import crc32c
 from motet.format.zookeeper.answers import Stat
+from motet.ids import SessionId, Zxid
 
 _Key = TypeVar("_Key")
 _Names = dict[str, None]  # a dict for its order

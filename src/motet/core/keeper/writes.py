@@ -18,7 +18,6 @@ import msgspec
 from motet.core.keeper import acl as permissions
 from motet.core.keeper.acl import Identity, allows, settled
 from motet.core.keeper.config import KeeperConfig
-from motet.core.keeper.ids import SessionId, Zxid
 from motet.core.keeper.node import (
     NOBODY,
     Node,
@@ -53,6 +52,7 @@ from motet.format.zookeeper.requests import (
     SetAcl,
     SetData,
 )
+from motet.ids import SessionId, Zxid
 
 WriteResult = Nothing | Created | Created2 | StatResult | Failed
 

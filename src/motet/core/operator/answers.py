@@ -23,8 +23,7 @@ def answer(core: Core, waiting: Waiting, message: Message) -> None:
 
 
 def refuse(core: Core, waiting: Waiting, error: MotetError) -> None:
-    other = core.state.active if core.state.active != core.state.own else None
-    message = OperatorRefused(waiting.message.request, error.code, error.what, error.advice, other)
+    message = OperatorRefused(waiting.message.request, error.code, error.what, error.advice)
     answer(core, waiting, message)
 
 

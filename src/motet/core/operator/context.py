@@ -6,6 +6,17 @@ Each protocol is a module of functions over a ``Core``, as in the other cores.
 from __future__ import annotations
 
 from motet.core.machine import NS_PER_MS, CancelTimer, Effect, Message, Note, Now, Send, SetTimer
+from motet.core.metadata.messages import (
+    METADATA,
+    Create,
+    Delete,
+    MetadataRequest,
+    Read,
+    ReadOperation,
+    Set,
+    Write,
+    WriteOperation,
+)
 from motet.core.operator.config import OperatorConfig
 from motet.core.operator.metadata import ShardMetadata
 from motet.core.operator.state import (
@@ -17,7 +28,6 @@ from motet.core.operator.state import (
     State,
     StoreCall,
 )
-from motet.core.operator.store import STORE, StoreRequest
 from motet.core.placement.choosing import Load
 from motet.ids import Address, NodeId, RequestId, TimerName
 
@@ -133,17 +143,34 @@ class Core:
         counts[why] = count = counts.get(why, 0) + 1
         return count
 
-    # The store
+    # The keeper
 
     def next_request(self) -> RequestId:
         request = RequestId(self.state.next_request)
         self.state.next_request += 1
         return request
 
-    def ask_store(self, message: StoreRequest, call: StoreCall) -> None:
-        """Ask, and remember what for. What comes of it is one of four messages, or silence."""
+    def put(self, path: str, data: bytes, version: int | None, call: StoreCall) -> RequestId:
+        """Write a node if it has this version; None creates it."""
+        if version is None:
+            return self._write(Create(path, data), call)
+        return self._write(Set(path, data, version), call)
+
+    def delete(self, path: str, version: int, call: StoreCall) -> RequestId:
+        """Delete a node if it has this version."""
+        return self._write(Delete(path, version), call)
+
+    def _write(self, operation: WriteOperation, call: StoreCall) -> RequestId:
+        return self._ask(Write(self.next_request(), self.state.session, (operation,)), call)
+
+    def read(self, operations: tuple[ReadOperation, ...], call: StoreCall) -> RequestId:
+        return self._ask(Read(self.next_request(), self.state.session, operations), call)
+
+    def _ask(self, message: MetadataRequest, call: StoreCall) -> RequestId:
+        """Ask, and remember what for."""
         self.state.calls[message.request] = call
-        self.effects.append(Send(STORE, message))
+        self.effects.append(Send(METADATA, message))
+        return message.request
 
     def is_asked(self, kind: CallKind, about: str = "") -> bool:
         return any(call.kind is kind and call.about == about for call in self.state.calls.values())

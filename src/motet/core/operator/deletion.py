@@ -36,7 +36,6 @@ from motet.core.operator.state import (
     StoreCall,
     Waiting,
 )
-from motet.core.operator.store import Delete, Put
 from motet.core.operator.writing import forget, save
 from motet.core.shardlog.entry import NO_ENTRY
 from motet.core.shardlog.messages import DeleteShardRequest, DeleteShardResponse
@@ -61,9 +60,8 @@ def _mark(core: Core, definition: Definition) -> None:
         return
     marked = msgspec.structs.replace(value, is_deleted=True)
     data = encode_stream_definition(marked)
-    put = Put(core.next_request(), stream_path(value.name), data, definition.version)
     call = StoreCall(CallKind.PUT_STREAM, core.now_ns, about=value.name, definition=marked)
-    core.ask_store(put, call)
+    core.put(stream_path(value.name), data, definition.version, call)
 
 
 def settle_deletion(core: Core, waiting: Waiting, message: DeleteStream) -> None:
@@ -93,8 +91,7 @@ def _delete_shards(core: Core, name: StreamName, definition: Definition) -> None
             _begin(core, control)
     if not there and not core.is_asked(CallKind.FORGET_STREAM, name):
         call = StoreCall(CallKind.FORGET_STREAM, core.now_ns, about=name)
-        delete = Delete(core.next_request(), stream_path(name), definition.version)
-        core.ask_store(delete, call)  # D2
+        core.delete(stream_path(name), definition.version, call)  # D2
 
 
 def take_sealed(core: Core, sender: NodeId, sealed: tuple[SealedShard, ...]) -> None:

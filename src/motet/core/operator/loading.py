@@ -29,6 +29,8 @@ from motet.core.catalog.stream_definition import (
     decode_stream_definition,
     shard_names,
 )
+from motet.core.metadata.listing import Listing
+from motet.core.metadata.messages import Found
 from motet.core.operator import births
 from motet.core.operator.answers import check_definition
 from motet.core.operator.context import Core
@@ -44,7 +46,6 @@ from motet.core.operator.state import (
     ShardControl,
     StoreCall,
 )
-from motet.core.operator.store import ReadAll, StoredNode
 from motet.core.operator.valve import take_settings
 from motet.core.operator.writing import is_ours, is_unsettled, load, on_saved, save
 from motet.errors import BadInput, MotetError
@@ -67,11 +68,23 @@ def watched(path: str) -> list[str]:
 
 def read_cluster(core: Core, paths: tuple[str, ...]) -> None:
     """Read what is below these paths."""
-    request = core.next_request()
     call = StoreCall(
-        CallKind.READ_CLUSTER, core.now_ns, paths=paths, incarnations=core.incarnations()
+        CallKind.READ_CLUSTER,
+        core.now_ns,
+        paths=paths,
+        incarnations=core.incarnations(),
+        listing=Listing(paths),
     )
-    core.ask_store(ReadAll(request, paths), call)
+    go_on_reading(core, call)
+
+
+def go_on_reading(core: Core, call: StoreCall) -> bool:
+    """The next read of a listing; False: all is read."""
+    assert call.listing is not None, "a cluster is read by a listing"
+    operations = call.listing.operations
+    if operations:
+        core.read(operations, call)
+    return bool(operations)
 
 
 def read_dirty(core: Core) -> None:
@@ -86,8 +99,10 @@ def read_dirty(core: Core) -> None:
     read_cluster(core, paths)
 
 
-def on_cluster_read(core: Core, call: StoreCall, nodes: tuple[StoredNode, ...]) -> None:
+def on_cluster_read(core: Core, call: StoreCall) -> None:
     """What was read replaces what was known below those paths."""
+    assert call.listing is not None, "a cluster is read by a listing"
+    nodes = call.listing.found
     below = {path: [n for n in nodes if n.path.startswith(f"{path}/")] for path in call.paths}
     if NODES in below:
         _take_nodes(core, below[NODES])
@@ -96,7 +111,8 @@ def on_cluster_read(core: Core, call: StoreCall, nodes: tuple[StoredNode, ...]) 
         _take_streams(core, below[STREAMS])
     if DRAINS in below:
         core.state.drains = {
-            NodeId(each.path.removeprefix(f"{DRAINS}/")): each.version for each in below[DRAINS]
+            NodeId(each.path.removeprefix(f"{DRAINS}/")): each.stat.version
+            for each in below[DRAINS]
         }
     if MAPS in below:
         _take_term(core, below[MAPS])
@@ -109,7 +125,7 @@ def on_cluster_read(core: Core, call: StoreCall, nodes: tuple[StoredNode, ...]) 
         core.note("loaded", f"{len(core.state.shards)} shards, {len(core.state.nodes)} nodes")
 
 
-def _take_nodes(core: Core, found: list[StoredNode]) -> None:
+def _take_nodes(core: Core, found: list[Found]) -> None:
     state = core.state
     entries: dict[NodeId, NodeEntry] = {}
     for each in found[:cluster_nodes_max]:
@@ -129,7 +145,7 @@ def _take_nodes(core: Core, found: list[StoredNode]) -> None:
         del state.nodes[node_id]
 
 
-def _take_streams(core: Core, found: list[StoredNode]) -> None:
+def _take_streams(core: Core, found: list[Found]) -> None:
     """Definitions that are none are named once, and then left alone: somebody has to look at them."""
     definitions: dict[StreamName, Definition] = {}
     #: whose an id is: who was known by it before keeps it, and then it is the first one's
@@ -142,20 +158,20 @@ def _take_streams(core: Core, found: list[StoredNode]) -> None:
                 raise BadInput(f"{names[value.id]!r} has the same id, {value.id}")
         except (msgspec.MsgspecError, UnicodeDecodeError, MotetError) as error:
             bad[each.path] = (
-                each.version,
+                each.stat.version,
                 error.what if isinstance(error, MotetError) else str(error),
             )
             if core.state.bad_definitions.get(each.path) != bad[each.path]:
                 core.note("bad_definition", f"{each.path}: {bad[each.path][1]}")
             continue
-        definitions[value.name] = Definition(value, each.version)
+        definitions[value.name] = Definition(value, each.stat.version)
     core.state.definitions, core.state.bad_definitions = definitions, bad
     defined = {shard: None for each in definitions.values() for shard in shard_names(each.value)}
     for shard in [shard for shard in core.state.shards if shard not in defined]:
         del core.state.shards[shard]
 
 
-def _checked_definition(found: StoredNode) -> StreamDefinition:
+def _checked_definition(found: Found) -> StreamDefinition:
     """What stands there, if it is a stream that can be, under its own name."""
     value = decode_stream_definition(found.data)
     check_definition(msgspec.structs.replace(value, is_deleted=False))
@@ -164,15 +180,15 @@ def _checked_definition(found: StoredNode) -> StreamDefinition:
     return value
 
 
-def _take_term(core: Core, found: list[StoredNode]) -> None:
+def _take_term(core: Core, found: list[Found]) -> None:
     state = core.state
     for each in found:
         if each.path == MAP_TERM:
-            state.term_version = each.version
+            state.term_version = each.stat.version
             state.term_seen, state.cluster = decode_term(each.data)
 
 
-def _take_shards(core: Core, call: StoreCall, found: list[StoredNode]) -> None:
+def _take_shards(core: Core, call: StoreCall, found: list[Found]) -> None:
     """All shards, after a start: nothing that was under way is ours any more."""
     state = core.state
     state.shards = {}
@@ -186,7 +202,7 @@ def _take_shards(core: Core, call: StoreCall, found: list[StoredNode]) -> None:
         control = births.control(core, metadata.shard, streams[metadata.shard])
         state.shards[metadata.shard] = control
         control.incarnations = dict(call.incarnations)
-        adopt(core, control, metadata, each.version)
+        adopt(core, control, metadata, each.stat.version)
 
 
 def named_nodes(control: ShardControl) -> list[NodeId]:
@@ -209,7 +225,7 @@ def know_nodes(core: Core, control: ShardControl) -> None:
             core.state.nodes[node] = NodeState(node, None, core.now_ns)
 
 
-def _decoded(core: Core, each: StoredNode) -> ShardMetadata | None:
+def _decoded(core: Core, each: Found) -> ShardMetadata | None:
     try:
         return decode_metadata(each.data)
     except msgspec.MsgspecError:
@@ -232,7 +248,7 @@ def adopt(core: Core, control: ShardControl, metadata: ShardMetadata, version: i
 
 
 def on_shard_read(
-    core: Core, control: ShardControl, call: StoreCall, nodes: tuple[StoredNode, ...]
+    core: Core, control: ShardControl, call: StoreCall, nodes: tuple[Found, ...]
 ) -> None:
     """The answer to ``load``: what has become of our write, or what somebody else has written."""
     control.call = None
@@ -244,7 +260,7 @@ def on_shard_read(
     if found is None:
         load(core, control, after_ms=core.config.foreign_ms)
         return
-    version = nodes[0].version
+    version = nodes[0].stat.version
     if is_ours(control, found):
         core.note_shard("was_written", control)
         on_saved(core, control, call, version)

@@ -3,7 +3,7 @@
 About a shard they speak in :mod:`motet.core.shardlog.messages`. Here are heartbeats, by which an operator
 knows who lives; the shard map, which nodes get from the operator and hand on to clients; and requests of
 clients that create streams or move replicas. A request that comes to an operator that is not the active one
-is refused with ``NOT_ACTIVE``, naming the active one if that is known.
+is refused with ``NOT_ACTIVE``.
 """
 
 from __future__ import annotations
@@ -268,8 +268,6 @@ class OperatorRefused(OperatorMessage, frozen=True):
     code: str
     what: str
     advice: str
-    #: the active operator, when another one was asked and that is known
-    active: NodeId | None = None
 
 
 REFERENCE: tuple[tuple[type[OperatorMessage], str, str], ...] = (

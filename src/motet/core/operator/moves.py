@@ -30,7 +30,6 @@ from motet.core.operator.elections import start_election
 from motet.core.operator.messages import DrainNode, OperatorDone
 from motet.core.operator.reconfigurations import start_reconfiguration
 from motet.core.operator.state import CallKind, Phase, ShardControl, StoreCall, Waiting
-from motet.core.operator.store import Delete, Put
 from motet.core.placement.choosing import addition, handover
 from motet.core.shardlog.messages import ReconfigurationOp
 from motet.errors.operator import NoNodeToPlaceOn, NoSuchNode
@@ -241,13 +240,13 @@ def _holds(control: ShardControl, node: NodeId) -> bool:
 def _write_drain(core: Core, node: NodeId) -> None:
     if not core.is_asked(CallKind.PUT_DRAIN, node):
         call = StoreCall(CallKind.PUT_DRAIN, core.now_ns, about=node)
-        core.ask_store(Put(core.next_request(), drain_path(node), b"", None), call)
+        core.put(drain_path(node), b"", None, call)
 
 
 def _forget_drain(core: Core, node: NodeId, version: int) -> None:
     if not core.is_asked(CallKind.FORGET_DRAIN, node):
         call = StoreCall(CallKind.FORGET_DRAIN, core.now_ns, about=node)
-        core.ask_store(Delete(core.next_request(), drain_path(node), version), call)
+        core.delete(drain_path(node), version, call)
 
 
 def on_drain_written(core: Core, node: NodeId, version: int) -> None:

@@ -1,13 +1,14 @@
 """The operator: elects leaders of shards, fences and reconfigures their ensembles, and places replicas.
 
-Nodes do as they are told; who tells them is here. What the operator decides it writes down first, in a
-linearizable store and by compare-and-set, so that the next operator can go on where this one stopped, and so
+Nodes do as they are told; who tells them is here. What the operator decides it writes down first, in the
+keeper and by compare-and-set, so that the next operator can go on where this one stopped, and so
 that two of them at once cost availability and nothing else.
 
 How to read it, a file per protocol:
 
 ====================  ==========================================================================
 ``ensembles``         who is fenced, who may lead, who leads: the decision, as pure functions
+``candidacy``         a session with the keeper, and who is the active operator
 ``writing``           a shard's metadata: compare-and-set, unknown outcomes, whose epoch it is
 ``loading``           going on from what stands in the store
 ``elections``         the six steps of an election
@@ -45,8 +46,19 @@ from motet.core.machine import (
     Started,
     Violation,
 )
+from motet.core.metadata.messages import (
+    METADATA,
+    Changed,
+    Deposed,
+    Elected,
+    MetadataAnswer,
+    MetadataMessage,
+    SessionBegun,
+    SessionEnded,
+)
 from motet.core.operator import (
     bounds,
+    candidacy,
     deletion,
     elections,
     followers,
@@ -59,14 +71,13 @@ from motet.core.operator import (
     streams,
     writing,
 )
-from motet.core.operator.answering import expire_calls, on_store_message
+from motet.core.operator.answering import expire_calls, on_answer
 from motet.core.operator.config import OperatorConfig
 from motet.core.operator.context import Core
 from motet.core.operator.invariants import invariants
 from motet.core.operator.messages import HeartbeatAnswer, OperatorRequest
 from motet.core.operator.refusals import on_refused
 from motet.core.operator.state import Phase, ShardControl
-from motet.core.operator.store import STORE, Changed, Deposed, Elected, StoreMessage
 from motet.core.shardlog.messages import (
     AbortReconfigurationResponse,
     AddFollowerResponse,
@@ -155,11 +166,11 @@ class Operator:
         core = self.core
         if isinstance(message, OperatorRequest):
             requests.on_request(core, sender, message)
-        elif isinstance(message, StoreMessage):
-            if sender == STORE:
-                self._on_store(message)
+        elif isinstance(message, MetadataMessage):
+            if sender == METADATA:
+                self._on_metadata(message)
             else:
-                core.drop("not_the_store")
+                core.drop("not_the_keeper")
         elif not core.state.is_active:
             core.drop("not_active")
         elif isinstance(message, HeartbeatAnswer):
@@ -169,30 +180,39 @@ class Operator:
         else:
             core.drop("unexpected")
 
-    def _on_store(self, message: StoreMessage) -> None:
+    def _on_metadata(self, message: MetadataMessage) -> None:
         core, state = self.core, self.core.state
-        if isinstance(message, Elected):
+        if isinstance(message, SessionBegun):
+            self._stop()
+            candidacy.begin(core, message.session)
+        elif isinstance(message, MetadataAnswer):
+            if not candidacy.on_answer(core, message) and state.is_active:
+                on_answer(core, message)
+        elif getattr(message, "session", None) != state.session:
+            core.drop("another_session")
+        elif isinstance(message, Elected):
             self._become_active()
+        elif isinstance(message, SessionEnded):
+            self._stop()
+            candidacy.end(core)
         elif isinstance(message, Deposed):
-            self._stop(message.active)
+            self._stop()
+            candidacy.stand_again(core)
         elif isinstance(message, Changed):
             state.dirty.update(dict.fromkeys(loading.watched(message.path)))
-        elif state.is_active:
-            on_store_message(core, message)
 
     def _become_active(self) -> None:
         core, state = self.core, self.core.state
         core.note("active")
-        state.is_active, state.active = True, state.own
+        state.is_active = True
         self._forget()
         state.round = heartbeats.first_round(state.nonce)
         loading.read_cluster(core, loading.EVERYTHING)
         core.timer(loading.HEARTBEAT, core.config.heartbeat_ms)
         core.timer(TICK, core.config.tick_ms)
 
-    def _stop(self, active: NodeId | None) -> None:
+    def _stop(self) -> None:
         core, state = self.core, self.core.state
-        state.active = active
         if not state.is_active:
             return
         core.note("deposed")
@@ -246,9 +266,11 @@ class Operator:
 
     def _on_timer(self, timer: TimerName) -> None:
         core, state = self.core, self.core.state
-        if not state.is_active:
+        if timer == candidacy.CANDIDACY:
+            candidacy.enter(core)
+        elif not state.is_active:
             return
-        if timer == loading.HEARTBEAT:
+        elif timer == loading.HEARTBEAT:
             heartbeats.on_heartbeat_timer(core)
             streams.found_shards(core)
             moves.move_replicas(core)

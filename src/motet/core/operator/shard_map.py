@@ -24,7 +24,6 @@ from motet.core.operator.messages import (
     StreamPlace,
 )
 from motet.core.operator.state import CallKind, Definition, NodeState, StoreCall
-from motet.core.operator.store import Put
 from motet.core.operator.valve import is_enabled
 from motet.ids import Epoch, ShardName, TimerName
 from motet.limits import map_term_step_max
@@ -41,8 +40,8 @@ def raise_term(core: Core) -> None:
     term = max(state.term_seen, heard) + 1
     state.cluster = state.cluster or state.nonce or 1
     data = encode_term(term, state.cluster)
-    put = Put(core.next_request(), MAP_TERM, data, state.term_version)
-    core.ask_store(put, StoreCall(CallKind.PUT_TERM, core.now_ns, about=str(term)))
+    call = StoreCall(CallKind.PUT_TERM, core.now_ns, about=str(term))
+    core.put(MAP_TERM, data, state.term_version, call)
 
 
 def encode_term(term: int, cluster: int) -> bytes:

@@ -8,13 +8,15 @@ import msgspec
 
 from motet.core.catalog.stream_definition import StreamDefinition
 from motet.core.clock.hlc import Clock
+from motet.core.metadata.listing import Listing
+from motet.core.metadata.messages import NO_SESSION
 from motet.core.operator.ensembles import Choice, is_lost
 from motet.core.operator.messages import OperatorRequest, ShardMap, ShardReport
 from motet.core.operator.metadata import ShardMetadata
 from motet.core.shardlog.entry import EntryId
 from motet.core.shardlog.messages import FenceResponse, PrepareReconfigurationResponse
 from motet.core.transaction.orders import TurnClock
-from motet.ids import Address, Epoch, NodeId, RequestId, ShardName, StreamName
+from motet.ids import Address, Epoch, NodeId, RequestId, SessionId, ShardName, StreamName
 
 
 class Phase(StrEnum):
@@ -236,6 +238,8 @@ class StoreCall(msgspec.Struct, frozen=True):
     #: lives of nodes as they were known when it was asked
     incarnations: tuple[tuple[NodeId, int], ...] = ()
     definition: StreamDefinition | None = None
+    #: how far the reading of a cluster has come
+    listing: Listing | None = None
 
 
 class Waiting(msgspec.Struct):
@@ -266,7 +270,11 @@ class State(msgspec.Struct):
     #: the store has been read since we are active
     is_loaded: bool = False
     #: who is active, if it is somebody else and known
-    active: NodeId | None = None
+    #: with the keeper; 0: there is none
+    session: SessionId = NO_SESSION
+    #: what is to be watched or stood for, and what has been asked of that
+    to_enter: dict[str, None] = {}
+    entering: dict[RequestId, str] = {}
     next_request: int = 1
     calls: dict[RequestId, StoreCall] = {}
     #: paths that have changed and are to be read again

@@ -21,7 +21,6 @@ from motet.core.operator.messages import CreateStream, StreamCreated
 from motet.core.operator.metadata import ShardMetadata, ShardStatus
 from motet.core.operator.shard_map import place_of
 from motet.core.operator.state import CallKind, Definition, Phase, StoreCall, Waiting
-from motet.core.operator.store import Put
 from motet.core.operator.valve import has_obeyed
 from motet.core.operator.writing import save
 from motet.core.placement.choosing import new_ensemble
@@ -52,10 +51,8 @@ def create_stream(core: Core, waiting: Waiting, message: CreateStream) -> None:
 
 
 def _put_definition(core: Core, definition: StreamDefinition) -> None:
-    request = core.next_request()
-    put = Put(request, stream_path(definition.name), encode_stream_definition(definition), None)
     call = StoreCall(CallKind.PUT_STREAM, core.now_ns, about=definition.name, definition=definition)
-    core.ask_store(put, call)
+    core.put(stream_path(definition.name), encode_stream_definition(definition), None, call)
 
 
 def _check_same(wanted: StreamDefinition, there: StreamDefinition) -> None:

@@ -16,13 +16,13 @@ from __future__ import annotations
 import re
 
 from motet.core.catalog.paths import CLOCK_ENABLED
+from motet.core.metadata.messages import Found
 from motet.core.operator import births
 from motet.core.operator.answers import answer, refuse
 from motet.core.operator.context import Core
 from motet.core.operator.messages import EnableClock, OperatorDone
 from motet.core.operator.metadata import ShardStatus
 from motet.core.operator.state import CallKind, ShardControl, StoreCall, Waiting
-from motet.core.operator.store import Put, StoredNode
 from motet.core.transaction.orders import TurnClock
 from motet.errors import OutcomeUnknown
 from motet.ids import ShardName
@@ -36,19 +36,22 @@ def is_enabled(core: Core) -> bool:
     return core.state.valve is None or core.state.valve.is_on
 
 
-def take_settings(core: Core, found: list[StoredNode]) -> None:
+def take_settings(core: Core, found: list[Found]) -> None:
     """The settings have been read."""
     core.state.valve_stored = None
     for each in found:
-        if each.path != CLOCK_ENABLED:
-            continue
-        core.state.valve_stored = each.version
-        text = each.data.decode(errors="replace").strip()
-        setting = SETTING.fullmatch(text)
-        if setting is None:
-            core.note("bad_setting", f"{each.path}: {text[:40]!r}")
-        else:
-            _take(core, TurnClock(setting[1] == ON, each.version + int(setting[2] or 0)))
+        if each.path == CLOCK_ENABLED:
+            text = each.data.decode(errors="replace").strip()
+            _take_setting(core, text, each.stat.version)
+
+
+def _take_setting(core: Core, text: str, version: int) -> None:
+    core.state.valve_stored = version
+    setting = SETTING.fullmatch(text)
+    if setting is None:
+        core.note("bad_setting", f"{CLOCK_ENABLED}: {text[:40]!r}")
+    else:
+        _take(core, TurnClock(setting[1] == ON, version + int(setting[2] or 0)))
 
 
 def _take(core: Core, valve: TurnClock) -> None:
@@ -81,13 +84,13 @@ def _put(core: Core, message: EnableClock) -> None:
     counted_from = max(version, state.valve_heard) - (-1 if stored is None else stored)
     if counted_from > 0:
         text += f" {counted_from}"
-    put = Put(core.next_request(), CLOCK_ENABLED, text.encode(), stored)
-    core.ask_store(put, StoreCall(CallKind.PUT_VALVE, core.now_ns, about=text))
+    call = StoreCall(CallKind.PUT_VALVE, core.now_ns, about=text)
+    core.put(CLOCK_ENABLED, text.encode(), stored, call)
 
 
 def on_valve_put(core: Core, call: StoreCall, version: int) -> None:
     """The setting stands."""
-    take_settings(core, [StoredNode(CLOCK_ENABLED, call.about.encode(), version)])
+    _take_setting(core, call.about, version)
     births.ask(core)  # so that leaders hear of it
 
 

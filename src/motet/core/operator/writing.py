@@ -20,10 +20,10 @@ W6  An epoch that a node knows was in the store. If it is not there any more, th
 from __future__ import annotations
 
 from motet.core.catalog.paths import shard_path
+from motet.core.metadata.messages import Get
 from motet.core.operator.context import Core
 from motet.core.operator.metadata import ShardMetadata, ShardStatus, encode_metadata
 from motet.core.operator.state import CallKind, Phase, ShardControl, StoreCall
-from motet.core.operator.store import Delete, Put, ReadAll
 from motet.ids import Epoch, NodeId, RequestId
 from motet.limits import epoch_step_max
 
@@ -35,9 +35,9 @@ def save(core: Core, control: ShardControl, metadata: ShardMetadata, after: Phas
     assert metadata.leader is None or metadata.leader in metadata.ensemble, "LegalLeaderAndEnsemble"
     core.enter(control, Phase.WRITING)
     control.writing, control.after_write = metadata, after
-    control.call = core.next_request()
-    put = Put(control.call, shard_path(control.shard), encode_metadata(metadata), control.version)
-    core.ask_store(put, _call(core, control, CallKind.PUT_SHARD))
+    call = _call(core, control, CallKind.PUT_SHARD)
+    path = shard_path(control.shard)
+    control.call = core.put(path, encode_metadata(metadata), control.version, call)
 
 
 def on_saved(core: Core, control: ShardControl, call: StoreCall, version: int) -> None:
@@ -53,9 +53,8 @@ def forget(core: Core, control: ShardControl) -> None:
     """Delete the metadata of a shard that is nowhere any more."""
     assert control.version is not None
     core.enter(control, Phase.FORGETTING)
-    control.call = core.next_request()
-    delete = Delete(control.call, shard_path(control.shard), control.version)
-    core.ask_store(delete, _call(core, control, CallKind.FORGET_SHARD))
+    call = _call(core, control, CallKind.FORGET_SHARD)
+    control.call = core.delete(shard_path(control.shard), control.version, call)
 
 
 def load(core: Core, control: ShardControl, *, after_ms: int = 0) -> None:
@@ -118,10 +117,8 @@ def is_unsettled(metadata: ShardMetadata) -> bool:
 
 
 def _read(core: Core, control: ShardControl) -> RequestId:
-    request = core.next_request()
-    path = shard_path(control.shard)
-    core.ask_store(ReadAll(request, (path,)), _call(core, control, CallKind.READ_SHARD))
-    return request
+    call = _call(core, control, CallKind.READ_SHARD)
+    return core.read((Get(shard_path(control.shard)),), call)
 
 
 def _call(core: Core, control: ShardControl, kind: CallKind) -> StoreCall:

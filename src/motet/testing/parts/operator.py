@@ -1,4 +1,4 @@
-"""Golden scripts about operators: ``o1``, ``o2`` …, data nodes ``n1`` … that are puppets, and a store.
+"""Golden scripts about operators: ``o1``, ``o2`` …, data nodes ``n1`` … that are puppets, and a keeper.
 
 ``cluster`` starts all of them and makes ``o1`` the active operator. Streams are founded with ``create``; a
 script names shards as ``orders.0``. Time stands still but for ``run`` and for commands that wait for an
@@ -8,12 +8,12 @@ traced.
 
 from __future__ import annotations
 
-from typing import Literal
-
 import msgspec
 
-from motet.core.catalog.paths import CLOCK_ENABLED, NODES, SETTINGS, SHARDS, shard_path
-from motet.core.catalog.stream_definition import StreamDefinition, shard_name
+from motet.core.catalog.paths import (
+    NODES,
+)
+from motet.core.catalog.stream_definition import StreamDefinition
 from motet.core.clock.hlc import Clock
 from motet.core.machine import Message
 from motet.core.operator.config import OperatorConfig
@@ -28,11 +28,8 @@ from motet.core.operator.messages import (
     ExpandShard,
     SwapNode,
 )
-from motet.core.operator.metadata import decode_metadata, encode_metadata
 from motet.core.operator.operator import Operator
 from motet.core.operator.state import NodeEntry
-from motet.core.operator.store import Changed, Deposed, Elected
-from motet.errors import BadScenario
 from motet.ids import (
     Address,
     Epoch,
@@ -42,36 +39,33 @@ from motet.ids import (
     StreamId,
     StreamName,
 )
-from motet.testing.bench_part import BenchPart
 from motet.testing.part import verb
-from motet.testing.parts.operator_bench import Lost, OperatorBench, told_version
-from motet.testing.parts.operator_puppets import PuppetNode, PuppetReplica, PuppetStore
-from motet.testing.parts.operator_words import entry_of, named_shard, told_metadata
+from motet.testing.parts.operator_bench import Lost, told_version
+from motet.testing.parts.operator_keeper import KEEPER_NAME, KeeperCommands
+from motet.testing.parts.operator_puppets import PuppetKeeper, PuppetNode, PuppetReplica
+from motet.testing.parts.operator_words import entry_of, named_shard
 
 CLIENT = "client"
-STORE_NAME = "store"
 
 
-class OperatorPart(BenchPart):
+class OperatorPart(KeeperCommands):
     """Commands for a cluster of puppets with real operators."""
 
     name = "operator"
 
     def __init__(self) -> None:
-        self.bench: OperatorBench = OperatorBench()
+        super().__init__()
         self.config = OperatorConfig()
         self.disks: dict[str, dict[ShardName, PuppetReplica]] = {}
         self.lives = 0
-        self.streams: dict[str, StreamId] = {}
-        self.active = "o1"
         self.requests = 0
 
     # The cluster
 
     @verb
     def cluster(self, *, nodes: int = 3, operators: int = 1, active: bool = True) -> list[str]:
-        """Put a store, data nodes and operators on the bench, and start them; o1 is active."""
-        self.bench.add(STORE_NAME, PuppetStore)
+        """Put a keeper, data nodes and operators on the bench, and start them; o1 is active."""
+        self.bench.add(KEEPER_NAME, PuppetKeeper)
         for number in range(1, nodes + 1):
             self.add_node(f"n{number}")
         for number in range(1, operators + 1):
@@ -85,7 +79,7 @@ class OperatorPart(BenchPart):
         self.disks[node] = {}
         self.bench.add(node, lambda: self._puppet(NodeId(node)))
         entry = NodeEntry(NodeId(node), ("data",), f"{node}:7400", f"{node}:7403")
-        self._store().state.nodes[f"{NODES}/{node}"] = (msgspec.json.encode(entry), 0)
+        self._keeper().put(f"{NODES}/{node}", msgspec.json.encode(entry))
         if not start:
             return []
         return [*self.bench.start(node), *self._changed(NODES)]
@@ -97,14 +91,6 @@ class OperatorPart(BenchPart):
     def _add_operator(self, own: NodeId) -> None:
         self.bench.add(own, lambda: Operator(self.config, own))
 
-    def _changed(self, path: str) -> list[str]:
-        running = [name for name, node in self.bench.nodes.items() if name.startswith("o")]
-        lines = []
-        for name in running:
-            if self.bench.nodes[name].machine is not None:
-                lines += self.bench.receive(name, STORE_NAME, Changed(path))
-        return [*lines, *self.bench.settle()]
-
     @verb
     def config_(self, name: str, value: int) -> list[str]:
         """Change a setting of operators that are started from now on."""
@@ -112,22 +98,10 @@ class OperatorPart(BenchPart):
         return []
 
     @verb
-    def promote(self, operator: str) -> list[str]:
-        """Tell an operator that it is the active one; the others are not told anything."""
-        self.active = operator
-        return [*self.bench.receive(operator, STORE_NAME, Elected()), *self.bench.run_ms(20)]
-
-    @verb
     def ask(self, operator: str) -> list[str]:
         """Ask this operator from now on, whether it is active or not."""
         self.active = operator
         return []
-
-    @verb
-    def depose(self, operator: str, *, active: str | None = None) -> list[str]:
-        """Tell an operator that it is not the active one."""
-        known = None if active is None else NodeId(active)
-        return self.bench.receive(operator, STORE_NAME, Deposed(known))
 
     @verb
     def crash(
@@ -174,7 +148,7 @@ class OperatorPart(BenchPart):
         self.bench.muted.update(dict.fromkeys(f"operator_{note}" for note in notes))
         return []
 
-    # Nodes and the store
+    # Nodes
 
     @verb
     def head(self, node: str, entry: str, *, shard: str | None = None, epoch: int = 0) -> list[str]:
@@ -212,29 +186,6 @@ class OperatorPart(BenchPart):
         state.missing = (self._shard(misses),) if misses else ()
         state.logged = Clock.parse(logged) if logged else state.logged
         state.drift_ms, state.found = drift, Clock.parse(found) if found else state.found
-        return []
-
-    @verb
-    def mishap(self, *kinds: Literal["ok", "unknown", "lost", "fail"]) -> list[str]:
-        """How the next writes in the store end: written or not, and not told; or not reachable."""
-        self._store().state.mishaps += kinds
-        return []
-
-    @verb
-    def steal(self, shard: str | None = None) -> list[str]:
-        """Somebody else writes the metadata of a shard as it is, with a higher version."""
-        path = shard_path(self._shard(shard))
-        data, version = self._store().state.nodes[path]
-        self._store().state.nodes[path] = (data, version + 1)
-        return []
-
-    @verb
-    def put_metadata(self, shard: str | None = None, *, epoch: int) -> list[str]:
-        """Somebody else raises the epoch of a shard."""
-        path = shard_path(self._shard(shard))
-        data, version = self._store().state.nodes[path]
-        changed = msgspec.structs.replace(decode_metadata(data), epoch=Epoch(epoch))
-        self._store().state.nodes[path] = (encode_metadata(changed), version + 1)
         return []
 
     # Requests
@@ -302,19 +253,6 @@ class OperatorPart(BenchPart):
         """Have clocks shown, or not."""
         return self._ask(EnableClock(self._request(), enabled), wait)
 
-    @verb
-    def setting(self, text: str | None = None) -> list[str]:
-        """Somebody else writes the setting of the clock, or it is ``gone``; without a text it is told."""
-        nodes = self._store().state.nodes
-        there = nodes.get(CLOCK_ENABLED)
-        if text is None:
-            return ["no setting" if there is None else f"{there[0].decode()} version {there[1]}"]
-        if text == "gone":
-            del nodes[CLOCK_ENABLED]
-        else:
-            nodes[CLOCK_ENABLED] = text.encode(), 0 if there is None else there[1] + 1
-        return self._changed(SETTINGS)
-
     def _ask(self, message: Message, wait: bool, ms: int = 10_000) -> list[str]:
         answers = self.bench.received.setdefault(Address(CLIENT), [])
         answers.clear()
@@ -330,17 +268,6 @@ class OperatorPart(BenchPart):
         return RequestId(self.requests)
 
     # Looking
-
-    @verb
-    def metadata(self, *shards: str) -> list[str]:
-        """What the store has of shards."""
-        nodes = self._store().state.nodes
-        wanted = [shard_path(self._shard(name)) for name in shards]
-        paths = wanted or sorted(path for path in nodes if path.startswith(f"{SHARDS}/"))
-        return [
-            self._short(told_metadata(decode_metadata(nodes[path][0]))) if path in nodes else "gone"
-            for path in paths
-        ]
 
     @verb
     def replicas(self, shard: str | None = None) -> list[str]:
@@ -374,25 +301,6 @@ class OperatorPart(BenchPart):
     def describe(self) -> list[str]:
         """Ask how the shards of all streams stand."""
         return self._ask(DescribeShards(self._request(), None), wait=True)
-
-    def _short(self, text: str) -> str:
-        for long, short in self.bench.short.items():
-            text = text.replace(long, short)
-        return text
-
-    def _store(self) -> PuppetStore:
-        machine = self.bench.node(STORE_NAME).machine
-        if machine is None:
-            self.bench.start(STORE_NAME)
-            machine = self.bench.node(STORE_NAME).machine
-        assert isinstance(machine, PuppetStore)
-        return machine
-
-    def _shard(self, name: str | None) -> ShardName:
-        stream, number = named_shard(name or "orders.0")
-        if stream not in self.streams:
-            raise BadScenario(f"there is no stream {stream!r} yet")
-        return shard_name(self.streams[stream], number)
 
     def _replica(self, node: str, shard: str | None) -> PuppetReplica:
         machine = self.bench.node(node).machine

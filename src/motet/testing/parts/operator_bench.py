@@ -12,6 +12,7 @@ import msgspec
 
 from motet.core.clock.hlc import ZERO, Clock
 from motet.core.machine import NS_PER_MS, Event, Message, Note, Received, Send, Written
+from motet.core.metadata.messages import Create, MetadataMessage, Write, WriteOperation
 from motet.core.operator.messages import (
     OperatorDone,
     OperatorRefused,
@@ -19,7 +20,6 @@ from motet.core.operator.messages import (
     ShardsDescribed,
     StreamCreated,
 )
-from motet.core.operator.store import Put, StoreMessage
 from motet.core.render import render
 from motet.core.shardlog.entry import EntryId
 from motet.core.shardlog.messages import ShardMessage, Snapshot
@@ -147,8 +147,7 @@ def told_answer(message: Message) -> str:
     if isinstance(message, OperatorDone):
         return f"done: {message.what}" if message.what else "done"
     if isinstance(message, OperatorRefused):
-        active = f" (active is {message.active})" if message.active else ""
-        return f"{message.code} {message.what}; {message.advice}{active}"
+        return f"{message.code} {message.what}; {message.advice}"
     if isinstance(message, ShardsDescribed):
         alive = " ".join(node for node, _ in message.reports)
         return f"{len(message.streams)} streams, {len(message.shards)} shards, alive: {alive}"
@@ -157,8 +156,8 @@ def told_answer(message: Message) -> str:
 
 def told_message(message: Message) -> str:
     """A message in one line; what is long is left out."""
-    if isinstance(message, Put):
-        return f"Put {message.path} version {message.version}"
+    if isinstance(message, Write):
+        return f"Write {_told_operation(message.operations[0])}"
     if isinstance(message, ShardMapPushed):
         return f"ShardMapPushed {told_version(message.map.version)}"
     if isinstance(message, ShardMessage):
@@ -166,9 +165,15 @@ def told_message(message: Message) -> str:
         fields = [name for name in fields if getattr(message, name) != ZERO]
         told = [f"{name}={_told(getattr(message, name))}" for name in fields]
         return " ".join([kind_of(message), f"epoch={message.epoch}", *told])
-    if isinstance(message, StoreMessage):
+    if isinstance(message, MetadataMessage):
         return kind_of(message)
     return render(message)
+
+
+def _told_operation(operation: WriteOperation) -> str:
+    if isinstance(operation, Create):
+        return f"Create {operation.path}"
+    return f"{type(operation).__name__} {operation.path} version {operation.version}"
 
 
 def _told(value: object) -> str:

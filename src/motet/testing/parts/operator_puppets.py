@@ -1,8 +1,8 @@
-"""Stand-ins for what an operator talks to: data nodes that do as they are told, and a store.
+"""Stand-ins for what an operator talks to: data nodes that do as they are told, and a keeper.
 
 A puppet of a node keeps of a shard what an operator can see: epoch, status, head, whether it is a member. It
 follows the guard table of the protocol, and replicates without entries: a leader tells its followers where
-its log ends, and they are there. A puppet of the store is a map with versions.
+its log ends, and they are there.
 """
 
 from __future__ import annotations
@@ -11,27 +11,41 @@ from typing import Self
 
 import msgspec
 
+from motet.core.catalog.paths import (
+    DRAINS,
+    MAPS,
+    NODES,
+    OPERATORS,
+    ROOT,
+    SETTINGS,
+    SHARDS,
+    STREAMS,
+)
 from motet.core.clock.hlc import ZERO, Clock
 from motet.core.fingerprint import clone_plain, fingerprint
-from motet.core.machine import Effect, Event, Message, Received, Send, Started, Violation
+from motet.core.machine import Effect, Event, Message, Received, Send, Violation
+from motet.core.metadata.messages import (
+    ANY_VERSION,
+    Create,
+    Delete,
+    Failed,
+    Found,
+    Get,
+    MetadataRequest,
+    Read,
+    ReadDone,
+    Set,
+    Unknown,
+    Write,
+    WriteOperation,
+    Written,
+)
 from motet.core.operator.messages import (
     Heartbeat,
     HeartbeatAnswer,
     SealedShard,
     ShardMapPushed,
     ShardReport,
-)
-from motet.core.operator.store import (
-    AllRead,
-    Delete,
-    Done,
-    OutcomeIsUnknown,
-    Put,
-    ReadAll,
-    StoredNode,
-    StoreFailed,
-    StoreRequest,
-    VersionConflict,
 )
 from motet.core.shardlog.entry import NO_ENTRY, EntryId
 from motet.core.shardlog.messages import (
@@ -58,7 +72,8 @@ from motet.core.shardlog.messages import (
     SnapshotRequest,
     SnapshotResponse,
 )
-from motet.ids import Address, Epoch, NodeId, Offset, ShardName
+from motet.ids import Address, Epoch, NodeId, Offset, RequestId, ShardName
+from motet.sim.metadata_tree import MetadataTree
 
 _NO_TIME = Clock(0, 0)
 
@@ -295,62 +310,62 @@ def _refused(message: ShardMessage, replica: PuppetReplica, why: Refusal) -> Ref
     return Refused(message.shard, message.epoch, why, type(message).__name__, replica.epoch)
 
 
-class StoreState(msgspec.Struct):
-    """Paths, each with data and a version; and what is to go wrong next."""
-
-    nodes: dict[str, tuple[bytes, int]] = {}
-    #: how the next writes end: ``unknown`` (written, not told), ``lost`` (not written, not told), ``fail``
-    mishaps: list[str] = []
-
-
-class PuppetStore:
-    """The metadata store."""
+class PuppetKeeper:
+    """The keeper: a tree, and what is to go wrong next. It tells nobody anything by itself: scripts do."""
 
     def __init__(self) -> None:
-        self.state = StoreState()
+        self.tree = MetadataTree()
+        #: for what scripts write
+        self._session = self.tree.begin_session()
+        #: how the next writes end: ``unknown`` (written, not told), ``lost`` (neither), ``fail``
+        self.mishaps: list[str] = []
+        for path in (ROOT, DRAINS, MAPS, NODES, OPERATORS, SETTINGS, SHARDS, STREAMS):
+            self._write(Create(path))
 
     def step(self, event: Event) -> list[Effect]:
-        if isinstance(event, Started) or not isinstance(event, Received):
+        if not isinstance(event, Received) or not isinstance(event.message, MetadataRequest):
             return []
-        message = event.message
-        if not isinstance(message, StoreRequest):
-            return []
-        return [Send(event.sender, self._answer(message))]
+        answer = self._answer(event.message)
+        self.tree.take_news()
+        return [Send(event.sender, answer)]
 
-    def _answer(self, message: StoreRequest) -> Message:
-        if isinstance(message, ReadAll):
-            found = [
-                StoredNode(path, *self.state.nodes[path])
-                for path in sorted(self.state.nodes)
-                if any(path == top or path.startswith(f"{top}/") for top in message.paths)
-            ]
-            return AllRead(message.request, tuple(found))
-        mishap = self.state.mishaps.pop(0) if self.state.mishaps else ""
+    def _answer(self, message: MetadataRequest) -> Message:
+        if not isinstance(message, Write):
+            return self.tree.answer(message)
+        mishap = self.mishaps.pop(0) if self.mishaps else ""
         if mishap == "fail":
-            return StoreFailed(message.request, "not reachable")
-        answer = OutcomeIsUnknown(message.request) if mishap == "lost" else self._write(message)
-        return OutcomeIsUnknown(message.request) if mishap == "unknown" else answer
+            return Failed(message.request, "NODE", "not reachable", "try again")
+        answer = Unknown(message.request) if mishap == "lost" else self.tree.answer(message)
+        return Unknown(message.request) if mishap == "unknown" else answer
 
-    def _write(self, message: StoreRequest) -> Message:
-        assert isinstance(message, Put | Delete)
-        nodes = self.state.nodes
-        there = nodes[message.path][1] if message.path in nodes else None
-        if there != message.version:
-            return VersionConflict(message.request)
-        if isinstance(message, Delete):
-            del nodes[message.path]
-            return Done(message.request, -1)
-        version = 0 if there is None else there + 1
-        nodes[message.path] = (message.data, version)
-        return Done(message.request, version)
+    # For scripts
+
+    def get(self, path: str) -> tuple[bytes, int] | None:
+        """The data and the version of a node."""
+        read = self.tree.answer(Read(RequestId(0), self._session, (Get(path),)))
+        assert isinstance(read, ReadDone)
+        found = read.results[0]
+        return (found.data, found.stat.version) if isinstance(found, Found) else None
+
+    def put(self, path: str, data: bytes) -> None:
+        """Create a node, or give it other data."""
+        there = self.get(path)
+        self._write(Create(path, data) if there is None else Set(path, data, there[1]))
+
+    def delete(self, path: str) -> None:
+        self._write(Delete(path, ANY_VERSION))
+
+    def _write(self, operation: WriteOperation) -> None:
+        done = self.tree.answer(Write(RequestId(0), self._session, (operation,)))
+        assert isinstance(done, Written), done
 
     def invariants(self) -> list[Violation]:
         return []
 
     def clone(self) -> Self:
         twin = type(self)()
-        twin.state = clone_plain(self.state)
+        twin.tree, twin.mishaps = self.tree.clone(), list(self.mishaps)
         return twin
 
     def fingerprint(self) -> bytes:
-        return fingerprint(self.state)
+        return self.tree.fingerprint()

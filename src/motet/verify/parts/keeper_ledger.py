@@ -17,7 +17,6 @@ from collections.abc import Callable
 import msgspec
 
 from motet.core.keeper.config import KeeperConfig
-from motet.core.keeper.ids import SessionId
 from motet.core.keeper.machine import Keeper
 from motet.core.keeper.operations import (
     AnyOperation,
@@ -36,7 +35,7 @@ from motet.core.vsr.state_machine import Entry
 from motet.format.zookeeper.answers import Children2, Data, ErrorCode, Failed, MultiResult
 from motet.format.zookeeper.records import AnyRequest
 from motet.format.zookeeper.requests import GetChildren2, GetData, WriteRequest
-from motet.ids import Address, Op
+from motet.ids import Address, Op, SessionId
 from motet.sim.world import World
 from motet.verify.parts.keeper_model import Model, Visit
 

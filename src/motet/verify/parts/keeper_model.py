@@ -15,7 +15,7 @@ from bisect import bisect_right
 import msgspec
 
 from motet.core.keeper.config import KeeperConfig
-from motet.core.keeper.ids import Generation, SessionId, Zxid
+from motet.core.keeper.ids import Generation
 from motet.core.keeper.operations import (
     AnyOperation,
     Attached,
@@ -55,6 +55,7 @@ from motet.format.zookeeper.requests import (
     SetData,
     WriteRequest,
 )
+from motet.ids import SessionId, Zxid
 
 ROOT = "/"
 DATA, CHILD = "data", "child"

@@ -57,8 +57,8 @@ class Calm:
     def unrest(self) -> str | None:
         """What is not at rest yet; None when everything is."""
         wanted: dict[ShardName, None] = {}
-        for stored in self._store.below(STREAMS):
-            definition = decode_stream_definition(stored.data)
+        for data in self._store.below(STREAMS):
+            definition = decode_stream_definition(data)
             if definition.is_deleted:
                 return f"{definition.name} is still there"
             wanted.update(dict.fromkeys(shard_names(definition)))

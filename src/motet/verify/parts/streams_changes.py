@@ -192,8 +192,7 @@ class Changer(Asker):
         self.world.mark(f"change_{answer.code.lower()}")
         if answer.code == NotActive.code:
             others = [each for each in self._operators if each != self._server]
-            named = None if answer.active is None else Address(answer.active)
-            self._server = named or self.dice.pick(others or self._operators)
+            self._server = self.dice.pick(others or self._operators)
         elif answer.code == OutcomeUnknown.code:
             self._server = self.dice.pick(self._operators)
         elif isinstance(asked, DeleteStream) and answer.code == NoSuchStream.code:

@@ -3,8 +3,9 @@
 In a process an operator reaches the keeper through a port of its own node, so nothing here goes over the
 simulated network. A request takes effect at one moment between being asked and being answered. Now and then
 its outcome is *unknown*: then it may have taken effect, or not, or may do so much later, even if the operator
-that asked is long dead. Who is active is decided here as well: it changes when the active one dies, and at a
-whim, and the one before may hear of that late, so that two operators are active at once.
+that asked is long dead, as long as the keeper has not heard that its session is over. Sessions end when their
+operator dies, and at a whim; entries of candidates are deleted at a whim, and then the one before may hear of
+that late, so that two operators are active at once.
 """
 
 from __future__ import annotations
@@ -13,38 +14,53 @@ from collections.abc import Callable
 
 import msgspec
 
-from motet.core.catalog.paths import DRAINS, NODES, SETTINGS, SHARDS, STREAMS
+from motet.core.catalog.paths import (
+    DRAINS,
+    MAPS,
+    NODES,
+    OPERATORS,
+    ROOT,
+    SETTINGS,
+    SHARDS,
+    STREAMS,
+)
 from motet.core.machine import NS_PER_MS, Effect, Event, Message, Received, Send, Violation
+from motet.core.metadata.messages import (
+    ANY_VERSION,
+    METADATA,
+    Conflict,
+    Create,
+    Delete,
+    Deposed,
+    Elected,
+    Failed,
+    MetadataMessage,
+    MetadataRequest,
+    ReadDone,
+    SessionBegun,
+    SessionEnded,
+    Set,
+    Unknown,
+    Write,
+    WriteOperation,
+    Written,
+)
 from motet.core.operator.metadata import ShardMetadata, decode_metadata
 from motet.core.operator.operator import Operator
 from motet.core.operator.state import NodeEntry
-from motet.core.operator.store import (
-    STORE,
-    AllRead,
-    Changed,
-    Delete,
-    Deposed,
-    Done,
-    Elected,
-    OutcomeIsUnknown,
-    Put,
-    ReadAll,
-    StoredNode,
-    StoreFailed,
-    StoreRequest,
-    VersionConflict,
-)
 from motet.core.render import render
-from motet.ids import NodeId, ShardName
+from motet.ids import NodeId, RequestId, SessionId, ShardName
 from motet.sim.host import Host
+from motet.sim.metadata_tree import MetadataTree
 from motet.sim.world import SimNode, World
 
 delay_ms_max = 8
 late_ms_max = 600
 look_ms = 100
 deaf_ms_max = 900
+expiry_chance = 0.4
+"""That a session whose operator has died is found to be over, each time when somebody looks."""
 
-WATCHED = (DRAINS, NODES, SETTINGS, STREAMS)
 _encode_entry = msgspec.json.Encoder().encode
 
 Watcher = Callable[[ShardName, ShardMetadata | None, ShardMetadata | None], None]
@@ -52,7 +68,7 @@ Watcher = Callable[[ShardName, ShardMetadata | None, ShardMetadata | None], None
 
 
 class Trouble(msgspec.Struct, frozen=True):
-    """How the store misbehaves in one run; probabilities for each request, or each look at who is active."""
+    """How the keeper misbehaves in one run; probabilities for each request, or each look at who is active."""
 
     unknown: float
     failed: float
@@ -70,21 +86,27 @@ class Store:
         self._trouble = trouble
         self._watcher = watcher
         self._dice = world.dice.fork("store")
-        self._nodes: dict[str, StoredNode] = {}
+        self._tree = MetadataTree()
+        #: of those who are not simulated: data nodes, and whoever deletes an entry
+        self._session = self._tree.begin_session()
         self.metadata: dict[ShardName, ShardMetadata] = {}
         self._hosts: list[Host] = []
         self._data: list[SimNode] = []
-        #: the active operator and the life of it that was elected
+        #: session -> the operator and the life of it that it belongs to
+        self._sessions: dict[SessionId, tuple[Host, int]] = {}
+        #: the operator that was elected last, and its life
         self.active: tuple[Host, int] | None = None
         #: a planted bug: writes do not look at the version that they replace
         self.is_blind = False
+        for path in (ROOT, DRAINS, MAPS, NODES, OPERATORS, SETTINGS, SHARDS, STREAMS):
+            self._write(Create(path))
 
     # Building it
 
     def enter(self, node: SimNode) -> None:
         """A data node is there."""
         self._data.append(node)
-        self._put(self._entry_path(node), _entry_of(node))
+        self._write(Create(self._entry_path(node), _entry_of(node)))
 
     def serve(self, host: Host) -> None:
         """An operator stands for election."""
@@ -92,26 +114,26 @@ class Store:
         if len(self._hosts) == 1:
             self._world.at(look_ms * NS_PER_MS // 4, self._look)
 
-    def has(self, path: str) -> bool:
-        return path in self._nodes
-
-    def below(self, path: str) -> list[StoredNode]:
-        """What stands below a path."""
-        return [self._nodes[name] for name in sorted(self._nodes) if name.startswith(f"{path}/")]
+    def below(self, path: str) -> list[bytes]:
+        """The data of what stands below a path."""
+        names = [f"{path}/{name}" for name in self._tree.names(path)]
+        return [data for data in map(self._tree.get, names) if data is not None]
 
     # Requests
 
-    def ask(self, host: Host, request: StoreRequest) -> None:
+    def ask(self, host: Host, request: MetadataRequest) -> None:
         """Carry it out by and by, and answer this life of the operator."""
         trouble, dice = self._trouble, self._dice
         is_calm = self._world.fabric.healed
-        self._world.record(host.label, ">", f"store {_told(request)}")
+        self._world.record(host.label, ">", f"keeper {_told(request)}")
         before_ns, after_ns = self._delay_ns(), self._delay_ns()
+        number = request.request
         if not is_calm and dice.chance(trouble.failed):
-            self._later(host, before_ns, lambda: StoreFailed(request.request, "not reached"))
-        elif not is_calm and dice.chance(trouble.unknown):
+            failed = Failed(number, "NODE", "not reached", "try again")
+            self._later(host, before_ns, failed)
+        elif not is_calm and isinstance(request, Write) and dice.chance(trouble.unknown):
             self._world.mark("store_unknown")
-            self._later(host, before_ns, lambda: OutcomeIsUnknown(request.request))
+            self._later(host, before_ns, Unknown(number))
             if dice.chance(0.7):
                 late_ns = dice.between(0, late_ms_max) * NS_PER_MS if dice.chance(0.3) else 0
                 self._world.at(before_ns // 2 + late_ns, self._carry_out_late, (request,))
@@ -127,59 +149,51 @@ class Store:
         return self._dice.between(10_000, most_ms * NS_PER_MS)
 
     def _carry_out(
-        self, host: Host, incarnation: int, request: StoreRequest, after_ns: int
+        self, host: Host, incarnation: int, request: MetadataRequest, after_ns: int
     ) -> None:
         """Its moment has come, whether whoever asked still lives or not."""
-        if host.node.incarnation != incarnation and self._dice.chance(0.5):
-            return  # the session is gone, too
         answer = self._answer(request)
         if host.node.incarnation == incarnation:
-            self._later(host, after_ns, lambda: answer)
+            self._later(host, after_ns, answer)
+        self._tell_news()
 
-    def _carry_out_late(self, request: StoreRequest) -> None:
+    def _carry_out_late(self, request: MetadataRequest) -> None:
         self._answer(request)
+        self._tell_news()
 
-    def _answer(self, request: StoreRequest) -> Message:
-        if isinstance(request, ReadAll):
-            found = [
-                node
-                for name, node in sorted(self._nodes.items())
-                if any(name == path or name.startswith(f"{path}/") for path in request.paths)
-            ]
-            return AllRead(request.request, tuple(found))
-        if isinstance(request, Delete):
-            there = self._nodes.get(request.path)
-            if there is None or (there.version != request.version and not self.is_blind):
-                return self._conflict(request)
-            self._remove(request.path)
-            return Done(request.request, -1)
-        assert isinstance(request, Put)
-        there = self._nodes.get(request.path)
-        version = None if there is None else there.version
-        if version != request.version and not self.is_blind:
-            return self._conflict(request)
-        return Done(request.request, self._put(request.path, request.data))
+    def _answer(self, request: MetadataRequest) -> MetadataMessage:
+        if self.is_blind and isinstance(request, Write):
+            blind = tuple(map(self._blinded, request.operations))
+            request = msgspec.structs.replace(request, operations=blind)
+        answer = self._tree.answer(request, self._now_ms())
+        if isinstance(answer, Conflict):
+            self._world.mark("store_conflict")
+        if isinstance(request, Write) and isinstance(answer, Written):
+            for operation in request.operations:
+                self._wrote(operation)
+        return answer
 
-    def _conflict(self, request: StoreRequest) -> Message:
-        self._world.mark("store_conflict")
-        return VersionConflict(request.request)
+    def _blinded(self, operation: WriteOperation) -> WriteOperation:
+        if isinstance(operation, Create) and self._tree.get(operation.path) is not None:
+            return Set(operation.path, operation.data, ANY_VERSION)
+        if isinstance(operation, Create):
+            return operation
+        return msgspec.structs.replace(operation, version=ANY_VERSION)
+
+    def _now_ms(self) -> int:
+        return self._world.virtual.elapsed_ns // NS_PER_MS
 
     # Changing it
 
-    def _put(self, path: str, data: bytes) -> int:
-        there = self._nodes.get(path)
-        version = 0 if there is None else there.version + 1
-        self._nodes[path] = StoredNode(path, data, version)
-        self._world.record("store", "W", f"{path} version {version} {_short(data)}")
-        self._changed(path, data)
-        return version
+    def _write(self, operation: WriteOperation) -> None:
+        """By somebody who is not simulated."""
+        written = self._answer(Write(RequestId(0), self._session, (operation,)))
+        assert isinstance(written, Written), written
+        self._tell_news()
 
-    def _remove(self, path: str) -> None:
-        del self._nodes[path]
-        self._world.record("store", "W", f"{path} removed")
-        self._changed(path, None)
-
-    def _changed(self, path: str, data: bytes | None) -> None:
+    def _wrote(self, operation: WriteOperation) -> None:
+        path, data = operation.path, self._tree.get(operation.path)
+        self._world.record("keeper", "W", f"{path} {'removed' if data is None else _short(data)}")
         if path.startswith(f"{SHARDS}/"):
             shard = ShardName(path.removeprefix(f"{SHARDS}/"))
             before = self.metadata.pop(shard, None)
@@ -187,68 +201,72 @@ class Store:
             if after is not None:
                 self.metadata[shard] = after
             self._watcher(shard, before, after)
-        for watched in WATCHED:
-            if path.startswith(f"{watched}/"):
-                self._tell_all(Changed(watched))
 
-    def _tell_all(self, message: Message) -> None:
-        for host in self._hosts:
-            self._later(host, self._delay_ns(), lambda: message)
+    def _tell_news(self) -> None:
+        for session, message in self._tree.take_news():
+            host, incarnation = self._sessions[session]
+            deaf_ns = 0
+            if isinstance(message, Elected):
+                self.active = host, incarnation
+                self._world.mark("operator_elected")
+            elif isinstance(message, Deposed):
+                deaf_ns = self._deaf_ns()
+            if host.node.incarnation == incarnation:
+                self._later(host, deaf_ns + self._delay_ns(), message)
 
-    def _later(self, host: Host, after_ns: int, message: Callable[[], Message]) -> None:
+    def _deaf_ns(self) -> int:
+        """How much later somebody hears that it is no longer the active one."""
+        if self._world.fabric.healed or not self._dice.chance(self._trouble.duel):
+            return 0
+        self._world.mark("operator_duel")
+        return self._dice.between(1, deaf_ms_max) * NS_PER_MS
+
+    def _later(self, host: Host, after_ns: int, message: Message) -> None:
         if host.listening:
             self._world.at_node(host.node, after_ns, self._tell, (host, message))
 
-    def _tell(self, host: Host, message: Callable[[], Message]) -> None:
-        told = message()
-        self._world.record(host.label, "<", f"store {_told(told)}")
-        host.step(Received(host.node.time.now(), STORE, told))
+    def _tell(self, host: Host, message: Message) -> None:
+        self._world.record(host.label, "<", f"keeper {_told(message)}")
+        host.step(Received(host.node.time.now(), METADATA, message))
 
-    # Who is active
+    # Sessions, and who is active
 
     def _look(self) -> None:
-        """Is the active operator still there? And should it be?"""
+        """Which sessions are over? And should somebody else be active?"""
         self._world.at(self._dice.between(1, 2 * look_ms) * NS_PER_MS, self._look)
         is_calm = self._world.fabric.healed
         self._look_at_nodes(is_calm=is_calm)
-        up = [host for host in self._hosts if host.listening]
-        active = self.active
-        is_gone = active is None or active[0].node.incarnation != active[1] or active[0] not in up
-        if not up:
+        for session, (host, incarnation) in list(self._sessions.items()):
+            is_dead = host.node.incarnation != incarnation or not host.listening
+            if is_dead and self._dice.chance(expiry_chance):
+                self._end_session(session)
+        if not is_calm and self.active is not None and self._dice.chance(self._trouble.whim):
+            self._depose()
+        for host in self._hosts:
+            if host.listening and (host, host.node.incarnation) not in self._sessions.values():
+                session = self._tree.begin_session(self._now_ms())
+                self._sessions[session] = host, host.node.incarnation
+                self._later(host, self._delay_ns(), SessionBegun(session))
+
+    def _depose(self) -> None:
+        """The session of the active operator expires, or somebody who does not hear it deletes its entry."""
+        session = next((each for each, who in self._sessions.items() if who == self.active), None)
+        if session is None:
+            return
+        entries = sorted(self._tree.names(OPERATORS), key=lambda name: int(name.rpartition("-")[2]))
+        if entries and self._dice.chance(0.5):
+            self._write(Delete(f"{OPERATORS}/{entries[0]}", ANY_VERSION))
+        else:
+            self._end_session(session)
+
+    def _end_session(self, session: SessionId) -> None:
+        host, incarnation = self._sessions.pop(session)
+        if self.active == (host, incarnation):
             self.active = None
-        elif is_gone or (not is_calm and self._dice.chance(self._trouble.whim)):
-            self._elect(self._dice.pick(up))
-        if is_calm:
-            for host in up:
-                if self.active is None or host is not self.active[0]:
-                    self._depose(host, 0)
-
-    def _elect(self, host: Host) -> None:
-        before = self.active
-        self.active = host, host.node.incarnation
-        self._world.mark("operator_elected")
-        self._later(host, self._delay_ns(), Elected)
-        for other in self._hosts:
-            if other is host or not other.listening:
-                continue
-            deaf_ms = 0
-            if before is not None and before[0] is other and self._dice.chance(self._trouble.duel):
-                deaf_ms = self._dice.between(1, deaf_ms_max)
-                self._world.mark("operator_duel")
-            self._depose(other, deaf_ms * NS_PER_MS)
-
-    def _depose(self, host: Host, after_ns: int) -> None:
-        operator = host.machine
-        assert isinstance(operator, StoredOperator)
-        if after_ns or operator.operator.core.state.is_active:
-            self._world.at_node(host.node, after_ns + self._delay_ns(), self._tell_deposed, (host,))
-
-    def _tell_deposed(self, host: Host) -> None:
-        if self.active is None:
-            self._tell(host, Deposed)
-        elif self.active[0] is not host:  # else it has been elected again meanwhile
-            active = NodeId(self.active[0].node.address)
-            self._tell(host, lambda: Deposed(active))
+        self._tree.end_session(session, self._now_ms())
+        self._tell_news()
+        if host.node.incarnation == incarnation:
+            self._later(host, self._deaf_ns() + self._delay_ns(), SessionEnded(session))
 
     # Entries of nodes
 
@@ -256,14 +274,14 @@ class Store:
         """An entry goes when its node is away for long, and comes back with it."""
         for node in self._data:
             path = self._entry_path(node)
-            is_there = path in self._nodes
+            is_there = self._tree.get(path) is not None
             if node.up and not is_there:
-                self._put(path, _entry_of(node))
+                self._write(Create(path, _entry_of(node)))
             elif node.up or not is_there or is_calm:
                 continue
             elif self._dice.chance(self._trouble.forgets_nodes):
                 self._world.mark("node_entry_gone")
-                self._remove(path)
+                self._write(Delete(path, ANY_VERSION))
 
     @staticmethod
     def _entry_path(node: SimNode) -> str:
@@ -271,7 +289,7 @@ class Store:
 
 
 class StoredOperator:
-    """An operator with its port to the store: what it asks of the store does not go over the network."""
+    """An operator with its port to the keeper: what it asks of the keeper does not go over the network."""
 
     def __init__(self, operator: Operator, store: Store, host: Callable[[], Host]) -> None:
         self.operator = operator
@@ -281,8 +299,8 @@ class StoredOperator:
     def step(self, event: Event) -> list[Effect]:
         effects: list[Effect] = []
         for effect in self.operator.step(event):
-            if isinstance(effect, Send) and effect.to == STORE:
-                assert isinstance(effect.message, StoreRequest)
+            if isinstance(effect, Send) and effect.to == METADATA:
+                assert isinstance(effect.message, MetadataRequest)
                 self._store.ask(self._host(), effect.message)
             else:
                 effects.append(effect)
@@ -298,11 +316,16 @@ def _entry_of(node: SimNode) -> bytes:
 
 
 def _told(message: Message) -> str:
-    if isinstance(message, AllRead):
-        return f"AllRead request={message.request} {len(message.nodes)} nodes"
-    if isinstance(message, Put):
-        what = f"{message.path} version={message.version} {_short(message.data)}"
-        return f"Put request={message.request} {what}"
+    if isinstance(message, ReadDone):
+        return (
+            f"ReadDone request={message.request} zxid={message.zxid} {len(message.results)} nodes"
+        )
+    if isinstance(message, Write):
+        what = "; ".join(
+            f"{type(each).__name__} {each.path} {_short(getattr(each, 'data', b''))}"
+            for each in message.operations
+        )
+        return f"Write request={message.request} session={message.session} {what}"
     return render(message)
 
 

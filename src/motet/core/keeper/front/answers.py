@@ -25,7 +25,7 @@ from motet.core.keeper.front.watches import (
     missed_exists,
     watch_wanted,
 )
-from motet.core.keeper.ids import Generation, SessionId
+from motet.core.keeper.ids import Generation
 from motet.core.keeper.messages import Answer, Connect, Connected, Happened
 from motet.core.keeper.operations import (
     AddIdentity,
@@ -60,6 +60,7 @@ from motet.format.zookeeper.requests import (
     Sync,
     WriteRequest,
 )
+from motet.ids import SessionId
 
 _OVER = (ErrorCode.SESSION_EXPIRED, ErrorCode.SESSION_MOVED)
 _session_max = (1 << 63) - 1

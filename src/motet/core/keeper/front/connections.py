@@ -21,7 +21,7 @@ from enum import IntEnum
 
 import msgspec
 
-from motet.core.keeper.ids import Generation, SessionId
+from motet.core.keeper.ids import Generation
 from motet.core.keeper.messages import Connect
 from motet.core.keeper.operations import Outcome
 from motet.format.zookeeper.records import AnyRequest
@@ -46,7 +46,7 @@ from motet.format.zookeeper.requests import (
     Sync,
     Unknown,
 )
-from motet.ids import Address, Op
+from motet.ids import Address, Op, SessionId
 
 NO_SESSION = SessionId(0)
 NO_PASSWORD = bytes(16)

@@ -16,10 +16,10 @@ from __future__ import annotations
 
 import msgspec
 
-from motet.core.keeper.ids import Generation, SessionId
+from motet.core.keeper.ids import Generation
 from motet.core.keeper.operations import Pulse, Touch
 from motet.core.machine import NS_PER_MS
-from motet.ids import Address, View
+from motet.ids import Address, SessionId, View
 
 touch_sessions_max = 1_000
 """In one operation, however much room there is."""

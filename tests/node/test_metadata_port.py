@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from typing import cast
+from typing import NoReturn, cast
 
 from motet.client.keeper.client import KeeperClient
 from motet.client.keeper.watches import Watch
 from motet.core.catalog.paths import OPERATORS
 from motet.core.keeper.acl import NODES_ACL
 from motet.core.machine import Message
-from motet.core.operator.store import Elected
-from motet.ids import NodeId
-from motet.node.keeper_access import KeeperAccess
-from motet.node.operator_store import OperatorStore
+from motet.core.metadata.messages import Elected, Stand, Standing
+from motet.ids import RequestId, SessionId
+from motet.node.metadata_port import MetadataPort
 
 
 class Entries:
@@ -31,6 +30,9 @@ class Entries:
         self.names.append(f"{path.rpartition('/')[2]}{len(self.names):010}")
         return f"{OPERATORS}/{self.names[-1]}"
 
+    async def ensure_path(self, path: str, *, acl: object) -> None:
+        assert (path, acl) == (OPERATORS, NODES_ACL)
+
     async def children(self, path: str) -> list[str]:
         assert path == OPERATORS
         return list(self.names)
@@ -45,14 +47,20 @@ class Entries:
 async def elected_within_a_moment(entries: Entries) -> bool:
     """Whether n0 is elected without anything more happening in the keeper."""
     told: list[Message] = []
-    store = OperatorStore(NodeId("n0"), KeeperAccess("", b""), {}, "motet")
-    store._tell = told.append
-    running = asyncio.ensure_future(store._run_for_office(cast("KeeperClient", entries)))
+    port = MetadataPort(no_session, acl=NODES_ACL)
+    port._tell = told.append
+    stand = Stand(RequestId(1), SessionId(1), OPERATORS, "n0")
+    running = asyncio.ensure_future(port._stand(cast("KeeperClient", entries), stand))
     for _ in range(50):  # nothing in here waits for time
         await asyncio.sleep(0)
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
-    return told == [Elected()]
+    assert [type(each) for each in told][:1] == [Standing]
+    return [type(each) for each in told][1:] == [Elected]
+
+
+def no_session() -> NoReturn:
+    raise AssertionError("it has one")
 
 
 def test_entries_of_former_processes_of_the_same_node_are_removed() -> None:

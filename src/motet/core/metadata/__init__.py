@@ -1,0 +1,1 @@
+"""The keeper as cores see it: one vocabulary for metadata, whoever keeps it."""
