@@ -36,6 +36,7 @@ from motet.core.transaction.messages import (
     TransactionEnded,
     TransactionPrepared,
 )
+from motet.core.transaction.votes import Vote
 from motet.core.vsr.context import Core
 from motet.core.vsr.replica import Replica
 from motet.core.vsr.state import Status
@@ -203,7 +204,8 @@ class StreamsAsker(Asker):
         self._map: ShardMap | None = None
         self._step = 0
         self._heard: list[str] = []
-        self._prepared = self._seen = ZERO
+        self._seen = ZERO
+        self._vote = Vote(ZERO, b"")
 
     @property
     def is_done(self) -> bool:
@@ -250,7 +252,7 @@ class StreamsAsker(Asker):
                 return PrepareTransaction(request, ZERO, shard, part, (), self._shard(0), (other,))
             case 3:
                 part = self._part(0, b"k0")
-                return CommitTransaction(request, ZERO, shard, part, (), (other,), self._prepared)
+                return CommitTransaction(request, ZERO, shard, part, (), (other,), (self._vote,))
             case _:
                 return ReadRecords(request, ZERO, shard, Offset(-1), 10, 1 << 20)
 
@@ -268,7 +270,7 @@ class StreamsAsker(Asker):
             case RecordsAppended() if self._step == 1:
                 self._step, self._seen = 2, answer.places[0].clock
             case TransactionPrepared() if self._step == 2:
-                self._step, self._prepared = 3, answer.clock
+                self._step, self._vote = 3, Vote(answer.clock, answer.seal)
             case TransactionEnded() if self._step == 3 and answer.clock is not None:
                 self._step = 4
             case TransactionEnded() if self._step == 3:  # it took too long, and was given up

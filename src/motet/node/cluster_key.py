@@ -60,6 +60,15 @@ def keeper_secret(config: Config, key: ClusterKey | None) -> bytes:
     return key.derive("keeper nodes 1").hex().encode()
 
 
+def vote_key(key: ClusterKey | None) -> bytes:
+    """What data nodes seal votes about transactions with.
+
+    Without a key it is empty: that keeps clients from bringing wrong votes by mistake, and nobody who
+    wants to.
+    """
+    return b"" if key is None else key.derive("transaction votes 1")
+
+
 def hint_for(why: Refusal) -> str | None:
     """What to do about a refused connection; None if nobody needs to."""
     return _HINTS.get(why)

@@ -11,6 +11,7 @@ from motet.core.datanode.node import DataNode
 from motet.core.machine import Message
 from motet.core.operator.messages import HeartbeatAnswer
 from motet.core.shardlog import messages as shardlog
+from motet.core.transaction.config import TransactionConfig
 from motet.core.transaction.messages import GetLatestChange, ReadShardFeed
 from motet.format.frame import FrameKind
 from motet.ids import NodeId
@@ -56,13 +57,19 @@ def machines_for(message: Message) -> tuple[int, ...]:
     return _ROUTES.get(type(message), _TO_DATA)
 
 
-def host_data(own: NodeId, nodes: tuple[NodeId, ...], disk: Disk) -> Hosting[DataNode]:
-    """This node's replicas, with these files; ``nodes`` are all of the cluster."""
+def host_data(
+    own: NodeId, nodes: tuple[NodeId, ...], disk: Disk, vote_key: bytes
+) -> Hosting[DataNode]:
+    """This node's replicas, with these files; ``nodes`` are all of the cluster.
+
+    They seal votes about transactions with ``vote_key``.
+    """
+    transactions = TransactionConfig(vote_key=vote_key)
     return Hosting(
         name=DATA_MACHINE,
         kind=FrameKind.DATA,
         messages=DataCall,
-        machine=lambda: DataNode(own, nodes=nodes),
+        machine=lambda: DataNode(own, transactions=transactions, nodes=nodes),
         disk=disk,
         from_clients=frozenset(get_args(DataRequests)),
         serving=_why_data_does_not_serve,

@@ -32,7 +32,7 @@ from motet.limits import open_files_max, shard_files_open_max
 from motet.node import logs
 from motet.node.client_requests import ClientRequests
 from motet.node.clocks import CLOCK_MACHINE, TIME_MACHINE, host_clock, host_time
-from motet.node.cluster_key import hint_for, keeper_secret, load_cluster_key
+from motet.node.cluster_key import hint_for, keeper_secret, load_cluster_key, vote_key
 from motet.node.config import Config
 from motet.node.consensus_trace import ConsensusTrace
 from motet.node.data import DATA_MACHINE, host_data
@@ -288,7 +288,7 @@ class Node:
         if DATA_ROLE in settings.roles:
             open_files = min(self._open_files // 6, shard_files_open_max)  # a quarter is for files
             disk = self._open_disk(DATA_MACHINE, open_files)
-            hostings.append(host_data(settings.id, replicas, disk))
+            hostings.append(host_data(settings.id, replicas, disk, vote_key(self._key)))
         if self._metadata is not None:
             disk = self._open_disk(OPERATOR_MACHINE)
             hostings.append(host_operator(settings.id, disk, self._metadata))

@@ -11,10 +11,20 @@ import motet
 import motet.aio
 from motet.client.change import Change
 from motet.client.cluster.database import AsyncClusterDatabase
+from motet.client.cluster.router import D, MakeData
 from motet.client.transaction import AsyncTransaction
 from motet.core.clock.hlc import Clock
 from motet.core.placement.key_hash import shard_of
+from motet.core.transaction.entries import Part, PartChange
+from motet.core.transaction.messages import (
+    CommitTransaction,
+    PrepareTransaction,
+    TransactionEnded,
+    TransactionPrepared,
+)
+from motet.core.transaction.votes import Vote
 from motet.errors import BadCursor, BadInput, Conflict, MotetError, NoSuchStream, TooLarge
+from motet.ids import ShardName, StreamName, TransactionId
 from motet.limits import row_bytes_max
 from motet.testing.dev_cluster import DevCluster
 
@@ -170,6 +180,48 @@ def test_accounts_keep_their_total_under_rivals(cluster: DevCluster) -> None:
                 break
         assert len(clocks) == 41
         assert clocks == sorted(clocks)
+
+    run(cluster, tale)
+
+
+def test_a_client_that_lies_about_a_vote_stops_no_shard(cluster: DevCluster) -> None:
+    keys = keys_of_shards(2)
+    name = TransactionId("a-lie")
+
+    async def tale(db: AsyncClusterDatabase) -> None:
+        await db.create_stream("lies", shards=2)
+        home, other = [each.shard for each in (await db.router.stream(StreamName("lies"))).places]
+        seen = await db.clock()
+
+        def part(index: int) -> Part:
+            change = PartChange(index, keys[index].encode(), "insert", b"{}", None)
+            return Part(name, seen, seen, 2, (change,))
+
+        async def ask(shard: ShardName, make: MakeData, kind: type[D]) -> D:
+            return await db.router.ask_leader(shard, make, kind, may_repeat=True, seconds=10)
+
+        vote = await ask(
+            other,
+            lambda n, clock: PrepareTransaction(n, clock, other, part(1), (), home, (other,)),
+            TransactionPrepared,
+        )
+        below = Vote(Clock(vote.clock.logical - 400, 0), vote.seal)
+        with pytest.raises(BadInput, match="has not voted to commit a-lie"):
+            await ask(
+                home,
+                lambda n, clock: CommitTransaction(n, clock, home, part(0), (), (other,), (below,)),
+                TransactionEnded,
+            )
+
+        async def change(txn: AsyncTransaction) -> None:
+            for key in keys:
+                txn.change("lies", key, "insert", row={"n": 1})
+
+        await db.transact(change, attempts=1_000)  # the key is locked until the lie is given up
+        await db.visible_clock("lies", wait=True)
+        page = await db.changes("lies")
+        assert [(c.key, c.row) for c in page.changes] == [(k.encode(), {"n": 1}) for k in keys]
+        assert (await db.transaction_status(name)).standing == "aborted"
 
     run(cluster, tale)
 

@@ -100,7 +100,7 @@ def commits(shapes: Sequence[tuple[int, int | None]]) -> list[CommitTransaction]
         change = PartChange(0, KEYS[changed], "update", b"%d" % number, None)
         part = Part(TransactionId(f"t{number}"), ZERO, ZERO, 1, (change,))
         reads = () if read is None else (SeenKey(KEYS[read], None),)
-        found.append(CommitTransaction(RequestId(number), ZERO, SHARD, part, reads, (), ZERO, None))
+        found.append(CommitTransaction(RequestId(number), ZERO, SHARD, part, reads, (), (), None))
     return found
 
 

@@ -48,7 +48,7 @@ class OnDisk(Lone):
     def commit(self, number: int) -> Clock:
         changes = [PartChange(n, b"k%d" % n, "update", ROW, None) for n in range(TOGETHER)]
         part = Part(TransactionId(f"t{number}"), ZERO, ZERO, TOGETHER, tuple(changes))
-        message = CommitTransaction(RequestId(number), ZERO, SHARD, part, (), (), ZERO, None)
+        message = CommitTransaction(RequestId(number), ZERO, SHARD, part, (), (), (), None)
         self.step(Received(NOW, CLIENT, message))
         self.finish()
         answer = self.answers[number]

@@ -1,9 +1,9 @@
 """Transactions of a cluster: this client is their coordinator, until the home shard has decided.
 
 Everything on one shard is one request to its leader. Else all shards but one, the home shard, are asked at
-once to prepare; when all have voted, the home shard is asked to commit. From then on it is the home shard
-that sees to it. Every request may be repeated: a leader that knows the transaction says what became of it. A
-transaction that this client leaves behind before the last step is given up by the home shard.
+once to prepare; when all have voted, the home shard is asked to commit, with their votes. From then on it is
+the home shard that sees to it. Every request may be repeated: a leader that knows the transaction says what
+became of it. A transaction that this client leaves behind before the last step is given up by the home shard.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import msgspec
 from motet.client.calls import Gathered, ToldClock
 from motet.client.cluster.router import D, MakeData, Router
 from motet.client.link import answer_seconds_max
-from motet.core.clock.hlc import ZERO, Clock
+from motet.core.clock.hlc import Clock
 from motet.core.datanode.messages import DataAnswer
 from motet.core.operator.messages import StreamPlace
 from motet.core.streams.change import Change
@@ -39,6 +39,7 @@ from motet.core.transaction.messages import (
     TransactionIs,
     TransactionPrepared,
 )
+from motet.core.transaction.votes import Vote
 from motet.errors import Conflict, MotetError, NodeError, NoSuchShard, OutcomeUnknown, TooLarge
 from motet.errors.shards import NotLeader, TransactionExpired
 from motet.ids import RequestId, ShardName, StreamName, TransactionId
@@ -65,6 +66,7 @@ class FixedTransaction(msgspec.Struct, frozen=True):
     participants: list[ShardName]
     part_in_home: PartInShard
     part: Part
+    votes: tuple[Vote, ...]
     clock: Clock
 
 
@@ -106,18 +108,18 @@ class Coordinator:
         """Commit, and the clock; ``Conflict`` when it was not, ``OutcomeUnknown`` when nobody can tell."""
         parts, made = await self._divided(it)
         home, *participants = parts
-        floor = ZERO
+        votes: tuple[Vote, ...] = ()
         if participants:
-            floor, _ = await self._prepare(home, participants, participants, parts, made)
-        return await self._commit(home, participants, parts[home], made[home], floor)
+            _, votes = await self._prepare(home, participants, participants, parts, made)
+        return await self._commit(home, participants, parts[home], made[home], votes)
 
     async def fix(self, it: Gathered) -> ToldClock:
         """Have all shards prepare, the home shard too: what it will be committed at, if it is."""
         parts, made = await self._divided(it)
         home, *participants = parts
-        told = await self._prepare(home, participants, list(parts), parts, made)
+        told, votes = await self._prepare(home, participants, list(parts), parts, made)
         self._fixed[it.name] = FixedTransaction(
-            home, participants, parts[home], made[home], told.clock
+            home, participants, parts[home], made[home], votes, told.clock
         )
         return told
 
@@ -127,7 +129,7 @@ class Coordinator:
         if it is None:
             raise Conflict(f"transaction {transaction} has no clock, so it is not committed")
         return await self._commit(
-            it.home, it.participants, it.part_in_home, it.part, it.clock, it.clock
+            it.home, it.participants, it.part_in_home, it.part, it.votes, it.clock
         )
 
     async def release(self, transaction: TransactionId) -> None:
@@ -205,8 +207,8 @@ class Coordinator:
         voters: Sequence[ShardName],
         parts: dict[ShardName, PartInShard],
         made: dict[ShardName, Part],
-    ) -> ToldClock:
-        """Have these vote: the highest clock of their votes, and what the home shard says, if it does."""
+    ) -> tuple[ToldClock, tuple[Vote, ...]]:
+        """Have these vote: the highest clock, what the home shard says, if it votes; and the other votes."""
         others = tuple(participants)
 
         def make_for(shard: ShardName) -> MakeData:
@@ -234,7 +236,9 @@ class Coordinator:
         highest = max(vote.clock for vote in prepared)
         self._router.see(highest)
         # The home shard is the first of those that vote, if it is one of them.
-        return ToldClock(highest, prepared[0].has_clock)
+        others_voted = prepared[len(voters) - len(participants) :]
+        votes = tuple([Vote(vote.clock, vote.seal) for vote in others_voted])
+        return ToldClock(highest, prepared[0].has_clock), votes
 
     async def _abort(self, home: ShardName, participants: Sequence[ShardName], part: Part) -> None:
         """Have it given up now. If nobody hears this, the home shard will do so by itself."""
@@ -257,13 +261,13 @@ class Coordinator:
         participants: Sequence[ShardName],
         part_in_home: PartInShard,
         part: Part,
-        floor: Clock,
+        votes: tuple[Vote, ...],
         fixed: Clock | None = None,
     ) -> ToldClock:
         reads, others = tuple(part_in_home.reads), tuple(participants)
 
         def make(request: RequestId, clock: Clock) -> CommitTransaction:
-            return CommitTransaction(request, clock, home, part, reads, others, floor, fixed)
+            return CommitTransaction(request, clock, home, part, reads, others, votes, fixed)
 
         try:
             ended = await self._answer(home, make, TransactionEnded, self._begin(home, make))

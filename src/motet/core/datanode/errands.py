@@ -34,7 +34,7 @@ from motet.core.transaction.messages import (
 )
 from motet.core.transaction.orders import TurnClock
 from motet.core.transaction.work import ShardTransactions, Work
-from motet.errors import BadInput, MotetError
+from motet.errors import MotetError
 from motet.ids import Address, NodeId, Offset, ShardName
 from motet.limits import epoch_step_max, missing_shards_max
 
@@ -57,20 +57,6 @@ def take(
     """Take what a client asks for; an error says why not."""
     check_request(message)
     _take(errands, replica, Work(client, message, now.monotonic_ns))
-
-
-def check_floor(shards: Shards, message: CommitTransaction) -> None:
-    """``BadInput`` if a commit would be below a prepare that a replica of this node knows of (X7)."""
-    decided = message.floor if message.fixed is None else message.fixed
-    for shard in message.participants:
-        replica = shards.replica(shard)
-        if replica is None:
-            continue
-        transaction = message.part.transaction
-        opened = machine_of(replica).state.transactions.prepared.get(transaction)
-        if opened is not None and decided < opened.clock:
-            what = f"{decided} is below the prepare of {transaction} in {shard}, at {opened.clock}"
-            raise BadInput(what, hint="ask to commit with the highest clock of all prepares")
 
 
 def _take(errands: Errands, replica: ShardReplica, work: Work) -> None:

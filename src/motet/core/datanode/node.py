@@ -401,8 +401,6 @@ class DataNode:
     def _take_errand(self, client: Address, message: errands.Asked, now: Now) -> list[Effect]:
         for clock in _clocks_of(message):
             self.state.clock.check(clock, now.wall_ms)
-        if isinstance(message, CommitTransaction) and message.participants:
-            errands.check_floor(self.shards, message)
         errands.take(self.state.errands, self._replica(message.shard), client, message, now)
         self.shards.touch(message.shard)
         return []

@@ -35,7 +35,8 @@ from motet.core.transaction.messages import (
     TransactionResolved,
 )
 from motet.core.transaction.orders import FeedRules, TurnClock
-from motet.core.transaction.state import TransactionState
+from motet.core.transaction.state import Open, TransactionState
+from motet.core.transaction.votes import seal_of
 from motet.core.transaction.work import ShardTransactions, Work
 from motet.errors import Conflict
 from motet.ids import Address, RequestId, ShardName, TransactionId
@@ -78,8 +79,7 @@ def answer_known(
             if opened is None:
                 gone = Conflict(f"transaction {errand.part.transaction} is over already")
                 return [refusal(work.client, errand.request, gone)]
-            vote = TransactionPrepared(errand.request, opened.clock, opened.prepared.has_clock)
-            return [Send(work.client, vote)]
+            return [Send(work.client, _vote(replica.shard, opened, errand.request, config))]
         case CommitTransaction():
             return _answer_ended(ours, state, work, errand.part.transaction, now, config)
         case AbortTransaction() if work.died is not None:
@@ -100,6 +100,15 @@ def answer_known(
             ours.turning = None
             is_on = "on" if errand.is_on else "off"
             return [Note("transaction_clock_turned", f"{replica.shard} {is_on}")]
+
+
+def _vote(
+    shard: ShardName, opened: Open, request: RequestId, config: TransactionConfig
+) -> TransactionPrepared:
+    clock, prepared = opened.clock, opened.prepared
+    part = prepared.part
+    seal = seal_of(config.vote_key, part.transaction, part.asked, shard, prepared.home, clock)
+    return TransactionPrepared(request, clock, seal, prepared.has_clock)
 
 
 def _note_own(ours: ShardTransactions, errand: Forgotten | Carried) -> list[Effect | Forward]:
@@ -153,12 +162,17 @@ def _answer_ended(
 def _answer_doubt(
     shard: ShardName, state: TransactionState, sender: Address, errand: AskOutcome
 ) -> list[Effect | Forward]:
-    """A participant in doubt hears what was decided."""
+    """A participant in doubt hears what was decided.
+
+    A commit that is below its prepare was decided without its vote: so it has no part in that.
+    """
     decision, outcome = (
         state.decisions.get(errand.transaction),
         state.outcome_of(errand.transaction),
     )
     clock, has_clock = (None, True) if outcome is None else (outcome.clock, outcome.has_clock)
+    if clock is not None and clock < errand.clock:
+        clock = None
     at_ms = 0 if decision is None else decision.at_ms
     what = "transaction_doubt_aborted" if clock is None else "transaction_doubt_committed"
     message = ResolveTransaction(
@@ -173,14 +187,19 @@ def _acknowledge(
     """Say that the outcome is logged; or that there is nothing to be logged, which there never will be.
 
     A prepare that comes later than the outcome is open until its home shard is asked: then it hears the
-    same once more.
+    same once more. What is committed here stays so, and a shard that has been made to give it up without
+    being its home need not know.
     """
     known = state.outcomes.get(errand.transaction)
     is_lost = known is None and errand.clock is not None and not state.is_expired(errand.asked)
-    if is_lost or (known is not None and known.clock != errand.clock):
-        return [Note("transaction_outcome_strange", f"{replica.shard} {errand.transaction}")]
+    is_other = known is not None and (known.clock is None) != (errand.clock is None)
+    said: list[Effect | Forward] = []
+    if is_lost or is_other:
+        said.append(Note("transaction_outcome_strange", f"{replica.shard} {errand.transaction}"))
+        if errand.clock is not None:
+            return said
     message = TransactionResolved(errand.home, errand.transaction, replica.shard, state.clock)
-    return [Forward(errand.home, message, sender)]
+    return [*said, Forward(errand.home, message, sender)]
 
 
 # As the home shard
@@ -333,8 +352,11 @@ def sweep(
 def _doubt(
     shard: ShardName, transaction: TransactionId, asked: Clock, state: TransactionState
 ) -> Forward:
-    prepared = state.prepared[transaction].prepared
-    message = AskOutcome(prepared.home, transaction, asked, shard, prepared.participants)
+    opened = state.prepared[transaction]
+    prepared = opened.prepared
+    message = AskOutcome(
+        prepared.home, transaction, asked, shard, prepared.participants, opened.clock
+    )
     return Forward(prepared.home, message)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from motet.core.clock.hlc import ZERO
 from motet.core.streams.change import OPS
 from motet.core.transaction.entries import Part, PartChange
 from motet.core.transaction.messages import (
@@ -48,8 +47,9 @@ def check_request(
     for read in message.reads:
         _check_key(read.key)
     if isinstance(message, CommitTransaction):
-        if message.participants and message.floor == ZERO:  # X7
-            raise BadInput(f"a commit of {part.transaction} without the clock of its prepares")
+        if len(message.votes) != len(message.participants):  # X7
+            counts = f"{len(message.votes)} votes of {len(message.participants)} participants"
+            raise BadInput(f"a commit of {part.transaction} with {counts}")
         return
     if isinstance(message, PrepareTransaction):
         is_home = message.shard == message.home

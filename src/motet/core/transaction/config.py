@@ -28,3 +28,5 @@ class TransactionConfig(msgspec.Struct, frozen=True):
     milestone_bytes: int = milestone_step_bytes
     #: the latest changes of keys are carried on in entries of so many bytes, give or take the last one
     carry_bytes: int = bundle_bytes_max
+    #: what the nodes of the cluster seal votes with, up to 64 bytes
+    vote_key: bytes = b""

@@ -24,7 +24,8 @@ from motet.core.transaction.messages import (
     ResolveTransaction,
     SeenKey,
 )
-from motet.core.transaction.state import TransactionState
+from motet.core.transaction.state import Open, TransactionState
+from motet.core.transaction.votes import is_genuine
 from motet.core.transaction.work import ShardTransactions
 from motet.errors import BadInput, Conflict, NodeError
 from motet.errors.shards import KeyForgotten, TransactionExpired
@@ -69,8 +70,9 @@ def judge_commit(
     ahead: ShardTransactions,
     is_touched: Callable[[list[bytes]], bool],
     message: CommitTransaction,
+    vote_key: bytes,
 ) -> Verdict:
-    """``Conflict`` when it dies: then it is aborted."""
+    """``Conflict`` when it dies: then it is aborted. ``BadInput`` for votes that nobody has given."""
     part = message.part
     if part.transaction in ahead.flying:
         return Verdict.WAIT
@@ -79,6 +81,10 @@ def judge_commit(
     opened = state.prepared.get(part.transaction)
     if opened is None:
         _check_expired(state, part)
+    else:
+        _check_home(opened, message)
+    if message.participants:
+        _check_votes(message, vote_key)
     if message.fixed is not None:
         if opened is None:
             raise Conflict(f"transaction {part.transaction} was not prepared, or given up")
@@ -105,7 +111,10 @@ def judge_abort(
         return Verdict.WAIT
     if state.outcome_of(message.transaction) is not None:
         return Verdict.KNOWN
-    if not state.is_expired(message.asked) or message.transaction in state.prepared:
+    opened = state.prepared.get(message.transaction)
+    if opened is not None:
+        _check_home(opened, message)
+    if not state.is_expired(message.asked) or opened is not None:
         return Verdict.GO
     if isinstance(message, AbortTransaction):
         raise expired(message.transaction)
@@ -115,16 +124,36 @@ def judge_abort(
 def judge_outcome(
     state: TransactionState, ahead: ShardTransactions, message: ResolveTransaction
 ) -> Verdict:
-    """An outcome is logged where there is a prepare, and not below it (X7)."""
+    """An outcome is logged where there is a prepare for the shard that has decided.
+
+    A client can have any shard decide about any name. What is prepared for another home shard ends when that
+    one says so.
+    """
     if ahead.is_flying(message.transaction):
         return Verdict.WAIT
     opened = state.prepared.get(message.transaction)
-    if opened is None:
+    if opened is None or opened.prepared.home != message.home:
         return Verdict.KNOWN
-    if message.clock is not None and message.clock < opened.clock:
-        what = f"{message.transaction} is committed at {message.clock}, below its prepare"
-        raise BadInput(f"{what} at {opened.clock}")
     return Verdict.GO
+
+
+def _check_home(opened: Open, message: CommitTransaction | AbortTransaction | AskOutcome) -> None:
+    """What is prepared for a home shard is decided there, and nowhere else (X2)."""
+    home = opened.prepared.home
+    if home != message.shard:
+        name = opened.prepared.part.transaction
+        raise BadInput(f"{name} is prepared in {message.shard}, and decided in {home}")
+
+
+def _check_votes(message: CommitTransaction, vote_key: bytes) -> None:
+    """X7: the clocks of all prepares are what the participants have said, not what the client says."""
+    part, home = message.part, message.shard
+    for shard, vote in zip(message.participants, message.votes, strict=True):
+        if not is_genuine(vote_key, vote, part.transaction, part.asked, shard, home):
+            raise BadInput(
+                f"{shard} has not voted to commit {part.transaction} at {vote.clock}",
+                hint="ask to commit with the votes that the participants have given",
+            )
 
 
 def _check_expired(state: TransactionState, part: Part) -> None:

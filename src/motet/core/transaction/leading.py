@@ -213,7 +213,7 @@ def _judge(
         verdict = (
             judge_prepare(state, latest, ours, touched, errand)
             if isinstance(errand, PrepareTransaction)
-            else judge_commit(state, latest, ours, touched, errand)
+            else judge_commit(state, latest, ours, touched, errand, config.vote_key)
         )
         if verdict is Verdict.WAIT and is_late and not ours.is_flying(errand.part.transaction):
             raise Conflict(f"transaction {errand.part.transaction} has waited too long for a lock")

@@ -13,6 +13,7 @@ from motet.core.datanode.conversation import DataMessage, DataRequest
 from motet.core.streams.messages import Standing
 from motet.core.transaction.entries import Part
 from motet.core.transaction.orders import Order
+from motet.core.transaction.votes import Vote
 from motet.ids import Address, Epoch, RequestId, ShardName, TransactionId
 
 
@@ -65,10 +66,15 @@ class CommitTransaction(DataRequest, frozen=True):
     reads: tuple[SeenKey, ...]
     #: those that have prepared
     participants: tuple[ShardName, ...]
-    #: the highest clock of their prepares; zero when there are none
-    floor: Clock
+    #: votes[i] is that of participants[i]
+    votes: tuple[Vote, ...] = ()
     #: the clock is to be this one: all shards have prepared, the home shard too, and none above it
     fixed: Clock | None = None
+
+    @property
+    def floor(self) -> Clock:
+        """The highest clock of the votes; zero when there are none."""
+        return max([vote.clock for vote in self.votes]) if self.votes else ZERO
 
 
 class AbortTransaction(DataRequest, frozen=True):
@@ -148,6 +154,8 @@ class TransactionPrepared(DataMessage, frozen=True):
     request: RequestId
     #: of the prepare
     clock: Clock
+    #: by which the home shard knows that the vote is genuine
+    seal: bytes
     #: of the home shard: whether somebody may be told the clock that the transaction will have
     has_clock: bool = True
 
@@ -249,6 +257,8 @@ class AskOutcome(DataMessage, frozen=True):
     asked: Clock
     participant: ShardName
     participants: tuple[ShardName, ...]
+    #: of its prepare
+    clock: Clock
 
 
 class ResolveTransaction(DataMessage, frozen=True):

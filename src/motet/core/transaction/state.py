@@ -5,7 +5,8 @@ prepare, and asks the home shard to commit when all have voted. What the home sh
 
 X1  A key is locked by at most one transaction: from its prepare on, until the outcome is logged here. Locks
     are a fold of the log, so every leader has them.
-X2  A decision is logged once. Whoever asks again, or asks for something else, gets what was decided.
+X2  A decision is logged once, by the home shard that the prepares name. Whoever asks again, or asks for
+    something else, gets what was decided.
 X3  The commit clock is the clock of the decision's entry, which is above the clocks of all prepares. An
     outcome's entry is above the commit clock. So the next transaction on a key has a higher clock than the
     one before. If it was fixed before the decision, it is the highest clock of the prepares, and the home
@@ -18,9 +19,10 @@ X5  What became of a transaction is remembered for the newest ``remembered``. On
 X6  *Closed*: no commit at or below this clock will follow in this log. With a prepare that is open it is
     the clock just below the oldest; else the clock of the last entry, since clocks rise along a log, and a
     transaction is never below its own prepare. As it follows from the log, every replica knows it.
-X7  A commit clock is at or above the clock of every prepare. The home shard has the clocks of the others from
-    the client (``floor``), and refuses one that cannot be right. A participant refuses an outcome below its
-    own prepare: readers may be past that clock. It stays prepared then, and the feed waits; it loses nothing.
+X7  A commit clock is at or above the clock of every prepare. The home shard knows these from the votes, which
+    the client brings and cannot change (:mod:`motet.core.transaction.votes`). A participant that is told a
+    commit below its own prepare all the same, by a node that believed a client, does its part at a clock of
+    its own, since readers may be past that one: they see it late, miss nothing, and do not wait for ever.
 """
 
 from __future__ import annotations

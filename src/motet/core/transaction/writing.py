@@ -123,8 +123,14 @@ class Pen(msgspec.Struct):
                 flight = _flight(errand.part, is_prepare=True, reads=reads)
                 return EntryKind.PREPARED, encode_part(body), flight
             case ResolveTransaction() if errand.clock is not None:
-                part = state.transactions.prepared[errand.transaction].prepared.part
-                return self._committed(part, errand.clock, errand.at_ms, (), errand.has_clock)
+                opened = state.transactions.prepared[errand.transaction]
+                decided = errand.clock
+                if decided < opened.clock:  # readers may be past it (X7)
+                    what = f"{errand.transaction} {decided} is below its prepare at {opened.clock}"
+                    self.effects.append(Note("transaction_clock_too_low", what))
+                    decided = clock
+                part = opened.prepared.part
+                return self._committed(part, decided, errand.at_ms, (), errand.has_clock)
             case ResolveTransaction():
                 return _aborted(Aborted(errand.transaction, errand.asked))
             case AbortTransaction() | AskOutcome():

@@ -21,7 +21,6 @@ from motet.core.datanode.records import Chunk
 from motet.core.machine import Message
 from motet.core.operator.messages import (
     Heartbeat,
-    HeartbeatAnswer,
     ShardMap,
     ShardMapPushed,
     ShardPlace,
@@ -41,6 +40,7 @@ from motet.core.transaction.messages import (
     OrderShard,
     PrepareTransaction,
     ReadShardFeed,
+    ResolveTransaction,
 )
 from motet.core.transaction.orders import Order, Prune, SetCursor, TurnClock
 from motet.errors import BadScenario
@@ -60,37 +60,16 @@ from motet.limits import (
     outcomes_remembered,
     shard_segment_bytes,
 )
-from motet.testing.bench_network import InFlight
 from motet.testing.bench_part import BenchPart
-from motet.testing.bench_trace import Line
 from motet.testing.part import Converter, verb
-from motet.testing.parts.shardlog_bench import OPERATOR, ShardBench
-from motet.testing.parts.transactions_told import STREAM, told_answer, told_shard
+from motet.testing.parts.shardlog_bench import OPERATOR
+from motet.testing.parts.transactions_bench import CLIENT, CONFIG, PREPARED, TransactionBench
+from motet.testing.parts.transactions_told import STREAM, told_shard
 from motet.testing.parts.transactions_words import part_of, reads_of, words
 from motet.testing.script import Command
 
-CLIENT = Address("client")
 START_WALL_MS = 1_000
-CONFIG = TransactionConfig(sweep_ms=100, doubt_ms=300, tell_ms=200, adjust_ms=400, wait_ms=1_000)
-ASKED = Clock(1, 1)
-"""A clock of a prepare that is below all of them, for scripts that name none."""
 MUTED = ("founded", "fenced", "leads", "recovered", "state_on_disk", "refused")
-
-
-class TransactionBench(ShardBench):
-    """Data nodes; what a client hears is told, and what an operator hears is not."""
-
-    def _deliver(self, each: InFlight) -> list[Line]:
-        if each.send.to == CLIENT:
-            return [Line("note", f"client hears {told_answer(each.send.message)}")]
-        if each.send.to == OPERATOR:
-            answer = each.send.message
-            if not isinstance(answer, HeartbeatAnswer) or not (answer.sealed or answer.missing):
-                return []
-            told = [f"{s.shard} is sealed, {s.unsettled} open" for s in answer.sealed]
-            told += [f"{shard} is missing" for shard in answer.missing]
-            return [Line("note", f"{each.sender} says {', '.join(told)}")]
-        return super()._deliver(each)
 
 
 class TransactionsPart(BenchPart):
@@ -245,11 +224,12 @@ class TransactionsPart(BenchPart):
         name = ShardName(shard)
         itself = () if shard == home else (name,)
         participants = (*itself, *map(ShardName, words(others)))
-        part = part_of(transaction, changes, age, first, count)
+        part, request = part_of(transaction, changes, age, first, count), self._request()
+        self.bench.prepares[request] = part.transaction, name
         return self._ask(
             name,
             PrepareTransaction(
-                self._request(), ZERO, name, part, reads_of(reads), ShardName(home), participants
+                request, ZERO, name, part, reads_of(reads), ShardName(home), participants
             ),
         )
 
@@ -260,19 +240,24 @@ class TransactionsPart(BenchPart):
         shard: str,
         *changes: str,
         after: str | None = None,
-        floor: Clock = ASKED,
+        floor: Clock | None = None,
+        claims: Clock | None = None,
         fixed: Clock | None = None,
         reads: str | None = None,
         age: int = 1,
         first: int = 0,
         count: int | None = None,
     ) -> list[str]:
-        """Ask the home shard to commit, after these have prepared."""
+        """Ask the home shard to commit, after these have prepared, with the votes that they have given.
+
+        With a ``floor`` it is as if they had voted at that clock, and with ``claims`` the client says so.
+        """
         name = ShardName(shard)
         participants = tuple(map(ShardName, words(after)))
         part = part_of(transaction, changes, age, first, count)
+        votes = tuple(self.bench.vote(part, each, name, floor, claims) for each in participants)
         message = CommitTransaction(
-            self._request(), ZERO, name, part, reads_of(reads), participants, floor, fixed
+            self._request(), ZERO, name, part, reads_of(reads), participants, votes, fixed
         )
         return self._ask(name, message)
 
@@ -289,13 +274,26 @@ class TransactionsPart(BenchPart):
         )
 
     @verb
-    def doubt(self, transaction: str, participant: str, *, home: str = "a") -> list[str]:
+    def doubt(
+        self, transaction: str, participant: str, *, home: str = "a", prepared: Clock = PREPARED
+    ) -> list[str]:
         """The home shard gets a participant's question what became of a transaction."""
         asker = ShardName(participant)
         message = AskOutcome(
-            ShardName(home), TransactionId(transaction), Clock(1, 0), asker, (asker,)
+            ShardName(home), TransactionId(transaction), Clock(1, 0), asker, (asker,), prepared
         )
         return self.bench.receive(_node(ShardName(home)), Address(_node(asker)), message)
+
+    @verb
+    def decide(
+        self, transaction: str, participant: str, *, home: str = "a", clock: Clock | None = None
+    ) -> list[str]:
+        """A participant is told by the node of the home shard what was decided: committed, with a clock."""
+        shard = ShardName(participant)
+        message = ResolveTransaction(
+            shard, TransactionId(transaction), Clock(1, 0), ShardName(home), clock, 0
+        )
+        return self.bench.receive(_node(shard), Address(_node(ShardName(home))), message)
 
     @verb
     def status(self, transaction: str, shard: str) -> list[str]:

@@ -37,6 +37,8 @@ from motet.verify.parts.transactions_checks import Ledger
 from motet.verify.parts.transactions_clients import Banker, KeyWriter
 from motet.verify.parts.transactions_feed import FeedReader
 from motet.verify.parts.transactions_flights import Flights
+from motet.verify.parts.transactions_liar import Liar
+from motet.verify.parts.transactions_liar_plants import LIAR_PLANTS
 from motet.verify.parts.transactions_orders import Orderer, Pruner
 from motet.verify.parts.transactions_pages import PageReader, Pages
 from motet.verify.parts.transactions_plants import (
@@ -51,6 +53,9 @@ from motet.verify.plants import plants_of
 
 LATER = StreamName("later")
 """The second stream, which is created in the storm."""
+
+liar_share = 0.33
+"""In how many runs one of the clients lies."""
 
 
 def draw_transactions(dice: Dice) -> TransactionConfig:
@@ -82,6 +87,9 @@ class TransactionsPart:
         "transaction_decisions_forgotten",
         "coordinator_died",
         "coordinator_pondered",
+        "lie_refused",
+        "participants_left_out",
+        "given_up_by_a_stranger",
         WAITS,
         ADJUST_MISSED,
         HOME_LEADER_CHANGED,
@@ -160,6 +168,9 @@ class TransactionsRun(StreamsRun):
             )
             for number in range(1, dice.between(3, 5))
         ]
+        if self._has_liar():
+            others = list(self.bankers)
+            self.bankers.append(Liar(world, "l1", self.watch, nodes, self.ledger, 40, others))
         self.writers: list[Writer] = [KeyWriter(world, "w1", self.watch, nodes, self.ledger, 30)]
         self.readers = [Reader(world, "r1", self.watch, nodes, has_gaps=True)]
         self._add_feeders(nodes)
@@ -188,6 +199,12 @@ class TransactionsRun(StreamsRun):
         world.observe(self.births.saw)
         world.observe(Flights(world).saw)
         world.observe(Aims(world, world.dice.fork("aims"), strikes=not self._is_faultless).saw)
+
+    def _has_liar(self) -> bool:
+        """Whether one of the clients lies; always if it is this that something is planted against."""
+        if self._plant is not None:
+            return self._plant in LIAR_PLANTS
+        return self._world.dice.fork("liar").chance(liar_share)
 
     def _beside_feeders(self, nodes: tuple[Address, ...]) -> list[DataClient]:
         """Whoever reads pages from anywhere, prunes, and asks for what is pruned."""

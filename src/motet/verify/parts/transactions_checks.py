@@ -97,6 +97,10 @@ class Ledger:
         #: those whose clients were told no clock
         self._hidden: dict[TransactionId, None] = {}
         self._aborted: dict[TransactionId, None] = {}
+        #: those of which a client has said half of the truth: only what it has named has to be there
+        self._left_out: dict[TransactionId, None] = {}
+        #: which ones a liar has given up in which shard
+        self._given_up: dict[tuple[TransactionId, ShardName], None] = {}
         #: key -> the highest clock of a change of it that anybody was told of
         self._told: dict[bytes, Clock] = {}
         #: what gets have shown, and to whom
@@ -106,6 +110,14 @@ class Ledger:
 
     def wants(self, name: TransactionId, reads: dict[bytes, Clock | None]) -> None:
         self._reads[name] = dict(reads)
+
+    def leaves_out(self, name: TransactionId) -> None:
+        """Its client has left out participants that have prepared."""
+        self._left_out[name] = None
+
+    def is_given_up_in(self, shard: ShardName, name: TransactionId) -> None:
+        """A shard that is not its home was asked to give up a transaction."""
+        self._given_up[name, shard] = None
 
     def shard_of(self, key: bytes) -> ShardName:
         """The shard of an account."""
@@ -264,9 +276,15 @@ class Ledger:
             return
         clocks = {part.clock: None for part in committed}
         indices = sorted(change.index for part in committed for change in part.part.changes)
-        if len(committed) != len(parts) or len(clocks) != 1:
+        is_left_out = name in self._left_out
+        aborted = [
+            shard
+            for shard, part in parts.items()
+            if part is None and (name, shard) not in self._given_up
+        ]
+        if len(clocks) != 1 or (aborted and not is_left_out):
             self._violated("Atomic", f"{name}: {parts}")
-        if indices != list(range(committed[0].part.count)):
+        if indices != list(range(committed[0].part.count)) and not is_left_out:
             self._violated("Atomic", f"{name}: changes {indices} of {committed[0].part.count}")
         if len({part.has_clock: None for part in committed}) != 1:
             self._violated("Valve", f"{name}: {parts}")

@@ -23,6 +23,8 @@ from motet.core.transaction.messages import (
     TransactionEnded,
     TransactionPrepared,
 )
+from motet.core.transaction.state import ABOVE_ZERO
+from motet.core.transaction.votes import Vote
 from motet.errors import Conflict, NoSuchShard, OutcomeUnknown
 from motet.errors.shards import NotLeader, TransactionExpired
 from motet.format.record_block import encode_block
@@ -63,7 +65,8 @@ class Deal(msgspec.Struct):
     to_prepare: list[ShardName] = msgspec.field(default_factory=list)
     prepared: list[ShardName] = msgspec.field(default_factory=list)
     home: ShardName = ShardName("")
-    floor: Clock = ZERO
+    #: votes[i] is that of prepared[i]
+    votes: list[Vote] = msgspec.field(default_factory=list)
     is_aborting: bool = False
     resends: int = 0
     #: a prepare or a commit may have been logged although nobody said so
@@ -100,6 +103,11 @@ class Banker(DataClient):
         self._begin: Clock | None = None
         #: key -> no read may show an older change
         self._floors: dict[bytes, Clock] = {}
+
+    @property
+    def deal(self) -> Deal | None:
+        """What it is about."""
+        return self._deal
 
     def begin(self) -> list[Effect]:
         if self._map is None or self.dice.chance(0.03):
@@ -172,7 +180,7 @@ class Banker(DataClient):
             key = deal.to_read[0]
             return GetLatestChange(request, self._clock, self._shard(key), key)
         if deal.asked == ZERO:
-            deal.asked = self._clock
+            deal.asked = max(self._clock, ABOVE_ZERO)  # the same in all that is asked
         participants = tuple(deal.prepared + deal.to_prepare)
         if deal.is_aborting:
             return AbortTransaction(
@@ -186,7 +194,7 @@ class Banker(DataClient):
             )
         part, reads = self._part(deal, deal.home)
         return CommitTransaction(
-            request, self._clock, deal.home, part, reads, participants, deal.floor
+            request, self._clock, deal.home, part, reads, participants, tuple(deal.votes)
         )
 
     def _part(self, deal: Deal, shard: ShardName) -> tuple[Part, tuple[SeenKey, ...]]:
@@ -207,7 +215,7 @@ class Banker(DataClient):
             self._take_read(deal, answer)
         elif isinstance(answer, TransactionPrepared):
             deal.prepared.append(deal.to_prepare.pop(0))
-            deal.floor = max(deal.floor, answer.clock)
+            deal.votes.append(Vote(answer.clock, answer.seal))
             self.see_clock(answer.clock)
             if not deal.to_prepare and not self.world.fabric.healed:
                 return self._ponder()

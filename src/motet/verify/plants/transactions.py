@@ -282,6 +282,45 @@ TRANSACTION_PLANTS: tuple[Plant, ...] = (
         searches=(Search("transactions-in-turns", SEEDS_FEW, ("LatestKept",)),),
     ),
     Plant(
+        "votes-believed",
+        rule="the home shard commits with the votes that participants have given, and with no others",
+        rule_id="transaction.state X7",
+        how="replaces",
+        target="motet.core.transaction.judging._check_votes",
+        planted_by="motet.verify.parts.transactions_liar_plants:BelievesVotes",
+        searches=(Search("transactions", SEEDS_FEW, ("FalseVotes", "Atomic", "Stuck")),),
+    ),
+    Plant(
+        "home-believed",
+        rule="what is prepared for a home shard is decided there, and nowhere else",
+        rule_id="transaction.state X2",
+        how="replaces",
+        target="motet.core.transaction.judging._check_home",
+        planted_by="motet.verify.parts.transactions_liar_plants:BelievesHomes",
+        searches=(
+            Search(
+                "transactions",
+                SEEDS_FEW,
+                ("FalseVotes", "Atomic", "LatestKept", "SessionReads", "Decided"),
+            ),
+        ),
+    ),
+    Plant(
+        "outcome-of-a-stranger",
+        rule="an outcome is logged if the home shard of the prepare has decided it",
+        rule_id="transaction.state X2",
+        how="replaces",
+        target="motet.core.transaction.leading.judge_outcome",
+        planted_by="motet.verify.parts.transactions_liar_plants:ObeysAnybody",
+        searches=(
+            Search(
+                "transactions",
+                SEEDS_SOME,
+                ("LatestKept", "Atomic", "Decided", "SessionReads", "N1"),
+            ),
+        ),
+    ),
+    Plant(
         "ticks-from-its-own-wall",
         rule="inside a node the wall is the time that the nodes agree on",
         rule_id="datanode.node D3",
