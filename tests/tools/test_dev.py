@@ -133,10 +133,13 @@ def test_check_can_fix_first(checkout: Checkout) -> None:
 
 def test_bench_runs_one_or_all(checkout: Checkout) -> None:
     script = "import sys, pathlib; print(pathlib.Path(__file__).stem, *sys.argv[1:])"
-    checkout.files({f"bench/{name}.py": script for name in ("clock", "journal", "_shared")})
+    checkout.files(
+        {f"bench/{name}.py": script for name in ("clock", "journal", "compare", "_shared")}
+    )
     assert checkout.dev("bench", "--list").stdout.split() == ["clock", "journal"]
     assert checkout.dev("bench", "clock", "--quick").stdout == "clock --quick\n"
     assert checkout.dev("bench", "--json").stdout == "clock --json\njournal --json\n"
+    assert checkout.dev("bench", "compare", "a", "b").stdout == "compare a b\n"
     unknown = checkout.dev("bench", "nothing")
     assert unknown.returncode == 1
     assert "there is no bench/nothing.py" in unknown.stderr
