@@ -12,15 +12,27 @@ from typing import TypeVar
 
 import motet
 import motet.aio
+from motet.client.change import Change, Entry, OwnChange, Position
 from motet.client.cluster.database import AsyncClusterDatabase
 from motet.client.feed import Page
+from motet.client.feed_split import FeedPlan
+from motet.client.feed_status import (
+    FeedStatus,
+    IncompleteTransaction,
+    NodeStanding,
+    ShardStanding,
+)
+from motet.client.named_cursor import NamedCursor
+from motet.client.publication import Publication
 from motet.client.snapshot import Snapshot, TableSnapshot
 from motet.client.stream import AsyncStream
 from motet.client.sync_stream import Stream
 from motet.client.sync_table import Table
 from motet.client.sync_transaction import Transaction
 from motet.client.table import AsyncTable
-from motet.client.transaction import AsyncTransaction
+from motet.client.transaction import AsyncTransaction, TransactionStatus
+from motet.core.streams.messages import FeedSplit, StreamInfo
+from motet.core.tables.messages import TableInfo, WriterInfo
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -41,6 +53,26 @@ CLASSES: dict[str, type] = {
     "sync.Table": Table,
 }
 
+VALUES: tuple[type, ...] = (
+    Change,
+    Entry,
+    FeedPlan,
+    FeedSplit,
+    FeedStatus,
+    IncompleteTransaction,
+    NamedCursor,
+    NodeStanding,
+    OwnChange,
+    Position,
+    Publication,
+    ShardStanding,
+    StreamInfo,
+    TableInfo,
+    TransactionStatus,
+    WriterInfo,
+)
+"""What calls answer with."""
+
 MODULES = {"aio": motet.aio, "sync": motet}
 
 NOT_FOR_USERS = {
@@ -57,6 +89,8 @@ NOT_FOR_USERS = {
     "Transaction.look_for": "asked by the face without an event loop",
     "Page.raw": "what a mirror repeats",
     "Page.runs": "what a page was sent as",
+    "FeedSplit.request": "what it answers",
+    "StreamInfo.firsts": "``stats`` of a stream says it",
 }
 """Public by name alone."""
 
@@ -69,6 +103,15 @@ def covers(*calls: str) -> Callable[[F], F]:
         return case
 
     return mark
+
+
+def fields() -> set[str]:
+    """All that users read in what calls answer with."""
+    found = set()
+    for kind in VALUES:
+        names = (*dir(kind), *getattr(kind, "__struct_fields__", ()))
+        found |= {f"{kind.__name__}.{name}" for name in names if not name.startswith("_")}
+    return found - set(NOT_FOR_USERS)
 
 
 def face() -> set[str]:

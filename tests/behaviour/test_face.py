@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 
 from tests.behaviour.differences import DIFFERENCES
-from tests.behaviour.face import CLASSES, COVERS, NOT_FOR_USERS, covers, face
+from tests.behaviour.face import CLASSES, COVERS, NOT_FOR_USERS, VALUES, covers, face, fields
 
 
 @cache
@@ -38,6 +38,10 @@ def covered() -> Iterator[tuple[str, str]]:
             yield name, call
 
 
+def test_every_call_has_a_case() -> None:
+    assert sorted(face() - {call for _, call in covered()}) == []
+
+
 def test_what_a_case_says_it_shows_is_there_and_is_called() -> None:
     known = face()
     for name, call in covered():
@@ -45,10 +49,20 @@ def test_what_a_case_says_it_shows_is_there_and_is_called() -> None:
         assert call.rpartition(".")[2] in used_by(cases()[name]), f"{name} does not call {call}"
 
 
+def test_every_field_of_an_answer_is_looked_at() -> None:
+    looked_at: set[str] = set()
+    for path in Path(__file__).parent.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Attribute):
+                looked_at.add(node.attr)
+    assert sorted(each for each in fields() if each.rpartition(".")[2] not in looked_at) == []
+
+
 def test_what_is_not_for_users_is_there() -> None:
+    classes = {**CLASSES, **{kind.__name__: kind for kind in VALUES}}
     for name in NOT_FOR_USERS:
         kind, _, attribute = name.rpartition(".")
-        assert hasattr(CLASSES[kind], attribute), name
+        assert hasattr(classes[kind], attribute), name
 
 
 def used_by(case: Callable[..., object]) -> set[str]:

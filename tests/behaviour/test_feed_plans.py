@@ -20,7 +20,7 @@ async def test_the_stretches_of_a_split_are_the_whole_slice(db: Database) -> Non
         assert 1 <= len(split.bounds) <= stretches
         assert list(split.bounds) == sorted(split.bounds)
         assert split.visible >= split.bounds[-1]
-        assert split.changes_behind == 0
+        assert (split.changes_behind, split.database) == (0, db.database_id)
         found: list[Change] = []
         after = None
         for bound in split.bounds:

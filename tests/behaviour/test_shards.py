@@ -11,8 +11,9 @@ from tests.behaviour.face import covers
 from tests.behaviour.feeds import put
 from tests.behaviour.places import Place, fresh, keys_of_shards
 
-from motet.aio import Database
+from motet.aio import Database, Transaction
 from motet.client.cluster.database import AsyncClusterDatabase
+from motet.client.feed_status import IncompleteTransaction
 from motet.core.clock.hlc import Clock
 from motet.errors import MotetError
 from motet.errors.operator import LastReplica, NoNodeToPlaceOn
@@ -73,17 +74,15 @@ async def test_the_status_says_how_far_each_shard_is_closed(place: Place, db: Da
 
 @covers("Database.nodes")
 async def test_nodes_say_what_they_hold(place: Place, db: Database) -> None:
-    def total(nodes: Any, what: str) -> int:
-        return sum(getattr(each, what) for each in nodes)
-
     name = fresh("held")
     before = await db.nodes()
     await db.create_stream(name, shards=3)
     nodes = await db.nodes()
     assert len(nodes) == len({each.node for each in nodes}) == place.nodes
     assert all("data" in each.roles for each in nodes)
-    assert total(nodes, "shards") - total(before, "shards") == 3 * place.nodes
-    assert total(nodes, "leads") - total(before, "leads") == 3
+    held = sum(each.shards for each in nodes) - sum(each.shards for each in before)
+    led = sum(each.leads for each in nodes) - sum(each.leads for each in before)
+    assert (held, led) == (3 * place.nodes, 3)
     endpoints = (await db.endpoint()).split(",")
     assert all(each.endpoint is None or each.endpoint in endpoints for each in nodes)
 
@@ -101,6 +100,26 @@ async def test_a_transaction_is_incomplete_until_all_its_shards_have_logged_its_
         while txn.id in [each.transaction for each in await db.incomplete_transactions()]:
             continue
     assert (await db.transaction_status(txn.id)).standing == "committed"
+
+
+@covers("Database.incomplete_transactions")
+async def test_a_transaction_whose_clock_is_fixed_is_incomplete(db: Database) -> None:
+    name = fresh("prepared")
+    await db.create_stream(name, shards=2)
+
+    async def fixed(txn: Transaction) -> tuple[Clock | None, list[IncompleteTransaction]]:
+        for key in keys_of_shards(2):
+            txn.change(name, key, "insert", row={})
+        clock = await txn.commit_clock()
+        found = await db.incomplete_transactions()
+        return clock, [each for each in found if each.transaction == txn.id]
+
+    clock, found = await db.transact(fixed)  # again if it has had its time
+    assert clock is not None
+    assert {each.stream for each in found} == {name}
+    assert {each.shard for each in found} <= {0, 1}
+    assert {each.home for each in found} <= {f"{name}/0", f"{name}/1"}
+    assert max(each.prepared for each in found) <= clock
 
 
 # SQL about the database itself
