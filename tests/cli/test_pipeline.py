@@ -106,8 +106,8 @@ def test_changes_that_a_pipeline_needs_are_not_pruned(tmp_path: Path) -> None:
     late, shop, unknown = found
     assert late["error"] == (
         f"CURSOR_EXPIRED pipeline late has published up to {clocks[0]}, and changes after that are "
-        f"pruned: the feed is pruned up to {clocks[1]}; rebuild it: run it with another --name and "
-        "other names for its tables; it then begins at the oldest change that is kept"
+        f"pruned: the feed is pruned up to {clocks[1]}; rebuild it: run it with another --name, "
+        "other names for its tables and --after oldest; it then begins at the oldest change that is kept"
     )
     assert (late["lag_ms"], late["changes_behind"]) == (None, None)
     assert (shop["changes_behind"], shop["error"]) == (1, None)

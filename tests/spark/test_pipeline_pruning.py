@@ -13,6 +13,8 @@ from motet.client.named_cursor import NamedCursor
 from motet.core.clock.hlc import Clock
 from motet.errors import PipelineFailed
 from motet.errors.shards import CursorExpired, CursorInTheWay
+from motet.pipeline.batch import BatchReport
+from motet.pipeline.remove import remove_pipeline
 from motet.pipeline.status import pipeline_status
 
 pytestmark = pytest.mark.usefixtures("spark")
@@ -96,6 +98,23 @@ def test_a_pipeline_whose_changes_were_pruned_by_force_says_so(shop: Shop) -> No
     sell(shop.db, 4, 5)
     shop.db.prune(STREAMS[0], up_to=shop.db.visible_clock(*STREAMS), force=True)
     sell(shop.db, 5, 6)
-    assert shop.run(checkpoint=shop.folder / "anew").steps == 1, (
+    with pytest.raises(CursorExpired, match=r"anew has published nothing yet, .* is kept after"):
+        shop.run(checkpoint=shop.folder / "anew")
+    assert not [info for info in shop.db.tables() if info.spec.name.startswith("new_")]
+    assert shop.run(checkpoint=shop.folder / "anew", after="oldest").steps == 1, (
         "as the hint says, also where not all are kept from the same clock on"
     )
+
+
+def test_a_pipeline_that_is_removed_while_it_runs_ends(shop: Shop) -> None:
+    sell(shop.db, 0, 6)
+
+    def remove(_: BatchReport) -> None:
+        remove_pipeline(shop.db, "shop", checkpoint=shop.folder / "elsewhere")
+
+    with pytest.raises(PipelineFailed, match="shop was removed while it ran"):
+        shop.run(changes_max=4, report=remove)
+    assert shop.db.cursors() == []
+    assert shop.run().steps > 0, "a run under this name goes on"
+    assert published(shop.db) == folded(shop.db)
+    assert cursor(shop).clock == done(shop)

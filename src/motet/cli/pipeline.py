@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -38,6 +39,21 @@ TablesOption = Annotated[
 ]
 NameOption = Annotated[
     str | None, typer.Option("--name", help="Its name; that of the file unless given.")
+]
+
+
+class Oldest(StrEnum):
+    """Where a new pipeline can be told to begin."""
+
+    OLDEST = "oldest"
+
+
+AfterOption = Annotated[
+    Oldest | None,
+    typer.Option(
+        help="Where a pipeline begins that has published nothing: with oldest where all of its streams "
+        "are kept, else at their beginning."
+    ),
 ]
 
 
@@ -79,6 +95,7 @@ def run(
     max_changes: Annotated[
         int, typer.Option("--max-changes", min=1, help="At most so many changes in one step.")
     ] = 100_000,
+    after: AfterOption = None,
     tables: TablesOption = None,
     data: DataOption = None,
     endpoint: EndpointOption = None,
@@ -90,7 +107,6 @@ def run(
 
     Example: motet pipeline run shop.py --once --data data/
     """
-    from motet.pipeline.checkpoint import default_folder
     from motet.pipeline.load import load_pipeline
     from motet.pipeline.session import need_libraries
 
@@ -101,16 +117,16 @@ def run(
     progress = _Progress(loaded.name, output)
     on_interrupt(progress.given_up, 0)
     with open_both(data, endpoint, tables, create=True) as (db, feed):
-        folder = data if tables is None else None if ENDPOINTS.fullmatch(tables) else Path(tables)
         done = run_pipeline(
             db,
             loaded,
             feed=feed,
             once=once,
-            checkpoint=checkpoint or default_folder(folder, db.database_id, loaded.name),
+            checkpoint=checkpoint or _notes_folder(db, loaded.name, data, tables),
             changes_max=max_changes,
             report=progress.published,
             say=progress.say,
+            after=None if after is None else "oldest",
         )
     if output is Output.TABLE:
         steps = _counted(done.steps)
@@ -181,6 +197,48 @@ def check(
         if output is Output.TABLE:
             _print_examples(checks)
         raise typer.Exit(1)
+
+
+@app.command()
+def remove(
+    name: Annotated[str, typer.Argument(help="Name of the pipeline.")],
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(help="Folder for Spark's notes, if it was given when the pipeline ran."),
+    ] = None,
+    tables: TablesOption = None,
+    data: DataOption = None,
+    endpoint: EndpointOption = None,
+    output: Output = OUTPUT_OPTION,
+) -> None:
+    """Remove a pipeline that is not to run again: its cursor, which holds pruning back, and its checkpoint.
+
+    Its tables stay. A pipeline that runs is not removed: stop it first.
+
+    Example: motet pipeline remove shop --data data/
+    """
+    from motet.pipeline.remove import remove_pipeline
+
+    with open_both(data, endpoint, tables) as (db, feed):
+        folder = checkpoint or _notes_folder(db, name, data, tables)
+        done = remove_pipeline(db, name, feed=feed, checkpoint=folder)
+    row: dict[str, object] = {
+        "pipeline": done.pipeline,
+        "cursor": done.cursor,
+        "streams": done.streams,
+        "clock": None if done.clock is None else str(done.clock),
+        "checkpoint": None if done.checkpoint is None else str(done.checkpoint),
+        "tables": done.tables,
+    }
+    print_rows([row], output)
+
+
+def _notes_folder(db: Database, name: str, data: Path | None, tables: str | None) -> Path:
+    """Where Spark's notes are unless told otherwise: with the tables, if these are in a folder."""
+    from motet.pipeline.checkpoint import default_folder
+
+    folder = data if tables is None else None if ENDPOINTS.fullmatch(tables) else Path(tables)
+    return default_folder(folder, db.database_id, name)
 
 
 def _check_row(one: TableCheck, output: Output) -> dict[str, object]:

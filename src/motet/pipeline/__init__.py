@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from motet.pipeline.load import Pipeline, load_pipeline
     from motet.pipeline.read_table import read_table
     from motet.pipeline.register import register
+    from motet.pipeline.remove import RemovedPipeline, remove_pipeline
     from motet.pipeline.run import RunReport, run_pipeline
     from motet.pipeline.session import local_session
     from motet.pipeline.status import PipelineStatus, pipeline_status
@@ -26,6 +27,7 @@ __all__ = [
     "Changes",
     "Pipeline",
     "PipelineStatus",
+    "RemovedPipeline",
     "RunReport",
     "TableCheck",
     "check_pipeline",
@@ -34,6 +36,7 @@ __all__ = [
     "pipeline_status",
     "read_table",
     "register",
+    "remove_pipeline",
     "run_pipeline",
     "table",
 ]
@@ -43,6 +46,7 @@ _HOMES = {
     "Changes": "motet.pipeline.changes",
     "Pipeline": "motet.pipeline.load",
     "PipelineStatus": "motet.pipeline.status",
+    "RemovedPipeline": "motet.pipeline.remove",
     "RunReport": "motet.pipeline.run",
     "TableCheck": "motet.pipeline.check",
     "check_pipeline": "motet.pipeline.check",
@@ -51,6 +55,7 @@ _HOMES = {
     "pipeline_status": "motet.pipeline.status",
     "read_table": "motet.pipeline.read_table",
     "register": "motet.pipeline.register",
+    "remove_pipeline": "motet.pipeline.remove",
     "run_pipeline": "motet.pipeline.run",
     "table": "motet.pipeline.definition",
 }

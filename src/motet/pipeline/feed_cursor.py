@@ -6,7 +6,11 @@ F2  It is saved before the first change is read, so a pipeline that starts holds
 F3  It is kept for the streams that the pipeline reads, and for no other. That is also how the database knows
     which streams these are.
 
-It stays when the pipeline ends: the next run needs what is above it. ``motet feed keep pipeline/NAME`` drops
+F4  A pipeline that has done nothing yet begins at the beginning of its streams. Where they are pruned to
+    different places it has to be told to begin at the oldest change that all of them have: what some of them
+    have below would be missing.
+
+It stays when the pipeline ends: the next run needs what is above it. ``motet pipeline remove NAME`` drops
 it. The cursor of a query of Spark's has the name that its option ``cursor`` says, and is saved when Spark
 commits a batch.
 """
@@ -40,6 +44,15 @@ class FeedCursor:
         if known is None or known.streams != self._streams:
             self.hold(done)
 
+    def check_begin(self) -> None:
+        """``CursorExpired`` if one that has done nothing cannot begin at the beginning of all streams (F4).
+
+        Where it begins was decided when there is a cursor already.
+        """
+        known = cursor_of(self._source.cursors(), self.name)
+        if known is None or known.streams != self._streams:
+            self._source.split_feed(*self._streams, changes_max=1)
+
     def hold(self, done: Clock) -> Clock:
         """Keep everything above the clock up to which all is done, and say where to begin.
 
@@ -59,6 +72,11 @@ class FeedCursor:
         if others:
             self._source.drop_cursor(self.name, *others)
         return begin
+
+    @property
+    def is_held(self) -> bool:
+        """Whether the cursor is there."""
+        return cursor_of(self._source.cursors(), self.name) is not None
 
     def advance(self, done: Clock) -> None:
         """What has been read up to this clock is done."""
@@ -86,6 +104,15 @@ def expired(pipeline: str, done: Clock, error: CursorExpired) -> CursorExpired:
     so_far = f"has published up to {done}" if done > ZERO else "has published nothing yet"
     return CursorExpired(
         f"pipeline {pipeline} {so_far}, and changes after that are pruned: {error.what}",
-        hint="rebuild it: run it with another --name and other names for its tables; "
+        hint="rebuild it: run it with another --name, other names for its tables and --after oldest; "
         "it then begins at the oldest change that is kept",
+    )
+
+
+def no_common_begin(pipeline: str, oldest: Clock, error: CursorExpired) -> CursorExpired:
+    """What it means for a new pipeline that its streams are pruned to different places (F4)."""
+    return CursorExpired(
+        f"pipeline {pipeline} has published nothing yet, and {error.what}",
+        hint=f"run it with --after oldest (in Python after='oldest') to begin after {oldest}, "
+        "or read the streams in pipelines of their own",
     )

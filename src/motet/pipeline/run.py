@@ -14,17 +14,18 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
+from motet.client.cursor import OLDEST
 from motet.core.clock.hlc import Clock
 from motet.core.tables.messages import WriterInfo
-from motet.errors import MotetError, WriterFenced
+from motet.errors import BadInput, MotetError, PipelineFailed, WriterFenced
 from motet.errors.shards import CursorExpired
 from motet.limits import writer_note_length_max
 from motet.pipeline.batch import BatchReport, BatchWorker
 from motet.pipeline.checkpoint import Checkpoint, default_folder
 from motet.pipeline.failure import SPARK_ERRORS
-from motet.pipeline.feed_cursor import FeedCursor, cursor_name, expired
+from motet.pipeline.feed_cursor import FeedCursor, cursor_name, expired, no_common_begin
 from motet.pipeline.load import Pipeline
 from motet.pipeline.plan import Plan, check_feed, create_tables, make_plan
 from motet.pipeline.progress import done_through, place_after
@@ -71,6 +72,7 @@ def run_pipeline(
     stop: threading.Event | None = None,
     feed: Database | None = None,
     say: Say = silent,
+    after: Literal["oldest"] | None = None,
 ) -> RunReport:
     """Run a pipeline until ``stop`` is set, or with ``once`` until it has caught up.
 
@@ -78,14 +80,23 @@ def run_pipeline(
     A batch that has begun is finished first. Without ``stop``, ^C and SIGTERM end it in that way if this is
     the main thread. The session is the one that is running, else a new local one. ``say`` gets lines
     for people about what is being done.
+
+    A pipeline that has published nothing begins at the beginning of its streams: ``CursorExpired`` if they
+    are pruned to different places, unless ``after="oldest"`` tells it to begin where all of them are kept.
     """
+    if after not in (None, OLDEST):
+        raise BadInput(
+            f"a pipeline cannot begin after {after!r}", hint="use after='oldest', or none"
+        )
     folder = checkpoint or default_folder(None, db.database_id, pipeline.name)
     notes = Checkpoint(folder, (feed or db).database_id, pipeline.name)
     try:
         spark = started_session(f"motet {pipeline.name}", say)
         # Not sooner: Spark has an own idea of ^C when it starts.
         with quiet(spark), stopping(stop) as asked:
-            return _run(db, feed, spark, pipeline, notes, once, changes_max, report, asked, say)
+            return _run(
+                db, feed, spark, pipeline, notes, once, changes_max, report, asked, say, after
+            )
     finally:
         notes.close()
 
@@ -101,18 +112,26 @@ def _run(
     report: Callable[[BatchReport], None],
     stop: threading.Event,
     say: Say,
+    after: Literal["oldest"] | None,
 ) -> RunReport:
     plan = make_plan(spark, pipeline, (feed or db).streams())
     info = db.writer(plan.name)
     last = None if info is None else info.step
     check_feed(plan.name, last, feed)
+    cursor = FeedCursor(feed or db, cursor_name(db, plan.name, feed), plan.stream_names)
+    if last is None and after is None:
+        _check_begin(feed or db, plan, cursor)
     create_tables(db, plan, info)
     done = done_through(last)
     notes.remember(plan.streams, done)
     health = _Health(db, plan.name, info)
-    cursor = FeedCursor(feed or db, cursor_name(db, plan.name, feed), plan.stream_names)
 
     def published(batch: BatchReport) -> None:
+        if not cursor.is_held:
+            raise PipelineFailed(
+                f"{plan.name} was removed while it ran",
+                hint="run it again: it goes on from what is published",
+            )
         cursor.advance(batch.clock)
         health.works()
         report(batch)
@@ -136,6 +155,14 @@ def _run(
     health.works()
     clock = None if worker.last is None else worker.last.through
     return RunReport(plan.name, worker.batches, clock)
+
+
+def _check_begin(source: Database, plan: Plan, cursor: FeedCursor) -> None:
+    try:
+        cursor.check_begin()
+    except CursorExpired as error:
+        oldest = source.oldest(*plan.stream_names)
+        raise no_common_begin(plan.name, oldest, error) from None
 
 
 def _start(
