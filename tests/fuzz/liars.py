@@ -11,6 +11,7 @@ checked after each step of a machine is that it took the step, and that its own 
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 
 import msgspec
 from tests.fuzz.hostile import Forger
@@ -18,6 +19,7 @@ from tests.fuzz.probes import Probe, probe_for
 
 from motet.core.clock.messages import Adjust, Adopt, PingClock, PongClock, ReadClock, Tick
 from motet.core.clock.node_clock import NodeClock
+from motet.core.clock.node_time import NodeTime
 from motet.core.clock.time_peer import TimePeer
 from motet.core.datanode.messages import DataCall
 from motet.core.datanode.node import DataNode
@@ -28,10 +30,10 @@ from motet.core.streams.machine import StreamsMachine
 from motet.core.streams.messages import StreamsCall
 from motet.core.vsr.messages import VsrCall
 from motet.core.vsr.replica import Replica
-from motet.ids import Address
+from motet.ids import Address, NodeId
 from motet.node.operator import OperatorInbox
 from motet.sim.faults import Faults, NodeFaults
-from motet.sim.host import Host
+from motet.sim.host import Host, Stepper
 from motet.sim.nemesis import Nemesis
 from motet.sim.world import World
 from motet.verify.parts import part_named
@@ -204,6 +206,7 @@ def lie_to(
     """Run a part of the system with a liar in it."""
     world = LiarWorld(seed, faults)
     run = part_named(part_name).prepare(world, None)
+    agree_on_time(world)
     liar = Liar(world, seed, mode)
     nemesis = Nemesis(world, lambda fault, node: fault == "crash" and run.permits(fault, node))
     for node in world.nodes.values():
@@ -221,6 +224,26 @@ def lie_to(
                 world.start(node)
     findings = [f"{each.invariant}: {each.what}" for each in world.violations]
     return Verdict(findings, liar.said, list(liar.forgers.values()), liar.last)
+
+
+def agree_on_time(world: LiarWorld) -> None:
+    """Data nodes ask each other for the time, as in a real cluster: else they cannot judge a clock."""
+    hosts = [host for node in world.nodes.values() for host in node.hosts.values()]
+    hosts = [host for host in hosts if isinstance(host.machine, DataNode)]
+    names = tuple(NodeId(host.node.address) for host in hosts)
+    for host in hosts:
+        host.factory = _with_time(host.factory, names)
+        host.machine = host.factory()
+
+
+def _with_time(make: Callable[[], Stepper], names: tuple[NodeId, ...]) -> Callable[[], Stepper]:
+    def made() -> Stepper:
+        node = make()
+        assert isinstance(node, DataNode)
+        node.state.time = NodeTime.of(node.own, names)
+        return node
+
+    return made
 
 
 def _probe(world: LiarWorld, probe: Probe) -> None:
