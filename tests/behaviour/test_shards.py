@@ -74,15 +74,14 @@ async def test_the_status_says_how_far_each_shard_is_closed(place: Place, db: Da
 
 @covers("Database.nodes")
 async def test_nodes_say_what_they_hold(place: Place, db: Database) -> None:
-    name = fresh("held")
-    before = await db.nodes()
-    await db.create_stream(name, shards=3)
+    await db.create_stream(fresh("held"), shards=3)
     nodes = await db.nodes()
+    shards = sum(info.shards for info in await db.streams())
+    async with asyncio.timeout(patience_seconds):
+        while sum(each.leads for each in nodes) != shards:  # the map says it a moment later
+            nodes = await db.nodes()
     assert len(nodes) == len({each.node for each in nodes}) == place.nodes
-    assert all("data" in each.roles for each in nodes)
-    held = sum(each.shards for each in nodes) - sum(each.shards for each in before)
-    led = sum(each.leads for each in nodes) - sum(each.leads for each in before)
-    assert (held, led) == (3 * place.nodes, 3)
+    assert all("data" in each.roles and each.shards >= 3 for each in nodes)
     endpoints = (await db.endpoint()).split(",")
     assert all(each.endpoint is None or each.endpoint in endpoints for each in nodes)
 
