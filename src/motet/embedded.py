@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from motet.client.database import AsyncDatabase, begin
+from motet.client.keeper.client import OPEN
 from motet.client.link import HTTP_PORT_OFFSET, Link
 from motet.client.part_folder import prepare_folder
 from motet.client.part_store import DirectParts, base_url_of
@@ -31,16 +32,18 @@ from motet.client.portal import Portal
 from motet.client.sync import Database
 from motet.core.catalog.machine import CatalogedStreams
 from motet.core.machine import Message, Received
+from motet.core.metadata.messages import METADATA
+from motet.core.metadata.paths import STREAMS, TABLES
 from motet.core.streams.identity import IDENTITY_FILE
 from motet.core.streams.messages import StreamsAnswer
 from motet.errors import BadInput, DatabaseLocked, MotetError, NodeError, error_of
 from motet.format.frame import FrameKind
 from motet.ids import Address
-from motet.node.catalog import CatalogPort
 from motet.node.driver import Driver
 from motet.node.embedded_keeper import EmbeddedKeeper
 from motet.node.hosting import Hosting
 from motet.node.keeper import KEEPER_MACHINE
+from motet.node.metadata_port import MetadataPort
 from motet.node.streams import STREAMS_MACHINE, host_streams
 from motet.real.disk import RealDisk
 from motet.real.durable import make_folder
@@ -51,9 +54,6 @@ from motet.real.time import RealTime
 
 ADDRESS = Address("embedded")
 CLUSTER = "motet"
-CATALOG_ENDPOINT = "embedded:1"
-"""A name for errors: it is reached within the process."""
-
 LOCK_FILE = "lock~"
 ENDPOINT_FILE = "endpoint~"
 PARTS_FOLDER = "parts"
@@ -107,7 +107,7 @@ class EmbeddedNode:
             self._keeper.prepare()
         except MotetError as error:
             raise self._named(error) from None
-        self._catalog = CatalogPort(CATALOG_ENDPOINT, self._keeper.server.connect)
+        self._catalog = MetadataPort(self._keeper.client, acl=OPEN, roots=(STREAMS, TABLES))
         hostings: list[Hosting[Any]] = [
             host_streams(streams, self._catalog),
             self._keeper.hosting(),
@@ -119,8 +119,8 @@ class EmbeddedNode:
         self._opened.callback(disk.close)
         return disk
 
-    def _tell_streams(self, sender: Address, message: Message) -> None:
-        self._driver.tell(STREAMS_MACHINE, Received, sender, message)
+    def _tell_streams(self, message: Message) -> None:
+        self._driver.tell(STREAMS_MACHINE, Received, METADATA, message)
 
     async def stop(self) -> None:
         """End between two turns, and give the folder back."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from motet.cli.shard import _rows
-from motet.core.catalog.stream_definition import StreamDefinition
+from motet.core.metadata.definitions import StreamDefinition
 from motet.core.operator.messages import ShardReport, ShardsDescribed
 from motet.core.operator.metadata import ShardMetadata, ShardStatus
 from motet.core.shardlog.entry import EntryId

@@ -7,7 +7,6 @@ from typing import Protocol
 
 from tests.fuzz.hostile import NONSENSE
 
-from motet.core.catalog.stream_definition import StreamDefinition
 from motet.core.clock.hlc import ZERO
 from motet.core.clock.messages import Tick as TickClock
 from motet.core.clock.messages import Ticked
@@ -26,6 +25,7 @@ from motet.core.datanode.node import DataNode
 from motet.core.datanode.records import Chunk
 from motet.core.keeper.front.node import KeeperNode
 from motet.core.machine import Effect, Message
+from motet.core.metadata.definitions import StreamDefinition
 from motet.core.operator.messages import CreateStream, ShardMap, StreamCreated
 from motet.core.shardlog.state import Status as ShardStatus
 from motet.core.streams import messages as embedded

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.core.datanode.test_many_shards import Leader, shard
 
-from motet.core.catalog.stream_definition import StreamDefinition
+from motet.core.metadata.definitions import StreamDefinition
 from motet.core.operator.messages import ShardMap, ShardPlace, StreamPlace
 from motet.ids import Epoch, NodeId, StreamId, StreamName
 from motet.node.data import _why_data_does_not_serve as why_not

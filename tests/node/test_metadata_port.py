@@ -7,10 +7,10 @@ from typing import NoReturn, cast
 
 from motet.client.keeper.client import KeeperClient
 from motet.client.keeper.watches import Watch
-from motet.core.catalog.paths import OPERATORS
 from motet.core.keeper.acl import NODES_ACL
 from motet.core.machine import Message
 from motet.core.metadata.messages import Elected, Stand, Standing
+from motet.core.metadata.paths import OPERATORS
 from motet.ids import RequestId, SessionId
 from motet.node.metadata_port import MetadataPort
 

@@ -115,7 +115,7 @@ def _replica(report: ShardReport | None) -> str:
 
 
 def _rows(found: ShardsDescribed) -> list[dict[str, object]]:
-    from motet.core.catalog.stream_definition import shard_names
+    from motet.core.metadata.definitions import shard_names
 
     names = {
         shard: (definition.name, number)

@@ -6,8 +6,10 @@ catalog is written to seldom: a log of a few requests, and checkpoints of a few 
 
 from __future__ import annotations
 
+from motet.client.keeper.client import KeeperClient
 from motet.core.keeper.config import KeeperConfig
 from motet.core.keeper.front.node import KeeperNode
+from motet.core.keeper.messages import FrontEndConfig
 from motet.core.machine import Message, Received
 from motet.core.vsr.config import Timeouts
 from motet.core.vsr.context import SUPERBLOCK
@@ -22,6 +24,9 @@ from motet.node.replica_files import Format, Sizes, prepare_files
 from motet.node.zookeeper.server import ZooKeeperServer
 from motet.ports.disk import Disk
 from motet.ports.time import Time
+
+ENDPOINT = "embedded:1"
+"""A name for errors: it is reached within the process."""
 
 KIB = 1024
 SIZES = Sizes(
@@ -40,7 +45,11 @@ SIZES = Sizes(
 TIMEOUTS = Timeouts(ping_ms=10_000, heartbeat_ms=2_000, repair_ms=2_000, scrub_ms=10_000)
 """There is nobody to talk to and nobody to be repaired by: an idle process should sleep."""
 
-KEEPER = KeeperConfig(node_pages=64, session_pages=4)
+session_ms = (1 << 31) - 1
+"""Sessions end with the process: nobody has to be heard of in time."""
+
+KEEPER = KeeperConfig(node_pages=64, session_pages=4, timeout_ms_max=session_ms)
+FRONT = FrontEndConfig(lanes=1, is_in_process=True, timeout_ms_max=session_ms)
 connections_max = 64
 
 
@@ -63,7 +72,13 @@ class EmbeddedKeeper:
         prepare_files(self._format, self._disk, may_format=not self.is_there)
 
     def hosting(self) -> Hosting[KeeperNode]:
-        return host_keeper(self._format, self._disk, self.server, keeper=KEEPER, timeouts=TIMEOUTS)
+        return host_keeper(
+            self._format, self._disk, self.server, keeper=KEEPER, timeouts=TIMEOUTS, front=FRONT
+        )
+
+    def client(self) -> KeeperClient:
+        """One of its clients, in this process."""
+        return KeeperClient(ENDPOINT, timeout_ms=session_ms, connect=self.server.connect)
 
     def start(self, driver: Driver) -> None:
         """Its machine runs in this driver."""

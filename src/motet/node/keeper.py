@@ -66,7 +66,7 @@ def host_keeper(
     *,
     keeper: KeeperConfig | None = None,
     timeouts: Timeouts = Timeouts(),  # noqa: B008 - it is frozen
-    reads_are_local: bool = False,
+    front: FrontEndConfig = FrontEndConfig(),  # noqa: B008 - it is frozen
     node_secret: bytes | None = None,
 ) -> Hosting[KeeperNode]:
     """This replica and its front end, which talks to the connections of ``local``.
@@ -78,7 +78,7 @@ def host_keeper(
         KeeperConfig() if keeper is None else keeper, reply_bytes_max=wanted.sizes.body_bytes_max
     )
     secret_hash = b"" if node_secret is None else node_secret_hash(node_secret)
-    front = FrontEndConfig(reads_are_local=reads_are_local, node_secret_hash=secret_hash)
+    front = msgspec.structs.replace(front, node_secret_hash=secret_hash)
     return Hosting(
         name=KEEPER_MACHINE,
         kind=FrameKind.VSR,

@@ -14,8 +14,8 @@ import msgspec
 
 from motet.client.keeper.client import KeeperClient
 from motet.client.keeper.errors import NoAuth, NoNode
-from motet.core.catalog.paths import ROOT
 from motet.core.keeper.acl import NODE_SCHEME, NODES_ACL
+from motet.core.metadata.paths import ROOT
 from motet.node.logs import logger
 
 

@@ -22,6 +22,7 @@ from motet.core.clock.node_clock import NodeClock
 from motet.core.clock.time_peer import TimePeer
 from motet.core.datanode.node import DataNode
 from motet.core.keeper.front.node import KeeperNode
+from motet.core.keeper.messages import FrontEndConfig
 from motet.core.machine import Message, Received
 from motet.core.metadata.messages import METADATA
 from motet.core.operator.operator import Operator
@@ -275,13 +276,12 @@ class Node:
             disk = self._open_disk(KEEPER_MACHINE)
             wanted, keeper = keeper_format(self.config), self.config.keeper
             prepare_files(wanted, disk, may_format=keeper.format)
-            is_local = keeper.reads == "local"
             hostings.append(
                 host_keeper(
                     wanted,
                     disk,
                     self._zookeeper,
-                    reads_are_local=is_local,
+                    front=FrontEndConfig(reads_are_local=keeper.reads == "local"),
                     node_secret=self._access.secret,
                 )
             )

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import get_args
 
-from motet.core.catalog.paths import MAPS, OPERATORS, SHARDS
 from motet.core.keeper.acl import NODES_ACL
 from motet.core.machine import Message
+from motet.core.metadata.paths import MAPS, OPERATORS, SHARDS
 from motet.core.operator.config import OperatorConfig
 from motet.core.operator.loading import WATCHED
 from motet.core.operator.messages import (

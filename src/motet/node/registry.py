@@ -21,8 +21,8 @@ from motet.client.keeper.client import KeeperClient
 from motet.client.keeper.errors import NodeExists, NoNode
 from motet.client.keeper.watches import Watch
 from motet.client.link import HTTP_PORT_OFFSET, ZOOKEEPER_PORT_OFFSET, parse_endpoint
-from motet.core.catalog.paths import NODES
 from motet.core.keeper.acl import NODES_ACL
+from motet.core.metadata.paths import NODES
 from motet.errors import MotetError
 from motet.ids import NodeId
 from motet.node.config import Config

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from motet.client.cluster.refusals import given_up, no_leader, readable, refused
-from motet.core.catalog.stream_definition import StreamDefinition, shard_names
 from motet.core.datanode.messages import DataRefused, RecordsAppended, RecordsRead
+from motet.core.metadata.definitions import StreamDefinition, shard_names
 from motet.core.operator.messages import ShardMap, ShardPlace, StreamPlace
 from motet.core.transaction.messages import ShardFeed
 from motet.errors import DiskFull, MotetError, OutcomeUnknown

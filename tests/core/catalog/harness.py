@@ -6,22 +6,26 @@ from tests.core.streams.harness import Bench
 from tests.core.tables.harness import spec
 
 from motet.core.catalog.machine import CatalogedStreams
-from motet.core.catalog.messages import (
-    KEEPER,
-    FromKeeper,
-    Keep,
-    KeepFailed,
-    Kept,
-    KeptAre,
-    KeptNode,
-    ListKept,
-    ToKeeper,
-)
 from motet.core.machine import Effect, Event, Message, Received, Send, Started
+from motet.core.metadata.messages import (
+    ANY_VERSION,
+    METADATA,
+    Create,
+    Delete,
+    Failed,
+    MetadataMessage,
+    MetadataRequest,
+    SessionBegun,
+    Set,
+    Write,
+    WriteOperation,
+    Written,
+)
 from motet.core.streams.machine import StreamsMachine
 from motet.core.streams.messages import CreateStream, Describe, Described
 from motet.core.tables.messages import CreateTable, ListTables, TablesAre
 from motet.ids import RequestId, StreamName
+from motet.sim.metadata_tree import MetadataTree
 
 
 class CatalogBench(Bench):
@@ -29,8 +33,11 @@ class CatalogBench(Bench):
 
     def __init__(self) -> None:
         super().__init__(segment_bytes=4096)
-        self.tree: dict[str, bytes] = {}
-        self.asked: list[ToKeeper] = []
+        self.tree = MetadataTree()
+        self._session = self.tree.begin_session()
+        for path in ("/motet", "/motet/streams", "/motet/tables"):
+            self._write(Create(path))
+        self.asked: list[MetadataRequest] = []
         self._become(CatalogedStreams(StreamsMachine(self.segment_bytes)))
 
     def _become(self, catalog: CatalogedStreams) -> None:
@@ -42,6 +49,7 @@ class CatalogBench(Bench):
         self.pending, self.reads, self.timers, self.asked = [], [], [], []
         self.used_writes, self.used_reads = set(), set()
         self.step(Started(self.now, nonce=self.incarnations))
+        self.tell(SessionBegun(self.tree.begin_session()))
 
     def step(self, event: Event) -> list[Effect]:
         twin = self.catalog.clone()
@@ -50,8 +58,8 @@ class CatalogBench(Bench):
         assert twin.fingerprint() == self.catalog.fingerprint()
         assert self.catalog.invariants() == []
         for effect in effects:
-            if isinstance(effect, Send) and effect.to == KEEPER:
-                assert isinstance(effect.message, ToKeeper)
+            if isinstance(effect, Send) and effect.to == METADATA:
+                assert isinstance(effect.message, MetadataRequest)
                 self.asked.append(effect.message)
             else:
                 self._perform(effect)
@@ -59,23 +67,36 @@ class CatalogBench(Bench):
 
     # The keeper
 
-    def keep(self) -> FromKeeper:
+    def keep(self) -> MetadataMessage:
         """The keeper does the oldest thing that it was asked; its answer is on its way."""
-        wanted = self.asked.pop(0)
-        if isinstance(wanted, Keep):
-            data = self.tree.setdefault(wanted.path, wanted.data)
-            return Kept(wanted.number, wanted.path, data)
-        assert isinstance(wanted, ListKept)
-        below = [path for path in self.tree if path.rpartition("/")[0] == wanted.path]
-        nodes = tuple(KeptNode(path, self.tree[path]) for path in below)
-        return KeptAre(wanted.number, wanted.path, nodes)
+        return self.tree.answer(self.asked.pop(0))
+
+    def put(self, path: str, data: bytes) -> None:
+        """Somebody else writes a node."""
+        is_there = self.tree.get(path) is not None
+        self._write(Set(path, data, ANY_VERSION) if is_there else Create(path, data))
+
+    def remove(self, path: str) -> None:
+        self._write(Delete(path, ANY_VERSION))
+
+    def stored(self, path: str) -> bytes:
+        data = self.tree.get(path)
+        assert data is not None, path
+        return data
+
+    def below(self, path: str) -> list[str]:
+        return [f"{path}/{name}" for name in self.tree.names(path)]
+
+    def _write(self, operation: WriteOperation) -> None:
+        done = self.tree.answer(Write(RequestId(0), self._session, (operation,)))
+        assert isinstance(done, Written), done
 
     def tell(self, answer: Message) -> list[Effect]:
-        return self.step(Received(self.now, KEEPER, answer))
+        return self.step(Received(self.now, METADATA, answer))
 
     def fail_keeper(self) -> None:
         """The keeper does nothing of what it was asked first, and says so."""
-        self.tell(KeepFailed(self.asked.pop(0).number, "NODE", "no keeper", "wait"))
+        self.tell(Failed(self.asked.pop(0).request, "NODE", "no keeper", "wait"))
 
     def finish_disk(self) -> None:
         """What the disk was asked for ends well; the keeper says nothing."""

@@ -9,13 +9,13 @@ import pytest
 from tests.core.catalog.harness import CatalogBench, serving
 from tests.core.tables.harness import spec
 
-from motet.core.catalog.messages import Kept
 from motet.core.catalog.state import Phase
 from motet.core.machine import Message
+from motet.core.metadata.messages import SessionBegun, SessionEnded, Written
 from motet.core.streams.messages import CreateStream, Describe, StreamReady, StreamsRefused
 from motet.core.tables.messages import CreateTable, TableReady
 from motet.errors import BadRecord
-from motet.ids import StreamName, TableId
+from motet.ids import RequestId, StreamName, TableId, Zxid
 from motet.limits import definition_bytes_max
 
 
@@ -24,7 +24,7 @@ def test_a_stream_is_in_the_keeper_before_it_is_in_the_log() -> None:
     request = bench.send_create("orders", shards=3)
     assert not bench.pending, "C1: nothing is written before the keeper has it"
     answer = bench.keep()
-    kept = json.loads(bench.tree["/motet/streams/orders"])
+    kept = json.loads(bench.stored("/motet/streams/orders"))
     assert (kept["kind"], kept["name"], kept["shards"], kept["schema"]) == (
         "stream",
         "orders",
@@ -46,7 +46,7 @@ def test_a_table_is_defined_and_born() -> None:
     ready = bench.create_table("sales")
     assert isinstance(ready, TableReady)
     assert ready.created
-    kept = json.loads(bench.tree["/motet/tables/sales"])
+    kept = json.loads(bench.stored("/motet/tables/sales"))
     assert (kept["kind"], kept["id"], kept["order_by"]) == ("table", spec("sales").id, ["key"])
     assert bench.tables() == ["sales"]
 
@@ -94,7 +94,7 @@ def test_what_makes_no_sense_never_gets_to_the_keeper() -> None:
     assert bench.refused(CreateStream(bench.request(), StreamName("none"), 0)) == "BAD_INPUT"
     large = bytes(definition_bytes_max)
     assert bench.refused(CreateStream(bench.request(), StreamName("big"), 1, large)) == "TOO_LARGE"
-    assert list(bench.tree) == ["/motet/database"]
+    assert bench.below("/motet/streams") == []
 
 
 def test_a_keeper_that_fails_is_told_to_whoever_asked() -> None:
@@ -133,7 +133,7 @@ def test_nothing_is_answered_before_the_catalog_is_read() -> None:
             bench.read_back()
         else:
             bench.done(bench.pending[0])
-    assert len(bench.asked) == 3
+    assert len(bench.asked) == 1
     for message in (
         Describe(bench.request()),
         CreateStream(bench.request(), StreamName("orders"), 1),
@@ -148,17 +148,32 @@ def test_a_keeper_that_cannot_be_read_is_asked_again() -> None:
     bench.create("orders")
     bench.start()
     bench.finish_disk()
-    stale = bench.asked[1:]
+    late = bench.asked[0]
     bench.fail_keeper()
     assert not serves(bench)
     bench.fire()
-    assert len(bench.asked) == 5
-    for answer in [bench.keep() for _ in stale]:
-        bench.tell(answer)  # of what was asked first: too late
+    assert len(bench.asked) == 1
+    bench.tell(bench.tree.answer(late))  # of what was asked first: too late
     assert not serves(bench)
     bench.finish()
     assert serves(bench)
     assert bench.described() == {"orders": (1, None)}
+
+
+def test_what_was_asked_under_a_session_that_ended_is_unknown_and_goes_on_under_the_next() -> None:
+    bench = serving()
+    request = bench.send_create("orders", 2)
+    kept = bench.keep()  # the keeper has it
+    session = bench.catalog.state.session
+    bench.tell(SessionEnded(session))
+    assert bench.code(request) == "OUTCOME_UNKNOWN"
+    before = bench.catalog.fingerprint()
+    bench.tell(kept)
+    assert bench.catalog.fingerprint() == before, "it is of the former session"
+    bench.tree.end_session(session)
+    assert bench.refused(CreateStream(bench.request(), StreamName("orders"), 2)) == "NODE"
+    bench.tell(SessionBegun(bench.tree.begin_session()))
+    assert bench.create("orders", 2).created
 
 
 def test_what_is_in_the_log_and_not_in_the_keeper_is_refused() -> None:
@@ -166,7 +181,7 @@ def test_what_is_in_the_log_and_not_in_the_keeper_is_refused() -> None:
         bench = serving()
         bench.create("orders")
         bench.create_table("sales")
-        del bench.tree[path]
+        bench.remove(path)
         bench.serve()
         assert_broken(bench, "does not define")
 
@@ -175,16 +190,15 @@ def test_what_is_defined_otherwise_is_refused() -> None:
     bench = serving()
     bench.create("orders", 2)
     path = "/motet/streams/orders"
-    bench.tree[path] = bench.tree[path].replace(b'"shards":2', b'"shards":3')
+    bench.put(path, bench.stored(path).replace(b'"shards":2', b'"shards":3'))
     bench.serve()
     assert_broken(bench, "does not define")
 
 
 def test_the_keeper_of_another_database_is_refused() -> None:
-    bench, other = serving(), serving()
+    bench = serving()
     bench.create("orders")
-    other.serve()
-    bench.tree = other.tree | {"/motet/database": b"0123456789abcdef"}
+    bench.put("/motet/database", b"0123456789abcdef")
     bench.serve()
     assert_broken(bench, "another")
 
@@ -200,7 +214,7 @@ def test_a_keeper_that_is_there_without_its_log_is_refused() -> None:
 def test_a_definition_that_is_none_is_refused() -> None:
     for data in (b"", b"{}", b'{"kind":"heap","name":"x"}', b"\xff\xfe"):
         bench = serving()
-        bench.tree["/motet/streams/orders"] = data
+        bench.put("/motet/streams/orders", data)
         bench.serve()
         assert_broken(bench, "/motet/streams/orders is no definition")
 
@@ -220,7 +234,7 @@ def assert_broken(bench: CatalogBench, why: str) -> None:
 def test_strange_messages_of_the_keeper_change_nothing() -> None:
     bench = serving()
     before = bench.catalog.fingerprint()
-    bench.tell(Kept(99, "/motet/streams/x", b"{}"))
+    bench.tell(Written(RequestId(99), Zxid(9), ("/motet/streams/x",)))
     bench.tell(Describe(bench.request()))
     assert bench.catalog.fingerprint() == before
     assert bench.notes[-2:] == ["catalog_unasked", "catalog_foreign_message"]
@@ -269,17 +283,13 @@ def test_a_crash_anywhere_leaves_nothing_half_done(moves: int, is_kept: bool) ->
     bench.serve()
     assert bench.catalog.is_serving
     streams, tables = list(bench.described()), bench.tables()
-    assert [f"/motet/streams/{name}" for name in streams] == below(bench, "/motet/streams")
-    assert [f"/motet/tables/{name}" for name in tables] == below(bench, "/motet/tables")
+    assert [f"/motet/streams/{name}" for name in streams] == bench.below("/motet/streams")
+    assert [f"/motet/tables/{name}" for name in tables] == bench.below("/motet/tables")
     for answer in told.values():
         assert_there(answer, streams, tables)
     bench.create("orders", 2)
     bench.create_table("sales")
     bench.append("k", stream="orders")
-
-
-def below(bench: CatalogBench, path: str) -> list[str]:
-    return [each for each in bench.tree if each.startswith(f"{path}/")]
 
 
 def assert_there(answer: Message, streams: list[str], tables: list[str]) -> None:

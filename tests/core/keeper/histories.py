@@ -10,6 +10,7 @@ from motet.core.keeper.operations import (
     AddIdentity,
     AnyOperation,
     EndSession,
+    EndSessions,
     OpenSession,
     Pulse,
     Reattach,
@@ -52,6 +53,7 @@ ABOUT_SESSIONS: st.SearchStrategy[AnyOperation] = st.one_of(
     st.builds(OpenSession, st.integers(0, 400), st.just(PASSWORD)),
     st.builds(Reattach, SESSIONS, st.sampled_from([PASSWORD, PASSWORD, b"wrong"])),
     st.builds(EndSession, SESSIONS, GENERATIONS),
+    st.just(EndSessions()),
     st.builds(Touch, st.lists(st.tuples(SESSIONS, GENERATIONS), max_size=3).map(tuple)),
     st.builds(Pulse, st.integers(-10, 150), st.sampled_from([0, 0, 0, 0, 1, 2]).map(View)),
 )

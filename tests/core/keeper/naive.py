@@ -10,6 +10,7 @@ from motet.core.keeper.operations import (
     AnyOperation,
     Attached,
     EndSession,
+    EndSessions,
     OpenSession,
     Pulse,
     Reattach,
@@ -77,6 +78,10 @@ class Naive:
             return self.open(operation.timeout_ms)
         if isinstance(operation, Pulse):
             return self.pulse(operation.elapsed_ms, operation.view)
+        if isinstance(operation, EndSessions):
+            for number in sorted(self.sessions):
+                self.end(number)
+            return Nothing()
         if isinstance(operation, Reattach):
             return self.reattach(operation.session, operation.password)
         if isinstance(operation, Touch):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from motet.core.catalog.paths import SHARDS, shard_path
 from motet.core.machine import Send
 from motet.core.metadata.messages import METADATA
+from motet.core.metadata.paths import SHARDS, shard_path
 from motet.core.operator.metadata import ShardMetadata, decode_metadata
 from motet.core.operator.operator import Operator
 from motet.core.operator.state import ShardControl

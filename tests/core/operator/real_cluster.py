@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 from tests.core.operator.clusters import SHARD, WatchedBench, WatchedPart
 
-from motet.core.catalog.paths import shard_path
 from motet.core.clock.hlc import ZERO
 from motet.core.datanode.messages import (
     AppendRecords,
@@ -17,6 +16,7 @@ from motet.core.datanode.messages import (
 from motet.core.datanode.node import DataNode
 from motet.core.datanode.records import Chunk, decode_records
 from motet.core.machine import NS_PER_MS, Effect, Event, Machine
+from motet.core.metadata.paths import shard_path
 from motet.core.shardlog.config import ShardlogConfig
 from motet.core.shardlog.replica import ShardReplica
 from motet.core.shardlog.state import Status

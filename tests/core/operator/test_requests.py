@@ -6,11 +6,11 @@ import msgspec
 import pytest
 from tests.core.operator.clusters import SHARD, WatchedPart, after
 
-from motet.core.catalog.paths import OPERATORS
-from motet.core.catalog.stream_definition import Retention, StreamDefinition
 from motet.core.clock.hlc import ZERO
 from motet.core.machine import Now, Received, Send, Started
+from motet.core.metadata.definitions import Retention, StreamDefinition
 from motet.core.metadata.messages import METADATA, Changed, Elected, ReadDone, Written
+from motet.core.metadata.paths import OPERATORS
 from motet.core.operator.config import OperatorConfig
 from motet.core.operator.messages import (
     CreateStream,

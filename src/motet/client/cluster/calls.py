@@ -18,8 +18,8 @@ from motet.client.cluster.transactions import Coordinator
 from motet.client.cluster.under_way import UnderWay
 from motet.client.link import answer_seconds_max
 from motet.client.valve import Valve
-from motet.core.catalog.stream_definition import StreamDefinition
 from motet.core.clock.hlc import ZERO, Clock
+from motet.core.metadata.definitions import StreamDefinition
 from motet.core.operator.messages import CreateStream as CreateOnCluster
 from motet.core.operator.messages import DeleteStream, OperatorDone, StreamCreated, StreamPlace
 from motet.core.placement.key_hash import NEWEST

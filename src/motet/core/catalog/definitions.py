@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from motet.core.catalog.stream_definition import StreamDefinition
+from motet.core.metadata.definitions import StreamDefinition
 from motet.core.tables.records import Engine, TableSpec
 from motet.errors import BadRecord
 from motet.ids import TableId, TableName

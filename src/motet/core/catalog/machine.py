@@ -38,17 +38,7 @@ from motet.core.catalog.definitions import (
     encode_definition,
     table_definition,
 )
-from motet.core.catalog.messages import (
-    KEEPER,
-    Keep,
-    KeepFailed,
-    Kept,
-    KeptAre,
-    ListKept,
-)
-from motet.core.catalog.paths import DATABASE, STREAMS, TABLES, stream_path, table_path
 from motet.core.catalog.state import Asked, Creation, Phase, State, check_same
-from motet.core.catalog.stream_definition import StreamDefinition
 from motet.core.fingerprint import clone_plain, fingerprint
 from motet.core.machine import (
     Effect,
@@ -62,6 +52,29 @@ from motet.core.machine import (
     Started,
     Violation,
 )
+from motet.core.metadata.definitions import StreamDefinition
+from motet.core.metadata.listing import Listing
+from motet.core.metadata.messages import (
+    METADATA,
+    NO_SESSION,
+    Conflict,
+    Create,
+    Failed,
+    Found,
+    Get,
+    MetadataAnswer,
+    Read,
+    ReadDone,
+    ReadOperation,
+    Refusal,
+    SessionBegun,
+    SessionEnded,
+    SessionOver,
+    Unknown,
+    Write,
+    Written,
+)
+from motet.core.metadata.paths import DATABASE, STREAMS, TABLES, stream_path, table_path
 from motet.core.placement.key_hash import NEWEST
 from motet.core.streams.checks import check
 from motet.core.streams.context import refusal
@@ -77,7 +90,7 @@ from motet.core.streams.messages import (
 )
 from motet.core.streams.state import Phase as StreamsPhase
 from motet.core.tables.messages import CreateTable, ListTables, TableInfo, TableReady, TablesAre
-from motet.errors import BadRecord, MotetError, NodeError, error_of
+from motet.errors import BadRecord, MotetError, NodeError, OutcomeUnknown, error_of
 from motet.ids import Address, RequestId, StreamId, TimerName
 
 OWN = Address("catalog")
@@ -97,7 +110,7 @@ class CatalogedStreams:
 
     def step(self, event: Event) -> list[Effect]:
         if isinstance(event, Received):
-            if event.sender == KEEPER:
+            if event.sender == METADATA:
                 return self._on_keeper(event)
             return self._on_client(event)
         if isinstance(event, Fired) and event.timer == RETRY:
@@ -157,7 +170,13 @@ class CatalogedStreams:
             return [refusal(client, message.request, error)]
         number = state.number()
         state.asked[number] = Asked(client, message, wanted)
-        return [Send(KEEPER, Keep(number, _path(wanted), data))]
+        return [self._create(number, _path(wanted), data)]
+
+    def _create(self, number: RequestId, path: str, data: bytes) -> Effect:
+        return Send(METADATA, Write(number, self.state.session, (Create(path, data),)))
+
+    def _ask(self, number: RequestId, operations: tuple[ReadOperation, ...]) -> Effect:
+        return Send(METADATA, Read(number, self.state.session, operations))
 
     def _definition(self, message: Creation) -> Definition:
         if isinstance(message, CreateTable):
@@ -209,22 +228,48 @@ class CatalogedStreams:
 
     def _on_keeper(self, event: Received) -> list[Effect]:
         message, state = event.message, self.state
-        if not isinstance(message, Kept | KeptAre | KeepFailed):
+        if isinstance(message, SessionBegun):
+            state.session = message.session
+            return self._read() if state.phase is Phase.READING else []
+        if isinstance(message, SessionEnded):
+            return self._on_session_ended()
+        if not isinstance(message, MetadataAnswer):
             return [Note("catalog_foreign_message", type(message).__name__)]
-        if message.number in state.reading:
+        if message.request == state.reading:
             return self._on_read(message, event.now)
-        asked = state.asked.pop(message.number, None)
+        asked = state.asked.pop(message.request, None)
         if asked is None:
             return [Note("catalog_unasked", type(message).__name__)]
+        return self._on_answer(asked, message, event.now)
+
+    def _on_answer(self, asked: Asked, message: MetadataAnswer, now: Now) -> list[Effect]:
+        """Of a definition that was to be kept; if somebody was first, of what is kept in its place (C2)."""
+        path = _path(asked.wanted)
+        if isinstance(message, Conflict) and message.why is Refusal.NODE_EXISTS:
+            number = self.state.number()
+            self.state.asked[number] = asked
+            return [self._ask(number, (Get(path),))]
         try:
-            if isinstance(message, KeepFailed):
-                raise error_of(message.code, message.what, message.advice)
-            assert isinstance(message, Kept)
-            known = decode_definition(message.path, message.data)
-            state.add(known)
-            return self._bear(asked.client, asked.message, asked.wanted, known, event.now)
+            known = self._kept(asked, path, message)
+            self.state.add(known)
+            return self._bear(asked.client, asked.message, asked.wanted, known, now)
         except MotetError as error:
             return [refusal(asked.client, asked.message.request, error)]
+
+    def _kept(self, asked: Asked, path: str, message: MetadataAnswer) -> Definition:
+        if isinstance(message, Written):
+            return asked.wanted
+        if isinstance(message, ReadDone) and isinstance(message.results[0], Found):
+            return decode_definition(path, message.results[0].data)
+        raise _error_in(message)
+
+    def _on_session_ended(self) -> list[Effect]:
+        """What was asked is not answered any more, and may have been done."""
+        state = self.state
+        state.session, state.reading = NO_SESSION, None
+        lost, state.asked = state.asked, {}
+        why = OutcomeUnknown("the session with the keeper ended before it answered")
+        return [refusal(each.client, each.message.request, why) for each in lost.values()]
 
     # Starting
 
@@ -240,40 +285,46 @@ class CatalogedStreams:
         return effects
 
     def _read(self) -> list[Effect]:
-        """Ask the keeper for all there is, and whose it is."""
+        """Say whose keeper this is, if nobody has, and ask it for all there is."""
         state = self.state
-        state.phase, state.reading = Phase.READING, {}
+        state.phase, state.listing = Phase.READING, Listing((DATABASE, STREAMS, TABLES))
         state.streams, state.tables = {}, {}
+        if state.session == NO_SESSION:
+            return []  # as soon as there is one
+        state.reading = state.number()
         number = f"{self.streams.state.database:016x}".encode()
-        return [
-            Send(KEEPER, Keep(self._reading(DATABASE), DATABASE, number)),
-            Send(KEEPER, ListKept(self._reading(STREAMS), STREAMS)),
-            Send(KEEPER, ListKept(self._reading(TABLES), TABLES)),
-        ]
+        return [self._create(state.reading, DATABASE, number)]
 
-    def _reading(self, path: str) -> int:
-        number = self.state.number()
-        self.state.reading[number] = path
-        return number
-
-    def _on_read(self, message: Kept | KeptAre | KeepFailed, now: Now) -> list[Effect]:
+    def _on_read(self, message: MetadataAnswer, now: Now) -> list[Effect]:
         state = self.state
-        if isinstance(message, KeepFailed):
-            state.reading = {}  # and what else is answered of these is of no use
-            why = Note("catalog_unreadable", f"{message.code} {message.what}")
-            return [why, SetTimer(RETRY, retry_ms)]
-        del state.reading[message.number]
+        state.reading = None
+        is_read = isinstance(message, ReadDone)
+        if isinstance(message, ReadDone):
+            state.listing = state.listing.after(message.results)
+        elif not isinstance(message, Written) and not _is_there(message):
+            why = _error_in(message)
+            note = Note("catalog_unreadable", f"{why.code} {why.what}")
+            return [note, SetTimer(RETRY, retry_ms)]
+        operations = state.listing.operations
+        if operations:
+            state.reading = state.number()
+            return [self._ask(state.reading, operations)]
+        assert is_read, "a listing begins with the names"
         try:
-            if isinstance(message, Kept):
-                self._check_database(message.data)
-            else:
-                for node in message.nodes:
-                    state.add(decode_definition(node.path, node.data))
-            return [] if state.reading else self._reconcile(now)
+            self._take(state.listing.found)
+            return self._reconcile(now)
         except MotetError as error:
-            state.phase, state.reading = Phase.BROKEN, {}
+            state.phase = Phase.BROKEN
             state.broken = (error.code, error.what, error.advice)
             return [Note("catalog_broken", f"{error.code} {error.what}")]
+
+    def _take(self, found: tuple[Found, ...]) -> None:
+        """Definitions in the order in which they were made."""
+        for node in sorted(found, key=lambda each: each.stat.czxid):
+            if node.path == DATABASE:
+                self._check_database(node.data)
+            elif node.path not in (STREAMS, TABLES):
+                self.state.add(decode_definition(node.path, node.data))
 
     def _check_database(self, data: bytes) -> None:
         """C4."""
@@ -303,7 +354,7 @@ class CatalogedStreams:
         definitions: list[Definition] = [*state.streams.values(), *state.tables.values()]
         for definition in definitions:
             if not self._is_born(definition):
-                request = RequestId(state.number())
+                request = state.number()
                 state.births[request] = definition.name
                 effects.append(Note("catalog_completes", definition.name))
                 effects += self.streams.step(Received(now, OWN, _creation(request, definition)))
@@ -368,3 +419,17 @@ def _undefined(what: str, name: str) -> BadRecord:
         f"the log has a {what} {name} that the keeper does not define so",
         hint="put back the folders `streams` and `keeper` as they were, both of them",
     )
+
+
+def _is_there(message: MetadataAnswer) -> bool:
+    return isinstance(message, Conflict) and message.why is Refusal.NODE_EXISTS
+
+
+def _error_in(message: MetadataAnswer) -> MotetError:
+    """Why the keeper has not done what it was asked."""
+    if isinstance(message, Failed):
+        return error_of(message.code, message.what, message.advice)
+    if isinstance(message, Unknown):
+        return OutcomeUnknown("the keeper did not say whether it has the definition")
+    what = "of a former session" if isinstance(message, SessionOver) else type(message).__name__
+    return NodeError(f"the keeper did not do it: {what}", hint="try again in a moment")

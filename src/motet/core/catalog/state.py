@@ -7,11 +7,13 @@ from enum import StrEnum
 import msgspec
 
 from motet.core.catalog.definitions import Definition, TableDefinition
-from motet.core.catalog.stream_definition import StreamDefinition
+from motet.core.metadata.definitions import StreamDefinition
+from motet.core.metadata.listing import Listing
+from motet.core.metadata.messages import NO_SESSION
 from motet.core.streams.messages import CreateStream
 from motet.core.tables.messages import CreateTable
 from motet.errors import BadInput, NodeError, StreamExists, TableExists, TooLarge
-from motet.ids import Address, RequestId, StreamName, TableName
+from motet.ids import Address, RequestId, SessionId, StreamName, TableName
 from motet.limits import commits_waiting_max, definition_bytes_max, streams_max, tables_max
 
 Creation = CreateStream | CreateTable
@@ -45,10 +47,13 @@ class State(msgspec.Struct):
     #: as the keeper has them
     streams: dict[StreamName, StreamDefinition] = msgspec.field(default_factory=dict)
     tables: dict[TableName, TableDefinition] = msgspec.field(default_factory=dict)
+    #: with the keeper; 0: there is none
+    session: SessionId = NO_SESSION
     #: by the number under which the keeper was asked
-    asked: dict[int, Asked] = msgspec.field(default_factory=dict)
-    #: the same, for what is read at the start: the number -> the path
-    reading: dict[int, str] = msgspec.field(default_factory=dict)
+    asked: dict[RequestId, Asked] = msgspec.field(default_factory=dict)
+    #: the number of what is asked at the start, and how far that has come
+    reading: RequestId | None = None
+    listing: Listing = Listing(())
     #: what is put into the log at the start: the request -> its name
     births: dict[RequestId, str] = msgspec.field(default_factory=dict)
     #: numbers given to what the keeper was asked
@@ -57,10 +62,10 @@ class State(msgspec.Struct):
     #: why nothing is served
     broken: tuple[str, str, str] | None = None
 
-    def number(self) -> int:
+    def number(self) -> RequestId:
         """A fresh one, for something that the keeper is asked."""
         self.numbers += 1
-        return self.numbers
+        return RequestId(self.numbers)
 
     def add(self, definition: Definition) -> None:
         """The keeper has it."""

@@ -2,8 +2,8 @@
 
 K1  Every write uses one zxid, whether it succeeds or fails, and so does every session that begins or ends.
     A request of a generation that may not speak uses none, and neither do touches, pulses and identities.
-K2  When a session ends, by its own wish or because its time is over, its ephemeral nodes go with it, all
-    at one zxid and in the order of their paths, once.
+K2  When a session ends, by its own wish, because its time is over or because its process has begun anew, its
+    ephemeral nodes go with it, all at one zxid and in the order of their paths, once.
 K3  A reply is no larger than ``reply_bytes_max``: an operation whose answer might not fit is not done.
 K4  Times in the tree are those of the log's entries, in milliseconds.
 
@@ -30,6 +30,7 @@ from motet.core.keeper.operations import (
     AnyOperation,
     Attached,
     EndSession,
+    EndSessions,
     OpenSession,
     Outcome,
     Outcomes,
@@ -159,6 +160,8 @@ class Keeper:
             return self._reattach(operation)
         if isinstance(operation, Touch):
             return self._touch(operation)
+        if isinstance(operation, EndSessions):
+            return self._end_all(time_ms)
         return self._pulse(operation, time_ms)
 
     def _run_as_session(self, operation: Write | EndSession | AddIdentity, time_ms: int) -> Outcome:
@@ -226,6 +229,11 @@ class Keeper:
 
     def _pulse(self, operation: Pulse, time_ms: int) -> Outcome:
         for session in self._sessions.pulse(operation.elapsed_ms, operation.view):
+            self._end(session, time_ms)
+        return Outcome(self.zxid, _ok, Nothing())
+
+    def _end_all(self, time_ms: int) -> Outcome:
+        for session in sorted(self._sessions.by_id):
             self._end(session, time_ms)
         return Outcome(self.zxid, _ok, Nothing())
 

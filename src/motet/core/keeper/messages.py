@@ -122,6 +122,8 @@ class FrontEndConfig(msgspec.Struct, frozen=True):
     lanes: int = 2
     #: reads without asking the primary: quick, and possibly old
     reads_are_local: bool = False
+    #: all clients live in the process of this only replica: see ``timekeeping``
+    is_in_process: bool = False
     #: how often it says which sessions were heard of, and the primary that time has passed
     pulse_ms: int = 500
     connections_max: int = 10_000

@@ -104,7 +104,13 @@ class Piece(Operation, frozen=True, tag=8):
     data: bytes
 
 
-WholeOperation = Write | OpenSession | Reattach | EndSession | AddIdentity | Touch | Pulse
+class EndSessions(Operation, frozen=True, tag=9):
+    """The one process in which all clients live has begun anew: every session that there is ends."""
+
+
+WholeOperation = (
+    Write | OpenSession | Reattach | EndSession | AddIdentity | Touch | Pulse | EndSessions
+)
 AnyOperation = WholeOperation | Piece
 Batch = list[AnyOperation]
 

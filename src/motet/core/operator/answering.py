@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import msgspec
 
-from motet.core.catalog.paths import DRAINS, MAPS, SETTINGS, STREAMS
 from motet.core.machine import NS_PER_MS
 from motet.core.metadata.messages import (
     Conflict,
@@ -16,6 +15,7 @@ from motet.core.metadata.messages import (
     Unknown,
     Written,
 )
+from motet.core.metadata.paths import DRAINS, MAPS, SETTINGS, STREAMS
 from motet.core.operator import deletion, loading, moves, shard_map, streams, valve, writing
 from motet.core.operator.context import Core
 from motet.core.operator.state import CallKind, ShardControl, StoreCall

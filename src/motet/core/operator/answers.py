@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from motet.core.catalog.stream_definition import StreamDefinition
 from motet.core.machine import Message
+from motet.core.metadata.definitions import StreamDefinition
 from motet.core.operator.context import Core
 from motet.core.operator.messages import OperatorRefused
 from motet.core.operator.state import Waiting

@@ -9,7 +9,6 @@ C3  A watch or a candidacy that could not be entered is asked for again.
 
 from __future__ import annotations
 
-from motet.core.catalog.paths import NODES, OPERATORS
 from motet.core.machine import Send
 from motet.core.metadata.messages import (
     METADATA,
@@ -21,6 +20,7 @@ from motet.core.metadata.messages import (
     Watching,
     WatchOf,
 )
+from motet.core.metadata.paths import NODES, OPERATORS
 from motet.core.operator.context import Core
 from motet.core.operator.loading import WATCHED
 from motet.ids import RequestId, SessionId, TimerName

@@ -20,8 +20,8 @@ from __future__ import annotations
 
 import msgspec
 
-from motet.core.catalog.paths import STREAMS, stream_path
-from motet.core.catalog.stream_definition import encode_stream_definition, shard_names
+from motet.core.metadata.definitions import encode_stream_definition, shard_names
+from motet.core.metadata.paths import STREAMS, stream_path
 from motet.core.operator.answers import answer
 from motet.core.operator.context import Core
 from motet.core.operator.messages import DeleteStream, OperatorDone, SealedShard, ShardsGone

@@ -14,7 +14,14 @@ from __future__ import annotations
 
 import msgspec
 
-from motet.core.catalog.paths import (
+from motet.core.metadata.definitions import (
+    StreamDefinition,
+    decode_stream_definition,
+    shard_names,
+)
+from motet.core.metadata.listing import Listing
+from motet.core.metadata.messages import Found
+from motet.core.metadata.paths import (
     DRAINS,
     MAP_TERM,
     MAPS,
@@ -24,13 +31,6 @@ from motet.core.catalog.paths import (
     STREAMS,
     stream_path,
 )
-from motet.core.catalog.stream_definition import (
-    StreamDefinition,
-    decode_stream_definition,
-    shard_names,
-)
-from motet.core.metadata.listing import Listing
-from motet.core.metadata.messages import Found
 from motet.core.operator import births
 from motet.core.operator.answers import check_definition
 from motet.core.operator.context import Core

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import msgspec
 
-from motet.core.catalog.stream_definition import StreamDefinition
 from motet.core.clock.hlc import ZERO, Clock
 from motet.core.machine import Message
+from motet.core.metadata.definitions import StreamDefinition
 from motet.core.operator.metadata import ShardMetadata
 from motet.core.placement.key_hash import shard_of
 from motet.core.shardlog.entry import EntryId

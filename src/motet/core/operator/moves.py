@@ -22,8 +22,8 @@ V3  An ensemble is contracted only when most of those who stay live and have eve
 
 from __future__ import annotations
 
-from motet.core.catalog.paths import drain_path
 from motet.core.machine import NS_PER_MS
+from motet.core.metadata.paths import drain_path
 from motet.core.operator.answers import answer
 from motet.core.operator.context import Core
 from motet.core.operator.elections import start_election

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from motet.core.catalog.stream_definition import shard_name
+from motet.core.metadata.definitions import shard_name
 from motet.core.operator.context import Core
 from motet.core.operator.metadata import ShardStatus
 from motet.core.operator.state import Phase, ShardControl

@@ -13,8 +13,8 @@ M3  A map says which cluster it is of: a number that the first operator ever dra
 
 from __future__ import annotations
 
-from motet.core.catalog.paths import MAP_TERM, MAPS
-from motet.core.catalog.stream_definition import shard_names
+from motet.core.metadata.definitions import shard_names
+from motet.core.metadata.paths import MAP_TERM, MAPS
 from motet.core.operator.context import Core
 from motet.core.operator.messages import (
     NodePlace,

@@ -6,8 +6,8 @@ from enum import StrEnum
 
 import msgspec
 
-from motet.core.catalog.stream_definition import StreamDefinition
 from motet.core.clock.hlc import Clock
+from motet.core.metadata.definitions import StreamDefinition
 from motet.core.metadata.listing import Listing
 from motet.core.metadata.messages import NO_SESSION
 from motet.core.operator.ensembles import Choice, is_lost

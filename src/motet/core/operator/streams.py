@@ -7,12 +7,12 @@ operator founds the shards that have no metadata yet: it chooses an ensemble, an
 
 from __future__ import annotations
 
-from motet.core.catalog.paths import stream_path
-from motet.core.catalog.stream_definition import (
+from motet.core.metadata.definitions import (
     StreamDefinition,
     encode_stream_definition,
     shard_names,
 )
+from motet.core.metadata.paths import stream_path
 from motet.core.operator import births
 from motet.core.operator.answers import answer, check_definition, refuse
 from motet.core.operator.context import Core

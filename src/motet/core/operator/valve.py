@@ -15,8 +15,8 @@ from __future__ import annotations
 
 import re
 
-from motet.core.catalog.paths import CLOCK_ENABLED
 from motet.core.metadata.messages import Found
+from motet.core.metadata.paths import CLOCK_ENABLED
 from motet.core.operator import births
 from motet.core.operator.answers import answer, refuse
 from motet.core.operator.context import Core

@@ -19,8 +19,8 @@ W6  An epoch that a node knows was in the store. If it is not there any more, th
 
 from __future__ import annotations
 
-from motet.core.catalog.paths import shard_path
 from motet.core.metadata.messages import Get
+from motet.core.metadata.paths import shard_path
 from motet.core.operator.context import Core
 from motet.core.operator.metadata import ShardMetadata, ShardStatus, encode_metadata
 from motet.core.operator.state import CallKind, Phase, ShardControl, StoreCall

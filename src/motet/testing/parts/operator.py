@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import msgspec
 
-from motet.core.catalog.paths import (
-    NODES,
-)
-from motet.core.catalog.stream_definition import StreamDefinition
 from motet.core.clock.hlc import Clock
 from motet.core.machine import Message
+from motet.core.metadata.definitions import StreamDefinition
+from motet.core.metadata.paths import (
+    NODES,
+)
 from motet.core.operator.config import OperatorConfig
 from motet.core.operator.messages import (
     ContractShard,

@@ -6,8 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from motet.core.catalog.paths import CLOCK_ENABLED, OPERATORS, SETTINGS, SHARDS, shard_path
-from motet.core.catalog.stream_definition import shard_name
+from motet.core.metadata.definitions import shard_name
 from motet.core.metadata.messages import (
     METADATA,
     NO_SESSION,
@@ -16,6 +15,7 @@ from motet.core.metadata.messages import (
     Elected,
     SessionBegun,
 )
+from motet.core.metadata.paths import CLOCK_ENABLED, OPERATORS, SETTINGS, SHARDS, shard_path
 from motet.core.operator.metadata import decode_metadata, encode_metadata
 from motet.core.operator.operator import Operator
 from motet.errors import BadScenario

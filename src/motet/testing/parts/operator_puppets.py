@@ -11,16 +11,6 @@ from typing import Self
 
 import msgspec
 
-from motet.core.catalog.paths import (
-    DRAINS,
-    MAPS,
-    NODES,
-    OPERATORS,
-    ROOT,
-    SETTINGS,
-    SHARDS,
-    STREAMS,
-)
 from motet.core.clock.hlc import ZERO, Clock
 from motet.core.fingerprint import clone_plain, fingerprint
 from motet.core.machine import Effect, Event, Message, Received, Send, Violation
@@ -39,6 +29,16 @@ from motet.core.metadata.messages import (
     Write,
     WriteOperation,
     Written,
+)
+from motet.core.metadata.paths import (
+    DRAINS,
+    MAPS,
+    NODES,
+    OPERATORS,
+    ROOT,
+    SETTINGS,
+    SHARDS,
+    STREAMS,
 )
 from motet.core.operator.messages import (
     Heartbeat,

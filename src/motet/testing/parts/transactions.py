@@ -13,12 +13,12 @@ from typing import ClassVar
 
 import msgspec
 
-from motet.core.catalog.stream_definition import StreamDefinition
 from motet.core.clock.hlc import ZERO, Clock
 from motet.core.datanode.messages import AppendRecords
 from motet.core.datanode.node import CUT_TIMER, DataNode
 from motet.core.datanode.records import Chunk
 from motet.core.machine import Message
+from motet.core.metadata.definitions import StreamDefinition
 from motet.core.operator.messages import (
     Heartbeat,
     ShardMap,

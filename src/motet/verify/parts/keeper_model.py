@@ -20,6 +20,7 @@ from motet.core.keeper.operations import (
     AnyOperation,
     Attached,
     EndSession,
+    EndSessions,
     OpenSession,
     Outcome,
     Piece,
@@ -269,6 +270,7 @@ class Model:
             return self._touch(operation)
         if isinstance(operation, Pulse):
             return self._pulse(operation, time_ms)
+        assert not isinstance(operation, EndSessions), "clients live in processes of their own here"
         error = self._speak(operation.session, operation.generation)
         if error:
             return failed(Zxid(self.zxid), error)

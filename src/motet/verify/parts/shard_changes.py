@@ -10,7 +10,7 @@ No disk is lost here, and nothing rots.
 
 from __future__ import annotations
 
-from motet.core.catalog.stream_definition import StreamDefinition
+from motet.core.metadata.definitions import StreamDefinition
 from motet.core.operator.messages import OperatorRequest
 from motet.core.operator.metadata import ShardMetadata
 from motet.ids import ShardName, StreamId

@@ -15,9 +15,9 @@ from typing import Any
 
 import msgspec
 
-from motet.core.catalog.stream_definition import StreamDefinition, shard_names
 from motet.core.datanode.node import DataNode
 from motet.core.machine import Effect, Event
+from motet.core.metadata.definitions import StreamDefinition, shard_names
 from motet.core.operator.messages import OperatorRequest
 from motet.core.shardlog.steps import Chronicle
 from motet.ids import Address, NodeId, StreamId

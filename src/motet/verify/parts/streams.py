@@ -9,8 +9,8 @@ way out of the storm in ``streams_calm``.
 
 from __future__ import annotations
 
-from motet.core.catalog.stream_definition import StreamDefinition
 from motet.core.machine import NS_PER_MS, Effect, Event, Message, Note, Violation
+from motet.core.metadata.definitions import StreamDefinition
 from motet.core.operator.config import OperatorConfig
 from motet.core.operator.messages import OperatorRequest
 from motet.core.operator.metadata import ShardMetadata

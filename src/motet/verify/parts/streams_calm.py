@@ -9,10 +9,10 @@ Excuses, each a coverage mark: ``calm_too_few_members``, fewer members are left 
 
 from __future__ import annotations
 
-from motet.core.catalog.paths import STREAMS
-from motet.core.catalog.stream_definition import decode_stream_definition, shard_names
 from motet.core.datanode.node import DataNode
 from motet.core.machine import NS_PER_MS
+from motet.core.metadata.definitions import decode_stream_definition, shard_names
+from motet.core.metadata.paths import STREAMS
 from motet.core.operator.ensembles import fencing_ensemble
 from motet.core.operator.metadata import ShardMetadata, ShardStatus
 from motet.core.shardlog.state import Status

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from motet.core.catalog.stream_definition import StreamDefinition, shard_names
 from motet.core.machine import Effect, Message
+from motet.core.metadata.definitions import StreamDefinition, shard_names
 from motet.core.operator.messages import (
     ContractShard,
     CreateStream,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from motet.core.catalog.stream_definition import shard_names
 from motet.core.datanode.messages import AppendRecords, ReadRecords, RecordsAppended, RecordsRead
 from motet.core.datanode.records import Chunk, decode_records
 from motet.core.machine import Message
+from motet.core.metadata.definitions import shard_names
 from motet.core.shardlog.config import Retention
 from motet.format.record_block import decode_block
 from motet.sim.world import World

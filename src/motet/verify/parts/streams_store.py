@@ -14,16 +14,6 @@ from collections.abc import Callable
 
 import msgspec
 
-from motet.core.catalog.paths import (
-    DRAINS,
-    MAPS,
-    NODES,
-    OPERATORS,
-    ROOT,
-    SETTINGS,
-    SHARDS,
-    STREAMS,
-)
 from motet.core.machine import NS_PER_MS, Effect, Event, Message, Received, Send, Violation
 from motet.core.metadata.messages import (
     ANY_VERSION,
@@ -44,6 +34,16 @@ from motet.core.metadata.messages import (
     Write,
     WriteOperation,
     Written,
+)
+from motet.core.metadata.paths import (
+    DRAINS,
+    MAPS,
+    NODES,
+    OPERATORS,
+    ROOT,
+    SETTINGS,
+    SHARDS,
+    STREAMS,
 )
 from motet.core.operator.metadata import ShardMetadata, decode_metadata
 from motet.core.operator.operator import Operator

@@ -12,8 +12,8 @@ from collections.abc import Callable
 
 import msgspec
 
-from motet.core.catalog.stream_definition import StreamDefinition
 from motet.core.datanode.node import DataNode
+from motet.core.metadata.definitions import StreamDefinition
 from motet.core.shardlog.config import Retention
 from motet.core.transaction.config import TransactionConfig
 from motet.core.transaction.merging import merge

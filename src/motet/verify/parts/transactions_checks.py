@@ -22,10 +22,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from motet.core.catalog.stream_definition import StreamDefinition, shard_names
 from motet.core.clock.hlc import ZERO, Clock, maximum
 from motet.core.datanode.messages import DataRefused
 from motet.core.datanode.records import decode_records
+from motet.core.metadata.definitions import StreamDefinition, shard_names
 from motet.core.placement.key_hash import KeyHash, shard_of
 from motet.core.shardlog.entry import Entry, EntryKind
 from motet.core.shardlog.replica import ShardReplica

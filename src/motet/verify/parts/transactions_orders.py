@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from motet.core.catalog.stream_definition import StreamDefinition
 from motet.core.clock.hlc import ZERO, Clock
 from motet.core.datanode.messages import DataRefused, GetShardMap
 from motet.core.machine import Effect, Message
+from motet.core.metadata.definitions import StreamDefinition
 from motet.core.operator.messages import CreateStream, EnableClock, OperatorRequest, StreamCreated
 from motet.core.transaction.messages import OrderShard, ShardOrdered
 from motet.core.transaction.orders import Prune

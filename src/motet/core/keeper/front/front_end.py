@@ -67,7 +67,7 @@ class FrontEnd:
     def begin(self, nonce: int, now: Now) -> None:
         self.desk.state.nonce, self.desk.now = nonce, now
         self.desk.effects += self.desk.lanes.begin(nonce, now)
-        timekeeping.set_timer(self.desk)
+        timekeeping.begin(self.desk)
 
     def take_effects(self) -> list[Effect]:
         effects, self.desk.effects = self.desk.effects, []

@@ -1,11 +1,23 @@
-"""What a front end does each time ``pulse_ms`` have passed, and with what comes of it (U1, U2, U3)."""
+"""What a front end does each time ``pulse_ms`` have passed, and with what comes of it (U1, U2, U3).
+
+U4  Where all clients live in the process of the only replica, a session ends with a goodbye or with the
+    process, and needs neither pulses nor touches: nothing is written while nobody asks for anything. What a
+    former process has left is ended by the first operation of the next one, before any other.
+"""
 
 from __future__ import annotations
 
 from motet.core.keeper.front.desk import Desk
 from motet.core.keeper.front.lanes import NOBODY
 from motet.core.keeper.front.pulses import is_unsure_too_long, sessions_at_once
-from motet.core.keeper.operations import AnyOperation, Outcome, Touch, Touched, WholeOperation
+from motet.core.keeper.operations import (
+    AnyOperation,
+    EndSessions,
+    Outcome,
+    Touch,
+    Touched,
+    WholeOperation,
+)
 from motet.core.machine import SetTimer
 from motet.ids import TimerName
 
@@ -14,12 +26,19 @@ PULSE = TimerName("front/pulse")
 _lane_of_our_own = 0
 
 
-def set_timer(desk: Desk) -> None:
+def begin(desk: Desk) -> None:
+    if desk.config.is_in_process:
+        _add(desk, EndSessions())  # U4
+    else:
+        _set_timer(desk)
+
+
+def _set_timer(desk: Desk) -> None:
     desk.effects.append(SetTimer(PULSE, desk.config.pulse_ms))
 
 
 def on_timer(desk: Desk) -> None:
-    set_timer(desk)
+    _set_timer(desk)
     _hang_up_unsure(desk)
     if desk.state.pulses.touching is None:
         _touch(desk)
@@ -65,9 +84,11 @@ def _add(desk: Desk, operation: WholeOperation) -> None:
 
 
 def on_outcome(desk: Desk, operation: AnyOperation, outcome: Outcome | None) -> None:
-    """Of a touch or a pulse; None if nobody knows."""
+    """Of what was not asked by a client; None if nobody knows."""
     if isinstance(operation, Touch):
         _on_touched(desk, operation, None if outcome is None else outcome.result)
+    elif isinstance(operation, EndSessions):
+        assert outcome is not None, "the one lane of the only replica is never evicted"
     else:
         desk.state.pulses.is_pulsing = False
 
