@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 from tests.core.datanode.test_many_shards import Leader, shard
+from tests.node.fakes import MemoryDisk
 
 from motet.core.metadata.definitions import StreamDefinition
 from motet.core.operator.messages import ShardMap, ShardPlace, StreamPlace
 from motet.ids import Epoch, NodeId, StreamId, StreamName
 from motet.node.data import _why_data_does_not_serve as why_not
+from motet.node.data import host_data
+from motet.node.hosting import LocalPort
+from motet.node.operator import host_operator
 
 OWN, OTHER = NodeId("n1"), NodeId("n2")
 
@@ -43,3 +49,16 @@ def test_a_full_disk_is_told() -> None:
     assert why_not(node) == "its disk is full"
     replica.core.state.is_disk_full = False
     assert why_not(node) is None
+
+
+def test_shards_are_logged_as_people_know_them() -> None:
+    noted, known = f"{shard(1)} epoch 3", map_of(2, OWN, OWN)
+    data = host_data(OWN, (OWN,), MemoryDisk([]), b"")
+    node = data.machine()
+    assert data.readable(node, noted) == noted, "before it has a map"
+    node.state.map = known
+    assert data.readable(node, noted) == "orders/1 epoch 3"
+    operator = host_operator(OWN, MemoryDisk([]), cast("LocalPort", None))
+    machine = operator.machine()
+    machine.core.state.map = known
+    assert operator.readable(machine, noted) == "orders/1 epoch 3"

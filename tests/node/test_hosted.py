@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Coroutine
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -356,3 +357,20 @@ def test_notes_are_logged_and_counted(caplog: pytest.LogCaptureFixture) -> None:
         run(main())
     (record,) = (record for record in caplog.records if record.getMessage() == "rejoined")
     assert facts(record) == {"machine": "machine0", "detail": "view 3"}
+
+
+def test_a_note_is_logged_in_words_that_people_know(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        bench = Bench(on(Received, Note("shard_damaged", "00ff.0 epoch 3")))
+        await bench.start()
+        (hosted,) = bench.driver.hosted
+        hosted.hosting = replace(
+            hosted.hosting, readable=lambda _, text: text.replace("00ff.0", "orders/0")
+        )
+        bench.network.deliver(Ping(1))
+        await bench.one_turn()
+
+    with caplog.at_level(logging.INFO, "motet.node"):
+        run(main())
+    (record,) = (record for record in caplog.records if record.getMessage() == "shard_damaged")
+    assert facts(record)["detail"] == "orders/0 epoch 3"

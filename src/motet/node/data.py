@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import get_args
 
+from motet.client.cluster.refusals import readable
 from motet.core.clock.messages import AskTime
 from motet.core.datanode.messages import AskMany, DataCall, DataRequests, ReadRecords
 from motet.core.datanode.node import DataNode
@@ -74,6 +75,7 @@ def host_data(
         from_clients=frozenset(get_args(DataRequests)),
         serving=_why_data_does_not_serve,
         describe=_describe,
+        readable=lambda machine, text: readable(text, machine.state.map),
         routes=machines_for,
         answer_bytes=_answer_bytes,
         is_bulk=True,

@@ -273,5 +273,8 @@ class Hosted:
 
     def _note(self, effect: Note) -> None:
         self._counters.note(self.name, effect.what)
-        fields = {"machine": self.name, "detail": effect.detail}
-        logger.log(level_of(effect.what), effect.what, extra={"fields": fields})
+        level = level_of(effect.what)
+        if logger.isEnabledFor(level):
+            detail = self.hosting.readable(self.machine, effect.detail)
+            fields = {"machine": self.name, "detail": detail}
+            logger.log(level, effect.what, extra={"fields": fields})

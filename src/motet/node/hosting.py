@@ -26,6 +26,11 @@ def nothing_to_say(_machine: Machine) -> Mapping[str, object]:
     return {}
 
 
+def as_noted(_machine: Machine, text: str) -> str:
+    """A machine whose notes are words that people know."""
+    return text
+
+
 def small(_message: Message) -> int:
     """No answer is large enough to be counted before it is given."""
     return 0
@@ -64,6 +69,8 @@ class Hosting(Generic[M]):
     serving: Callable[[M], str | None] = always_serving
     #: plain data for `/api/status`
     describe: Callable[[M], Mapping[str, object]] = nothing_to_say
+    #: the text of a note in words that people know
+    readable: Callable[[M, str], str] = as_noted
     #: whom it talks to in this process
     local: LocalPort | None = None
     #: its messages may be many, and those of all others go before them

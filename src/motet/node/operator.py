@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import get_args
 
+from motet.client.cluster.refusals import readable
 from motet.core.keeper.acl import NODES_ACL
 from motet.core.machine import Message
 from motet.core.metadata.paths import MAPS, OPERATORS, SHARDS
@@ -85,6 +86,7 @@ def host_operator(own: NodeId, disk: Disk, metadata: LocalPort) -> Hosting[Opera
         disk=disk,
         from_clients=frozenset(get_args(OperatorCall)) - {HeartbeatAnswer},
         describe=_describe,
+        readable=lambda machine, text: readable(text, machine.core.state.map),
         local=metadata,
         routes=machines_for,
     )

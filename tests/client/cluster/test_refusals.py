@@ -7,9 +7,10 @@ import pytest
 from motet.client.cluster.refusals import given_up, no_leader, readable, refused
 from motet.core.datanode.messages import DataRefused, RecordsAppended, RecordsRead
 from motet.core.metadata.definitions import StreamDefinition, shard_names
-from motet.core.operator.messages import ShardMap, ShardPlace, StreamPlace
+from motet.core.operator.messages import OperatorRefused, ShardMap, ShardPlace, StreamPlace
 from motet.core.transaction.messages import ShardFeed
 from motet.errors import DiskFull, MotetError, OutcomeUnknown
+from motet.errors.operator import NodeLeads
 from motet.errors.shards import NotLeader, ShardLost, Unavailable
 from motet.ids import Epoch, NodeId, RequestId, StreamId, StreamName
 
@@ -38,6 +39,8 @@ def test_shards_are_called_as_people_know_them() -> None:
     error = refused(full, MAP)
     assert isinstance(error, DiskFull)
     assert (error.what, error.advice) == ("no room for orders/2", "free some")
+    leads = OperatorRefused(RequestId(1), NodeLeads.code, f"n0 leads {SHARDS[2]}", "elect another")
+    assert str(refused(leads, MAP)) == "NODE_LEADS n0 leads orders/2; elect another"
 
 
 @pytest.mark.parametrize("kind", [RecordsRead, ShardFeed])

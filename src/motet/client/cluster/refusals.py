@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TypeVar
 
 from motet.core.datanode.messages import DataAnswer, DataRefused, RecordsRead, ShardDescribed
-from motet.core.operator.messages import ShardMap, ShardPlace
+from motet.core.operator.messages import OperatorRefused, ShardMap, ShardPlace
 from motet.core.transaction.messages import (
     FeedDescribed,
     LatestChangeIs,
@@ -46,8 +46,8 @@ def expected(answer: DataAnswer, kind: type[D], shards: ShardMap | None) -> D:
     return answer
 
 
-def refused(answer: DataRefused, shards: ShardMap | None) -> MotetError:
-    """The error that a node has answered with."""
+def refused(answer: DataRefused | OperatorRefused, shards: ShardMap | None) -> MotetError:
+    """The error that a node or the operator has answered with."""
     return error_of(answer.code, readable(answer.what, shards), readable(answer.advice, shards))
 
 

@@ -16,7 +16,7 @@ from typing import TypeVar
 import motet.errors.operator
 import motet.errors.shards  # noqa: F401 - so that these errors are known by their codes
 from motet.client.calls import closed
-from motet.client.cluster.refusals import expected, given_up, no_leader
+from motet.client.cluster.refusals import expected, given_up, no_leader, refused
 from motet.client.cluster.session import Session
 from motet.client.link import Link, answer_seconds_max
 from motet.core.clock.hlc import ZERO, Clock
@@ -42,7 +42,6 @@ from motet.errors import (
     NoSuchShard,
     NoSuchStream,
     OutcomeUnknown,
-    error_of,
 )
 from motet.errors.shards import NotLeader, Unavailable
 from motet.format.frame import FrameKind
@@ -385,7 +384,7 @@ class Router:
         if isinstance(answer, OperatorRefused):
             if answer.code == NOT_ACTIVE:
                 return None
-            raise error_of(answer.code, answer.what, answer.advice)
+            raise refused(answer, self._map)
         return answer
 
     async def _operators(self) -> list[Address]:

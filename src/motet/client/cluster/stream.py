@@ -200,7 +200,8 @@ class ClusterStream(AsyncStream):
         )
         if closed.closed < clock:
             held = "" if closed.held_by is None else f": transaction {closed.held_by[0]} is open"
-            raise NodeError(f"{shard} is not closed up to {clock}{held}", hint="try again later")
+            label = self._router.map.label(shard)
+            raise NodeError(f"{label} is not closed up to {clock}{held}", hint="try again later")
 
     async def _shard(self, shard: int) -> ShardPlace:
         places = (self._place or await self._find()).places
