@@ -5,6 +5,9 @@ small collections are enough to keep E3 and E5: the changes that are not durable
 failed. Plain writes are gathered until the sync, or until anything
 else is done with the disk.
 
+A file that is replaced several times in a turn is replaced once, by the last of them: nobody can have seen
+the others, and all of them are durable, or fail, with it.
+
 A sync may be for so many files at most. Then the oldest changes become durable, up to the first one of a file
 too many; the others wait for the next turn.
 """
@@ -66,7 +69,8 @@ class DiskWork:
         #: files to sync in this turn, in the order they were touched
         self._dirty: dict[FileName, None] = {}
         self._writes = GatheredWrites()
-        self._replaces: dict[FileName, Replace] = {}
+        #: file -> what is to replace it: the last one counts
+        self._replaces: dict[FileName, list[Replace]] = {}
         self.effects: Mapping[type[Effect], Callable[[Any], None]] = {
             Replace: self._replace,
             Truncate: self._truncate,
@@ -163,12 +167,10 @@ class DiskWork:
 
     def _replace(self, effect: Replace) -> None:
         """Replace it by the end of the turn, together with others."""
-        if effect.file in self._replaces:
-            self._carry_out_replaces()
         self._begin(effect)
         self._carry_out_writes()
         self.pending[effect.id] = effect.file
-        self._replaces[effect.file] = effect
+        self._replaces.setdefault(effect.file, []).append(effect)
 
     def _remove(self, effect: Remove) -> None:
         if self._change(effect, self._disk.remove, effect.file):
@@ -229,17 +231,18 @@ class DiskWork:
         else:
             replaces = {file: self._replaces.pop(file) for file in files}
         try:
-            full = self._disk.replace_all({file: each.data for file, each in replaces.items()})
+            full = self._disk.replace_all({file: each[-1].data for file, each in replaces.items()})
         except Exception as error:
             raise self._fatal("could not change its files", error) from error
-        for file, effect in replaces.items():
-            if file in full:
-                del self.pending[effect.id]
-                self._fail(effect, full[file])
-            else:
+        for file, effects in replaces.items():
+            if file not in full:
                 # The file as a whole is durable, so what was written to it before needs no sync any more.
                 self._dirty.pop(file, None)
-                self._counters.write_bytes += len(effect.data)
+                self._counters.write_bytes += len(effects[-1].data)
+                continue
+            for effect in effects:
+                del self.pending[effect.id]
+                self._fail(effect, full[file])
 
     # Reads
 

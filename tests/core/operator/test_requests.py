@@ -11,7 +11,9 @@ from motet.core.machine import Now, Received, Send, Started
 from motet.core.metadata.definitions import Retention, StreamDefinition
 from motet.core.metadata.messages import METADATA, Changed, Elected, ReadDone, Written
 from motet.core.metadata.paths import OPERATORS
+from motet.core.operator import births
 from motet.core.operator.config import OperatorConfig
+from motet.core.operator.context import Core
 from motet.core.operator.messages import (
     CreateStream,
     DescribeShards,
@@ -22,6 +24,7 @@ from motet.core.operator.messages import (
     ShardsDescribed,
 )
 from motet.core.operator.operator import Operator
+from motet.core.operator.state import ShardControl
 from motet.core.shardlog.entry import NO_ENTRY
 from motet.core.shardlog.messages import (
     BecomeLeaderResponse,
@@ -280,3 +283,23 @@ def test_an_operator_that_outlives_a_later_one_is_listened_to_again() -> None:
     part.do("run 5000")
     assert node.state.map_version > foreign
     assert part.operator().core.state.term == later + 1
+
+
+def test_the_shards_of_a_new_stream_are_founded_with_one_look_at_all_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Their first entries are above every clock that was handed out: that is found out once for all."""
+    part = after("cluster", *(f"create s{number} shards=4" for number in range(6)))
+    looked = 0
+    is_known = births._is_known
+
+    def counted(core: Core, other: ShardControl, since_round: int) -> bool:
+        nonlocal looked
+        looked += 1
+        return is_known(core, other, since_round)
+
+    monkeypatch.setattr(births, "_is_known", counted)
+    part.do("create last shards=4")
+    others = len(part.operator().core.state.shards)
+    assert others == 28
+    assert 0 < looked <= 2 * others

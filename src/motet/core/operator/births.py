@@ -7,6 +7,8 @@ that they know of from a log, and it is told the highest of all.
 V1  Every clock that was handed out is in an entry that a majority of an ensemble has. So it is known when a
     majority of each ensemble has answered, to a heartbeat that was sent after the shard came to be known. A
     node that has lost its disk does not count: what it had acknowledged is gone with it.
+    What is known for one shard is known for all that came to be known before it, as long as no other shard
+    does so: those of one stream are not looked at one by one.
 V2  A shard that has lost its majority does not keep streams from being created for ever: after a while those
     are believed that live.
 """
@@ -23,6 +25,7 @@ from motet.ids import ShardName, StreamName
 
 def control(core: Core, shard: ShardName, stream: StreamName) -> ShardControl:
     """A shard that has come to be known."""
+    core.state.born_round = 0
     return ShardControl(shard, stream, birth_round=core.state.round + 1, since_ns=core.now_ns)
 
 
@@ -50,11 +53,16 @@ def may_begin(core: Core, control: ShardControl) -> bool:
             return False
     if core.now_ns - control.since_ns >= core.config.birth_ms * NS_PER_MS:
         return True  # V2
-    return all(
-        _is_known(core, other, control.birth_round)
+    if control.birth_round <= state.born_round:
+        return True
+    unknown = [
+        other
         for other in state.shards.values()
-        if other is not control
-    )
+        if other is not control and not _is_known(core, other, control.birth_round)
+    ]
+    if not unknown:
+        state.born_round = control.birth_round
+    return not unknown
 
 
 def _is_known(core: Core, other: ShardControl, since_round: int) -> bool:

@@ -7,17 +7,20 @@ by more than a log can grow. Whoever says anything else is dropped, counted and 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
+
+import msgspec
 
 from motet.core.bounds import FieldRules, Rule, first_problem, rules_of
 from motet.core.machine import Message
 from motet.core.operator.context import Core
-from motet.core.operator.messages import HeartbeatAnswer
+from motet.core.operator.messages import HeartbeatAnswer, ShardReport
 from motet.core.operator.state import ShardControl
 from motet.core.shardlog.bounds import RULES as SHARD_RULES
 from motet.core.shardlog.bounds import is_counter
 from motet.core.shardlog.messages import FenceResponse, ShardMessage
-from motet.ids import Epoch, NodeId
+from motet.ids import Epoch, NodeId, ShardName
 from motet.limits import counter_max, op_step_max
 
 RULES: dict[object, Rule] = {**SHARD_RULES, Epoch: is_counter}
@@ -28,9 +31,14 @@ def _fields(kind: type[Message]) -> FieldRules:
     return rules_of(kind, RULES)
 
 
-def problem_with_heartbeat(message: HeartbeatAnswer) -> str | None:
-    """What of an answer to a heartbeat no node can mean."""
-    problem = first_problem(message, _fields(HeartbeatAnswer), counter_max)
+def problem_with_heartbeat(
+    message: HeartbeatAnswer, known: Mapping[ShardName, ShardReport]
+) -> str | None:
+    """What of an answer to a heartbeat no node can mean; ``known`` is what it said of its shards before."""
+    # What was fine is so again. Of many shards, few have something new to say.
+    new = tuple(report for report in message.shards if known.get(report.shard) != report)
+    told = msgspec.structs.replace(message, shards=new)
+    problem = first_problem(told, _fields(HeartbeatAnswer), counter_max)
     if problem is None and not is_counter(message.map_version):
         return "map_version"
     return problem

@@ -233,10 +233,12 @@ class Operator:
         state.definitions, state.drains = {}, {}
         state.leftovers, state.missing = {}, {}
         state.term, state.map, state.cluster, state.valve = 0, None, 0, None
+        state.born_round = 0
 
     def _on_heartbeat_answer(self, sender: NodeId, message: HeartbeatAnswer) -> None:
         core = self.core
-        problem = bounds.problem_with_heartbeat(message)
+        known = core.state.nodes.get(sender)
+        problem = bounds.problem_with_heartbeat(message, {} if known is None else known.reports)
         if problem is not None:
             bounds.refuse(core, sender, message, problem)
             return

@@ -296,6 +296,8 @@ class State(msgspec.Struct):
     bad_definitions: dict[str, tuple[int, str]] = {}
 
     round: int = 0
+    #: every clock is known that was handed out before a shard of this birth round was known, or an older one
+    born_round: int = 0
     #: the highest clock heard of
     clock: Clock = Clock(0, 0)
     #: the highest clock of any entry, as nodes have said
