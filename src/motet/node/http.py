@@ -65,9 +65,10 @@ class HttpServer:
                 sockets = listen(self._host, self._port)
             except OSError as error:
                 raise cannot_listen("HTTP", self._host, self._port, error) from None
+        protocol = self.connections.protocol()
         config = uvicorn.Config(
             self._app,
-            http=self.connections.protocol(),
+            http=protocol,
             ws="none",
             lifespan="off",
             access_log=False,
@@ -80,9 +81,7 @@ class HttpServer:
         state = self._server.server_state
         self._acceptor = Acceptor(
             sockets,
-            lambda: config.http_protocol_class(  # type: ignore[call-arg]
-                config=config, server_state=state, app_state={}
-            ),
+            lambda: protocol(config=config, server_state=state, app_state={}),
             partial(accept_failed, "http"),
         )
         self._acceptor.start()

@@ -10,7 +10,7 @@ L3  A client that takes nothing of its answer, or sends nothing of its body, is 
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, cast
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -46,8 +46,8 @@ class HttpConnection(H11Protocol):
         self._deadline: asyncio.TimerHandle | None = None
         self._is_paused = False
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(cast("asyncio.Transport", transport))
         self.counts.count += 1
         if self.counts.count > self.counts.connections_max:
             self._cut_off("too_many")  # L1
