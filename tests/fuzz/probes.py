@@ -26,7 +26,7 @@ from motet.core.datanode.records import Chunk
 from motet.core.keeper.front.node import KeeperNode
 from motet.core.machine import Effect, Message
 from motet.core.metadata.definitions import StreamDefinition
-from motet.core.operator.messages import CreateStream, ShardMap, StreamCreated
+from motet.core.operator.messages import CreateStream, OperatorRefused, ShardMap, StreamCreated
 from motet.core.shardlog.state import Status as ShardStatus
 from motet.core.streams import messages as embedded
 from motet.core.transaction.entries import Part, PartChange
@@ -202,6 +202,7 @@ class StreamsAsker(Asker):
         self._definition = StreamDefinition(StreamId(f"d{number:015x}"), self._stream, 2, None)
         self._transaction = TransactionId(f"probe-{number}")
         self._map: ShardMap | None = None
+        self._fence = 0
         self._step = 0
         self._heard: list[str] = []
         self._seen = ZERO
@@ -220,7 +221,7 @@ class StreamsAsker(Asker):
     def begin(self) -> list[Effect]:
         if self._step == 0:
             self._server = self.dice.pick(self._operators)
-            return self.ask(CreateStream(self.next_request(), self._definition))
+            return self.ask(CreateStream(self.next_request(), self._definition, self._fence))
         if self._step == 5:
             return []
         shard = self._shard(1 if self._step == 2 else 0)
@@ -265,6 +266,8 @@ class StreamsAsker(Asker):
         match answer:
             case StreamCreated():
                 self._step = max(self._step, 1)
+            case OperatorRefused() if answer.fence is not None:
+                self._fence = answer.fence
             case ShardMapIs():
                 self._map = answer.map
             case RecordsAppended() if self._step == 1:

@@ -51,6 +51,7 @@
     ├── OperatorError              the operator did not do what it was asked to do (``errors.operator``)
     │   ├── NotActive              another operator is the active one, or none is yet
     │   ├── OperatorBusy           too many requests wait for the operator
+    │   ├── MapTooOld              a stream was deleted since the map that a request goes by
     │   ├── NoSuchNode             there is no node of that name that could hold data
     │   ├── NoLeader               the shard has no leader now
     │   ├── ElectionUnderWay       the shard is electing a leader
@@ -83,8 +84,7 @@ class MotetError(Exception):
 
     def __init__(self, what: str, *, hint: str | None = None) -> None:
         super().__init__(what)
-        self.what = what
-        self.advice = self.hint if hint is None else hint
+        self.what, self.advice = what, self.hint if hint is None else hint
 
     def __str__(self) -> str:
         return f"{self.code} {self.what}; {self.advice}"

@@ -26,6 +26,15 @@ class OperatorBusy(OperatorError):
     hint = "try again when some of them are done"
 
 
+class MapTooOld(OperatorError):
+    """A stream was deleted, or the operator has changed, since the map that a request goes by."""
+
+    code = "MAP_TOO_OLD"
+    #: what the map would say now
+    fence = 0
+    hint = "read the shard map again, and ask again if it is still wanted"
+
+
 class NoSuchNode(OperatorError):
     """There is no node of that name that could hold data."""
 

@@ -15,6 +15,13 @@ from motet.client.cluster.database import AsyncClusterDatabase
 from motet.core.clock.hlc import Clock
 from motet.core.datanode.messages import AppendRecords, ReadRecords, RecordsAppended, RecordsRead
 from motet.core.datanode.records import Chunk
+from motet.core.metadata.definitions import StreamDefinition
+from motet.core.operator.messages import (
+    CreateStream,
+    DeleteStream,
+    OperatorDone,
+    StreamCreated,
+)
 from motet.core.streams.change import Token
 from motet.errors import (
     BadInput,
@@ -28,10 +35,10 @@ from motet.errors import (
     TokenExpired,
     TooLarge,
 )
-from motet.errors.operator import NoNodeToPlaceOn
+from motet.errors.operator import MapTooOld, NoNodeToPlaceOn
 from motet.errors.shards import NotLeader
 from motet.format.record_block import encode_block
-from motet.ids import NodeId, Offset, RequestId, ShardName
+from motet.ids import NodeId, Offset, RequestId, ShardName, StreamId, StreamName
 from motet.limits import (
     key_bytes_max,
     producer_window,
@@ -189,6 +196,46 @@ def test_only_the_leader_takes_an_append(cluster: DevCluster) -> None:
                 RecordsRead,
             )
         assert [entry.value for entry in await stream.read(0)] == [b"v"]
+
+    run(cluster, tale)
+
+
+def test_a_late_request_leaves_a_deleted_stream_and_the_next_one_alone(
+    cluster: DevCluster,
+) -> None:
+    name = StreamName("comes-back")
+    first = StreamDefinition(StreamId("c" * 16), name, 1, None)
+
+    async def tale(db: AsyncClusterDatabase) -> None:
+        fence = db.router.map.fence
+
+        async def create(fence: int) -> StreamCreated:
+            return await db.router.ask_operator(
+                lambda n: CreateStream(n, first, fence), StreamCreated, 30
+            )
+
+        async def delete() -> OperatorDone:
+            return await db.router.ask_operator(
+                lambda n: DeleteStream(n, name, first.id), OperatorDone, 30
+            )
+
+        try:
+            await create(fence)
+        except MapTooOld as error:  # other tests have deleted streams
+            fence = error.fence
+            await create(fence)
+        await db.delete_stream(name)
+        with pytest.raises(MapTooOld):
+            await create(fence)
+        assert name not in [each.name for each in await db.streams()]
+        stream = await db.create_stream(name, shards=1)
+        await stream.append("k", b"v")
+        with pytest.raises(NoSuchStream):
+            await delete()
+        assert [entry.value for entry in await stream.read(0)] == [b"v"]
+        await db.delete_stream(name)
+        with pytest.raises(NoSuchStream):
+            await db.delete_stream(name)
 
     run(cluster, tale)
 

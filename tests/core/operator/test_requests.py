@@ -108,7 +108,7 @@ def test_a_stream_that_cannot_be_is_refused_and_leaves_no_trace(
     part = after("cluster", "run 300")
     before = part._keeper().fingerprint()
     wanted = msgspec.structs.replace(GOOD, **changes)
-    part.bench.receive("o1", "client", CreateStream(RequestId(7), wanted))
+    part.bench.receive("o1", "client", CreateStream(RequestId(7), wanted, 0))
     part.bench.run_ms(500)
     (refused,) = answers(part)
     assert isinstance(refused, OperatorRefused)
@@ -125,7 +125,7 @@ def test_requests_that_wait_are_bounded() -> None:
         wanted = msgspec.structs.replace(
             GOOD, id=StreamId(f"{number:016x}"), name=StreamName(f"s{number}")
         )
-        part.bench.receive("o1", "client", CreateStream(RequestId(number), wanted))
+        part.bench.receive("o1", "client", CreateStream(RequestId(number), wanted, 0))
     part.bench.run_ms(100)
     (refused,) = answers(part)
     assert isinstance(refused, OperatorRefused)

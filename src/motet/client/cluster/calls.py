@@ -21,7 +21,14 @@ from motet.client.valve import Valve
 from motet.core.clock.hlc import ZERO, Clock
 from motet.core.metadata.definitions import StreamDefinition
 from motet.core.operator.messages import CreateStream as CreateOnCluster
-from motet.core.operator.messages import DeleteStream, OperatorDone, StreamCreated, StreamPlace
+from motet.core.operator.messages import (
+    DeleteStream,
+    DescribeShards,
+    OperatorDone,
+    ShardsDescribed,
+    StreamCreated,
+    StreamPlace,
+)
 from motet.core.placement.key_hash import NEWEST
 from motet.core.streams.conversation import StreamsRequest
 from motet.core.streams.messages import (
@@ -44,7 +51,7 @@ from motet.core.streams.messages import (
     VisibleIs,
 )
 from motet.errors import MotetError, NotInCluster
-from motet.errors.operator import NoNodeToPlaceOn
+from motet.errors.operator import MapTooOld, NoNodeToPlaceOn
 from motet.ids import RequestId, StreamId, StreamName, TransactionId
 from motet.real.entropy import RealEntropy
 
@@ -152,24 +159,32 @@ class ClusterCalls(Calls):
         self, name: StreamName, shards: int, replicas: int | None, schema: bytes | None
     ) -> StreamReady:
         """Have a stream created, and wait until all its shards can be written to."""
+        stream, fence = StreamId(f"{self._entropy.nonce():016x}"), self.router.map.fence
+        definition = StreamDefinition(stream, name, shards, replicas, schema, key_hash=NEWEST)
 
         def attempt(number: RequestId) -> CreateOnCluster:
-            # Each has an id of its own: one that arrives late must not bring a deleted stream back.
-            stream = StreamId(f"{self._entropy.nonce():016x}")
-            definition = StreamDefinition(stream, name, shards, replicas, schema, key_hash=NEWEST)
-            return CreateOnCluster(number, definition)
+            return CreateOnCluster(number, definition, fence)
 
-        done = await after_a_moment(
-            lambda: self.router.ask_operator(attempt, StreamCreated, operator_seconds_max),
-            NoNodeToPlaceOn,
-        )
+        async def asked() -> StreamCreated:
+            nonlocal fence
+            try:
+                return await self.router.ask_operator(attempt, StreamCreated, operator_seconds_max)
+            except MapTooOld as error:  # others have been deleted meanwhile: it is still wanted
+                fence = error.fence
+                raise
+
+        done = await after_a_moment(asked, NoNodeToPlaceOn, MapTooOld)
         await self.router.until_known(name, is_there=True, seconds=map_seconds_max)
         return StreamReady(RequestId(0), done.created, info_of(done.place.definition))
 
     async def delete(self, name: StreamName) -> None:
-        """Have a stream deleted, with its data."""
+        """Have a stream deleted, with its data: the one that has the name now."""
+        found = await self.router.ask_operator(
+            lambda n: DescribeShards(n, name), ShardsDescribed, operator_seconds_max
+        )
+        stream = found.streams[0].id
         await self.router.ask_operator(
-            lambda n: DeleteStream(n, name), OperatorDone, operator_seconds_max
+            lambda n: DeleteStream(n, name, stream), OperatorDone, operator_seconds_max
         )
         await self.router.until_known(name, is_there=False, seconds=map_seconds_max)
 

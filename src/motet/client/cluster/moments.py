@@ -18,8 +18,8 @@ again_seconds = 0.1
 T = TypeVar("T")
 
 
-async def after_a_moment(ask: Callable[[], Awaitable[T]], passing: type[MotetError]) -> T:
-    """What comes of it; the refusal that may pass is raised only if it does not."""
+async def after_a_moment(ask: Callable[[], Awaitable[T]], *passing: type[MotetError]) -> T:
+    """What comes of it; a refusal that may pass is raised only if it does not."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + moment_seconds
     while True:

@@ -19,6 +19,7 @@ from motet.core.transaction.messages import (
     TransactionIs,
 )
 from motet.errors import MotetError, NodeError, OutcomeUnknown, error_of
+from motet.errors.operator import MapTooOld
 from motet.errors.shards import NotLeader, ShardLost, Unavailable
 from motet.ids import ShardName
 
@@ -48,7 +49,10 @@ def expected(answer: DataAnswer, kind: type[D], shards: ShardMap | None) -> D:
 
 def refused(answer: DataRefused | OperatorRefused, shards: ShardMap | None) -> MotetError:
     """The error that a node or the operator has answered with."""
-    return error_of(answer.code, readable(answer.what, shards), readable(answer.advice, shards))
+    error = error_of(answer.code, readable(answer.what, shards), readable(answer.advice, shards))
+    if isinstance(answer, OperatorRefused) and isinstance(error, MapTooOld):
+        error.fence = answer.fence or 0
+    return error
 
 
 def readable(text: str, shards: ShardMap | None) -> str:

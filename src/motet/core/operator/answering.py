@@ -19,15 +19,15 @@ from motet.core.metadata.paths import DRAINS, MAPS, SETTINGS, STREAMS
 from motet.core.operator import deletion, loading, moves, shard_map, streams, valve, writing
 from motet.core.operator.context import Core
 from motet.core.operator.state import CallKind, ShardControl, StoreCall
-from motet.ids import NodeId, RequestId, ShardName, StreamName
+from motet.ids import NodeId, RequestId, ShardName
 
-REREAD: dict[CallKind, str] = {
-    CallKind.PUT_STREAM: STREAMS,
-    CallKind.FORGET_STREAM: STREAMS,
-    CallKind.PUT_DRAIN: DRAINS,
-    CallKind.FORGET_DRAIN: DRAINS,
-    CallKind.PUT_TERM: MAPS,
-    CallKind.PUT_VALVE: SETTINGS,
+REREAD: dict[CallKind, tuple[str, ...]] = {
+    CallKind.PUT_STREAM: (MAPS, STREAMS),
+    CallKind.FORGET_STREAM: (MAPS, STREAMS),
+    CallKind.PUT_DRAIN: (DRAINS,),
+    CallKind.FORGET_DRAIN: (DRAINS,),
+    CallKind.PUT_TERM: (MAPS,),
+    CallKind.PUT_VALVE: (SETTINGS,),
 }
 """What to read again when such a write was not done, or perhaps was."""
 
@@ -78,7 +78,7 @@ def _on_cluster_read(core: Core, call: StoreCall) -> None:
 
 
 def _on_done(core: Core, message: Written, call: StoreCall) -> None:
-    """Each write of an operator is one operation: a create begins with version 0."""
+    """What counts is the first operation of a write: a create begins with version 0."""
     control = _control(core, call)
     result = message.results[0]
     version = result if isinstance(result, int) else 0
@@ -92,13 +92,14 @@ def _on_done(core: Core, message: Written, call: StoreCall) -> None:
     elif call.kind is CallKind.PUT_STREAM:
         streams.on_stream_put(core, call, version)
     elif call.kind is CallKind.FORGET_STREAM:
-        deletion.on_stream_forgotten(core, StreamName(call.about))
+        deletion.on_stream_forgotten(core, call)
     elif call.kind is CallKind.PUT_DRAIN:
         moves.on_drain_written(core, NodeId(call.about), version)
     elif call.kind is CallKind.FORGET_DRAIN:
         moves.on_drain_forgotten(core, NodeId(call.about))
     elif call.kind is CallKind.PUT_TERM:
         shard_map.on_term_raised(core, call, version)
+        streams.on_streams_read(core)
     elif call.kind is CallKind.PUT_VALVE:
         valve.on_valve_put(core, call, version)
 
@@ -115,9 +116,9 @@ def _on_not_done(
     if call.kind is CallKind.READ_CLUSTER:
         _read_again(core, call, pause_ms)
         return
-    path = REREAD.get(call.kind)
-    if path is not None:
-        core.state.dirty[path] = None
+    paths = REREAD.get(call.kind)
+    if paths is not None:
+        core.state.dirty.update(dict.fromkeys(paths))
         core.state.read_again_ns = core.in_ms(pause_ms)
         return
     control = _control(core, call)

@@ -11,6 +11,7 @@ from motet.core.operator.messages import OperatorRefused
 from motet.core.operator.state import Waiting
 from motet.core.streams.names import check_name
 from motet.errors import BadInput, MotetError, TooLarge
+from motet.errors.operator import MapTooOld
 from motet.limits import schema_bytes_max, shard_replicas_max, stream_shards_max
 
 STREAM_ID = re.compile(r"[0-9a-f]{16}")
@@ -23,7 +24,9 @@ def answer(core: Core, waiting: Waiting, message: Message) -> None:
 
 
 def refuse(core: Core, waiting: Waiting, error: MotetError) -> None:
-    message = OperatorRefused(waiting.message.request, error.code, error.what, error.advice)
+    fence = core.state.fence if isinstance(error, MapTooOld) else None
+    request = waiting.message.request
+    message = OperatorRefused(request, error.code, error.what, error.advice, fence)
     answer(core, waiting, message)
 
 

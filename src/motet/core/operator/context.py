@@ -150,18 +150,20 @@ class Core:
         self.state.next_request += 1
         return request
 
-    def put(self, path: str, data: bytes, version: int | None, call: StoreCall) -> RequestId:
-        """Write a node if it has this version; None creates it."""
+    def put(
+        self, path: str, data: bytes, version: int | None, call: StoreCall, *also: WriteOperation
+    ) -> RequestId:
+        """Write a node if it has this version; None creates it. ``also`` is done at the same moment."""
         if version is None:
-            return self._write(Create(path, data), call)
-        return self._write(Set(path, data, version), call)
+            return self._write(call, Create(path, data), *also)
+        return self._write(call, Set(path, data, version), *also)
 
-    def delete(self, path: str, version: int, call: StoreCall) -> RequestId:
-        """Delete a node if it has this version."""
-        return self._write(Delete(path, version), call)
+    def delete(self, path: str, version: int, call: StoreCall, *also: WriteOperation) -> RequestId:
+        """Delete a node if it has this version. ``also`` is done at the same moment."""
+        return self._write(call, Delete(path, version), *also)
 
-    def _write(self, operation: WriteOperation, call: StoreCall) -> RequestId:
-        return self._ask(Write(self.next_request(), self.state.session, (operation,)), call)
+    def _write(self, call: StoreCall, *operations: WriteOperation) -> RequestId:
+        return self._ask(Write(self.next_request(), self.state.session, operations), call)
 
     def read(self, operations: tuple[ReadOperation, ...], call: StoreCall) -> RequestId:
         return self._ask(Read(self.next_request(), self.state.session, operations), call)

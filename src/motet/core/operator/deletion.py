@@ -3,7 +3,8 @@
 D1  A shard is deleted in an epoch of its own, which no leader has. The store says DELETING, and who may hold
     data of it, before the first node is told; and forgets the shard when the last one has answered.
 D2  The definition goes last: as long as it is there, marked, an operator goes on with this, and its name
-    cannot be used again.
+    cannot be used again. With it the fence rises, so that it is not brought back (G1). Who asks names the
+    id of the stream: a request that comes late or twice leaves the next one of its name alone.
 D3  A fence that comes after all that makes an empty replica again. Who says so is told to delete it, when the
     store has been read after it was said, and has no stream with that shard: names of shards are never used
     again. What is not empty stays: garbage before loss.
@@ -21,11 +22,13 @@ from __future__ import annotations
 import msgspec
 
 from motet.core.metadata.definitions import encode_stream_definition, shard_names
-from motet.core.metadata.paths import STREAMS, stream_path
+from motet.core.metadata.messages import Set
+from motet.core.metadata.paths import MAP_TERM, STREAMS, stream_path
 from motet.core.operator.answers import answer
 from motet.core.operator.context import Core
 from motet.core.operator.messages import DeleteStream, OperatorDone, SealedShard, ShardsGone
 from motet.core.operator.metadata import ShardStatus
+from motet.core.operator.shard_map import encode_term
 from motet.core.operator.state import (
     CallKind,
     Definition,
@@ -48,10 +51,16 @@ _BUSY = (Phase.LOADING, Phase.WRITING, Phase.DELETING, Phase.FORGETTING)
 
 def delete_stream(core: Core, _waiting: Waiting, message: DeleteStream) -> None:
     """Mark the definition."""
-    definition = core.state.definitions.get(message.name)
+    definition = _meant(core, message)
     if definition is None:
-        raise NoSuchStream(f"there is no stream {message.name!r}")
+        of_that_id = f" with the id {message.id}" if message.name in core.state.definitions else ""
+        raise NoSuchStream(f"there is no stream {message.name!r}{of_that_id}")
     _mark(core, definition)
+
+
+def _meant(core: Core, message: DeleteStream) -> Definition | None:
+    definition = core.state.definitions.get(message.name)
+    return definition if definition is not None and definition.value.id == message.id else None
 
 
 def _mark(core: Core, definition: Definition) -> None:
@@ -66,7 +75,7 @@ def _mark(core: Core, definition: Definition) -> None:
 
 def settle_deletion(core: Core, waiting: Waiting, message: DeleteStream) -> None:
     """Answer when nothing is left; mark again what an unknown outcome has left unmarked."""
-    definition = core.state.definitions.get(message.name)
+    definition = _meant(core, message)
     if definition is None:
         answer(core, waiting, OperatorDone(message.request, f"{message.name} is deleted"))
     else:
@@ -89,9 +98,18 @@ def _delete_shards(core: Core, name: StreamName, definition: Definition) -> None
             continue
         if control.known.is_new or control.is_lost:  # nobody has led it, or ever will again (D5)
             _begin(core, control)
-    if not there and not core.is_asked(CallKind.FORGET_STREAM, name):
-        call = StoreCall(CallKind.FORGET_STREAM, core.now_ns, about=name)
-        core.delete(stream_path(name), definition.version, call)  # D2
+    if not there and not core.is_asked(CallKind.FORGET_STREAM):
+        _forget_stream(core, name, definition)
+
+
+def _forget_stream(core: Core, name: StreamName, definition: Definition) -> None:
+    """D2; one at a time, since each raises the fence."""
+    state, fence = core.state, core.state.fence
+    if fence is None:
+        return  # when the term is raised
+    call = StoreCall(CallKind.FORGET_STREAM, core.now_ns, about=name, fence=fence)
+    raised = Set(MAP_TERM, encode_term(state.term, state.cluster), fence)
+    core.delete(stream_path(name), definition.version, call, raised)
 
 
 def take_sealed(core: Core, sender: NodeId, sealed: tuple[SealedShard, ...]) -> None:
@@ -164,10 +182,13 @@ def on_forgotten(core: Core, control: ShardControl) -> None:
     core.state.map_changed = True
 
 
-def on_stream_forgotten(core: Core, name: StreamName) -> None:
+def on_stream_forgotten(core: Core, call: StoreCall) -> None:
+    name, state = StreamName(call.about), core.state
     core.note("stream_deleted", name)
-    core.state.definitions.pop(name, None)
-    core.state.map_changed = True
+    state.definitions.pop(name, None)
+    state.map_changed = True
+    if state.term_version == call.fence:
+        state.term_version += 1
 
 
 # What is left of it

@@ -36,7 +36,7 @@ from motet.core.operator.answers import check_definition
 from motet.core.operator.context import Core
 from motet.core.operator.elections import start_election
 from motet.core.operator.metadata import ShardMetadata, ShardStatus, decode_metadata
-from motet.core.operator.shard_map import decode_term
+from motet.core.operator.shard_map import decode_term, lose_term
 from motet.core.operator.state import (
     CallKind,
     Definition,
@@ -186,6 +186,8 @@ def _take_term(core: Core, found: list[Found]) -> None:
         if each.path == MAP_TERM:
             state.term_version = each.stat.version
             state.term_seen, state.cluster = decode_term(each.data)
+    if 0 < state.term < state.term_seen:
+        lose_term(core)
 
 
 def _take_shards(core: Core, call: StoreCall, found: list[Found]) -> None:

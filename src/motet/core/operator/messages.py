@@ -17,7 +17,7 @@ from motet.core.operator.metadata import ShardMetadata
 from motet.core.placement.key_hash import shard_of
 from motet.core.shardlog.entry import EntryId
 from motet.core.transaction.orders import TurnClock
-from motet.ids import Epoch, NodeId, RequestId, ShardId, ShardName, StreamName
+from motet.ids import Epoch, NodeId, RequestId, ShardId, ShardName, StreamId, StreamName
 
 
 class OperatorMessage(Message, frozen=True, tag=lambda name: f"operator.{name}"):
@@ -144,6 +144,8 @@ class ShardMap(msgspec.Struct, frozen=True):
     cluster: int = 0
     #: the setting ``clock.enabled``
     clock_enabled: bool = True
+    #: what a request to create a stream has to name
+    fence: int = 0
 
     def label(self, shard: ShardName) -> str:
         """A shard as people know it, ``orders/0``; its own name if the map does not have it."""
@@ -172,16 +174,19 @@ class OperatorRequest(OperatorMessage, frozen=True):
 class CreateStream(OperatorRequest, frozen=True):
     """Create a stream; the same again is fine, another one of that name is not.
 
-    The answer comes when every shard of it has a leader.
+    The answer comes when every shard of it has a leader. A stream that is not there is created if nothing has
+    been deleted since the map with this fence (G1).
     """
 
     definition: StreamDefinition
+    fence: int
 
 
 class DeleteStream(OperatorRequest, frozen=True):
-    """Delete a stream and its data."""
+    """Delete this very stream and its data; another one of its name is left alone."""
 
     name: StreamName
+    id: StreamId
 
 
 class DescribeShards(OperatorRequest, frozen=True):
@@ -268,6 +273,8 @@ class OperatorRefused(OperatorMessage, frozen=True):
     code: str
     what: str
     advice: str
+    #: what to name to be heard, if it was an older one
+    fence: int | None = None
 
 
 REFERENCE: tuple[tuple[type[OperatorMessage], str, str], ...] = (

@@ -61,7 +61,16 @@ def decode_term(data: bytes) -> tuple[int, int]:
 def on_term_raised(core: Core, call: StoreCall, version: int) -> None:
     state = core.state
     state.term, state.term_version = int(call.about), version
+    state.term_seen = max(state.term_seen, state.term)
     state.map_changed = True
+
+
+def lose_term(core: Core) -> None:
+    """Another operator has raised the term after us: what we know may be older than what it has done."""
+    state = core.state
+    state.term, state.map = 0, None
+    for control in state.shards.values():
+        control.look_again_ns = core.in_ms(core.config.look_again_ms)  # W5
 
 
 def watch_map(core: Core) -> None:
@@ -102,12 +111,10 @@ def push_if_older(core: Core, node: NodeState) -> None:
         core.note(
             "later_term", f"{node.id} has a map of term {node.map_version // versions_per_term}"
         )
-        state.term, state.map = 0, None
+        lose_term(core)
         state.term_heard = max(state.term_heard, node.map_version // versions_per_term)
         state.dirty[MAPS] = None
         state.read_again_ns = core.in_ms(core.config.foreign_ms)  # it may still be at work
-        for control in state.shards.values():
-            control.look_again_ns = core.in_ms(core.config.look_again_ms)  # W5
 
 
 def push_again(core: Core) -> None:
@@ -133,7 +140,8 @@ def _build(core: Core, version: int) -> ShardMap:
         for name in sorted(state.definitions)
         if not state.definitions[name].value.is_deleted
     )
-    return ShardMap(version, state.own, nodes, streams, state.cluster, is_enabled(core))
+    enabled, fence = is_enabled(core), state.fence or 0
+    return ShardMap(version, state.own, nodes, streams, state.cluster, enabled, fence)
 
 
 def place_of(core: Core, definition: Definition) -> StreamPlace:

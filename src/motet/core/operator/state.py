@@ -238,6 +238,8 @@ class StoreCall(msgspec.Struct, frozen=True):
     #: lives of nodes as they were known when it was asked
     incarnations: tuple[tuple[NodeId, int], ...] = ()
     definition: StreamDefinition | None = None
+    #: the fence that it raises
+    fence: int = 0
     #: how far the reading of a cluster has come
     listing: Listing | None = None
 
@@ -329,3 +331,8 @@ class State(msgspec.Struct):
     waiting: list[Waiting] = []
     #: messages that were not acted on, by the reason
     counts: dict[str, int] = {}
+
+    @property
+    def fence(self) -> int | None:
+        """The version of the term in the keeper; None: it is not known, or not ours (G1)."""
+        return self.term_version if self.term and self.term >= self.term_seen else None

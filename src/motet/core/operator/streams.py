@@ -3,6 +3,13 @@
 A definition is written if there is none of that name; the same again is fine. Whoever wrote it, the active
 operator founds the shards that have no metadata yet: it chooses an ensemble, and writes metadata that says
 *new* and *election*. From there on it is an election, whose fences make members of nodes that hold nothing.
+
+G1  A stream is created if nothing has been deleted since its client asked. The *fence* is the version of the
+    term in the keeper: it rises with every operator that becomes active, and in the same moment in which a
+    definition is deleted. Clients have it from their maps and name it; a definition is created only while
+    the keeper has that very fence. So a request that comes late or twice, or a write of an operator that is
+    active no longer, does not bring back what has been deleted meanwhile; whoever is there to hear it
+    is told that its map is too old.
 """
 
 from __future__ import annotations
@@ -12,7 +19,8 @@ from motet.core.metadata.definitions import (
     encode_stream_definition,
     shard_names,
 )
-from motet.core.metadata.paths import stream_path
+from motet.core.metadata.messages import Check
+from motet.core.metadata.paths import MAP_TERM, stream_path
 from motet.core.operator import births
 from motet.core.operator.answers import answer, check_definition, refuse
 from motet.core.operator.context import Core
@@ -25,7 +33,7 @@ from motet.core.operator.valve import has_obeyed
 from motet.core.operator.writing import save
 from motet.core.placement.choosing import new_ensemble
 from motet.errors import BadInput, StreamExists, TooLarge
-from motet.errors.operator import NoNodeToPlaceOn
+from motet.errors.operator import MapTooOld, NoNodeToPlaceOn, NotActive
 from motet.ids import Epoch, StreamName
 from motet.limits import streams_max
 
@@ -41,18 +49,31 @@ def create_stream(core: Core, waiting: Waiting, message: CreateStream) -> None:
         return
     _check_free(core, definition.name)
     _check_id(core, definition)
+    fence = _checked_fence(core, message)
     if len(core.state.definitions) >= streams_max:
         raise TooLarge(f"there are {streams_max} streams already", hint="delete one first")
     if core.is_settled and definition.replicas is not None:
         nodes = len(core.data_nodes())
         if definition.replicas > nodes:
             raise NoNodeToPlaceOn(f"{definition.replicas} replicas, and {nodes} data nodes")
-    _put_definition(core, definition)
+    _put_definition(core, definition, fence)
 
 
-def _put_definition(core: Core, definition: StreamDefinition) -> None:
+def _checked_fence(core: Core, message: CreateStream) -> int:
+    """G1: ``MapTooOld`` if something may have been deleted since that was asked."""
+    fence = core.state.fence
+    if fence is None:
+        raise NotActive(f"{core.state.own} has only just become the active operator")
+    if message.fence != fence:
+        name = message.definition.name
+        raise MapTooOld(f"streams may have been deleted since {name!r} was asked for")
+    return fence
+
+
+def _put_definition(core: Core, definition: StreamDefinition, fence: int) -> None:
     call = StoreCall(CallKind.PUT_STREAM, core.now_ns, about=definition.name, definition=definition)
-    core.put(stream_path(definition.name), encode_stream_definition(definition), None, call)
+    path, data = stream_path(definition.name), encode_stream_definition(definition)
+    core.put(path, data, None, call, Check(MAP_TERM, fence))
 
 
 def _check_same(wanted: StreamDefinition, there: StreamDefinition) -> None:
@@ -104,13 +125,7 @@ def on_streams_read(core: Core) -> None:
             continue
         there = core.state.definitions.get(message.definition.name)
         if there is None:
-            try:
-                _check_free(core, message.definition.name)
-            except StreamExists as error:
-                refuse(core, waiting, error)
-                continue
-            if not core.is_asked(CallKind.PUT_STREAM, message.definition.name):
-                _put_definition(core, message.definition)
+            _create_again(core, waiting, message)
             continue
         try:
             _check_same(message.definition, there.value)
@@ -119,6 +134,20 @@ def on_streams_read(core: Core) -> None:
             continue
         waiting.is_defined = True
         waiting.created = there.value.id == message.definition.id
+
+
+def _create_again(core: Core, waiting: Waiting, message: CreateStream) -> None:
+    """What was asked for is not there, at least not any more."""
+    if core.state.fence is None:
+        return  # when the term is raised it is looked at once more
+    try:
+        _check_free(core, message.definition.name)
+        fence = _checked_fence(core, message)
+    except (StreamExists, MapTooOld) as error:
+        refuse(core, waiting, error)
+        return
+    if not core.is_asked(CallKind.PUT_STREAM, message.definition.name):
+        _put_definition(core, message.definition, fence)
 
 
 def found_shards(core: Core) -> None:

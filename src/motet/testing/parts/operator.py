@@ -59,6 +59,7 @@ class OperatorPart(KeeperCommands):
         self.disks: dict[str, dict[ShardName, PuppetReplica]] = {}
         self.lives = 0
         self.requests = 0
+        self.requested: list[Message] = []
 
     # The cluster
 
@@ -200,12 +201,18 @@ class OperatorPart(KeeperCommands):
             self.streams[name] = stream
             self.bench.short[f"{stream}."] = f"{name}."
         definition = StreamDefinition(stream, StreamName(name), shards, replicas)
-        return self._ask(CreateStream(self._request(), definition), wait)
+        return self._ask(CreateStream(self._request(), definition, self._fence()), wait)
 
     @verb
     def delete(self, name: str, *, wait: bool = True) -> list[str]:
-        """Delete a stream."""
-        return self._ask(DeleteStream(self._request(), StreamName(name)), wait)
+        """Delete the stream that has this name now."""
+        stream = self._stream_id(StreamName(name))
+        return self._ask(DeleteStream(self._request(), StreamName(name), stream), wait)
+
+    @verb
+    def again(self, number: int, *, wait: bool = True) -> list[str]:
+        """The so manieth request of the client comes once more."""
+        return self._ask(self.requested[number - 1], wait)
 
     @verb
     def elect(
@@ -256,6 +263,7 @@ class OperatorPart(KeeperCommands):
     def _ask(self, message: Message, wait: bool, ms: int = 10_000) -> list[str]:
         answers = self.bench.received.setdefault(Address(CLIENT), [])
         answers.clear()
+        self.requested.append(message)
         lines = self.bench.receive(self.active, CLIENT, message)
         if wait:
             lines += self.bench.run_ms(ms, until=lambda: bool(answers))

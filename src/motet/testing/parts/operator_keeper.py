@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from motet.core.metadata.definitions import shard_name
+from motet.core.metadata.definitions import decode_stream_definition, shard_name
 from motet.core.metadata.messages import (
     METADATA,
     NO_SESSION,
@@ -15,11 +15,19 @@ from motet.core.metadata.messages import (
     Elected,
     SessionBegun,
 )
-from motet.core.metadata.paths import CLOCK_ENABLED, OPERATORS, SETTINGS, SHARDS, shard_path
+from motet.core.metadata.paths import (
+    CLOCK_ENABLED,
+    MAP_TERM,
+    OPERATORS,
+    SETTINGS,
+    SHARDS,
+    shard_path,
+    stream_path,
+)
 from motet.core.operator.metadata import decode_metadata, encode_metadata
 from motet.core.operator.operator import Operator
 from motet.errors import BadScenario
-from motet.ids import Epoch, SessionId, ShardName, StreamId
+from motet.ids import Epoch, SessionId, ShardName, StreamId, StreamName
 from motet.testing.bench_part import BenchPart
 from motet.testing.part import verb
 from motet.testing.parts.operator_bench import OperatorBench
@@ -93,6 +101,16 @@ class KeeperCommands(BenchPart):
         )
         self._keeper().put(path, encode_metadata(changed))
         return []
+
+    def _fence(self) -> int:
+        """What a client with the newest map would name."""
+        found = self._keeper().get(MAP_TERM)
+        return 0 if found is None else found[1]
+
+    def _stream_id(self, name: StreamName) -> StreamId:
+        """The id of the stream that has a name now; one that nobody has if there is none."""
+        found = self._keeper().get(stream_path(name))
+        return StreamId("0" * 16) if found is None else decode_stream_definition(found[0]).id
 
     def _stored(self, path: str) -> tuple[bytes, int]:
         found = self._keeper().get(path)

@@ -9,10 +9,9 @@ way out of the storm in ``streams_calm``.
 
 from __future__ import annotations
 
-from motet.core.machine import NS_PER_MS, Effect, Event, Message, Note, Violation
+from motet.core.machine import NS_PER_MS, Effect, Event, Note, Violation
 from motet.core.metadata.definitions import StreamDefinition
 from motet.core.operator.config import OperatorConfig
-from motet.core.operator.messages import OperatorRequest
 from motet.core.operator.metadata import ShardMetadata
 from motet.core.shardlog.config import Retention, ShardlogConfig
 from motet.ids import Address, NodeId, ShardName, StreamId
@@ -106,15 +105,6 @@ def draw_config(dice: Dice) -> ShardlogConfig:
     )
 
 
-def _may_be_late(message: Message) -> bool:
-    """Whether a copy may arrive in another life of those it is about.
-
-    A request that creates or deletes a stream has no token: a copy that comes after the stream was deleted
-    creates it once more, or deletes the next one of that name.
-    """
-    return not isinstance(message, OperatorRequest)
-
-
 def draw_trouble(dice: Dice, *, is_calm: bool) -> Trouble:
     """How fickle the store is in this run."""
     if is_calm:
@@ -164,7 +154,7 @@ class StreamsRun:
         if world.faults.nodes.crash_interval_ms and dice.chance(0.6):
             self._wipe_later(dice.pick([400, 1_200]))
         if not self._is_faultless and world.faults.network.kept:
-            world.late = LateMessages(world, _may_be_late)
+            world.late = LateMessages(world)
         #: the nemesis leaves nodes and links to those who take aim
         self._is_aimed = not self._is_faultless and aim.chance(0.4)
         if not self._is_faultless:

@@ -71,11 +71,16 @@ class Changer(Asker):
         self._is_founded = False
         self._guest: StreamDefinition | None = None
         self._guests = 0
+        #: it was said to be there; and how often it was asked to be deleted
+        self._is_guest_there = False
+        self._deletions = 0
         #: is being emptied, or was not told that it may be filled again
         self._drained: NodeId | None = None
         #: in the end every node may be filled again: a request to drain that the network repeated
         #: may have emptied one that nobody here remembers
         self._to_fill = list(nodes)
+        #: as it was last told
+        self._fence = 0
         #: to be asked until there is an answer
         self._insists: Callable[[], OperatorRequest] | None = None
         self.is_done = False
@@ -85,7 +90,7 @@ class Changer(Asker):
             return self.ask(DrainNode(self.next_request(), self._to_fill[0], is_drained=False))
         if self._insists is None:
             if not self._is_founded:
-                self._insists = lambda: CreateStream(self.next_request(), self._stays)
+                self._insists = lambda: self._create(self._stays)
             elif self.world.fabric.healed:
                 if self._drained is None:
                     self.is_done = True
@@ -162,16 +167,24 @@ class Changer(Asker):
 
     def _come_or_go(self) -> OperatorRequest | None:
         if self._guest is not None:
-            self._insists = lambda: DeleteStream(self.next_request(), COMES_AND_GOES)
+            self._insists = self._delete
             return self._insists()
         self._guests += 1
         replicas = self.dice.pick([None, 1, min(3, len(self._nodes))])
         # One copy does not survive the loss of a disk: the guest has more, or as many as there are.
         replicas = None if replicas == 1 else replicas
         guest = StreamDefinition(StreamId(f"{self._guests:016x}"), COMES_AND_GOES, 1, replicas)
-        self._guest = guest
-        self._insists = lambda: CreateStream(self.next_request(), guest)
+        self._guest, self._is_guest_there, self._deletions = guest, False, 0
+        self._insists = lambda: self._create(guest)
         return self._insists()
+
+    def _delete(self) -> DeleteStream:
+        assert self._guest is not None
+        self._deletions += 1
+        return DeleteStream(self.next_request(), COMES_AND_GOES, self._guest.id)
+
+    def _create(self, wanted: StreamDefinition) -> CreateStream:
+        return CreateStream(self.next_request(), wanted, self._fence)
 
     def _describe(self) -> OperatorRequest:
         return DescribeShards(self.next_request(), self.dice.pick([None, STAYS]))
@@ -193,9 +206,13 @@ class Changer(Asker):
         if answer.code == NotActive.code:
             others = [each for each in self._operators if each != self._server]
             self._server = self.dice.pick(others or self._operators)
+        elif answer.fence is not None:
+            self._fence = answer.fence
         elif answer.code == OutcomeUnknown.code:
             self._server = self.dice.pick(self._operators)
         elif isinstance(asked, DeleteStream) and answer.code == NoSuchStream.code:
+            if self._deletions == 1 and self._is_guest_there:
+                self.world.violated("Deleted", f"{self.name}: {asked} was deleted by somebody else")
             self._guest = self._insists = None  # deleted the time before
         elif isinstance(asked, CreateStream) and self._is_for_want_of_nodes(asked, answer):
             # Nobody is placed on a node that is drained. If it was created after all, it is deleted later.
@@ -213,6 +230,8 @@ class Changer(Asker):
         if isinstance(asked, CreateStream) and isinstance(answer, StreamCreated):
             self._is_founded = True
             self._insists = None
+            if self._guest is not None and answer.place.definition.id == self._guest.id:
+                self._is_guest_there = True
         elif isinstance(asked, DeleteStream) and isinstance(answer, OperatorDone):
             self._guest = self._insists = None
         elif isinstance(asked, DrainNode) and not asked.is_drained:

@@ -96,6 +96,9 @@ class Store:
         self._sessions: dict[SessionId, tuple[Host, int]] = {}
         #: the operator that was elected last, and its life
         self.active: tuple[Host, int] | None = None
+        #: path of a stream -> what was written when it was created; and those that are gone
+        self._definitions: dict[str, bytes] = {}
+        self._deleted: dict[tuple[str, bytes], None] = {}
         #: a planted bug: writes do not look at the version that they replace
         self.is_blind = False
         for path in (ROOT, DRAINS, MAPS, NODES, OPERATORS, SETTINGS, SHARDS, STREAMS):
@@ -191,7 +194,22 @@ class Store:
         assert isinstance(written, Written), written
         self._tell_news()
 
+    def _check_streams(self, operation: WriteOperation) -> None:
+        """A stream is never created again once its definition is gone."""
+        path = operation.path
+        if isinstance(operation, Create) and (path, operation.data) in self._deleted:
+            self._world.violated("Deleted", f"{path} is created again")
+        data = self._definitions.pop(path, None)
+        if isinstance(operation, Delete) and data is not None:
+            self._deleted[path, data] = None
+        elif not isinstance(operation, Delete):
+            self._definitions[path] = (
+                operation.data if isinstance(operation, Create) else data or b""
+            )
+
     def _wrote(self, operation: WriteOperation) -> None:
+        if operation.path.startswith(f"{STREAMS}/") and not self.is_blind:
+            self._check_streams(operation)
         path, data = operation.path, self._tree.get(operation.path)
         self._world.record("keeper", "W", f"{path} {'removed' if data is None else _short(data)}")
         if path.startswith(f"{SHARDS}/"):

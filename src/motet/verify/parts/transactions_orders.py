@@ -8,7 +8,7 @@ from motet.core.clock.hlc import ZERO, Clock
 from motet.core.datanode.messages import DataRefused, GetShardMap
 from motet.core.machine import Effect, Message
 from motet.core.metadata.definitions import StreamDefinition
-from motet.core.operator.messages import CreateStream, EnableClock, OperatorRequest, StreamCreated
+from motet.core.operator.messages import EnableClock, OperatorRequest, StreamCreated
 from motet.core.transaction.messages import OrderShard, ShardOrdered
 from motet.core.transaction.orders import Prune
 from motet.errors import BadInput
@@ -67,7 +67,7 @@ class Orderer(Changer):
         return super().begin()
 
     def _found(self) -> OperatorRequest:
-        return CreateStream(self.next_request(), self._later)
+        return self._create(self._later)
 
     def _decide(self) -> OperatorRequest | None:
         if not self._has_later and self.dice.chance(found_share):
