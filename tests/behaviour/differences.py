@@ -12,7 +12,15 @@ from typing import NamedTuple
 import pytest
 from tests.behaviour.places import CLUSTERS, FOLDERS
 
-from motet.errors import BadInput, BadSchema, NodeError, NotInCluster, StreamExists, TokenExpired
+from motet.errors import (
+    BadInput,
+    BadSchema,
+    NodeError,
+    NotInCluster,
+    OutcomeUnknown,
+    StreamExists,
+    TokenExpired,
+)
 
 #: ``pytest.raises`` has waited for an error in vain
 NothingRaised = pytest.fail.Exception
@@ -167,6 +175,14 @@ DIFFERENCES = (
         NotInCluster,
         "a cluster has no tables",
         "tables are in the keeper, in a folder and on a cluster alike",
+    ),
+    # Faults
+    Difference(
+        "faults::test_a_full_disk_is_said_reads_go_on_and_with_room_it_works_again",
+        CLUSTERS,
+        OutcomeUnknown,
+        "OUTCOME_UNKNOWN after 5 seconds: the leader keeps what it cannot write until it can",
+        "DISK_FULL, and nothing was written, as an embedded database says",
     ),
 )
 

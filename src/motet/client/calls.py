@@ -78,6 +78,17 @@ Expected = TypeVar(
 )
 Make = Callable[[RequestId], StreamsRequest]
 
+WRITTEN = (
+    Appended,
+    ClockEnabled,
+    FeedObeyed,
+    PublishDone,
+    StreamReady,
+    TableReady,
+    WriterNotedDone,
+)
+"""Answers to requests that change something: what became of one that was lost is not known."""
+
 attempts_max = 3
 """How often something is asked that may be asked again."""
 
@@ -139,13 +150,19 @@ class Calls:
         self, make: Make, kind: type[Expected], seconds: float | None = None
     ) -> Expected:
         """Ask, and again if no answer comes."""
-        for _ in range(attempts_max - 1):
+        lost: OutcomeUnknown | None = None
+        for _ in range(attempts_max):
             try:
                 return await self.once(make, kind, seconds)
-            except OutcomeUnknown:
-                if self.is_closing():
+            except OutcomeUnknown as error:
+                lost = error
+            except NodeError:
+                if lost is None or kind not in WRITTEN:
                     raise
-        return await self.once(make, kind, seconds)
+            if self.is_closing():
+                break
+        assert lost is not None
+        raise lost  # one of them may have been done
 
     async def commit(self, it: Gathered) -> ToldClock:
         """Commit a transaction."""

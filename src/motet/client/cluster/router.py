@@ -263,22 +263,23 @@ class Router:
         ``begun`` is the first attempt, if there was one already.
         """
         began, pause_seconds = monotonic(), pause_seconds_min
+        why: MotetError
+        lost: OutcomeUnknown | None = None
         while True:
-            self._check_open()
             try:
                 if begun is None:
                     return await self._ask_leader_once(shard, make, kind, seconds)
                 first, begun = begun, None
                 return expected(await first, kind, self._map)
             except TimeoutError:
-                why: MotetError = OutcomeUnknown(f"no answer came within {seconds:g} s")
-                if not may_repeat:
-                    raise why from None
-            except (NotLeader, NoSuchShard, NodeError, OutcomeUnknown) as error:
-                if isinstance(error, OutcomeUnknown) and not may_repeat:
-                    raise
-                why = error
-            if monotonic() > began + failover_seconds_max:
+                why = lost = OutcomeUnknown(f"no answer came within {seconds:g} s")
+            except OutcomeUnknown as error:
+                why = lost = error
+            except (NotLeader, NoSuchShard, NodeError) as error:
+                why = lost or error  # one that was asked before may have done it
+            if lost is not None and not may_repeat:
+                raise lost
+            if self._is_closed or monotonic() > began + failover_seconds_max:
                 raise given_up(why, kind, self._map, shard)
             await asyncio.sleep(pause_seconds)
             pause_seconds = min(2 * pause_seconds, pause_seconds_max)
