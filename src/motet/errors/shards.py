@@ -53,7 +53,7 @@ class TransactionExpired(ShardError):
 class KeyForgotten(ShardError):
     """The shard does not remember the latest change of this key: it has too many others.
 
-    Pruning is never the reason; a rule of retention by size or age may be.
+    Pruning is never the reason: the latest change of each key is written on before its file goes.
     """
 
     code = "KEY_FORGOTTEN"

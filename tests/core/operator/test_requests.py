@@ -8,7 +8,7 @@ from tests.core.operator.clusters import SHARD, WatchedPart, after
 
 from motet.core.clock.hlc import ZERO
 from motet.core.machine import Now, Received, Send, Started
-from motet.core.metadata.definitions import Retention, StreamDefinition
+from motet.core.metadata.definitions import StreamDefinition
 from motet.core.metadata.messages import METADATA, Changed, Elected, ReadDone, Written
 from motet.core.metadata.paths import OPERATORS
 from motet.core.operator import births
@@ -99,7 +99,6 @@ def test_only_the_keeper_makes_an_operator_active() -> None:
         ({"replicas": 4}, "NO_NODE_TO_PLACE_ON"),
         ({"schema": bytes(1 << 20)}, "TOO_LARGE"),
         ({"is_deleted": True}, "BAD_INPUT"),
-        ({"retention": Retention(bytes_max=-1)}, "BAD_INPUT"),
     ],
 )
 def test_a_stream_that_cannot_be_is_refused_and_leaves_no_trace(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -124,7 +125,7 @@ def test_reading_agrees_with_a_list() -> None:
     replica = world.node.replica
     assert replica is not None
     core = replica.core
-    core.retention = type(core.retention)()
+    core.config = msgspec.structs.replace(core.config, keep_bytes=None)
     values = [b"%d" % number * (number % 37 + 1) for number in range(60)]
     for value in values:
         world.append_value(value)

@@ -36,7 +36,7 @@ from motet.core.machine import (
     WriteFailed,
     Written,
 )
-from motet.core.shardlog.config import Retention, ShardlogConfig
+from motet.core.shardlog.config import ShardlogConfig
 from motet.core.shardlog.replica import ShardReplica
 from motet.core.shardlog.shards import BEAT
 from motet.ids import Address, NodeId, WriteId
@@ -56,7 +56,7 @@ SMALL = ShardlogConfig(
     read_bytes=256,
     snapshot_every_bytes=800,
     snapshots_given_max=2,
-    retention=Retention(bytes_max=1500),
+    keep_bytes=1500,
 )
 
 

@@ -8,13 +8,6 @@ from motet.core.placement.key_hash import KeyHash
 from motet.ids import ShardId, ShardName, StreamId, StreamName
 
 
-class Retention(msgspec.Struct, frozen=True):
-    """How long entries are kept; None is for ever. Never are uncommitted ones dropped."""
-
-    bytes_max: int | None = None
-    age_ms_max: int | None = None
-
-
 class StreamDefinition(msgspec.Struct, frozen=True, tag="stream", tag_field="kind"):
     """What a stream is to be. Whoever creates it writes this; operators make it so."""
 
@@ -26,7 +19,6 @@ class StreamDefinition(msgspec.Struct, frozen=True, tag="stream", tag_field="kin
     replicas: int | None
     #: an Arrow schema as its IPC bytes; None for rows of JSON
     schema: bytes | None = None
-    retention: Retention = Retention()
     #: its data is being removed; the definition goes last
     is_deleted: bool = False
     #: definitions without one are older than the choice

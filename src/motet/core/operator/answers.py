@@ -45,7 +45,3 @@ def check_definition(definition: StreamDefinition) -> None:
         )
     if definition.is_deleted:
         raise BadInput("a stream cannot be created as deleted")
-    retention = definition.retention
-    for bound in (retention.bytes_max, retention.age_ms_max):
-        if bound is not None and bound < 0:
-            raise BadInput(f"a retention of {bound} makes no sense")

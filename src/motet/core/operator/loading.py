@@ -308,10 +308,9 @@ def keep_waiting(core: Core, control: ShardControl) -> None:
 
 def is_equal(one: StreamDefinition, other: StreamDefinition) -> bool:
     """Whether two definitions ask for the same stream; ids are drawn anew by everybody who asks."""
-    return (one.name, one.shards, one.replicas, one.schema, one.retention) == (
+    return (one.name, one.shards, one.replicas, one.schema) == (
         other.name,
         other.shards,
         other.replicas,
         other.schema,
-        other.retention,
     )

@@ -19,13 +19,6 @@ from motet.limits import (
 )
 
 
-class Retention(msgspec.Struct, frozen=True):
-    """How much of a log is kept; None is without end. What is not committed is always kept."""
-
-    bytes_max: int | None = None
-    age_ms_max: int | None = None
-
-
 class ShardlogConfig(msgspec.Struct, frozen=True):
     """How the replicas of a node behave."""
 
@@ -62,6 +55,7 @@ class ShardlogConfig(msgspec.Struct, frozen=True):
     unreadable_max: int = 50
     #: a snapshot that nobody asks for is forgotten
     snapshot_idle_ms: int = 30_000
-    retention: Retention = Retention()
+    #: the log is trimmed to about so much, whatever is pruned; None, as on every node: what is pruned alone
+    keep_bytes: int | None = None
     #: an ensemble of one, for good: nobody else ever has an entry of this log, or can repair it (``alone``)
     is_alone: bool = False

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from motet.core.clock.hlc import ZERO, Clock
 from motet.core.machine import DiskChange, Effect, Message, Note, Now, Read, Send
-from motet.core.shardlog.config import Retention, ShardlogConfig
+from motet.core.shardlog.config import ShardlogConfig
 from motet.core.shardlog.entry import EntryId
 from motet.core.shardlog.messages import Refusal, Refused, ShardMessage
 from motet.core.shardlog.state import State, Status
@@ -82,7 +82,7 @@ class Desk:
 class Core:
     """One replica while it takes a step."""
 
-    __slots__ = ("config", "desk", "machine", "own", "retention", "shard", "state")
+    __slots__ = ("config", "desk", "machine", "own", "shard", "state")
 
     def __init__(
         self,
@@ -95,7 +95,6 @@ class Core:
         self.shard = shard
         self.own = own
         self.config = config
-        self.retention: Retention = config.retention
         self.desk = desk
         self.machine = machine
         self.state = State()

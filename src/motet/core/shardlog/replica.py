@@ -409,7 +409,6 @@ class ShardReplica:
         core = self.core
         twin = ShardReplica(core.shard, core.own, core.config, desk, core.machine.clone())
         twin.core.state = clone_plain(core.state)
-        twin.core.retention = core.retention
         return twin
 
     def fingerprint(self) -> bytes:

@@ -1,4 +1,4 @@
-"""Trimming the log: whole segments from its beginning, by size or by age.
+"""Trimming the log: whole segments from its beginning, those that are pruned.
 
 The leader decides, and says in its messages where its log begins; followers trim to the same place.
 
@@ -51,20 +51,16 @@ def is_state_under_way(core: Core) -> bool:
 
 
 def _wanted_first(core: Core, log: Log) -> Offset:
-    """The first entry that is to be kept, as the rules of the shard say."""
-    retention, state = core.retention, core.state
+    """The first entry that is to be kept, as far as it is pruned."""
+    state, keep_bytes = core.state, core.config.keep_bytes
     pruned = state.pruned_from
-    if retention.bytes_max is None and retention.age_ms_max is None and pruned is None:
+    if keep_bytes is None and pruned is None:
         return log.first
     size_bytes, first = log.size_bytes, log.first
-    oldest_ms = None
-    if retention.age_ms_max is not None:
-        oldest_ms = core.desk.now.wall_ms - retention.age_ms_max
     for segment in log.segments:
-        is_too_much = retention.bytes_max is not None and size_bytes > retention.bytes_max
-        is_too_old = oldest_ms is not None and segment.clock.logical < oldest_ms
+        is_too_much = keep_bytes is not None and size_bytes > keep_bytes
         is_pruned = pruned is not None and segment.end is not None and segment.end < pruned
-        if segment.end is None or not (is_too_much or is_too_old or is_pruned):
+        if segment.end is None or not (is_too_much or is_pruned):
             break
         size_bytes -= segment.size_bytes
         first = Offset(segment.end + 1)

@@ -2,9 +2,9 @@
 
 H1  Nothing is trimmed from the oldest transaction on that is not decided, or not logged everywhere; nor what
     a named cursor has not read.
-H2  What is pruned goes, whatever the rules of retention say, but not where the latest change of a key lies:
+H2  What is pruned goes, but not where the latest change of a key lies:
     that is carried on first (:mod:`motet.core.transaction.carrying`). So a leader that has applied what is
-    committed finds it in its log. Rules of retention do not wait for it: what they trim is forgotten.
+    committed finds it in its log.
 H3  Where milestones are closer than files end, the last one stays: a reader of the feed begins at one.
 """
 

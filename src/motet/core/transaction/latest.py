@@ -65,7 +65,7 @@ class LatestChanges(msgspec.Struct):
         self.carried[entry] = len(changes)
         while (oldest := next(iter(self.carried))) < first:
             del self.carried[oldest]
-        # What a rule of retention has trimmed was never carried.
+        # What was trimmed without being pruned was never carried.
         while known and known[front := next(iter(known))].entry < first:
             self.forgotten = max(self.forgotten, known.pop(front).clock)
 

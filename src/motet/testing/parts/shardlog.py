@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import ClassVar, TypeVar
 
 from motet.core.machine import Message
-from motet.core.shardlog.config import Retention, ShardlogConfig
+from motet.core.shardlog.config import ShardlogConfig
 from motet.core.shardlog.entry import Entry, EntryId
 from motet.core.shardlog.messages import (
     AbortReconfigurationRequest,
@@ -112,7 +112,6 @@ class ShardlogPart(Lies):
         message_bytes: int = 1 << 20,
         snapshot_every_bytes: int = 1 << 30,
         keep_bytes: int | None = None,
-        keep_ms: int | None = None,
     ) -> list[str]:
         """Have smaller figures; before the nodes are started."""
         self.config = ShardlogConfig(
@@ -123,7 +122,7 @@ class ShardlogPart(Lies):
             snapshot_every_bytes=snapshot_every_bytes,
             index_step_bytes=256,
             read_bytes=512,
-            retention=Retention(keep_bytes, keep_ms),
+            keep_bytes=keep_bytes,
         )
         return []
 

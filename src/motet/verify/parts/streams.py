@@ -13,7 +13,7 @@ from motet.core.machine import NS_PER_MS, Effect, Event, Note, Violation
 from motet.core.metadata.definitions import StreamDefinition
 from motet.core.operator.config import OperatorConfig
 from motet.core.operator.metadata import ShardMetadata
-from motet.core.shardlog.config import Retention, ShardlogConfig
+from motet.core.shardlog.config import ShardlogConfig
 from motet.ids import Address, NodeId, ShardName, StreamId
 from motet.sim.dice import Dice
 from motet.sim.host import Host
@@ -84,7 +84,7 @@ class StreamsPart:
 
 def draw_config(dice: Dice) -> ShardlogConfig:
     """Small figures: segments, snapshots and reads from disk come soon."""
-    has_retention = dice.chance(0.25)
+    is_trimmed = dice.chance(0.25)
     return ShardlogConfig(
         segment_bytes=dice.pick([1_500, 4_000]),
         preallocate_bytes=dice.pick([0, 1_024]),
@@ -101,7 +101,7 @@ def draw_config(dice: Dice) -> ShardlogConfig:
         resend_ms=100,
         snapshot_idle_ms=800,
         unreadable_max=6,
-        retention=Retention(bytes_max=5_000) if has_retention else Retention(),
+        keep_bytes=5_000 if is_trimmed else None,
     )
 
 
@@ -203,7 +203,7 @@ class StreamsRun:
             Writer(world, f"w{number}", self.watch, nodes, 120 // writers)
             for number in range(1, writers + 1)
         ]
-        has_gaps = self.config.retention != Retention()
+        has_gaps = self.config.keep_bytes is not None
         self.readers = [
             Reader(world, f"r{number}", self.watch, nodes, has_gaps=has_gaps) for number in (1, 2)
         ]

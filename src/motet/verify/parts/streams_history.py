@@ -6,7 +6,6 @@ from motet.core.datanode.messages import AppendRecords, ReadRecords, RecordsAppe
 from motet.core.datanode.records import Chunk, decode_records
 from motet.core.machine import Message
 from motet.core.metadata.definitions import shard_names
-from motet.core.shardlog.config import Retention
 from motet.format.record_block import decode_block
 from motet.sim.world import World
 from motet.verify.history.events import OperationId
@@ -28,7 +27,7 @@ class StreamsTap(AskerTap):
         self._taker = run.readers[0].name
         self.queue = Book(world, "queue")
         self.sessions = Book(world, "sessions")
-        is_whole = run.config.retention == Retention()  # else records go before they are taken out
+        is_whole = run.config.keep_bytes is None  # else records go before they are taken out
         self.books = (self.queue, self.sessions) if is_whole else (self.sessions,)
         #: what each writer wants appended, for as long as it asks for it again
         self._wanted: dict[str, tuple[Chunk, ...]] = {}

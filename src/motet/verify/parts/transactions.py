@@ -14,7 +14,6 @@ import msgspec
 
 from motet.core.datanode.node import DataNode
 from motet.core.metadata.definitions import StreamDefinition
-from motet.core.shardlog.config import Retention
 from motet.core.transaction.config import TransactionConfig
 from motet.core.transaction.merging import merge
 from motet.ids import Address, NodeId, StreamId, StreamName
@@ -130,7 +129,7 @@ class TransactionsRun(StreamsRun):
 
     def _add_data_node(self, name: NodeId, plant: str | None) -> None:
         self.config = msgspec.structs.replace(
-            self.config, retention=Retention(), segment_bytes=self.segment_bytes
+            self.config, keep_bytes=None, segment_bytes=self.segment_bytes
         )
         node = self._world.add_node(name)
         if self.skew_ms:
