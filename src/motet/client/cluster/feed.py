@@ -50,6 +50,9 @@ scan_seconds_max = 30.0
 visible_seconds_max = 30.0
 """How long ``visible_clock(wait=True)`` waits for a transaction that is in its way."""
 
+begun_again_max = 3
+"""How often somebody who reads from the beginning is told another one."""
+
 standing_seconds_max = 2.0
 """How long a leader may take to say how far its shard is closed, when somebody asks what is wrong."""
 
@@ -240,15 +243,19 @@ class ClusterFeed:
     async def read(self, message: ReadFeed) -> FeedPage:
         """One page: whole transactions, up to the visible clock."""
         places = await self.places(message.streams)
-        after = await self.begin(places, message.after)
         # Whoever begins at the beginning has closed them to find it: nothing is gained by doing so twice.
         was_closed = message.after is None or message.after <= ZERO
-        try:
-            return await self._read(places, message, after, was_closed=was_closed)
-        except CursorExpired as error:
-            # Where all of these shards have the feed, not only the one that said so.
-            begins = max([kept.begins for kept in await self.kept(places)])
-            raise CursorExpired(error.what, hint=f"read on after {begins}") from None
+        what = ""
+        for _ in range(begun_again_max if was_closed else 1):
+            after = await self.begin(places, message.after)
+            try:
+                return await self._read(places, message, after, was_closed=was_closed)
+            except CursorExpired as error:
+                # Pruned meanwhile, or whoever said where a shard begins leads it no longer: look again.
+                what = error.what
+        # Where all of these shards have the feed, not only the one that said so.
+        begins = max([kept.begins for kept in await self.kept(places)])
+        raise CursorExpired(what, hint=f"read on after {begins}")
 
     async def _read(
         self, places: Places, message: ReadFeed, after: Clock, *, was_closed: bool
@@ -357,11 +364,17 @@ class ClusterFeed:
         late = {
             shard: make
             for shard, make in questions.items()
-            if shard not in found or (not found[shard].entries and found[shard].through < target)
+            if shard not in found
+            or (not found[shard].entries and found[shard].through < target)
+            or found[shard].begins > wanted[shard][0]
         }
         if late:
             found |= await ask_leaders(router, late, ShardFeed, scan_seconds_max)
         for shard, page in found.items():
+            if page.begins > wanted[shard][0]:
+                # From the beginning a shard gives what it has, which is not what all of them have.
+                label = router.map.label(shard)
+                raise CursorExpired(f"the feed of {label} is kept only behind {page.begins}")
             stretches[shard] = Stretch(wanted[shard][0], page.through, list(page.entries))
         return stretches
 
