@@ -54,3 +54,20 @@ def test_too_many_timers_are_a_fault_of_the_machine() -> None:
         timers.set(TimerName(f"t{number}"), 0, 1)
     with pytest.raises(AssertionError, match="timers run at once"):
         timers.set(TimerName("one more"), 0, 1)
+
+
+@given(st.integers(0, 10_000), st.sampled_from([1, 5, 10]))
+def test_timers_in_step_are_due_together(start_ms: int, periods: int) -> None:
+    """Whenever they were set, those with equal periods meet, and those of longer ones fall on theirs."""
+    timers, short, long = Timers(), NAMES[0], NAMES[1]
+    now_ns = start_ms * NS_PER_MS + 17
+    timers.set(short, now_ns, 100, in_step=True)
+    due_ns = timers.next_due_ns()
+    assert due_ns is not None
+    assert due_ns % (100 * NS_PER_MS) == 0
+    assert 50 * NS_PER_MS < due_ns - now_ns <= 150 * NS_PER_MS
+    timers.cancel(short)
+    timers.set(long, now_ns + 3 * NS_PER_MS, 100 * periods, in_step=True)
+    due_ns = timers.next_due_ns()
+    assert due_ns is not None
+    assert due_ns % (100 * periods * NS_PER_MS) == 0

@@ -1,4 +1,4 @@
-"""How long a cluster cannot be written to: after a power cut, under kill -9, with a slow disk.
+"""How long a cluster cannot be written to: power cut, kill -9, slow disk. And what an idle one costs.
 
 The times are printed (``pytest -rP``) beside what we want them to be; no test fails for a machine that is
 busy. What fails a test is a cluster that does not come back, or something acknowledged that is gone.
@@ -7,7 +7,9 @@ busy. What fails a test is a cluster that does not come back, or something ackno
 from __future__ import annotations
 
 import asyncio
+import os
 import time
+import urllib.request
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -125,3 +127,44 @@ def test_the_disk_of_one_node_is_slow(tmp_path: Path) -> None:
     environment = {"PYTHONPATH": str(SLOW_SYNC)}
     with DevCluster(NODES, tmp_path, None, roles=ROLES, environment=environment) as cluster:
         report("longest gap, slow syncs", asyncio.run(under_load(cluster, faults)), 4)
+
+
+settle_s, idle_s = 20.0, 30.0
+turns_per_s_max = 60
+"""It takes 20 to 35 of them; with timers that run though there is nothing to do it was 85 to 105."""
+
+
+def cpu_s(pid: int) -> float:
+    """What a process has used of a core."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def turns(cluster: DevCluster, node: int) -> float:
+    with urllib.request.urlopen(f"{cluster.http(node)}/metrics", timeout=10) as said:
+        lines = said.read().decode().splitlines()
+    return next(float(line.split()[1]) for line in lines if line.startswith("motet_turns_total"))
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
+def test_an_idle_cluster(tmp_path: Path) -> None:
+    async def create() -> None:
+        async with await motet.aio.connect(cluster.endpoints) as db:
+            await db.create_stream(STREAM, shards=4, replicas=NODES)
+
+    with DevCluster(NODES, tmp_path, None, roles=ROLES) as cluster:
+        asyncio.run(create())
+        time.sleep(settle_s)  # what was taken over at the start is looked at once more
+        pids = [int((tmp_path / f"node-{node}" / "pid").read_text()) for node in range(NODES)]
+        before = [(cpu_s(pid), turns(cluster, node)) for node, pid in enumerate(pids)]
+        began_s = time.monotonic()
+        time.sleep(idle_s)
+        after = [(cpu_s(pid), turns(cluster, node)) for node, pid in enumerate(pids)]
+        took_s = time.monotonic() - began_s
+    for node in range(NODES):
+        percent = 100 * (after[node][0] - before[node][0]) / took_s
+        per_s = (after[node][1] - before[node][1]) / took_s
+        print(
+            f"idle node {node}: {percent:.2f} % of a core, {per_s:.0f} turns/s, wanted: under 1 %"
+        )
+        assert per_s < turns_per_s_max

@@ -189,6 +189,9 @@ class SetTimer(Effect, frozen=True):
 
     timer: TimerName
     after_ms: int
+    #: it recurs, and its moment does not matter: a driver may fire it together with others, up to half of
+    #: ``after_ms`` sooner or later
+    in_step: bool = False
 
 
 class CancelTimer(Effect, frozen=True):

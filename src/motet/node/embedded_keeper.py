@@ -42,7 +42,7 @@ SIZES = Sizes(
 )
 """They never change: what lies where follows from them."""
 
-TIMEOUTS = Timeouts(ping_ms=10_000, heartbeat_ms=2_000, repair_ms=2_000, scrub_ms=10_000)
+TIMEOUTS = Timeouts(heartbeat_ms=2_000, idle_heartbeat_ms=2_000, repair_ms=2_000, scrub_ms=10_000)
 """There is nobody to talk to and nobody to be repaired by: an idle process should sleep."""
 
 session_ms = (1 << 31) - 1

@@ -266,7 +266,7 @@ class Hosted:
     # Timers and notes
 
     def _set_timer(self, effect: SetTimer) -> None:
-        self.timers.set(effect.timer, self.now_ns, effect.after_ms)
+        self.timers.set(effect.timer, self.now_ns, effect.after_ms, in_step=effect.in_step)
 
     def _cancel_timer(self, effect: CancelTimer) -> None:
         self.timers.cancel(effect.timer)

@@ -23,6 +23,9 @@ from motet.format.frame import FrameKind
 from motet.ids import Address, NodeId, RequestId, StreamName
 
 ask_every_seconds = 0.2
+ask_again_seconds = 0.5
+"""How often it is asked; and one that has just answered in time."""
+
 gone_seconds = 0.6
 """Nothing listens there for so long: its process is gone."""
 
@@ -69,7 +72,7 @@ async def until_silent(endpoint: str, cluster: str, *, counts_at: float = 0.0) -
     async with link:
         heard_at, late = loop.time(), 0
         while True:
-            asked_at = loop.time()
+            asked_at, pause_seconds = loop.time(), ask_every_seconds
             try:
                 await link.ask(
                     node, lambda n: DescribeShards(RequestId(n), NOTHING), silent_seconds
@@ -78,10 +81,12 @@ async def until_silent(endpoint: str, cluster: str, *, counts_at: float = 0.0) -
                 late = late + 1 if heard_at - asked_at >= late_seconds else 0
                 if late >= late_times and heard_at >= counts_at:
                     return
+                if not late:
+                    pause_seconds = ask_again_seconds
             except OutcomeUnknown:
                 if loop.time() - asked_at >= silent_seconds and loop.time() >= counts_at:
                     return
             except MotetError:
                 if loop.time() - heard_at >= gone_seconds:
                     return
-            await asyncio.sleep(ask_every_seconds)
+            await asyncio.sleep(pause_seconds)

@@ -127,7 +127,7 @@ def test_each_peer_is_pinged_and_the_timer_set_again() -> None:
     peer = TimePeer(B, REPLICAS)
     effects: list[Effect] = peer.step(Started(Now(50, 60), nonce=8))
     ping = PingClock(8, 50)
-    timer = SetTimer(PING_TIMER, ping_ms)
+    timer = SetTimer(PING_TIMER, ping_ms, in_step=True)
     assert effects == [Send(Address(A), ping), Send(Address(C), ping), timer]
 
 

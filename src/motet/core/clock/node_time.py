@@ -166,7 +166,8 @@ class NodeTime(msgspec.Struct):
         ping = self.time.ping(now)
         message = AskTime(ping.nonce, ping.sent_monotonic_ns)
         asked: list[Effect] = [Send(Address(peer), message) for peer in self.peers]
-        return [*asked, SetTimer(TIME_TIMER, ask_ms if self.is_agreed else first_ask_ms)]
+        after_ms = ask_ms if self.is_agreed else first_ask_ms
+        return [*asked, SetTimer(TIME_TIMER, after_ms, in_step=True)]
 
     @staticmethod
     def _lowest(time: ClusterTime, now: Now) -> Epoch:

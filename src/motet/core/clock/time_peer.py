@@ -87,4 +87,4 @@ class TimePeer(msgspec.Struct):
             return []
         ping = self.time.ping(now)
         pings: list[Effect] = [Send(Address(peer), ping) for peer in self.time.peers]
-        return [*pings, SetTimer(PING_TIMER, ping_ms)]
+        return [*pings, SetTimer(PING_TIMER, ping_ms, in_step=True)]

@@ -119,6 +119,8 @@ class DataState(msgspec.Struct):
     together: Together = msgspec.field(default_factory=Together)
     is_cut_due: bool = False
     is_many_due: bool = False
+    #: the timer of the sweep runs
+    is_sweep_due: bool = False
     #: what messages of nodes said that nobody can mean -> how often
     out_of_bounds: dict[str, int] = msgspec.field(default_factory=dict)
 
@@ -207,8 +209,7 @@ class DataNode:
         self.state.nonce = event.nonce
         self.state.bound_read = self.shards.new_read()
         read = Read(self.state.bound_read, BOUND_FILE)
-        sweep = SetTimer(SWEEP_TIMER, self.transactions.sweep_ms)
-        return [read, sweep, *self.shards.start(event.now, event.nonce)]
+        return [read, *self.shards.start(event.now, event.nonce)]
 
     def _take_bound(self, event: ReadBack) -> list[Effect]:
         self.state.bound_read = None
@@ -463,11 +464,11 @@ class DataNode:
         if event.timer == MANY_TIMER:
             return self._ask_many(event.now)
         if event.timer == SWEEP_TIMER:
-            again = SetTimer(SWEEP_TIMER, self.transactions.sweep_ms)
+            self.state.is_sweep_due = False
             late = [*self._dispatcher(event.now).sweep(), *self._expire(event.now)]
             if self.state.to_cut and not self.state.is_cut_due:
                 late += self._cut(event.now)  # there may be a clock for it by now
-            return [again, *late]
+            return late
         return self.shards.on_fired(event.timer, event.now)
 
     # Who waits, and who no longer does
@@ -523,7 +524,18 @@ class DataNode:
             bound = state.clock.bound_to_write(self.shards.new_write(), now.wall_ms)
             if bound is not None:
                 effects.append(bound)
-        return effects
+        if not state.is_sweep_due and self._has_to_sweep():
+            state.is_sweep_due = True
+            effects.append(SetTimer(SWEEP_TIMER, self.transactions.sweep_ms, in_step=True))
+        shards.beat_soon()
+        return effects + shards.desk.take() if shards.desk.effects else effects
+
+    def _has_to_sweep(self) -> bool:
+        """Whether anything may be late before long."""
+        state = self.state
+        return bool(
+            state.errands.to_sweep or state.readings.under_way or state.busy or state.to_cut
+        )
 
     def _settle(self, shard: ShardName) -> list[Effect]:
         of_shard, replica = self.state.appends[shard], self.shards.replica(shard)

@@ -18,7 +18,7 @@ class OperatorConfig(msgspec.Struct, frozen=True):
     heartbeat_ms: int = 200
     #: a node that has not answered for so long is taken for dead
     dead_after_ms: int = 1_000
-    #: how often what is under way is looked at
+    #: how often what is under way is looked at; between heartbeats, while something is
     tick_ms: int = 50
     #: after the majority has answered, so long are the others waited for that seem alive
     grace_ms: int = 100

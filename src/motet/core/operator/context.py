@@ -124,8 +124,8 @@ class Core:
     def reply(self, to: Address, message: Message) -> None:
         self.effects.append(Send(to, message))
 
-    def timer(self, name: TimerName, after_ms: int) -> None:
-        self.effects.append(SetTimer(name, after_ms))
+    def timer(self, name: TimerName, after_ms: int, *, in_step: bool = False) -> None:
+        self.effects.append(SetTimer(name, after_ms, in_step))
 
     def no_timer(self, name: TimerName) -> None:
         self.effects.append(CancelTimer(name))

@@ -86,6 +86,13 @@ def keep_steady(core: Core, control: ShardControl) -> None:
     look_again(core, control)
 
 
+def is_at_rest(core: Core, control: ShardControl) -> bool:
+    """Nobody has to join or to be cleaned up who could."""
+    if any(not join.is_added for join in control.joins.values()):
+        return False
+    return not any(core.is_alive(node) for node in control.known.removed_nodes)
+
+
 def _has_committed(core: Core, control: ShardControl) -> bool:
     """J3, as far as the leader has said so after the shard became steady."""
     known = control.known

@@ -33,7 +33,7 @@ def first_round(nonce: int) -> int:
 def on_heartbeat_timer(core: Core) -> None:
     """Ask everybody, and see who has been silent for too long."""
     state = core.state
-    core.timer(HEARTBEAT, core.config.heartbeat_ms)
+    core.timer(HEARTBEAT, core.config.heartbeat_ms, in_step=True)
     births.ask(core)
     silent_ns = core.config.dead_after_ms * NS_PER_MS
     for node in state.nodes.values():

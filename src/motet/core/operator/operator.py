@@ -23,7 +23,8 @@ How to read it, a file per protocol:
 ====================  ==========================================================================
 
 A step is one event. Its handler changes the state of some shards; what a shard does in a phase that it has
-entered is worked out at the end of the step, and looked at again with every tick.
+entered is worked out at the end of the step, and looked at again with every tick. A heartbeat is a tick; more
+of them follow while some shard is not at rest.
 
 Invariants, checked after each step: O1 who is not active has no election or reconfiguration under way; O2 the
 metadata of a shard is legal (LegalLeaderAndEnsemble); O3 what is sent of an epoch is sent when the store has
@@ -209,7 +210,6 @@ class Operator:
         state.round = heartbeats.first_round(state.nonce)
         loading.read_cluster(core, loading.EVERYTHING)
         core.timer(loading.HEARTBEAT, core.config.heartbeat_ms)
-        core.timer(TICK, core.config.tick_ms)
 
     def _stop(self) -> None:
         core, state = self.core, self.core.state
@@ -217,7 +217,7 @@ class Operator:
             return
         core.note("deposed")
         requests.refuse_all(core)
-        state.is_active = state.is_loaded = False
+        state.is_active = state.is_loaded = state.is_ticking = False
         for control in state.shards.values():
             control.phase = Phase.LOADING
         state.calls = {}
@@ -279,14 +279,29 @@ class Operator:
             requests.expire(core)
             expire_calls(core)
             shard_map.push_again(core)
+            self._tick()
         elif timer == shard_map.MAP:
             shard_map.on_map_timer(core)
         elif timer == TICK:
-            core.timer(TICK, core.config.tick_ms)
-            for control in list(state.shards.values()):
-                keep = KEEP.get(control.phase)
-                if keep is not None:
-                    keep(core, control)
+            state.is_ticking = False
+            self._tick()
+
+    def _tick(self) -> None:
+        """Look at what is under way in every shard, and again soon if that is not the end of it."""
+        core = self.core
+        is_under_way = False
+        for control in list(core.state.shards.values()):
+            keep = KEEP.get(control.phase)
+            if keep is not None:
+                keep(core, control)
+                is_under_way = is_under_way or not _is_at_rest(core, control)
+        if is_under_way:
+            self._tick_soon()
+
+    def _tick_soon(self) -> None:
+        if not self.core.state.is_ticking:
+            self.core.state.is_ticking = True
+            self.core.timer(TICK, self.core.config.tick_ms)
 
     # What has become possible
 
@@ -296,6 +311,8 @@ class Operator:
             core.entered = []
             return
         has_moved = bool(core.entered) or state.map_changed
+        if core.entered:
+            self._tick_soon()
         while core.entered:
             control, phase = core.entered.pop(0)
             begin = BEGIN.get(phase)
@@ -321,3 +338,10 @@ class Operator:
 
     def fingerprint(self) -> bytes:
         return fingerprint(self.core.state)
+
+
+def _is_at_rest(core: Core, control: ShardControl) -> bool:
+    """Nothing of this shard is due before the next heartbeat."""
+    if control.phase is Phase.STEADY:
+        return followers.is_at_rest(core, control)
+    return control.phase not in KEEP

@@ -277,6 +277,8 @@ class State(msgspec.Struct):
     #: what is to be watched or stood for, and what has been asked of that
     to_enter: dict[str, None] = {}
     entering: dict[RequestId, str] = {}
+    #: the timer of ticks runs
+    is_ticking: bool = False
     next_request: int = 1
     calls: dict[RequestId, StoreCall] = {}
     #: paths that have changed and are to be read again

@@ -24,7 +24,18 @@ import msgspec
 
 from motet.core.clock.hlc import Clock
 from motet.core.fingerprint import clone_plain, fingerprint
-from motet.core.machine import Effect, Note, Now, Read, Remove, Replace, Send, SetTimer, Violation
+from motet.core.machine import (
+    NS_PER_MS,
+    Effect,
+    Note,
+    Now,
+    Read,
+    Remove,
+    Replace,
+    Send,
+    SetTimer,
+    Violation,
+)
 from motet.core.operator.messages import ShardReport
 from motet.core.shardlog.bounds import problem_with
 from motet.core.shardlog.config import ShardlogConfig
@@ -51,6 +62,9 @@ BEAT = TimerName("shards-beat")
 NO_EPOCH = Epoch(0)
 waiting_max = 16
 """Messages that wait for a shard to be listed."""
+
+idle_beats = 10
+"""While nothing is under way one beat stands for so many."""
 
 
 class Creating(msgspec.Struct):
@@ -91,6 +105,10 @@ class NodeState(msgspec.Struct):
     #: replicas that may have something under way (the values mean nothing): they are looked at with each beat
     active: dict[ShardName, None] = msgspec.field(default_factory=dict)
     beats: int = 0
+    #: when the last beat was
+    beat_ns: int = 0
+    #: nothing was under way then, so the next one comes late
+    is_idle: bool = False
     #: shards that live on elsewhere -> the epoch in which their replica was deleted, in this life
     left: dict[ShardName, Epoch] = msgspec.field(default_factory=dict)
 
@@ -168,9 +186,10 @@ class Shards:
     def start(self, now: Now, nonce: int) -> list[Effect]:
         """The first event of a life."""
         self.desk.now, self.desk.nonce = now, nonce
-        self._beat_again()
+        self.state.beat_ns = now.monotonic_ns
+        self._set_beat()
         self._read_list()
-        return self.desk.take()
+        return self._take()
 
     def on_message(self, sender: Address, message: ShardMessage, now: Now) -> list[Effect]:
         self.desk.now = now
@@ -186,7 +205,7 @@ class Shards:
             self._delete(sender, replica, message)
         else:
             replica.on_message(sender, message)
-        return self.desk.take()
+        return self._take()
 
     def on_written(self, write: WriteId, now: Now) -> list[Effect]:
         self.desk.now = now
@@ -199,7 +218,7 @@ class Shards:
             self.desk.touched[shard] = None
         elif (deleting := self.state.deleting.get(shard)) is not None:
             self._removed(shard, deleting, write)
-        return self.desk.take()
+        return self._take()
 
     def on_write_failed(self, write: WriteId, why: str, now: Now) -> list[Effect]:
         self.desk.now = now
@@ -210,7 +229,7 @@ class Shards:
         elif (replica := self.replicas.get(shard)) is not None:
             replica.on_write_failed(write, why)
             self.desk.touched[shard] = None
-        return self.desk.take()
+        return self._take()
 
     def on_read_back(self, read: ReadId, data: bytes, now: Now) -> list[Effect]:
         self.desk.now = now
@@ -219,7 +238,7 @@ class Shards:
             self._take_list(data)
         elif (replica := self._reader(read)) is not None:
             replica.on_read_back(read, data)
-        return self.desk.take()
+        return self._take()
 
     def on_read_failed(self, read: ReadId, why: str, now: Now) -> list[Effect]:
         self.desk.now = now
@@ -227,17 +246,18 @@ class Shards:
             self.state.list_read = None  # the next beat tries again
         elif (replica := self._reader(read)) is not None:
             replica.on_read_failed(read, why)
-        return self.desk.take()
+        return self._take()
 
     def on_fired(self, timer: TimerName, now: Now) -> list[Effect]:
         self.desk.now = now
         if timer == BEAT:
-            self._beat_again()
             self._read_list()
             if self.state.is_list_due and not self.state.list_writes:
                 self._write_list()
             self._tick()
-        return self.desk.take()
+            self.state.is_idle = not self._is_under_way()
+            self._set_beat()
+        return self._take()
 
     def _tick(self) -> None:
         """Time has passed for those that have something under way, and for some of the others in turn."""
@@ -251,15 +271,46 @@ class Shards:
             else:
                 due[shard] = None
         turns = max(config.idle_beat_ms // config.beat_ms, 1) if config.beat_ms else 1
-        due.update(dict.fromkeys(list(self.replicas)[state.beats % turns :: turns]))
-        state.beats += 1
+        replicas = list(self.replicas)
+        for _ in range(min(self._beats_passed(), turns)):
+            due.update(dict.fromkeys(replicas[state.beats % turns :: turns]))
+            state.beats += 1
         for shard in due:
             self.replicas[shard].tick()
             self.desk.touched[shard] = None
 
-    def _beat_again(self) -> None:
+    def _beats_passed(self) -> int:
+        """Since the last one, at least one."""
+        now_ns, before_ns = self.desk.now.monotonic_ns, self.state.beat_ns
+        self.state.beat_ns = now_ns
+        beat_ns = self.config.beat_ms * NS_PER_MS
+        return max((now_ns - before_ns) // beat_ns, 1) if beat_ns else 1
+
+    def _set_beat(self) -> None:
         if self.config.beat_ms:
-            self.desk.effects.append(SetTimer(BEAT, self.config.beat_ms))
+            beats = idle_beats if self.state.is_idle else 1
+            self.desk.effects.append(SetTimer(BEAT, beats * self.config.beat_ms, in_step=True))
+
+    def _is_under_way(self) -> bool:
+        """Whether anything can be late before long."""
+        state = self.state
+        if not state.is_started or state.list_writes or state.is_list_due or state.deleting:
+            return True
+        for shard in (*state.active, *self.desk.touched):
+            replica = self.replicas.get(shard)
+            if replica is not None and not replica.is_at_rest:
+                return True
+        return False
+
+    def beat_soon(self) -> None:
+        """At the end of a step: if something is under way that was not at the last beat, the next is near."""
+        if self.state.is_idle and self._is_under_way():
+            self.state.is_idle = False
+            self._set_beat()
+
+    def _take(self) -> list[Effect]:
+        self.beat_soon()
+        return self.desk.take()
 
     def _reader(self, read: ReadId) -> ShardReplica | None:
         shard = self.desk.readers.pop(read, None)

@@ -3,6 +3,8 @@
 The reckoning is that of ``core.clock.cluster_time``. A primary whose clock is not among a replication
 quorum that agrees gives out no timestamps: it drops requests and stops its heartbeat, so that another
 replica leads. A replica that is alone believes itself.
+
+Samples are wanted quickly while there is no agreement; after that a ping now and then keeps it.
 """
 
 from __future__ import annotations
@@ -51,7 +53,9 @@ def send_pings(core: Core) -> None:
             core.checkpoint_id,
         )
     )
-    core.timer(PING, core.config.timeouts.ping_ms)
+    timeouts = core.config.timeouts
+    after_ms = timeouts.ping_ms if time.epoch is None else timeouts.idle_ping_ms
+    core.timer(PING, after_ms, in_step=True)
 
 
 def on_ping(core: Core, message: Ping) -> None:

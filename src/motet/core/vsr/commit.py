@@ -40,16 +40,32 @@ def on_heartbeat(core: Core) -> bool:
     """Say ``commit`` to all backups; False if somebody else should lead."""
     if not core.is_primary:
         return True
-    core.timer(HEARTBEAT, core.config.timeouts.heartbeat_ms)
     write_due_headers(core)
-    if core.is_solo:
-        return True
-    if _should_abdicate(core):
+    is_well = core.is_solo or not _should_abdicate(core)
+    if not is_well:
         core.note("abdicating")
-        return False
-    resend_prepares(core)
-    core.broadcast(_commit(core))
-    return True
+    else:
+        resend_prepares(core)
+        core.broadcast(_commit(core))
+        core.state.commit_told = core.state.commit_max
+    set_heartbeat(core)
+    return is_well
+
+
+def set_heartbeat(core: Core) -> None:
+    """The next heartbeat is due soon while something is under way."""
+    timeouts, is_idle = core.config.timeouts, not is_busy(core)
+    core.state.is_heartbeat_idle = is_idle
+    after_ms = timeouts.idle_heartbeat_ms if is_idle else timeouts.heartbeat_ms
+    core.timer(HEARTBEAT, after_ms, in_step=True)
+
+
+def is_busy(core: Core) -> bool:
+    """Somebody waits for an answer of the backups, or they for what is committed."""
+    state = core.state
+    if state.pipeline or state.queue or state.reads_waiting:
+        return True
+    return state.commit_told < state.commit_max or core.own in state.votes
 
 
 def _should_abdicate(core: Core) -> bool:

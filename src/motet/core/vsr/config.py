@@ -12,8 +12,12 @@ class Timeouts(msgspec.Struct, frozen=True):
     """How long a replica waits before it does something about it, in milliseconds."""
 
     ping_ms: int = 200
+    #: the same, once the time is agreed on
+    idle_ping_ms: int = 1_000
     #: the primary says ``commit`` this often; a link of the chain is bypassed after two of them
     heartbeat_ms: int = 100
+    #: the same, while nothing is under way and the backups know all that is committed
+    idle_heartbeat_ms: int = 200
     #: a primary with a prepare in flight that has heard no prepare_ok for so long stops its heartbeat
     abdicate_ms: int = 1_500
     #: a backup that has heard nothing from its primary for so long wants another
@@ -23,6 +27,7 @@ class Timeouts(msgspec.Struct, frozen=True):
     #: a view change that takes so long is given up for the next view
     view_change_ms: int = 2_000
     request_start_view_ms: int = 200
+    #: what is missing is asked for this often; no timer runs while nothing is
     repair_ms: int = 50
     #: a commit that does not move for so long makes a backup ask for the view
     stuck_ms: int = 1_000

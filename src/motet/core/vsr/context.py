@@ -173,8 +173,8 @@ class Core:
         size_bytes = self.config.block_bytes
         self.read(why, GRID, block_offset(why.ref.index, size_bytes), size_bytes)
 
-    def timer(self, name: TimerName, after_ms: int) -> None:
-        self.effects.append(SetTimer(name, after_ms))
+    def timer(self, name: TimerName, after_ms: int, *, in_step: bool = False) -> None:
+        self.effects.append(SetTimer(name, after_ms, in_step))
 
     def no_timer(self, name: TimerName) -> None:
         self.effects.append(CancelTimer(name))

@@ -7,6 +7,7 @@ acknowledged once, and the replica must not deny it. Only a slot that is dirty a
 J1  The ring holds the head of the log and nothing above it.
 J2  A clean slot has a header.
 J3  A faulty slot is dirty.
+J4  A dirty slot with a header is in ``missing``.
 """
 
 from __future__ import annotations
@@ -46,6 +47,8 @@ class Journal(msgspec.Struct):
     cache: dict[Op, Cached] = {}
     #: slots whose redundant header is to be written along with the next prepare
     headers_due: dict[int, None] = {}
+    #: dirty slots that have a header: what repair has to look at (the values mean nothing)
+    missing: dict[int, None] = {}
 
     @staticmethod
     def empty(slots: int) -> Journal:
@@ -99,6 +102,13 @@ class Journal(msgspec.Struct):
 
     # Changing
 
+    def recover(self, slot: int, header: Header | None, *, dirty: bool, faulty: bool) -> None:
+        """What the ring was found to hold in this slot at a start."""
+        self.headers[slot] = header
+        self.dirty[slot], self.faulty[slot] = dirty, faulty
+        if dirty and header is not None:
+            self.missing[slot] = None
+
     def set_header(self, header: Header) -> None:
         """The log has this op here; its prepare is still to come, unless it is there already."""
         slot = header.op % self.slots
@@ -110,6 +120,7 @@ class Journal(msgspec.Struct):
         self.faulty[slot] = self.faulty[slot] and before is None
         self.headers[slot] = header
         self.dirty[slot] = True
+        self.missing[slot] = None
         self.headers_due.pop(slot, None)
 
     def remove_above(self, op: Op, head: Op) -> None:
@@ -119,6 +130,7 @@ class Journal(msgspec.Struct):
                 slot = each % self.slots
                 self.headers[slot] = None
                 self.dirty[slot], self.faulty[slot] = True, False
+                self.missing.pop(slot, None)
                 self.headers_due.pop(slot, None)
             self.cache.pop(Op(each), None)
 
@@ -132,6 +144,7 @@ class Journal(msgspec.Struct):
         if header is None or header.checksum != writing.checksum:
             return None
         self.dirty[slot] = self.faulty[slot] = False
+        self.missing.pop(slot, None)
         self.headers_due[slot] = None
         return header
 
@@ -140,6 +153,7 @@ class Journal(msgspec.Struct):
         if self.has(header) and not self.is_being_written(header):
             slot = header.op % self.slots
             self.dirty[slot] = self.faulty[slot] = True
+            self.missing[slot] = None
 
     def invariants(self, head: Op) -> list[Violation]:
         header = self.header(head)
@@ -148,4 +162,6 @@ class Journal(msgspec.Struct):
         slot = head % self.slots
         if not self.dirty[slot] and self.faulty[slot]:
             return [Violation("J3", f"op {head} is faulty and clean")]
+        if self.dirty[slot] != (slot in self.missing):
+            return [Violation("J4", f"op {head} is missing, and nobody looks for it")]
         return []

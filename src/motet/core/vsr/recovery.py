@@ -172,8 +172,7 @@ def _fill_journal(core: Core, recovered: RecoveredWal, reads: list[SlotRead]) ->
     state.journal = Journal.empty(core.layout.slots)
     journal = state.journal
     for number, slot in enumerate(recovered.slots):
-        journal.headers[number] = slot.header
-        journal.dirty[number], journal.faulty[number] = slot.dirty, slot.faulty
+        journal.recover(number, slot.header, dirty=slot.dirty, faulty=slot.faulty)
         if slot.fix:
             journal.headers_due[number] = None
         found = reads[number]

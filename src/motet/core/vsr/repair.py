@@ -5,7 +5,8 @@ who sends them. Then prepares, forwards, so that they can be executed as they co
 it does not matter who sends them either. Who does not have the very prepare says nothing; a prepare that the
 disk has lost is no denial.
 
-Everything is asked for again until it is there, of each peer in turn.
+Everything is asked for again until it is there, of each peer in turn: a timer runs while something is
+missing, and at no other time.
 """
 
 from __future__ import annotations
@@ -35,11 +36,40 @@ def may_repair(core: Core) -> bool:
     return (is_own_log and is_settled) or state.catching_up
 
 
-def on_repair_timer(core: Core) -> None:
-    """Ask for all that is missing, and look again soon."""
+def is_needed(core: Core) -> bool:
+    """Is anything missing? Asked at every event, so quick when nothing is."""
+    state = core.state
+    if state.commit_min < state.commit_max or state.commit_min < state.commit_heard:
+        return True  # it may be stuck
+    if state.blocks_faulty or state.replies_faulty or state.restore is not None:
+        return True
+    if state.connected_op <= core.checkpoint_op + 1 and not state.journal.missing:
+        return False
+    return may_repair(core) and _lacks_entries(core)
+
+
+def _lacks_entries(core: Core) -> bool:
+    """Headers, or prepares that are not on their way to the disk."""
+    state = core.state
+    journal, lowest = state.journal, core.checkpoint_op + 1
+    if state.connected_op > lowest:
+        return True
+    for slot in journal.missing:
+        header = journal.headers[slot]
+        if header is not None and header.op >= lowest and not journal.is_being_written(header):
+            return True
+    return False
+
+
+def start_timer(core: Core) -> None:
+    """Have what is missing asked for soon."""
+    core.state.is_repair_due = True
     core.timer(REPAIR, core.config.timeouts.repair_ms)
-    if core.is_solo or core.state.status is Status.REFUSED:
-        return
+
+
+def on_repair_timer(core: Core) -> None:
+    """Ask for all that is missing."""
+    core.state.is_repair_due = False
     attempts = core.state.attempts
     request_blocks(core)
     if core.state.replies_faulty and core.state.restore is None:

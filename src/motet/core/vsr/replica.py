@@ -201,8 +201,6 @@ class Replica:
             self._on_write_failed(event.write)
         elif isinstance(event, Started):
             recovery.start(core, event.nonce)
-            if not core.is_solo:
-                core.timer(repair.REPAIR, core.config.timeouts.repair_ms)
             core.timer(scrub.SCRUB, core.config.timeouts.scrub_ms)
 
     # Messages
@@ -383,6 +381,15 @@ class Replica:
             storage.write_due_superblock(core)
         if len(state.journal.cache) > 8 * core.config.pipeline_max:
             storage.forget_old_prepares(core)
+        self._set_timers()
+
+    def _set_timers(self) -> None:
+        """Those that run only while there is something to do."""
+        core, state = self.core, self.core.state
+        if state.is_heartbeat_idle and commit.is_busy(core):
+            commit.set_heartbeat(core)
+        if not state.is_repair_due and repair.is_needed(core) and not core.is_solo:
+            repair.start_timer(core)
 
     def _commit(self) -> None:
         core, state = self.core, self.core.state

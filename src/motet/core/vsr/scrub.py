@@ -13,7 +13,7 @@ SCRUB = TimerName("scrub")
 
 def on_scrub_timer(core: Core) -> None:
     """Look at one prepare and one block."""
-    core.timer(SCRUB, core.config.timeouts.scrub_ms)
+    core.timer(SCRUB, core.config.timeouts.scrub_ms, in_step=True)
     state = core.state
     if state.status is not Status.NORMAL or core.is_syncing or state.restore is not None:
         return

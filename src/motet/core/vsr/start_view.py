@@ -20,7 +20,7 @@ W2  Within a view no header is taken back.
 from __future__ import annotations
 
 from motet.core.machine import NS_PER_MS
-from motet.core.vsr.commit import HEARTBEAT
+from motet.core.vsr.commit import HEARTBEAT, set_heartbeat
 from motet.core.vsr.context import Core
 from motet.core.vsr.header import Header, is_sealed
 from motet.core.vsr.messages import RequestStartView, StartView
@@ -66,7 +66,7 @@ def begin_view(core: Core) -> None:
     core.note("view_started", f"view {state.view}, head {state.op}")
     core.no_timer(GIVE_UP)
     core.no_timer(VOTE)
-    core.timer(HEARTBEAT, core.config.timeouts.heartbeat_ms)
+    set_heartbeat(core)
     core.broadcast(current_view(core, 0))
     send_all_prepare_oks(core)
 

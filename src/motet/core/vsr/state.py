@@ -146,6 +146,10 @@ class State(msgspec.Struct):
     #: the newest round of asking whether this is still the view
     round: int = 0
     confirmed: dict[ReplicaIndex, int] = {}
+    #: what the last heartbeat said is committed
+    commit_told: Op = Op(0)
+    #: the next heartbeat comes late, since nothing is under way
+    is_heartbeat_idle: bool = False
     reads_waiting: list[WaitingRead] = []
 
     # Changing views
@@ -189,6 +193,8 @@ class State(msgspec.Struct):
     wal_pieces: dict[int, bytes] = {}
 
     # Repair
+    #: its timer runs
+    is_repair_due: bool = False
     attempts: int = 0
     scrubbed: int = 0
     counts: dict[str, int] = {}

@@ -34,7 +34,9 @@ isolation_ms_max = 1_500
 
 TIMEOUTS = Timeouts(
     ping_ms=100,
+    idle_ping_ms=150,
     heartbeat_ms=30,
+    idle_heartbeat_ms=60,
     abdicate_ms=400,
     silence_ms=250,
     start_view_change_ms=60,

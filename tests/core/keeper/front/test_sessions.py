@@ -212,6 +212,7 @@ def test_a_session_that_is_not_heard_of_expires_once_and_its_nodes_vanish() -> N
     watcher.ask(Exists("/a", True))
     before = watcher.ask(Exists("/a", False)).zxid
     _expire(cluster, watcher, ms=4_000)
+    cluster.run(250)  # other replicas hear of what is committed with the next heartbeat
     assert watcher.events == [(DELETED, "/a")]
     assert owner.kinds[-1] == "Hangup"
     assert not watcher.is_hung_up, "whoever pings lives"

@@ -34,7 +34,7 @@ def begin(desk: Desk) -> None:
 
 
 def _set_timer(desk: Desk) -> None:
-    desk.effects.append(SetTimer(PULSE, desk.config.pulse_ms))
+    desk.effects.append(SetTimer(PULSE, desk.config.pulse_ms, in_step=True))
 
 
 def on_timer(desk: Desk) -> None:
