@@ -3,7 +3,7 @@
 Writers change two keys in every transaction, and a reader follows the feed. The wall of the node that leads
 most jumps ahead, back and to and fro (``debug.wall``). Transactions and the feed go on, no clock is given out
 that is too far ahead, the node loses its leaderships and is named in the status, and afterwards nothing is
-left to wait out.
+left to wait out. The longest time without a transaction is printed (``pytest -rP``) for each.
 """
 
 from __future__ import annotations
@@ -14,14 +14,20 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 import motet.aio
 from motet.cli.node_status import fetch_status
 from motet.client.cluster.database import AsyncClusterDatabase
+from motet.client.keeper.errors import NoNode
+from motet.client.keeper.portal import Keeper
+from motet.client.keeper.portal import connect as connect_keeper
 from motet.core.clock.hlc import Clock
+from motet.core.metadata.paths import NODES
 from motet.errors import MotetError
 from motet.limits import clock_drift_ms_max
+from motet.node.registry import Entry
 from motet.node.roles import ROLES
 from motet.testing.dev_cluster import DevCluster
 
@@ -33,6 +39,7 @@ WRITERS = 3
 patience_s = 30.0
 """Half of the shortest jump: whoever waits it out is found out."""
 HOUR_MS = 3_600_000
+wanted_s = 5.0
 
 
 class Shop:
@@ -45,6 +52,9 @@ class Shop:
         self.clocks: list[Clock] = []
         self.names: list[str] = []
         self.ahead_ms = -HOUR_MS
+        #: the longest time without an acknowledged transaction, and when the last one was
+        self.gap_s = 0.0
+        self._acknowledged_s = time.monotonic()
         #: transaction -> how many of its changes were read
         self.read: dict[str, int] = {}
         self.last_read = Clock(0, 0)
@@ -61,9 +71,24 @@ class Shop:
                 await asyncio.sleep(0.02)  # a leadership has been handed on: the next one counts
                 continue
             assert isinstance(txn.clock, Clock)
+            self.measure()
+            self._acknowledged_s = time.monotonic()
             self.clocks.append(txn.clock)
             self.names.append(txn.id)
             self.ahead_ms = max(self.ahead_ms, txn.clock.logical - time.time_ns() // 1_000_000)
+
+    def measure(self) -> float:
+        """The longest gap so far, with the one that lasts."""
+        self.gap_s = max(self.gap_s, time.monotonic() - self._acknowledged_s)
+        return self.gap_s
+
+    async def gap_while(self, what: str, wall: Path, shift_ms: int, seconds: float) -> None:
+        """Shift a wall for so long, then until transactions go on; say how long there were none."""
+        self.gap_s = 0.0
+        wall.write_text(str(shift_ms))  # noqa: ASYNC240 - a few bytes
+        await asyncio.sleep(seconds)
+        await self.go_on()
+        print(f"longest gap, the wall {what}: {self.measure():.1f} s, wanted: under {wanted_s:g} s")
 
     async def follow(self) -> None:
         cursor = None
@@ -101,6 +126,14 @@ def machines(cluster: DevCluster, node: int) -> dict[str, Any]:
     return {name: machine["detail"] for name, machine in found.items()}
 
 
+def incarnation(keeper: Keeper, node: int) -> int:
+    """As the keeper's list of nodes has it; 0 if it is not there."""
+    try:
+        return msgspec.json.decode(keeper.get(f"{NODES}/n{node}")[0], type=Entry).incarnation
+    except NoNode:
+        return 0
+
+
 def leads(cluster: DevCluster, node: int) -> int:
     return int(machines(cluster, node)["data"]["leads"])
 
@@ -125,11 +158,8 @@ async def _wrong_wall(cluster: DevCluster, folder: Path) -> None:
         assert leads(cluster, victim) > 0
         wall = folder / f"node-{victim}" / WALL
 
-        wall.write_text("60000")
-        await asyncio.sleep(2)
-        await shop.go_on()
-
-        wall.write_text(str(HOUR_MS))
+        await shop.gap_while("60 s ahead for 2 s", wall, 60_000, 2)
+        await shop.gap_while("an hour ahead", wall, HOUR_MS, 0)
         await until(lambda: f"n{victim}" in drifting(cluster), "the node is named")
         await until(lambda: leads(cluster, victim) == 0, "it leads nothing")
         await shop.go_on()
@@ -137,10 +167,13 @@ async def _wrong_wall(cluster: DevCluster, folder: Path) -> None:
         assert all(abs(machines(cluster, n)["data"]["wall_drift_ms"]) < 500 for n in others)
         assert list(drifting(cluster)) == [f"n{victim}"]
 
-        await asyncio.to_thread(cluster.kill, victim)
-        await asyncio.to_thread(cluster.restart, victim)
-        wall.write_text(str(-HOUR_MS))
-        await shop.go_on()
+        with connect_keeper(",".join(map(cluster.zookeeper, others))) as keeper:
+            life = incarnation(keeper, victim)
+            await asyncio.to_thread(cluster.kill, victim)
+            wall.write_text(str(-HOUR_MS))
+            await asyncio.to_thread(cluster.restart, victim)
+            await until(lambda: incarnation(keeper, victim) > life > 0, "the later process is so")
+        await shop.gap_while("an hour behind", wall, -HOUR_MS, 0)
         for shift_ms in (2_000, -2_000, 2_000):
             wall.write_text(str(shift_ms))
             await shop.go_on()
@@ -161,3 +194,33 @@ async def _wrong_wall(cluster: DevCluster, folder: Path) -> None:
 def test_one_wrong_wall_stops_nobody(tmp_path: Path) -> None:
     with DevCluster(3, tmp_path, None, roles=ROLES, environment=ENVIRONMENT) as cluster:
         asyncio.run(_wrong_wall(cluster, tmp_path))
+
+
+async def _measured(cluster: DevCluster, folder: Path) -> None:
+    async with await motet.aio.connect(cluster.endpoints) as db:
+        assert isinstance(db, AsyncClusterDatabase)
+        await db.create_stream(STREAM, shards=SHARDS, replicas=3)
+        shop = Shop(db)
+        work = [asyncio.create_task(shop.write(number)) for number in range(WRITERS)]
+        work.append(asyncio.create_task(shop.follow()))
+        await shop.go_on()
+        victim = max(range(3), key=lambda node: leads(cluster, node))
+        wall = folder / f"node-{victim}" / WALL
+        await shop.gap_while("right", wall, 0, 5)
+        await shop.gap_while("60 s ahead for 2 s", wall, 60_000, 2)
+        await shop.gap_while("right again", wall, 0, 15)
+        await shop.gap_while("an hour ahead for 20 s", wall, HOUR_MS, 20)
+        await shop.gap_while("right again", wall, 0, 15)
+        await shop.gap_while("an hour behind for 20 s", wall, -HOUR_MS, 20)
+        await shop.gap_while("right again", wall, 0, 15)
+        shop.is_over = True
+        async with asyncio.timeout(2 * patience_s):
+            await asyncio.gather(*work)
+        assert shop.ahead_ms <= clock_drift_ms_max
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+def test_how_long_a_wrong_wall_stops_transactions(tmp_path: Path) -> None:
+    with DevCluster(3, tmp_path, None, roles=ROLES, environment=ENVIRONMENT) as cluster:
+        asyncio.run(_measured(cluster, tmp_path))

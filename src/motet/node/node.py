@@ -42,6 +42,7 @@ from motet.node.hosted import Recorder
 from motet.node.hosting import Hosting
 from motet.node.http import HttpServer
 from motet.node.http_hosts import allowed_hosts
+from motet.node.incarnation import next_incarnation
 from motet.node.keeper import (
     KEEPER_MACHINE,
     host_keeper,
@@ -87,10 +88,8 @@ class Node:
         self._access = KeeperAccess(keeper_endpoints(config), keeper_secret(config, self._key))
         wall = config.debug.wall
         self._time = ShiftedTime(Path(wall)) if wall else RealTime()
-        self._started_ms = started_ms = self._time.now().wall_ms
-        self.started_at = datetime.fromtimestamp(started_ms / 1000, UTC)
-        #: which of the processes with this id this is; two that start at the same time differ as well
-        self._incarnation = started_ms << 20 | RealEntropy().nonce() & 0xFFFFF
+        self._started_ms = self._time.now().wall_ms
+        self.started_at = datetime.fromtimestamp(self._started_ms / 1000, UTC)
         self._open_files = allow_many_files()
         self._limits = share_out(self._open_files)
         #: for clients of the keeper, if that is one of our roles
@@ -169,7 +168,7 @@ class Node:
             takes=self.driver.kinds,
             clients=self._requests,
             key=self._key,
-            incarnation=self._incarnation,
+            incarnation=self._incarnation << 20 | RealEntropy().nonce() & 0xFFFFF,
             peers_only=True,
             report=self._on_refusal,
             limits=self._limits,
@@ -200,7 +199,7 @@ class Node:
             await self._zookeeper.listen(settings.host, self.config.zookeeper_port)
             self._opened.push_async_callback(self._zookeeper.stop)
         if settings.roles:
-            self._registry = Registry(self.config, self._access, self._started_ms)
+            self._registry = Registry(self.config, self._access, self._incarnation)
             self._registry.start()
             self.driver.also_needed = self._registry.not_entered
             self._opened.push_async_callback(self._registry.stop)
@@ -253,12 +252,13 @@ class Node:
         try:
             make_folder(folder)
             lock = FolderLock(folder / "lock~")
+            self._opened.callback(lock.close)
+            self._incarnation = next_incarnation(folder, self._started_ms)
         except OSError as error:
             raise NodeError(
                 f"cannot use {folder} as data folder: {error.strerror}",
                 hint="set node.data to a folder this user can write to",
             ) from None
-        self._opened.callback(lock.close)
 
     def _make_driver(self) -> Driver:
         settings, debug = self.config.node, self.config.debug

@@ -4,7 +4,7 @@ The entry is ephemeral and says what the node does, where it is, and which of it
 a session of the node's own; when that has expired, because the node was cut off for long, it begins a new one
 and enters itself again. An entry that an earlier life has left behind is replaced, one of a later is let be:
 
-R1  The entry of an id is that of its latest life. A life is known by when it began.
+R1  The entry of an id is that of its latest life: the one with the highest incarnation.
 R2  A node is not ready before it has entered itself: nobody would place anything on it, and a stream that is
     created meanwhile would have fewer replicas than there are nodes. But a node can do without a keeper, so
     it is not waited for any longer than for one that is starting, too.
@@ -51,7 +51,7 @@ class Entry(msgspec.Struct, frozen=True):
     native: str
     zookeeper: str
     http: str
-    #: when this life began, in milliseconds since 1970
+    #: which life this is: when it began, in milliseconds since 1970, or one more than the last
     incarnation: int
 
 

@@ -62,6 +62,19 @@ def make_folder(path: Path) -> None:
         sync_folder_at(folder.parent)
 
 
+def replace_file(path: Path, data: bytes) -> None:
+    """Give a file this content, durable, whole or not at all, and for this user alone."""
+    draft = path.with_name(f"{path.name}~")
+    draft.unlink(missing_ok=True)
+    fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(fd, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(fd)
+    draft.replace(path)
+    sync_folder_at(path.parent)
+
+
 def write_all(fd: int, data: bytes, offset: int) -> None:
     """Write all of it, however little the system takes at a time."""
     done = os.pwrite(fd, data, offset)

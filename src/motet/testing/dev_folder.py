@@ -11,7 +11,6 @@ D3  A folder of an earlier release has no ``cluster.json``. If there is a keeper
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -21,7 +20,7 @@ import msgspec
 from motet.errors import NodeError
 from motet.node.replica_files import Format, prepare_files
 from motet.real.disk import RealDisk
-from motet.real.durable import make_folder, sync_folder_at
+from motet.real.durable import make_folder, replace_file
 from motet.real.folder_lock import FolderLock
 from motet.real.proof import random_key
 
@@ -48,7 +47,7 @@ class DevFolder:
         path = self.path / KEY_FILE
         if not path.exists():
             make_folder(self.path)
-            self._replace(KEY_FILE, f"{random_key()}\n".encode())
+            replace_file(self.path / KEY_FILE, f"{random_key()}\n".encode())
         return path
 
     def make(self, keepers: Mapping[int, Format]) -> None:
@@ -100,16 +99,4 @@ class DevFolder:
             ) from None
 
     def _write_state(self, state: str) -> None:
-        self._replace(CLUSTER_FILE, msgspec.json.encode(_Cluster(state)) + b"\n")
-
-    def _replace(self, name: str, data: bytes) -> None:
-        """Durable, whole or not at all, and for this user alone."""
-        draft = self.path / f"{name}~"
-        draft.unlink(missing_ok=True)
-        fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(fd, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(fd)
-        draft.replace(self.path / name)
-        sync_folder_at(self.path)
+        replace_file(self.path / CLUSTER_FILE, msgspec.json.encode(_Cluster(state)) + b"\n")
