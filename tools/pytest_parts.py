@@ -27,7 +27,18 @@ TOGETHER_IF_QUICK = ("spark", "system")
 #: Parts whose tests share nothing, so that each goes to whoever is free: their files are long.
 ALONE = ("sim",)
 #: Parts that begin before all others, in this order: what is long must not be left for the end.
-FIRST = ("spark", "system", "demos", "examples", "docs", "sim", "verify", "client", "embedded")
+FIRST = (
+    "spark",
+    "system",
+    "demos",
+    "examples",
+    "docs",
+    "behaviour",
+    "sim",
+    "verify",
+    "client",
+    "embedded",
+)
 LEFT_OUT = "motet_left_out"
 
 

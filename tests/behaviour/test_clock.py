@@ -183,6 +183,13 @@ async def test_c15_no_clock_while_it_is_off_and_above_everything_before_when_it_
         assert numbers == [1, 1, 2, 2, 3, 3], "the order is not concerned"
         assert "without a clock" in repr(found[2])
         assert (await other.changes(name)).to_arrow()["clock"].null_count == 4
+        found_clocks = await other.sql(
+            "select count(*) as many, count(cc.commit_clock) as clocks from system.changes tt, "
+            "system.transaction_commit_clock cc where tt.stream = ? and "
+            "tt.transaction = cc.transaction",
+            [name],
+        )
+        assert found_clocks.to_pylist() == [{"many": 8, "clocks": 4}]
         entries = [entry for shard in (0, 1) for entry in await other.stream(name).read(shard)]
         assert sum(entry.clock is None for entry in entries) == 4
 

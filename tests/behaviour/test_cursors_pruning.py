@@ -211,6 +211,28 @@ async def test_a_stream_that_came_after_the_pruning_is_read_with_the_others(db: 
     assert rows(await db.changes(early, late, after="oldest")) == [2, 2, 2, 8, 9]
 
 
+@covers("Database.sql", "Database.prune")
+@pytest.mark.filterwarnings("ignore::motet.client.valve.ClockOff")  # other cases turn it off
+async def test_sql_shows_all_that_is_kept_and_each_transaction_once(db: Database) -> None:
+    one, other = fresh("one"), fresh("other")
+    clocks = await filled(db, one)
+    await db.create_stream(other, shards=1)
+    async with db.transaction() as txn:
+        txn.change(one, "a", "update", row={"n": 3})
+        txn.change(other, "a", "update", row={"n": 3})
+    await db.visible_clock(one, other, wait=True)
+    await db.prune(one, up_to=clocks[1])
+    shown = await db.sql(
+        """
+        select c.stream, count(*) as n from system.changes c
+        join system.transaction_commit_clock t using (transaction)
+        where c.stream in (?, ?) group by 1 order by 1
+        """,
+        [one, other],
+    )
+    assert shown.to_pylist() == [{"stream": one, "n": 4}, {"stream": other, "n": 1}]
+
+
 @covers("Database.save_cursor", "Database.prune")
 async def test_what_cannot_be_meant_is_refused(db: Database) -> None:
     name = fresh("told")

@@ -202,6 +202,8 @@ async def test_the_last_error_of_a_writer_is_remembered(db: Database) -> None:
     found = await db.writer(writer)
     assert found is not None
     assert (found.error, found.step, found.noted_ms > 0) == ("it broke", None, True)
+    shown = await db.sql("select error from system.writers where name = ?", [writer])
+    assert shown.to_pylist() == [{"error": "it broke"}]
     await db.note_writer(writer, "")
     found = await db.writer(writer)
     assert found is not None

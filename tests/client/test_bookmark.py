@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import motet
 from motet.client.bookmark import Bookmark, bookmark_text, clock_of, parse_bookmark
-from motet.core.clock.hlc import END, Clock
+from motet.core.clock.hlc import Clock
 from motet.errors import BadBookmark
 from motet.limits import clock_counter_max, clock_logical_max
 
@@ -42,31 +41,3 @@ def test_one_changed_character_is_noticed(bookmark: Bookmark, data: st.DataObjec
 def test_other_text_is_refused(text: object) -> None:
     with pytest.raises(BadBookmark):
         parse_bookmark(text)
-
-
-def test_who_connects_behind_a_bookmark_sees_what_its_client_did(db: motet.Database) -> None:
-    db.create_stream("orders")
-    with db.transaction() as txn:
-        txn.change("orders", key="o-1", op="insert", row={"n": 1})
-    assert txn.clock is not None
-    mark = db.bookmark()
-    with motet.connect(db.endpoint, after=mark) as other:
-        assert [c.clock for c in other.changes("orders")] == [txn.clock]
-        assert other.stream("orders").append("o-2", b"x").clock > txn.clock
-        assert parse_bookmark(other.bookmark()).clock > parse_bookmark(mark).clock
-
-
-def test_a_bookmark_of_another_database_is_refused(db: motet.Database) -> None:
-    foreign = bookmark_text(Bookmark(db.database_id ^ 1, Clock(1, 0)))
-    with pytest.raises(BadBookmark, match="another database"):
-        motet.connect(db.endpoint, after=foreign)
-
-
-def test_a_bookmark_ahead_of_the_database_is_refused(db: motet.Database) -> None:
-    with pytest.raises(BadBookmark, match="ahead"):
-        motet.connect(db.endpoint, after=bookmark_text(Bookmark(db.database_id, END)))
-
-
-def test_a_garbled_bookmark_is_refused_before_anything_is_asked() -> None:
-    with pytest.raises(BadBookmark, match="not a bookmark"):
-        motet.connect("127.0.0.1:1", after="garbled")

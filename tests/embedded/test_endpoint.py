@@ -14,7 +14,7 @@ from tests.embedded.processes import run_python
 
 import motet
 from motet.client.link import HTTP_PORT_OFFSET
-from motet.errors import BadConfig, BadCursor, BadInput, Conflict, NodeError, NoSuchStream
+from motet.errors import NodeError
 from motet.real.in_process import InProcessNetwork
 
 
@@ -50,47 +50,6 @@ def test_who_listens_and_is_no_database_is_named() -> None:
         answering.join()
 
 
-def test_a_connection_can_do_all_that_its_owner_can(db: motet.Database) -> None:
-    with motet.connect(db.endpoint) as other:
-        assert other.endpoint == db.endpoint
-        position = other.stream("orders").append("k", b"v", token=("p", 1))
-        assert db.stream("orders").append("k", b"v", token=("p", 1)) == position
-        with other.transaction() as txn:
-            assert txn.get("stock", "s") is None
-            txn.change("stock", key="s", op="insert", row={"left": 1})
-        assert other.changes("orders", "stock").changes == db.changes("orders", "stock").changes
-        assert other.streams() == db.streams()
-        assert other.clock() == db.clock()
-        assert other.visible_clock("stock", wait=True) == txn.clock
-        other.create_stream("more", shards=1)
-        assert db.stream("more").read() == []
-
-
-def test_conflicts_cross_connections(db: motet.Database) -> None:
-    with motet.connect(db.endpoint) as other:
-        with pytest.raises(Conflict), other.transaction() as txn:  # noqa: PT012
-            txn.get("stock", "s")
-            with db.transaction() as faster:
-                faster.change("stock", key="s", op="insert", row={})
-            txn.change("stock", key="s", op="insert", row={})
-        with pytest.raises(NoSuchStream):
-            other.changes("nothing")
-
-
-def test_cursors_are_the_same_here_and_there(db: motet.Database) -> None:
-    for i in range(4):
-        db.stream("orders").append("k", bytes([i]))
-    cursor = db.changes("orders", limit=1).cursor
-    with motet.connect(db.endpoint) as other:
-        assert [c.row for c in other.tail("orders", after=cursor, stop_after=3)] == [
-            b"\1",
-            b"\2",
-            b"\3",
-        ]
-        with pytest.raises(BadCursor):
-            other.changes("stock", after=cursor)
-
-
 def test_another_process_finds_it_by_the_environment(
     db: motet.Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -108,32 +67,11 @@ def test_another_process_finds_it_by_the_environment(
     assert [change.row["i"] for change in db.changes("stock")] == [0, 1, 2]
 
 
-def test_the_first_endpoint_that_answers_is_taken(db: motet.Database, nobody: str) -> None:
-    with motet.connect(f"{nobody}, {db.endpoint}") as other:
-        assert other.endpoint == db.endpoint
-    with pytest.raises(NodeError, match=nobody):
-        motet.connect(nobody)
-    with pytest.raises(NodeError, match="no endpoint answers"):
-        motet.connect(f"{nobody},{nobody}")
-
-
 @pytest.fixture
 def nobody(tmp_path: Path) -> str:
     """An endpoint where nothing listens any more."""
     with motet.open(tmp_path / "other") as other:
         return other.endpoint
-
-
-def test_no_endpoint_and_bad_ones_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = threading.active_count()
-    monkeypatch.delenv("MOTET_ENDPOINT", raising=False)
-    for nothing in (None, "", " , "):
-        with pytest.raises(BadConfig, match="MOTET_ENDPOINT"):
-            motet.connect(nothing)
-    for bad in ("localhost", "127.0.0.1:x", "127.0.0.1:0", "127.0.0.1:7400,:1"):
-        with pytest.raises(BadInput):
-            motet.connect(bad)
-    assert threading.active_count() == before
 
 
 def test_an_owner_may_close_while_others_are_connected(tmp_path: Path) -> None:

@@ -1,11 +1,10 @@
-"""The feed of a cluster: by key, by time, in SQL, held back, and replayed into another database."""
+"""The feed of a cluster: in SQL, held back, and replayed into another database."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -13,14 +12,13 @@ import pytest
 import motet
 import motet.aio
 from motet.client.cluster.database import AsyncClusterDatabase
-from motet.client.cursor import Cursor, cursor_text, parse_cursor
 from motet.client.mirror import MIRRORS, Mirror
 from motet.client.sync import Transaction
 from motet.core.clock.hlc import Clock
 from motet.core.placement.key_hash import shard_of
 from motet.core.streams.messages import Wanted
 from motet.core.transaction.entries import Part
-from motet.errors import BadCursor, NoSuchTable
+from motet.errors import NoSuchTable
 from motet.ids import ShardName, StreamName, TransactionId
 from motet.testing.dev_cluster import DevCluster
 
@@ -57,76 +55,6 @@ def write(db: motet.Database, stream: str, *keys: str) -> Clock:
             txn.change(stream, key, "insert", row={"n": 1})
     assert txn.clock is not None
     return txn.clock
-
-
-# Pages
-
-
-def test_pages_by_key_by_clock_and_of_the_last_hour(db: motet.Database) -> None:
-    db.create_stream("chosen", shards=3)
-    left, middle, right = keys_of_shards(3)
-    clocks = [
-        write(db, "chosen", left, middle),
-        write(db, "chosen", right),
-        write(db, "chosen", left),
-    ]
-    db.visible_clock("chosen", wait=True)
-
-    def found(**options: object) -> list[tuple[Clock | None, str]]:
-        page = db.changes("chosen", **options)  # type: ignore[arg-type]
-        return [(change.clock, change.key.decode()) for change in page]
-
-    whole = [
-        (clocks[0], left),
-        (clocks[0], middle),
-        (clocks[1], right),
-        (clocks[2], left),
-    ]
-    assert found() == whole
-    assert found(key=left) == [whole[0], whole[3]]
-    assert found(key=left, limit=1) == [whole[0]]
-    assert found(after=clocks[0], up_to=clocks[1]) == [whole[2]]
-    assert found(last=timedelta(hours=1)) == whole
-    assert found(last=timedelta(hours=1), key=right) == [whole[2]]
-    assert [c.key for c in db.tail("chosen", key=left, stop_after=2)] == [left.encode()] * 2
-
-
-def test_pages_of_any_size_are_the_same_feed_while_somebody_writes(db: motet.Database) -> None:
-    db.create_stream("paged", shards=3)
-    keys = keys_of_shards(3)
-    for number in range(30):
-        write(db, "paged", *keys[: number % 3 + 1])
-    end = db.visible_clock("paged", wait=True)
-    sequences = []
-    for limit in (1, 2, 7, 1000):
-        after, more, found = None, True, []
-        while more:
-            page = db.changes("paged", after=after, limit=limit, up_to=end)
-            after, more = page.cursor, page.more
-            found += [(c.clock, c.transaction, c.index) for c in page]
-            if limit == 2:
-                write(db, "paged", keys[0])
-        sequences.append(found)
-    assert len(sequences[0]) == 60
-    assert all(each == sequences[0] for each in sequences)
-    assert sequences[0] == sorted(sequences[0])
-
-
-def test_a_cursor_carries_the_identity_of_its_cluster(
-    cluster: DevCluster, db: motet.Database, tmp_path: Path
-) -> None:
-    db.create_stream("mine", shards=1)
-    cursor = parse_cursor(db.changes("mine").cursor)
-    assert cursor.database == db.database_id != 0
-    with motet.connect(cluster.endpoints.split(",")[-1]) as other_way_in:
-        assert other_way_in.database_id == db.database_id
-        assert other_way_in.changes("mine", after=cursor_text(cursor)).changes == []
-    strange = Cursor(cursor.database ^ 1, cursor.clock, cursor.streams)
-    with motet.open(tmp_path / "db") as embedded:
-        embedded.create_stream("mine")
-        for foreign in (cursor_text(strange), embedded.changes("mine").cursor):
-            with pytest.raises(BadCursor, match="is of another database"):
-                db.changes("mine", after=foreign)
 
 
 # What holds the feed back
@@ -337,33 +265,3 @@ def test_a_cluster_mirrors_an_embedded_database(db: motet.Database, tmp_path: Pa
         (right, "insert", {"n": 1}),
     ]
     assert len({c.transaction for c in page}) == 3
-
-
-# Plans
-
-
-def test_a_plan_cuts_the_feed_between_transactions(db: motet.Database) -> None:
-    db.create_stream("planned", shards=3)
-    keys = keys_of_shards(3)
-    for number in range(20):
-        write(db, "planned", *keys[: number % 3 + 1])
-    end = db.visible_clock("planned", wait=True)
-    whole = [(c.clock, c.key) for c in db.changes("planned", up_to=end)]
-    plan = db.feed_plan(["planned"], stretches=4, up_to=end)
-    assert (plan.changes, plan.up_to) == (len(whole), whole[-1][0])
-    read = [
-        (change.clock, change.key)
-        for after, up_to in plan.stretches
-        for change in db.changes("planned", after=after, up_to=up_to)
-    ]
-    assert (read, len(plan.stretches)) == (whole, 4)
-    after, sizes = None, []
-    while True:
-        plan = db.feed_plan(["planned"], after, max_changes=5, up_to=end)
-        if not plan.changes:
-            break
-        sizes.append(plan.changes)
-        after = plan.up_to
-    assert sum(sizes) == len(whole)
-    assert max(sizes) <= 5
-    assert plan.up_to == after == whole[-1][0], "nothing new, and it stays where it is"
