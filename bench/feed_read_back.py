@@ -34,7 +34,7 @@ from motet.core.clock.hlc import Clock
 from motet.limits import page_changes_max
 from motet.node.roles import ROLES
 from motet.real.loop import run as run_loop
-from motet.testing.dev_cluster import DevCluster
+from motet.testing.local_cluster import LocalCluster
 
 SCHEMA = pa.schema([("sku", pa.string()), ("qty", pa.int64()), ("note", pa.string())])
 ROW = {"sku": "s-9", "qty": 2, "note": "x" * 32}
@@ -161,7 +161,7 @@ async def pages(endpoints: str, name: str, clocks: list[Clock]) -> dict[str, Any
 def measure(folder: Path, changes: int) -> dict[str, Any]:
     quiet = {"MOTET_LOG__LEVEL": "warning"}
     figures: dict[str, Any] = {"bench": "feed_read_back", "changes": changes}
-    with DevCluster(3, folder, None, roles=ROLES, environment=quiet) as cluster:
+    with LocalCluster(3, folder, roles=ROLES, environment=quiet) as cluster:
         pids = [cluster.pid(number) for number in range(3)]
         began = time.perf_counter()
         clocks = {}

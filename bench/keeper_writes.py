@@ -40,7 +40,7 @@ import msgspec
 from motet.client.keeper.client import OPEN, KeeperClient
 from motet.format.zookeeper.requests import Create
 from motet.real.loop import run as run_loop
-from motet.testing.dev_cluster import DevCluster
+from motet.testing.local_cluster import LocalCluster
 from peers import etcd, zookeeper
 from peers.zookeeper import WireLoad
 
@@ -149,7 +149,7 @@ async def fill_and_stall(endpoint: str, nodes: int) -> dict[str, Any]:
     }
 
 
-def primary_first(cluster: DevCluster) -> list[int]:
+def primary_first(cluster: LocalCluster) -> list[int]:
     """The nodes, the one that leads before the others."""
     leads = []
     for i in range(3):
@@ -160,7 +160,7 @@ def primary_first(cluster: DevCluster) -> list[int]:
 
 def ours(folder: Path, load: WireLoad, seconds: int, stall_nodes: int) -> dict[str, Any]:
     quiet = {"MOTET_LOG__LEVEL": "warning"}
-    with DevCluster(3, folder, None, roles=["keeper"], environment=quiet) as cluster:
+    with LocalCluster(3, folder, roles=["keeper"], environment=quiet) as cluster:
         order = primary_first(cluster)
         endpoints = [cluster.zookeeper(i) for i in order]
         ports = [int(endpoint.rpartition(":")[2]) for endpoint in endpoints]

@@ -49,7 +49,7 @@ from motet.core.datanode.records import decode_records
 from motet.ids import Offset
 from motet.node.roles import ROLES
 from motet.real.loop import run as run_loop
-from motet.testing.dev_cluster import DevCluster
+from motet.testing.local_cluster import LocalCluster
 from peers import jetstream, syncobj
 
 VALUE = bytes(range(256)) * 4
@@ -184,7 +184,7 @@ def measure(folder: Path, seconds: int, rounds: int) -> dict[str, Any]:
         if jetstream.is_there():
             peer = jetstream.JetStream(folder / "jetstream")
             running.callback(peer.stop)
-        nodes = DevCluster(3, folder / "motet", None, roles=ROLES, environment=quiet)
+        nodes = LocalCluster(3, folder / "motet", roles=ROLES, environment=quiet)
         endpoints = running.enter_context(nodes).endpoints
         asyncio.run(make_stream(endpoints))
         for _ in range(rounds):

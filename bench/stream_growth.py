@@ -36,7 +36,7 @@ from motet.errors import MotetError
 from motet.ids import NodeId, Offset
 from motet.node.roles import ROLES
 from motet.real.loop import run as run_loop
-from motet.testing.dev_cluster import DevCluster
+from motet.testing.local_cluster import LocalCluster
 
 BATCH = 1000
 VALUE = b"forty bytes of a value, not one byte less"
@@ -72,7 +72,9 @@ async def size_of(stream: ClusterStream) -> int:
     return count
 
 
-async def look(stream: ClusterStream, cluster: DevCluster, chance: random.Random) -> dict[str, Any]:
+async def look(
+    stream: ClusterStream, cluster: LocalCluster, chance: random.Random
+) -> dict[str, Any]:
     """What things cost now."""
     size = await size_of(stream)
     appends = [await timed(stream.append("one", VALUE)) for _ in range(PROBES)]
@@ -90,7 +92,7 @@ async def look(stream: ClusterStream, cluster: DevCluster, chance: random.Random
     }
 
 
-async def restart(stream: ClusterStream, cluster: DevCluster) -> float:
+async def restart(stream: ClusterStream, cluster: LocalCluster) -> float:
     """Kill a follower; until it shows all records again, as a replica, the process started anew."""
     (row,) = await stream.stats()
     follower = next(node for node in row["ensemble"] if node != row["leader"])
@@ -120,7 +122,7 @@ def resident_mib(pid: int) -> int:
     return pages * 4096 >> 20
 
 
-async def grow(cluster: DevCluster, records: int) -> list[dict[str, Any]]:
+async def grow(cluster: LocalCluster, records: int) -> list[dict[str, Any]]:
     chance, found = random.Random(7), []
     async with await motet.aio.connect(cluster.endpoints) as db:
         await db.create_stream("growth", shards=1, replicas=3)
@@ -157,7 +159,7 @@ def main() -> int:
     options = parser.parse_args()
     quiet = {"MOTET_LOG__LEVEL": "warning"}
     with tempfile.TemporaryDirectory(prefix="motet-bench-") as folder:
-        nodes = DevCluster(3, Path(folder), None, roles=ROLES, environment=quiet)
+        nodes = LocalCluster(3, Path(folder), roles=ROLES, environment=quiet)
         with nodes as cluster:
             figures = judge(run_loop(grow(cluster, options.records)))
     if options.json:

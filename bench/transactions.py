@@ -36,7 +36,7 @@ from typing import Any
 import motet.aio
 from motet.node.roles import ROLES
 from motet.real.loop import run as run_loop
-from motet.testing.dev_cluster import DevCluster
+from motet.testing.local_cluster import LocalCluster
 from peers import postgres, postgres_client
 
 ROW = {"sku": "s-9", "qty": 2, "note": "x" * 64}
@@ -117,7 +117,7 @@ def measure(folder: Path, lanes: int, seconds: int, rounds: int) -> dict[str, An
             peer = postgres.Postgres(folder / "postgres")
             running.callback(peer.stop)
             version = peer.version
-        cluster = DevCluster(3, folder / "motet", None, roles=ROLES, environment=quiet)
+        cluster = LocalCluster(3, folder / "motet", roles=ROLES, environment=quiet)
         endpoints = running.enter_context(cluster).endpoints
         pids = [os.getpid(), *(cluster.pid(number) for number in range(3))]
         asyncio.run(make_streams(endpoints))

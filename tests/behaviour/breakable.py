@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 from motet.node.roles import ROLES
-from motet.testing.dev_cluster import DevCluster
+from motet.testing.local_cluster import LocalCluster
 
 SERVE = """
     import sys, motet
@@ -100,7 +100,7 @@ class BreakableCluster:
         self.spare = (nodes - 1) // 2
         self.folder = folder
         self._nodes = nodes
-        self._cluster = DevCluster(nodes, folder, None, roles=ROLES)
+        self._cluster = LocalCluster(nodes, folder, roles=ROLES)
         self._cluster.start()
 
     def endpoint(self) -> str:

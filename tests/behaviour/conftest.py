@@ -21,7 +21,7 @@ import motet
 import motet.aio
 from motet.aio import Opening
 from motet.node.roles import ROLES
-from motet.testing.dev_cluster import DevCluster
+from motet.testing.local_cluster import LocalCluster
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -104,17 +104,17 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[motet.Database]
 
 
 @pytest.fixture(scope="package")
-def one_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevCluster]:
+def one_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     yield from _cluster(tmp_path_factory, 1)
 
 
 @pytest.fixture(scope="package")
-def three_nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevCluster]:
+def three_nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     yield from _cluster(tmp_path_factory, 3)
 
 
-def _cluster(folders: pytest.TempPathFactory, nodes: int) -> Iterator[DevCluster]:
-    with DevCluster(nodes, folders.mktemp(f"nodes-{nodes}"), None, roles=ROLES) as cluster:
+def _cluster(folders: pytest.TempPathFactory, nodes: int) -> Iterator[LocalCluster]:
+    with LocalCluster(nodes, folders.mktemp(f"nodes-{nodes}"), roles=ROLES) as cluster:
         yield cluster
         for number in range(nodes):
             cluster.kill(number)  # nobody looks at how they end

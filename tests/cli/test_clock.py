@@ -19,7 +19,7 @@ def motet(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_clock_shows_and_ticks_and_never_goes_back() -> None:
-    with LocalCluster(1) as cluster:
+    with LocalCluster(1, roles=()) as cluster:
         where = cluster.endpoint(0)
         first = motet("clock", "--endpoint", where, "--tick", "--output", "json")
         shown = motet("clock", "-o", "json", MOTET_ENDPOINT=where)

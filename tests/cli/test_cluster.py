@@ -12,7 +12,7 @@ import pytest
 from motet.cli import app as root
 from motet.core.clock.hlc import Clock
 from motet.node.roles import ROLES
-from motet.testing.dev_cluster import DevCluster
+from motet.testing.local_cluster import LocalCluster
 
 COMMANDS = [
     *(("stream", word) for word in ("create", "append", "read", "tail", "describe", "delete")),
@@ -22,9 +22,9 @@ COMMANDS = [
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevCluster]:
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     folder = tmp_path_factory.mktemp("cluster")
-    with DevCluster(4, folder, None, roles=ROLES) as running:
+    with LocalCluster(4, folder, roles=ROLES) as running:
         yield running
 
 
@@ -53,7 +53,7 @@ class Shell:
 
 @pytest.fixture
 def shell(
-    cluster: DevCluster, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    cluster: LocalCluster, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> Shell:
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.setenv("MOTET_ENDPOINT", cluster.endpoints)

@@ -14,15 +14,15 @@ import pytest
 
 from motet.cli import app as root
 from motet.client.keeper.portal import connect
-from motet.testing.dev_cluster import DevCluster
+from motet.testing.local_cluster import LocalCluster
 
 COMMANDS = ("ls", "tree", "get", "set", "create", "delete", "watch", "status")
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevCluster]:
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     folder = tmp_path_factory.mktemp("keeper")
-    with DevCluster(1, folder, None, roles=["keeper"]) as running:
+    with LocalCluster(1, folder, roles=["keeper"]) as running:
         yield running
 
 
@@ -47,7 +47,7 @@ class Shell:
 
 @pytest.fixture
 def shell(
-    cluster: DevCluster, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    cluster: LocalCluster, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> Shell:
     monkeypatch.setenv("COLUMNS", "200")
     return Shell(cluster.endpoint(0), capsys)
@@ -87,7 +87,7 @@ def test_a_tree_as_it_is_drawn(shell: Shell) -> None:
     assert (status, output) == (0, "/drawn\n  inner\n    leaf  3 bytes\n")
 
 
-def test_watch_prints_what_happens(shell: Shell, cluster: DevCluster) -> None:
+def test_watch_prints_what_happens(shell: Shell, cluster: LocalCluster) -> None:
     shell.told("create", "/watched")
     watching = subprocess.Popen(
         [sys.executable, "-m", "motet", "keeper", "watch", "/watched", "--count", "2"],

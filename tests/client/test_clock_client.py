@@ -21,7 +21,7 @@ N0, N1 = NodeId("n0"), NodeId("n1")
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[LocalCluster]:
-    with LocalCluster(2) as running:
+    with LocalCluster(2, roles=()) as running:
         yield running
 
 

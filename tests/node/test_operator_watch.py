@@ -10,12 +10,12 @@ import pytest
 
 from motet.errors import BadInput
 from motet.node.operator_watch import gone_seconds, late_seconds, silent_seconds, until_silent
-from motet.testing.dev_cluster import DevCluster, roles_of_nodes
 from motet.testing.fault_proxy import FaultProxy
+from motet.testing.local_cluster import LocalCluster, roles_of_nodes
 
 
 def test_who_answers_is_there_and_who_is_killed_is_not(tmp_path: Path) -> None:
-    with DevCluster(1, tmp_path, None, roles=["keeper", "operator"]) as cluster:
+    with LocalCluster(1, tmp_path, roles=["keeper", "operator"]) as cluster:
 
         async def watch() -> None:
             # Even one whose silence does not count yet, since it was removed a moment ago.
@@ -32,7 +32,7 @@ def test_who_answers_is_there_and_who_is_killed_is_not(tmp_path: Path) -> None:
 
 
 def test_who_is_stopped_is_silent(tmp_path: Path) -> None:
-    with DevCluster(1, tmp_path, None, roles=["keeper", "operator"]) as cluster:
+    with LocalCluster(1, tmp_path, roles=["keeper", "operator"]) as cluster:
 
         async def watch() -> None:
             endpoint = cluster.endpoint(0)
@@ -53,7 +53,7 @@ def test_who_is_stopped_is_silent(tmp_path: Path) -> None:
 
 def test_who_answers_late_again_and_again_is_silent(tmp_path: Path) -> None:
     with (
-        DevCluster(1, tmp_path, None, roles=["keeper", "operator"]) as cluster,
+        LocalCluster(1, tmp_path, roles=["keeper", "operator"]) as cluster,
         FaultProxy(cluster.endpoint(0)) as between,
     ):
 

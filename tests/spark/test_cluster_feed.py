@@ -14,7 +14,7 @@ from motet.errors import BadPipeline
 from motet.node.roles import ROLES
 from motet.pipeline.load import load_pipeline
 from motet.pipeline.status import pipeline_status
-from motet.testing.dev_cluster import DevCluster
+from motet.testing.local_cluster import LocalCluster
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[motet.Database]:
     with (
-        DevCluster(1, tmp_path / "cluster", None, roles=ROLES) as running,
+        LocalCluster(1, tmp_path / "cluster", roles=ROLES) as running,
         motet.connect(running.endpoints) as db,
     ):
         for name in (*STREAMS, "other"):

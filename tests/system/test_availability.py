@@ -19,7 +19,7 @@ import motet.aio
 from motet.client.database import AsyncDatabase
 from motet.errors import MotetError
 from motet.node.roles import ROLES
-from motet.testing.dev_cluster import DevCluster
+from motet.testing.local_cluster import LocalCluster
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 
@@ -67,7 +67,7 @@ def report(what: str, seconds: float, wanted: float) -> None:
 
 
 async def under_load(
-    cluster: DevCluster, faults: Callable[[Writer, AsyncDatabase], Awaitable[None]]
+    cluster: LocalCluster, faults: Callable[[Writer, AsyncDatabase], Awaitable[None]]
 ) -> float:
     """The longest gap; all that was acknowledged is there in the end."""
     async with await motet.aio.connect(cluster.endpoints) as db:
@@ -98,7 +98,7 @@ def test_a_power_cut_of_all_nodes(tmp_path: Path) -> None:
             await asyncio.to_thread(cluster.restart, node, wait=False)
         await writer.until_more(1)
 
-    with DevCluster(NODES, tmp_path, None, roles=ROLES) as cluster:
+    with LocalCluster(NODES, tmp_path, roles=ROLES) as cluster:
         report("no transaction over a power cut", asyncio.run(under_load(cluster, faults)), 5)
 
 
@@ -110,7 +110,7 @@ def test_a_node_is_killed_every_five_seconds(tmp_path: Path) -> None:
             await asyncio.sleep(5)
             await writer.until_more(1)
 
-    with DevCluster(NODES, tmp_path, None, roles=ROLES) as cluster:
+    with LocalCluster(NODES, tmp_path, roles=ROLES) as cluster:
         report("longest gap, a kill every 5 s", asyncio.run(under_load(cluster, faults)), 4)
 
 
@@ -125,7 +125,7 @@ def test_the_disk_of_one_node_is_slow(tmp_path: Path) -> None:
             await writer.until_more(50)
 
     environment = {"PYTHONPATH": str(SLOW_SYNC)}
-    with DevCluster(NODES, tmp_path, None, roles=ROLES, environment=environment) as cluster:
+    with LocalCluster(NODES, tmp_path, roles=ROLES, environment=environment) as cluster:
         report("longest gap, slow syncs", asyncio.run(under_load(cluster, faults)), 4)
 
 
@@ -140,7 +140,7 @@ def cpu_s(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def turns(cluster: DevCluster, node: int) -> float:
+def turns(cluster: LocalCluster, node: int) -> float:
     with urllib.request.urlopen(f"{cluster.http(node)}/metrics", timeout=10) as said:
         lines = said.read().decode().splitlines()
     return next(float(line.split()[1]) for line in lines if line.startswith("motet_turns_total"))
@@ -152,7 +152,7 @@ def test_an_idle_cluster(tmp_path: Path) -> None:
         async with await motet.aio.connect(cluster.endpoints) as db:
             await db.create_stream(STREAM, shards=4, replicas=NODES)
 
-    with DevCluster(NODES, tmp_path, None, roles=ROLES) as cluster:
+    with LocalCluster(NODES, tmp_path, roles=ROLES) as cluster:
         asyncio.run(create())
         time.sleep(settle_s)  # what was taken over at the start is looked at once more
         pids = [int((tmp_path / f"node-{node}" / "pid").read_text()) for node in range(NODES)]

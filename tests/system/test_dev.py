@@ -21,7 +21,8 @@ import pytest
 
 from motet.client.keeper.client import KeeperClient
 from motet.errors import NodeError
-from motet.testing.dev_cluster import DevCluster
+from motet.testing.caretaker import Caretaker
+from motet.testing.local_cluster import LocalCluster
 from motet.testing.port_block import BLOCK_PORTS, PortBlock
 
 NODES = 3
@@ -189,9 +190,9 @@ def test_a_keeper_that_has_lost_its_folder_is_not_made_anew(tmp_path: Path) -> N
     """Two of three acknowledge a write. One of them loses its folder, and the other is held meanwhile."""
     said: list[str] = []
 
-    def make() -> DevCluster:
+    def make() -> LocalCluster:
         folder = tmp_path / "cluster"
-        return DevCluster(3, folder, None, roles=["keeper"], environment=SMALL, say=said.append)
+        return LocalCluster(3, folder, roles=["keeper"], environment=SMALL)
 
     with make() as cluster:
         asyncio.run(put(cluster.zookeeper(0), b"old"))
@@ -202,8 +203,10 @@ def test_a_keeper_that_has_lost_its_folder_is_not_made_anew(tmp_path: Path) -> N
         shutil.rmtree(lost)
         cluster.stop(2)
 
+        caretaker = Caretaker(cluster, said.append)
+
         def is_looked_after() -> bool:
-            cluster.look_after()
+            caretaker.look_after()
             return cluster.is_running(0) and any("n1 has lost" in line for line in said)
 
         until(is_looked_after, "n0 runs again, and n1 is refused")

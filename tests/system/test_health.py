@@ -15,13 +15,13 @@ import motet
 from motet.client import connect
 from motet.errors import NodeError
 from motet.errors.shards import Unavailable
-from motet.testing.dev_cluster import DevCluster
+from motet.testing.local_cluster import LocalCluster
 
 WAIT_SECONDS = 120.0
 ALL = ["keeper", "data", "operator"]
 
 
-def get(cluster: DevCluster, i: int, path: str) -> tuple[int, str]:
+def get(cluster: LocalCluster, i: int, path: str) -> tuple[int, str]:
     try:
         with urllib.request.urlopen(f"{cluster.http(i)}{path}", timeout=10) as answer:
             return answer.status, answer.read().decode()
@@ -37,7 +37,7 @@ def until(is_so: Callable[[], bool]) -> None:
 
 
 def test_a_node_without_a_quorum_lives_and_is_not_ready(tmp_path: Path) -> None:
-    with DevCluster(3, tmp_path, None, roles=ALL) as cluster:
+    with LocalCluster(3, tmp_path, roles=ALL) as cluster:
         is_refused_as_in_use(tmp_path, cluster)
         with motet.connect(cluster.endpoints) as db:
             db.create_stream("orders", shards=1)
@@ -61,12 +61,12 @@ def test_a_node_without_a_quorum_lives_and_is_not_ready(tmp_path: Path) -> None:
         assert "vsr_clock_agreed" not in cluster.log(0)
 
 
-def is_refused_as_in_use(folder: Path, cluster: DevCluster) -> None:
+def is_refused_as_in_use(folder: Path, cluster: LocalCluster) -> None:
     """A second cluster touches nothing, and names the process that is in its way."""
     pid, file = cluster.pid(0), folder / "node-0" / "pid"
     log = (folder / "node-0" / "node.log").read_text()
     with pytest.raises(NodeError, match=rf"in use: node-0 runs there as process {pid};"):
-        DevCluster(3, folder, None, roles=ALL).start()
+        LocalCluster(3, folder, roles=ALL).start()
     assert file.read_text().strip() == str(pid)
     assert cluster.is_running(0)
     assert (folder / "node-0" / "node.log").read_text().startswith(log)
@@ -77,7 +77,7 @@ def test_a_cluster_without_a_shard_map_is_unavailable(
 ) -> None:
     monkeypatch.setattr(connect, "map_seconds_max", 0.5)
     with (
-        DevCluster(1, tmp_path, None, roles=["keeper", "data"]) as cluster,
+        LocalCluster(1, tmp_path, roles=["keeper", "data"]) as cluster,
         pytest.raises(Unavailable, match="shard map"),
     ):
         motet.connect(cluster.endpoints)

@@ -34,7 +34,7 @@ from motet.ids import RequestId, ShardName
 from motet.limits import MIB, unfinished_bytes_max
 from motet.real.connection import unpack
 from motet.real.hello import encode_hello
-from motet.testing.dev_cluster import DevCluster
+from motet.testing.local_cluster import LocalCluster
 
 RSS_BYTES_MAX = 512 * MIB
 WAIT_SECONDS = 120.0
@@ -53,9 +53,9 @@ UNFINISHED_COUNT_MIN = HOSTILE["unfinished"] - unfinished_bytes_max // UNFINISHE
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevCluster]:
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     folder: Path = tmp_path_factory.mktemp("hostile")
-    with DevCluster(1, folder, None, roles=["keeper", "data", "operator"]) as running:
+    with LocalCluster(1, folder, roles=["keeper", "data", "operator"]) as running:
         yield running
 
 
@@ -138,7 +138,7 @@ def use_stream(db: motet.Database, rounds: int) -> None:
 
 
 def attack(
-    cluster: DevCluster, hostile: Hostile, shard: ShardName, is_expired: threading.Event
+    cluster: LocalCluster, hostile: Hostile, shard: ShardName, is_expired: threading.Event
 ) -> None:
     native, zookeeper = cluster.endpoint(0), cluster.zookeeper(0)
     hello = encode_hello("motet", None)
@@ -163,7 +163,7 @@ def get_without_end(zookeeper: str, hostile: Hostile, timeout_ms: int) -> None:
     hostile.sockets.append(client._socket)
 
 
-def test_a_node_stays_small_and_serves_others(cluster: DevCluster) -> None:
+def test_a_node_stays_small_and_serves_others(cluster: LocalCluster) -> None:
     pid, hostile, is_expired = cluster.pid(0), Hostile(), threading.Event()
     asyncio.run(prepare_keeper(cluster.zookeeper(0)))
     with motet.connect(cluster.endpoints) as db:
@@ -204,7 +204,7 @@ def test_a_node_stays_small_and_serves_others(cluster: DevCluster) -> None:
     assert "Traceback" not in cluster.log(0)
 
 
-def use(cluster: DevCluster, db: motet.Database, *metric: str) -> float:
+def use(cluster: LocalCluster, db: motet.Database, *metric: str) -> float:
     """As everybody else does; then what the node says of a metric."""
     use_stream(db, 3)
     asyncio.run(use_keeper(cluster.zookeeper(0), 3))
@@ -226,7 +226,7 @@ def refuse_multi_reads(endpoint: str) -> None:
             assert client.hear() == (1, ErrorCode.MARSHALLING_ERROR)
 
 
-def kept(cluster: DevCluster, name: str, *whys: str) -> float:
+def kept(cluster: LocalCluster, name: str, *whys: str) -> float:
     """A gauge, or how often a node did it for these reasons: 0 for one that it has not had yet."""
     with urllib.request.urlopen(f"{cluster.http(0)}/metrics", timeout=WAIT_SECONDS) as answer:
         families = text_string_to_metric_families(answer.read().decode())
@@ -281,10 +281,10 @@ def is_ready(base: int) -> bool:
         return False
 
 
-def until(is_so: Callable[[], bool], running: subprocess.Popen[bytes] | DevCluster) -> None:
+def until(is_so: Callable[[], bool], running: subprocess.Popen[bytes] | LocalCluster) -> None:
     deadline = time.monotonic() + WAIT_SECONDS
     while not is_so():
-        if isinstance(running, DevCluster):
+        if isinstance(running, LocalCluster):
             assert running.is_running(0), "the node has stopped"
         else:
             assert running.poll() is None, "the node has stopped"

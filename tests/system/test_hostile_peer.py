@@ -32,7 +32,7 @@ from motet.node.operator import OperatorInbox
 from motet.node.roles import ROLES
 from motet.real.network import TcpNetwork
 from motet.real.proof import ClusterKey
-from motet.testing.dev_cluster import DevCluster
+from motet.testing.local_cluster import LocalCluster
 
 NODES = 3
 LIAR = 2
@@ -48,7 +48,7 @@ DOORS: dict[FrameKind, object] = {
 }
 
 
-def works(cluster: DevCluster, value: int) -> None:
+def works(cluster: LocalCluster, value: int) -> None:
     """A transaction over several shards is committed and read back; the keeper has a new stream."""
     with motet.connect(cluster.endpoints) as db:
         with db.transaction() as txn:
@@ -65,7 +65,7 @@ def works(cluster: DevCluster, value: int) -> None:
 class Liar:
     """In the place of a node that is down."""
 
-    def __init__(self, cluster: DevCluster, folder: Path) -> None:
+    def __init__(self, cluster: LocalCluster, folder: Path) -> None:
         self.peers = {
             Address(f"n{i}"): cluster.endpoint(i).rpartition(":") for i in range(NODES) if i != LIAR
         }
@@ -165,7 +165,7 @@ def _in_our_name(message: Message) -> Message:
 
 @pytest.mark.timeout(300)
 def test_nodes_outlive_a_peer_that_talks_nonsense(tmp_path: Path) -> None:
-    with DevCluster(NODES, tmp_path, None, roles=ROLES) as cluster:
+    with LocalCluster(NODES, tmp_path, roles=ROLES) as cluster:
         with motet.connect(cluster.endpoints) as db:
             db.create_stream("things", shards=4, replicas=3)
         works(cluster, 1)

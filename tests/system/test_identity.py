@@ -23,7 +23,7 @@ from motet.format.frame import Frame, FrameDecoder, FrameKind, encode_frames
 from motet.ids import ClientId, ClusterId, Epoch, ShardName
 from motet.node.roles import ROLES
 from motet.real.hello import PROTOCOL_VERSION, Hello, encode_hello, hello_frame
-from motet.testing.dev_cluster import DevCluster
+from motet.testing.local_cluster import LocalCluster
 from motet.testing.port_block import PortBlock
 
 NODES = 3
@@ -62,7 +62,7 @@ def greeting_as(name: str) -> bytes:
     return hello_frame(Hello(PROTOCOL_VERSION, CLUSTER, name, (), 1 << 62))
 
 
-def works(cluster: DevCluster, value: int) -> None:
+def works(cluster: LocalCluster, value: int) -> None:
     """A transaction over several shards is committed and read back."""
     with motet.connect(cluster.endpoints) as db:
         for _ in range(3):
@@ -73,7 +73,7 @@ def works(cluster: DevCluster, value: int) -> None:
             assert txn.get("things", "d") is not None
 
 
-def impostors_at(cluster: DevCluster, opened: contextlib.ExitStack) -> list[socket.socket]:
+def impostors_at(cluster: LocalCluster, opened: contextlib.ExitStack) -> list[socket.socket]:
     """At each node one for each of the other two: six that greet and say no more."""
     return [
         opened.enter_context(stranger(cluster.endpoint(i), greeting_as(f"n{j}")))
@@ -86,7 +86,7 @@ def impostors_at(cluster: DevCluster, opened: contextlib.ExitStack) -> list[sock
 @pytest.mark.timeout(300)
 def test_strangers_who_greet_as_nodes_or_speak_as_such(tmp_path: Path) -> None:
     with (
-        DevCluster(NODES, tmp_path, None, roles=ROLES, environment=SMALL) as cluster,
+        LocalCluster(NODES, tmp_path, roles=ROLES, environment=SMALL) as cluster,
         contextlib.ExitStack() as opened,
     ):
         key = tmp_path / "cluster-key"
@@ -114,7 +114,7 @@ def test_strangers_who_greet_as_nodes_or_speak_as_such(tmp_path: Path) -> None:
         assert key.read_text().strip() not in logs
 
 
-def has_refused(cluster: DevCluster, i: int) -> bool:
+def has_refused(cluster: LocalCluster, i: int) -> bool:
     """Both messages of a client that only nodes may send."""
     with urllib.request.urlopen(f"{cluster.http(i)}/metrics", timeout=patience_seconds) as answer:
         found = re.search(
@@ -123,11 +123,11 @@ def has_refused(cluster: DevCluster, i: int) -> bool:
     return found is not None and int(found[1]) >= 2
 
 
-def log_has(cluster: DevCluster, i: int, text: str) -> bool:
+def log_has(cluster: LocalCluster, i: int, text: str) -> bool:
     return text in cluster.log(i)
 
 
-def duplicate_is_refused(cluster: DevCluster, folder: Path, key: Path) -> None:
+def duplicate_is_refused(cluster: LocalCluster, folder: Path, key: Path) -> None:
     """A process that knows the key, and calls itself n1 by mistake."""
     block = PortBlock.claim()
     folder.mkdir()
@@ -151,7 +151,7 @@ def duplicate_is_refused(cluster: DevCluster, folder: Path, key: Path) -> None:
 @pytest.mark.timeout(300)
 def test_without_a_key_strangers_do_not_displace_nodes(tmp_path: Path) -> None:
     with (
-        DevCluster(NODES, tmp_path, None, roles=ROLES, environment=SMALL, has_key=False) as cluster,
+        LocalCluster(NODES, tmp_path, roles=ROLES, environment=SMALL, has_key=False) as cluster,
         contextlib.ExitStack() as opened,
     ):
         assert "peers_from_loopback_only" in cluster.log(0)

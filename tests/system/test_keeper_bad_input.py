@@ -28,7 +28,7 @@ from motet.format.zookeeper.requests import (
     SetData,
 )
 from motet.limits import keeper_multi_operations_max, keeper_multi_sets_max
-from motet.testing.dev_cluster import DevCluster
+from motet.testing.local_cluster import LocalCluster
 
 DATA_BYTES_MAX = 1_048_575
 HALF_OPEN = 3_000
@@ -36,14 +36,14 @@ WAIT_SECONDS = 60.0
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevCluster]:
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     folder: Path = tmp_path_factory.mktemp("keeper")
-    with DevCluster(1, folder, None, roles=["keeper"]) as running:
+    with LocalCluster(1, folder, roles=["keeper"]) as running:
         yield running
 
 
 @pytest.fixture(autouse=True)
-def lives(cluster: DevCluster) -> Iterator[None]:
+def lives(cluster: LocalCluster) -> Iterator[None]:
     """After each test: the same process, and a fresh client is served."""
     pid = cluster.pid(0)
     yield
@@ -60,14 +60,14 @@ async def _is_served(endpoint: str) -> None:
         await keeper.delete(path)
 
 
-def raw(cluster: DevCluster) -> RawClient:
+def raw(cluster: LocalCluster) -> RawClient:
     return RawClient(cluster.zookeeper(0))
 
 
 # Bytes
 
 
-def test_garbage(cluster: DevCluster) -> None:
+def test_garbage(cluster: LocalCluster) -> None:
     dice = random.Random(1)
     for size in (1, 4, 5, 100, 10_000):
         for _ in range(10):
@@ -83,7 +83,7 @@ def test_garbage(cluster: DevCluster) -> None:
 
 
 @pytest.mark.parametrize("length", [-1, -(1 << 31), PAYLOAD_BYTES_MAX + 1, (1 << 31) - 1])
-def test_lengths_that_cannot_be(cluster: DevCluster, length: int) -> None:
+def test_lengths_that_cannot_be(cluster: LocalCluster, length: int) -> None:
     with raw(cluster) as client:
         client.send(struct.pack(">i", length))
         assert client.is_over()
@@ -93,7 +93,7 @@ def test_lengths_that_cannot_be(cluster: DevCluster, length: int) -> None:
         assert client.is_over()
 
 
-def test_a_handshake_that_breaks_off(cluster: DevCluster) -> None:
+def test_a_handshake_that_breaks_off(cluster: LocalCluster) -> None:
     for size in range(len(HELLO)):
         with raw(cluster) as client:
             client.send(HELLO[:size])
@@ -101,7 +101,7 @@ def test_a_handshake_that_breaks_off(cluster: DevCluster) -> None:
             assert client.is_over()
 
 
-def test_thousands_that_say_nothing(cluster: DevCluster) -> None:
+def test_thousands_that_say_nothing(cluster: LocalCluster) -> None:
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     host, _, port = cluster.zookeeper(0).rpartition(":")
     count = min(HALF_OPEN, soft // 3)
@@ -116,7 +116,7 @@ def test_thousands_that_say_nothing(cluster: DevCluster) -> None:
             one.close()
 
 
-def test_requests_before_the_handshake(cluster: DevCluster) -> None:
+def test_requests_before_the_handshake(cluster: LocalCluster) -> None:
     for request in (Ping(), Exists("/", watch=False), GetData("/" + "x" * 100, watch=True)):
         with raw(cluster) as client:
             client.ask(1, request)
@@ -124,7 +124,7 @@ def test_requests_before_the_handshake(cluster: DevCluster) -> None:
             assert client.is_over()
 
 
-def test_a_second_handshake(cluster: DevCluster) -> None:
+def test_a_second_handshake(cluster: LocalCluster) -> None:
     with raw(cluster) as client:
         client.greet()
         client.send(HELLO)
@@ -133,7 +133,7 @@ def test_a_second_handshake(cluster: DevCluster) -> None:
         assert client.hear() == (1, ErrorCode.OK)
 
 
-def test_operations_that_nobody_has(cluster: DevCluster) -> None:
+def test_operations_that_nobody_has(cluster: LocalCluster) -> None:
     with raw(cluster) as client:
         client.greet()
         for opcode in (10, 16, 17, 18, 19, 20, 21, 99, 102, 103, 104, 105, 106, 107, 4711, -99):
@@ -143,21 +143,21 @@ def test_operations_that_nobody_has(cluster: DevCluster) -> None:
         assert client.hear() == (1, ErrorCode.OK)
 
 
-def test_a_multi_without_an_end(cluster: DevCluster) -> None:
+def test_a_multi_without_an_end(cluster: LocalCluster) -> None:
     with raw(cluster) as client:
         client.greet()
         client.send(struct.pack(">iii", 8, 1, 14))
         assert client.is_over()
 
 
-def test_a_session_that_never_was(cluster: DevCluster) -> None:
+def test_a_session_that_never_was(cluster: LocalCluster) -> None:
     for session, password in ((12345, bytes(16)), (-1, b""), ((1 << 63) - 1, bytes(1000))):
         with raw(cluster) as client:
             assert client.greet(session, password) == 0, "a timeout of 0: it is no more"
             assert client.is_over()
 
 
-def test_four_letter_words(cluster: DevCluster) -> None:
+def test_four_letter_words(cluster: LocalCluster) -> None:
     words = {word: raw(cluster).word(word) for word in _WORDS}
     for word, wanted in _WORDS.items():
         assert wanted in words[word], (word, words[word])
@@ -184,7 +184,7 @@ _WORDS = {
 # What makes no sense
 
 
-def test_paths_versions_and_lists_that_make_no_sense(cluster: DevCluster) -> None:
+def test_paths_versions_and_lists_that_make_no_sense(cluster: LocalCluster) -> None:
     async def run() -> None:
         async with KeeperClient(cluster.zookeeper(0), seconds=WAIT_SECONDS) as keeper:
             for path in ("", "x", "/x/", "//", "/a//b", "/.", "/a/..", "/\0", "/\1", "/\U0001f600"):
@@ -215,7 +215,7 @@ def test_paths_versions_and_lists_that_make_no_sense(cluster: DevCluster) -> Non
 # Size
 
 
-def test_data_of_the_limit_and_one_byte_more(cluster: DevCluster) -> None:
+def test_data_of_the_limit_and_one_byte_more(cluster: LocalCluster) -> None:
     async def run() -> None:
         async with KeeperClient(cluster.zookeeper(0), seconds=WAIT_SECONDS) as keeper:
             most = bytes(DATA_BYTES_MAX)
@@ -232,7 +232,7 @@ def test_data_of_the_limit_and_one_byte_more(cluster: DevCluster) -> None:
     asyncio.run(run())
 
 
-def test_a_multi_that_is_too_large(cluster: DevCluster) -> None:
+def test_a_multi_that_is_too_large(cluster: LocalCluster) -> None:
     with raw(cluster) as client:
         client.greet()
         client.ask(1, Multi((Check("/", 0),) * 400))
@@ -245,14 +245,14 @@ def test_a_multi_that_is_too_large(cluster: DevCluster) -> None:
         assert client.hear() == (3, ErrorCode.OK)
 
 
-def test_the_largest_multi(cluster: DevCluster) -> None:
+def test_the_largest_multi(cluster: LocalCluster) -> None:
     with raw(cluster) as client:
         client.greet()
         client.ask(1, Multi((Check("/", 0),) * keeper_multi_operations_max))
         assert client.hear() == (1, ErrorCode.OK)
 
 
-def test_as_many_sets_as_are_promised_and_more(cluster: DevCluster) -> None:
+def test_as_many_sets_as_are_promised_and_more(cluster: LocalCluster) -> None:
     async def run() -> None:
         async with KeeperClient(cluster.zookeeper(0), seconds=WAIT_SECONDS) as keeper:
             await keeper.create("/many", b"")
@@ -268,7 +268,7 @@ def test_as_many_sets_as_are_promised_and_more(cluster: DevCluster) -> None:
     asyncio.run(run())
 
 
-def test_a_path_of_a_megabyte(cluster: DevCluster) -> None:
+def test_a_path_of_a_megabyte(cluster: LocalCluster) -> None:
     with raw(cluster) as client:
         client.greet()
         long = "/" + "x" * 1_000_000
@@ -281,7 +281,7 @@ def test_a_path_of_a_megabyte(cluster: DevCluster) -> None:
 # Clients that do not listen
 
 
-def test_a_client_that_never_reads_its_answers(cluster: DevCluster) -> None:
+def test_a_client_that_never_reads_its_answers(cluster: LocalCluster) -> None:
     async def run() -> None:
         async with KeeperClient(cluster.zookeeper(0), seconds=WAIT_SECONDS) as keeper:
             await keeper.create("/large", bytes(500_000))
@@ -298,7 +298,7 @@ def test_a_client_that_never_reads_its_answers(cluster: DevCluster) -> None:
     asyncio.run(run())
 
 
-def test_words_tell_of_watches_sessions_and_settings(cluster: DevCluster) -> None:
+def test_words_tell_of_watches_sessions_and_settings(cluster: LocalCluster) -> None:
     with raw(cluster) as client:
         client.greet()
         client.ask(1, Exists("/watched", watch=True))
@@ -309,7 +309,7 @@ def test_words_tell_of_watches_sessions_and_settings(cluster: DevCluster) -> Non
         assert "clientPort=" in raw(cluster).word(b"conf")
 
 
-def test_refusals_are_in_the_metrics(cluster: DevCluster) -> None:
+def test_refusals_are_in_the_metrics(cluster: LocalCluster) -> None:
     with raw(cluster) as client:
         client.send(struct.pack(">i", -1))
         assert client.is_over()

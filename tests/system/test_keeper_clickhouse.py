@@ -13,7 +13,7 @@ import pytest
 from tests.system.clickhouse_replicas import QueryFailed, Replica, Replicas, until
 
 from motet.client.keeper.portal import Keeper, connect
-from motet.testing.dev_cluster import DevCluster
+from motet.testing.local_cluster import LocalCluster
 
 pytestmark = [pytest.mark.foreign, pytest.mark.timeout(600)]
 
@@ -22,22 +22,22 @@ ROWS_LOST = 20
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevCluster]:
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     folder: Path = tmp_path_factory.mktemp("keeper")
     small = {"MOTET_KEEPER__LOG_SLOTS": "512", "MOTET_KEEPER__CHECKPOINT_OPS": "200"}
-    with DevCluster(3, folder, None, roles=["keeper"], environment=small) as running:
+    with LocalCluster(3, folder, roles=["keeper"], environment=small) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
-def both(cluster: DevCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Replicas]:
+def both(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Replicas]:
     keeper = [cluster.zookeeper(i) for i in range(3)]
     with Replicas(tmp_path_factory.mktemp("clickhouse"), keeper) as running:
         yield running
 
 
 @pytest.fixture
-def keeper(cluster: DevCluster) -> Iterator[Keeper]:
+def keeper(cluster: LocalCluster) -> Iterator[Keeper]:
     with connect(",".join(cluster.zookeeper(i) for i in range(3))) as connected:
         yield connected
 
@@ -139,7 +139,7 @@ def test_a_replica_that_was_away_too_long_is_lost_and_clones(
     until(lambda: len(rows(both.a, "cloned")) == ROWS_LOST + 1, "and takes part again")
 
 
-def test_nodes_of_the_keeper_die_and_no_row_is_lost(both: Replicas, cluster: DevCluster) -> None:
+def test_nodes_of_the_keeper_die_and_no_row_is_lost(both: Replicas, cluster: LocalCluster) -> None:
     both.create("survived")
     for n in range(30):
         if n % 10 == 5:

@@ -18,7 +18,7 @@ from kazoo.exceptions import (
 )
 from kazoo.recipe.cache import TreeCache, TreeEvent
 
-from motet.testing.dev_cluster import DevCluster
+from motet.testing.local_cluster import LocalCluster
 
 WAIT_S = 60.0
 """Patience of a test; nothing is measured by it."""
@@ -31,14 +31,14 @@ SMALL = {
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevCluster]:
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     folder: Path = tmp_path_factory.mktemp("keeper")
-    with DevCluster(3, folder, None, roles=["keeper"], environment=SMALL) as running:
+    with LocalCluster(3, folder, roles=["keeper"], environment=SMALL) as running:
         yield running
 
 
 @contextmanager
-def kazoo(cluster: DevCluster, *nodes: int, timeout: float = 10.0) -> Iterator[KazooClient]:
+def kazoo(cluster: LocalCluster, *nodes: int, timeout: float = 10.0) -> Iterator[KazooClient]:
     """A client of some nodes, or of all."""
     hosts = ",".join(cluster.zookeeper(i) for i in nodes or range(3))
     client = KazooClient(hosts=hosts, timeout=timeout)
@@ -50,7 +50,7 @@ def kazoo(cluster: DevCluster, *nodes: int, timeout: float = 10.0) -> Iterator[K
         client.close()
 
 
-def test_what_is_written_through_one_node_is_read_through_any_other(cluster: DevCluster) -> None:
+def test_what_is_written_through_one_node_is_read_through_any_other(cluster: LocalCluster) -> None:
     with kazoo(cluster, 0) as one, kazoo(cluster, 1) as two, kazoo(cluster, 2) as three:
         one.create("/plain", b"first")
         for number in range(20):
@@ -72,7 +72,7 @@ def test_what_is_written_through_one_node_is_read_through_any_other(cluster: Dev
         assert one.exists("/plain") is None
 
 
-def test_sequence_numbers_and_ephemeral_nodes(cluster: DevCluster) -> None:
+def test_sequence_numbers_and_ephemeral_nodes(cluster: LocalCluster) -> None:
     with kazoo(cluster, 0) as watcher:
         watcher.ensure_path("/seq")
         with kazoo(cluster, 1) as owner:
@@ -85,7 +85,7 @@ def test_sequence_numbers_and_ephemeral_nodes(cluster: DevCluster) -> None:
         assert watcher.get_children("/seq") == []
 
 
-def test_a_transaction_is_done_whole_or_not_at_all(cluster: DevCluster) -> None:
+def test_a_transaction_is_done_whole_or_not_at_all(cluster: LocalCluster) -> None:
     with kazoo(cluster, 0) as client:
         good = client.transaction()
         good.create("/txn", b"1")
@@ -104,7 +104,7 @@ def test_a_transaction_is_done_whole_or_not_at_all(cluster: DevCluster) -> None:
         assert client.get_children("/txn") == ["a"]
 
 
-def test_large_data_is_kept_and_one_byte_too_many_is_refused(cluster: DevCluster) -> None:
+def test_large_data_is_kept_and_one_byte_too_many_is_refused(cluster: LocalCluster) -> None:
     with kazoo(cluster, 1) as client, kazoo(cluster, 2) as other:
         data = bytes(range(256)) * 4000
         client.create("/large", data)
@@ -113,7 +113,7 @@ def test_large_data_is_kept_and_one_byte_too_many_is_refused(cluster: DevCluster
         assert other.get("/large")[0] == data + b"x"
 
 
-def test_lock(cluster: DevCluster) -> None:
+def test_lock(cluster: LocalCluster) -> None:
     inside, most, done = [0], [0], []
 
     def work(node: int) -> None:
@@ -135,7 +135,7 @@ def test_lock(cluster: DevCluster) -> None:
     assert sorted(done) == [0] * 5 + [1] * 5 + [2] * 5
 
 
-def test_election(cluster: DevCluster) -> None:
+def test_election(cluster: LocalCluster) -> None:
     leads = [threading.Event(), threading.Event()]
     resign = [threading.Event(), threading.Event()]
 
@@ -165,7 +165,7 @@ def test_election(cluster: DevCluster) -> None:
     second.join(WAIT_S)
 
 
-def test_queues_and_counter(cluster: DevCluster) -> None:
+def test_queues_and_counter(cluster: LocalCluster) -> None:
     with kazoo(cluster, 0) as one, kazoo(cluster, 1) as two:
         queue, other = one.Queue("/queue"), two.Queue("/queue")
         for number in range(5):
@@ -183,7 +183,7 @@ def test_queues_and_counter(cluster: DevCluster) -> None:
         assert counter.value == 5
 
 
-def test_party_barrier_and_semaphore(cluster: DevCluster) -> None:
+def test_party_barrier_and_semaphore(cluster: LocalCluster) -> None:
     with kazoo(cluster, 0) as one, kazoo(cluster, 1) as two:
         party, guest = one.Party("/party", "one"), two.Party("/party", "two")
         party.join()
@@ -213,7 +213,7 @@ def test_party_barrier_and_semaphore(cluster: DevCluster) -> None:
         semaphore.release()
 
 
-def test_watchers_and_cache(cluster: DevCluster) -> None:
+def test_watchers_and_cache(cluster: LocalCluster) -> None:
     with kazoo(cluster, 0) as one, kazoo(cluster, 1) as two:
         one.create("/watched", b"0")
         seen: list[bytes] = []
@@ -249,7 +249,7 @@ def test_watchers_and_cache(cluster: DevCluster) -> None:
         cache.close()
 
 
-def test_acls_and_authentication(cluster: DevCluster) -> None:
+def test_acls_and_authentication(cluster: LocalCluster) -> None:
     from kazoo.exceptions import NoAuthError
     from kazoo.security import make_digest_acl
 
@@ -264,7 +264,7 @@ def test_acls_and_authentication(cluster: DevCluster) -> None:
 
 
 def test_a_session_moves_to_another_node_with_its_ephemeral_nodes(
-    cluster: DevCluster,
+    cluster: LocalCluster,
 ) -> None:
     with kazoo(cluster, 0, timeout=4.0) as client, kazoo(cluster, 2) as observer:
         client.create("/mine", ephemeral=True)

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from tests.system.kazoo_suite.control import Control
 
-from motet.testing.dev_cluster import DevCluster
+from motet.testing.local_cluster import LocalCluster
 
 ROOT = Path(__file__).parents[2]
 SUITE_SECONDS_MAX = 1_200.0
@@ -82,7 +82,7 @@ def _result(case: ET.Element) -> tuple[str, str]:
 @pytest.mark.timeout(SUITE_SECONDS_MAX + 120)
 def test_kazoo_s_own_tests(tmp_path: Path) -> None:
     (tmp_path / "suite").mkdir()
-    with DevCluster(3, tmp_path / "cluster", None, roles=["keeper"]) as cluster:
+    with LocalCluster(3, tmp_path / "cluster", roles=["keeper"]) as cluster:
         hosts = ",".join(cluster.zookeeper(i) for i in range(3))
         deeds = {"stop": cluster.kill, "run": cluster.restart}
         with Control(deeds) as control:

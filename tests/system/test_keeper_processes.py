@@ -27,8 +27,8 @@ from motet.format.zookeeper.answers import ErrorCode, EventType
 from motet.format.zookeeper.requests import Create, CreateFlags
 from motet.node.replica_report import look_beside, report_wal
 from motet.sim.dice import Dice
-from motet.testing.dev_cluster import DevCluster
-from motet.testing.node_group import wait_for
+from motet.testing.cluster_status import wait_for
+from motet.testing.local_cluster import LocalCluster
 from motet.testing.replica_damage import rot_prepares
 
 SMALL = {
@@ -42,7 +42,7 @@ SHORTEST_MS = 4_000
 class Storm:
     """A cluster under load, and what can befall it."""
 
-    def __init__(self, cluster: DevCluster, load: KazooLoad) -> None:
+    def __init__(self, cluster: LocalCluster, load: KazooLoad) -> None:
         self.cluster, self.load = cluster, load
         self.nodes = range(len(cluster))
 
@@ -99,13 +99,13 @@ class Storm:
 
 def storm(folder: Path, tale: Callable[[Storm], Awaitable[None]], nodes: int = 3) -> None:
     """Tell a tale to a cluster under load, and judge it."""
-    with DevCluster(
-        nodes, folder, None, roles=["keeper"], environment=SMALL, proxied=range(nodes)
+    with LocalCluster(
+        nodes, folder, roles=["keeper"], environment=SMALL, proxied=range(nodes)
     ) as cluster:
         asyncio.run(_storm(cluster, tale))
 
 
-async def _storm(cluster: DevCluster, tale: Callable[[Storm], Awaitable[None]]) -> None:
+async def _storm(cluster: LocalCluster, tale: Callable[[Storm], Awaitable[None]]) -> None:
     load = KazooLoad([cluster.zookeeper(i) for i in range(len(cluster))])
     try:
         await load.start()
@@ -147,7 +147,7 @@ async def _check_sessions(load: KazooLoad, sessions: list[int]) -> None:
         assert stat.ephemeral_owner == kazoo.session
 
 
-async def _check_entries(cluster: DevCluster, load: KazooLoad) -> None:
+async def _check_entries(cluster: LocalCluster, load: KazooLoad) -> None:
     """Every acknowledged entry is there, through every node."""
     for i in range(len(cluster)):
         async with KeeperClient(cluster.zookeeper(i), seconds=PATIENCE_SECONDS) as client:
@@ -224,7 +224,7 @@ def test_a_long_storm(tmp_path: Path, nodes: int, seed: int) -> None:
 # Clients that die
 
 
-def _dead_client(cluster: DevCluster, path: str) -> float:
+def _dead_client(cluster: LocalCluster, path: str) -> float:
     """A client that makes an ephemeral node and is gone; when it was last heard of, at the latest."""
     client = RawClient(cluster.zookeeper(1))
     assert client.greet(timeout_ms=SHORTEST_MS) == SHORTEST_MS
@@ -236,13 +236,13 @@ def _dead_client(cluster: DevCluster, path: str) -> float:
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevCluster]:
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     folder = tmp_path_factory.mktemp("keeper")
-    with DevCluster(3, folder, None, roles=["keeper"], environment=SMALL) as running:
+    with LocalCluster(3, folder, roles=["keeper"], environment=SMALL) as running:
         yield running
 
 
-async def _lives(cluster: DevCluster, keeper: KeeperClient, path: str) -> float:
+async def _lives(cluster: LocalCluster, keeper: KeeperClient, path: str) -> float:
     """For how long there is a node of a client that has died, since it was last heard of."""
     heard_at = await asyncio.to_thread(_dead_client, cluster, path)
     watch = Watch()
@@ -252,7 +252,7 @@ async def _lives(cluster: DevCluster, keeper: KeeperClient, path: str) -> float:
 
 
 def test_the_node_of_a_dead_client_goes_after_its_timeout_and_not_before(
-    cluster: DevCluster,
+    cluster: LocalCluster,
 ) -> None:
     async def one(keeper: KeeperClient, number: int) -> float:
         await asyncio.sleep(number * 0.11)  # anywhere between two beats of the cluster's time
@@ -268,7 +268,7 @@ def test_the_node_of_a_dead_client_goes_after_its_timeout_and_not_before(
 
 
 @pytest.mark.long
-def test_it_goes_also_when_the_primary_dies_after_the_client(cluster: DevCluster) -> None:
+def test_it_goes_also_when_the_primary_dies_after_the_client(cluster: LocalCluster) -> None:
     async def run() -> None:
         endpoints = ",".join(cluster.zookeeper(i) for i in NODES)
         async with KeeperClient(endpoints, seconds=PATIENCE_SECONDS) as keeper:

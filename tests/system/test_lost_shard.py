@@ -12,7 +12,7 @@ from motet.client.database import AsyncDatabase
 from motet.errors import MotetError
 from motet.errors.shards import ShardLost
 from motet.node.roles import ROLES
-from motet.testing.dev_cluster import DevCluster
+from motet.testing.local_cluster import LocalCluster
 
 patience_s = 90.0
 
@@ -32,7 +32,7 @@ async def refusal(db: AsyncDatabase) -> MotetError:
     return refused.value
 
 
-async def _story(cluster: DevCluster, folder: Path) -> None:
+async def _story(cluster: LocalCluster, folder: Path) -> None:
     async with await motet.aio.connect(cluster.endpoints) as db:
         await db.create_stream("orders", shards=1, replicas=3)
         for number in range(20):
@@ -56,5 +56,5 @@ async def _story(cluster: DevCluster, folder: Path) -> None:
 
 
 def test_a_stream_whose_majority_is_damaged_says_so_and_can_be_deleted(tmp_path: Path) -> None:
-    with DevCluster(3, tmp_path, None, roles=ROLES) as cluster:
+    with LocalCluster(3, tmp_path, roles=ROLES) as cluster:
         asyncio.run(_story(cluster, tmp_path))

@@ -19,7 +19,7 @@ import motet.aio
 from motet.client.cluster.database import AsyncClusterDatabase
 from motet.client.keeper.client import KeeperClient
 from motet.node.roles import ROLES
-from motet.testing.dev_cluster import DevCluster
+from motet.testing.local_cluster import LocalCluster
 
 QUIET = {"MOTET_LOG__LEVEL": "warning"}
 NODES = 3
@@ -30,7 +30,7 @@ patience_s = 90.0
 
 
 @asynccontextmanager
-async def connected(cluster: DevCluster) -> AsyncIterator[AsyncClusterDatabase]:
+async def connected(cluster: LocalCluster) -> AsyncIterator[AsyncClusterDatabase]:
     async with motet.aio.connect(cluster.endpoints) as db:
         assert isinstance(db, AsyncClusterDatabase)
         yield db
@@ -84,7 +84,7 @@ async def write_to_keeper(keeper: KeeperClient, took_s: list[float]) -> None:
         await asyncio.sleep(0.05)
 
 
-def views(cluster: DevCluster) -> list[int]:
+def views(cluster: LocalCluster) -> list[int]:
     """The view that each keeper is in."""
     found = []
     for i in range(NODES):
@@ -94,7 +94,7 @@ def views(cluster: DevCluster) -> list[int]:
     return found
 
 
-def waiting(cluster: DevCluster) -> int:
+def waiting(cluster: LocalCluster) -> int:
     """Requests of clients that wait at some node; 1 if one does not say."""
     found = [cluster.status(i) for i in range(NODES)]
     return sum(1 if each is None else int(each["data"]["detail"]["waiting"]) for each in found)
@@ -109,7 +109,7 @@ async def overload(
     """
     names = [f"s{number}" for number in range(streams)]
     took_s: list[float] = []
-    with DevCluster(NODES, folder, None, roles=ROLES, environment=QUIET) as cluster:
+    with LocalCluster(NODES, folder, roles=ROLES, environment=QUIET) as cluster:
         async with AsyncExitStack() as opened:
             keepers = ",".join(cluster.zookeeper(i) for i in range(NODES))
             keeper = await opened.enter_async_context(KeeperClient(keepers))

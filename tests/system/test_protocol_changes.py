@@ -18,7 +18,7 @@ from motet.demos.log.load import Load
 from motet.demos.log.moves import Moves
 from motet.errors import MotetError
 from motet.node.roles import ROLES
-from motet.testing.dev_cluster import DevCluster
+from motet.testing.local_cluster import LocalCluster
 
 NODES = 5
 STREAM = "orders"
@@ -58,14 +58,14 @@ def undone(trace: Path) -> tuple[int, int]:
     return called_off, dropped
 
 
-async def operator_of(cluster: DevCluster) -> int:
+async def operator_of(cluster: LocalCluster) -> int:
     async with asyncio.timeout(patience_s):
         while not (active := await asyncio.to_thread(cluster.active_operators)):  # noqa: ASYNC110
             await asyncio.sleep(look_every_s)
     return active[0]
 
 
-async def kill_operator(cluster: DevCluster, load: Load) -> None:
+async def kill_operator(cluster: LocalCluster, load: Load) -> None:
     """kill -9; it is started again when the others have gone on without it."""
     victim = await operator_of(cluster)
     await asyncio.to_thread(cluster.kill, victim)
@@ -76,7 +76,7 @@ async def kill_operator(cluster: DevCluster, load: Load) -> None:
 class Scene:
     """A cluster under writes, whose ensemble is changed."""
 
-    def __init__(self, cluster: DevCluster, trace: Path, db: AsyncClusterDatabase) -> None:
+    def __init__(self, cluster: LocalCluster, trace: Path, db: AsyncClusterDatabase) -> None:
         self.cluster, self.trace, self.db = cluster, trace, db
         self.moves = Moves(db, STREAM, patience_s)
 
@@ -127,7 +127,7 @@ class Scene:
         await load.until_acknowledged(10, patience_s)
 
 
-async def rearrange(cluster: DevCluster, trace: Path) -> None:
+async def rearrange(cluster: LocalCluster, trace: Path) -> None:
     async with (
         await motet.aio.connect(cluster.endpoints) as writers,
         await motet.aio.connect(cluster.endpoints) as readers,
@@ -154,7 +154,7 @@ def test_changes_of_an_ensemble_and_the_death_of_an_operator_are_explained(
     trace = tmp_path / "protocol.ndjson"
     environment = {"MOTET_LOG__LEVEL": "warning", "MOTET_DEBUG__PROTOCOL": str(trace)}
     folder = tmp_path / "data"
-    with DevCluster(NODES, folder, None, roles=ROLES, environment=environment) as cluster:
+    with LocalCluster(NODES, folder, roles=ROLES, environment=environment) as cluster:
         asyncio.run(rearrange(cluster, trace))
     lines = lines_of(trace)
     changes = [line["metadata"]["reconfiguration"] for line in lines if "metadata" in line]

@@ -15,7 +15,7 @@ from motet.cli import app as root
 from motet.client.keeper.client import KeeperClient
 from motet.errors import MotetError
 from motet.node.roles import KEEPER_ROLE, ROLES
-from motet.testing.dev_cluster import DevCluster
+from motet.testing.local_cluster import LocalCluster
 
 patience_s = 90.0
 STEPS, VIEWS = "shard-log-steps", "vsr-view-change"
@@ -51,7 +51,7 @@ def environment(trace: Path) -> dict[str, str]:
     return {"MOTET_LOG__LEVEL": "warning", "MOTET_DEBUG__PROTOCOL": str(trace)}
 
 
-async def create(cluster: DevCluster, count: int) -> None:
+async def create(cluster: LocalCluster, count: int) -> None:
     endpoints = ",".join(cluster.zookeeper(i) for i in range(3))
     async with KeeperClient(endpoints, seconds=patience_s) as keeper:
         for _ in range(count):
@@ -63,9 +63,7 @@ def test_replicas_of_a_keeper_are_explained_and_a_wrong_line_is_named(
 ) -> None:
     trace = tmp_path / "protocol.ndjson"
     roles = [KEEPER_ROLE]
-    with DevCluster(
-        3, tmp_path / "data", None, roles=roles, environment=environment(trace)
-    ) as cluster:
+    with LocalCluster(3, tmp_path / "data", roles=roles, environment=environment(trace)) as cluster:
         asyncio.run(create(cluster, 10))
     lines = lines_of(trace, "replica")
     assert {line["node"] for line in lines} == {"n0", "n1", "n2"}
@@ -88,9 +86,7 @@ def test_a_cluster_whose_leader_is_killed_is_explained(
 ) -> None:
     trace = tmp_path / "protocol.ndjson"
     with (
-        DevCluster(
-            3, tmp_path / "data", None, roles=ROLES, environment=environment(trace)
-        ) as cluster,
+        LocalCluster(3, tmp_path / "data", roles=ROLES, environment=environment(trace)) as cluster,
         motet.connect(cluster.endpoints) as db,
     ):
         db.create_stream("orders", shards=1, replicas=3)
@@ -127,9 +123,7 @@ def test_a_keeper_whose_primary_is_killed_is_explained(
 ) -> None:
     trace = tmp_path / "protocol.ndjson"
     roles = [KEEPER_ROLE]
-    with DevCluster(
-        3, tmp_path / "data", None, roles=roles, environment=environment(trace)
-    ) as cluster:
+    with LocalCluster(3, tmp_path / "data", roles=roles, environment=environment(trace)) as cluster:
         for _ in range(2):
             asyncio.run(create(cluster, 20))
             newest = lines_of(trace, "replica")[-1]

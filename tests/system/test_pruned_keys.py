@@ -19,7 +19,7 @@ from motet.client.transaction import AsyncTransaction
 from motet.errors import Conflict
 from motet.limits import MIB, shard_segment_bytes
 from motet.node.roles import ROLES
-from motet.testing.dev_cluster import DevCluster
+from motet.testing.local_cluster import LocalCluster
 
 STREAM = "orders"
 NODES = 3
@@ -68,7 +68,7 @@ async def prune(db: AsyncClusterDatabase, folder: Path) -> None:
             await asyncio.sleep(0.05)
 
 
-async def _story(cluster: DevCluster, folder: Path) -> None:
+async def _story(cluster: LocalCluster, folder: Path) -> None:
     async with await motet.aio.connect(cluster.endpoints) as db:
         assert isinstance(db, AsyncClusterDatabase)
         await db.create_stream(STREAM, shards=1, replicas=NODES)
@@ -119,5 +119,5 @@ async def raised(txn: AsyncTransaction) -> None:
 @pytest.mark.timeout(300)
 def test_a_key_outlives_its_file_and_its_leader(tmp_path: Path) -> None:
     assert shard_segment_bytes <= 16 * MIB, "it is to be filled in a moment"
-    with DevCluster(NODES, tmp_path, None, roles=ROLES) as cluster:
+    with LocalCluster(NODES, tmp_path, roles=ROLES) as cluster:
         asyncio.run(_story(cluster, tmp_path))

@@ -33,7 +33,7 @@ from motet.format.record_block import decode_block
 from motet.ids import NodeId, Offset, RequestId
 from motet.node.roles import ROLES
 from motet.sim.dice import Dice
-from motet.testing.dev_cluster import DevCluster
+from motet.testing.local_cluster import LocalCluster
 
 QUIET = {"MOTET_LOG__LEVEL": "warning"}
 NODES = 5
@@ -47,7 +47,7 @@ after_death_s = 15.0
 class Storm:
     """A cluster under load, and what can befall it."""
 
-    def __init__(self, cluster: DevCluster, load: Load, moves: Moves) -> None:
+    def __init__(self, cluster: LocalCluster, load: Load, moves: Moves) -> None:
         self.cluster, self.load, self.moves = cluster, load, moves
         #: when a leader died, and the shards it led
         self.deaths: list[tuple[int, list[int]]] = []
@@ -97,7 +97,7 @@ class Storm:
 
 
 @asynccontextmanager
-async def connected(cluster: DevCluster) -> AsyncIterator[AsyncClusterDatabase]:
+async def connected(cluster: LocalCluster) -> AsyncIterator[AsyncClusterDatabase]:
     async with await motet.aio.connect(cluster.endpoints) as db:
         assert isinstance(db, AsyncClusterDatabase)
         yield db
@@ -105,12 +105,12 @@ async def connected(cluster: DevCluster) -> AsyncIterator[AsyncClusterDatabase]:
 
 def storm(folder: Path, shards: int, tale: Callable[[Storm], Awaitable[None]]) -> None:
     """Tell a tale to a cluster under load, and judge it."""
-    with DevCluster(NODES, folder, None, roles=ROLES, environment=QUIET) as cluster:
+    with LocalCluster(NODES, folder, roles=ROLES, environment=QUIET) as cluster:
         asyncio.run(_storm(cluster, shards, tale))
 
 
 async def _storm(
-    cluster: DevCluster, shards: int, tale: Callable[[Storm], Awaitable[None]]
+    cluster: LocalCluster, shards: int, tale: Callable[[Storm], Awaitable[None]]
 ) -> None:
     async with connected(cluster) as writers, connected(cluster) as readers:
         stream = await writers.create_stream(STREAM, shards=shards)
@@ -239,14 +239,12 @@ def test_data_nodes_go_on_without_a_keeper_and_an_operator(tmp_path: Path) -> No
     """They never ask the keeper anything; only nobody is there to elect another leader."""
     data, keepers = range(3), range(3, 6)
     of_keepers = dict.fromkeys(keepers, ("keeper", "operator"))
-    cluster = DevCluster(
-        6, tmp_path, None, roles=["data"], other_roles=of_keepers, environment=QUIET
-    )
+    cluster = LocalCluster(6, tmp_path, roles=["data"], other_roles=of_keepers, environment=QUIET)
     with cluster:
         asyncio.run(_without_a_keeper(cluster, data, keepers))
 
 
-async def _without_a_keeper(cluster: DevCluster, data: range, keepers: range) -> None:
+async def _without_a_keeper(cluster: LocalCluster, data: range, keepers: range) -> None:
     async with connected(cluster) as writers, connected(cluster) as readers:
         stream = await writers.create_stream(STREAM, shards=2)
         load = Load(writers, readers, STREAM, 2)

@@ -18,7 +18,7 @@ from motet.core.clock.hlc import Clock
 from motet.errors import MotetError
 from motet.node.roles import ROLES
 from motet.sim.dice import Dice
-from motet.testing.dev_cluster import DevCluster
+from motet.testing.local_cluster import LocalCluster
 
 ACCOUNTS = [f"account-{number}" for number in range(12)]
 OPENING = 100
@@ -113,7 +113,7 @@ async def _leader(db: AsyncClusterDatabase, shard: int) -> int:
             await asyncio.sleep(0.02)
 
 
-async def _storm(cluster: DevCluster, kills: int) -> None:
+async def _storm(cluster: LocalCluster, kills: int) -> None:
     async with await motet.aio.connect(cluster.endpoints) as db:
         assert isinstance(db, AsyncClusterDatabase)
         bank = Bank(db)
@@ -132,12 +132,12 @@ async def _storm(cluster: DevCluster, kills: int) -> None:
 
 @pytest.mark.timeout(300)
 def test_a_bank_whose_leaders_are_killed_never_shows_a_wrong_total(tmp_path: Path) -> None:
-    with DevCluster(3, tmp_path, None, roles=ROLES) as cluster:
+    with LocalCluster(3, tmp_path, roles=ROLES) as cluster:
         asyncio.run(_storm(cluster, kills=2))
 
 
 @pytest.mark.long
 @pytest.mark.timeout(1200)
 def test_a_bank_on_five_nodes_loses_leaders_twenty_times(tmp_path: Path) -> None:
-    with DevCluster(5, tmp_path, None, roles=ROLES) as cluster:
+    with LocalCluster(5, tmp_path, roles=ROLES) as cluster:
         asyncio.run(_storm(cluster, kills=20))

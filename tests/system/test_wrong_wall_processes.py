@@ -29,7 +29,7 @@ from motet.errors import MotetError
 from motet.limits import clock_drift_ms_max
 from motet.node.registry import Entry
 from motet.node.roles import ROLES
-from motet.testing.dev_cluster import DevCluster
+from motet.testing.local_cluster import LocalCluster
 
 WALL = "wall"
 ENVIRONMENT = {"MOTET_LOG__LEVEL": "warning", "MOTET_DEBUG__WALL": WALL}
@@ -121,7 +121,7 @@ async def until(is_so: Callable[[], bool], what: str) -> None:
         await asyncio.sleep(0.02)
 
 
-def machines(cluster: DevCluster, node: int) -> dict[str, Any]:
+def machines(cluster: LocalCluster, node: int) -> dict[str, Any]:
     found: dict[str, Any] = fetch_status(cluster.endpoint(node))["machines"]
     return {name: machine["detail"] for name, machine in found.items()}
 
@@ -134,11 +134,11 @@ def incarnation(keeper: Keeper, node: int) -> int:
         return 0
 
 
-def leads(cluster: DevCluster, node: int) -> int:
+def leads(cluster: LocalCluster, node: int) -> int:
     return int(machines(cluster, node)["data"]["leads"])
 
 
-def drifting(cluster: DevCluster) -> dict[str, int]:
+def drifting(cluster: LocalCluster) -> dict[str, int]:
     """The nodes that the active operator says are wrong."""
     found: dict[str, int] = {}
     for node in range(3):
@@ -146,7 +146,7 @@ def drifting(cluster: DevCluster) -> dict[str, int]:
     return found
 
 
-async def _wrong_wall(cluster: DevCluster, folder: Path) -> None:
+async def _wrong_wall(cluster: LocalCluster, folder: Path) -> None:
     async with await motet.aio.connect(cluster.endpoints) as db:
         assert isinstance(db, AsyncClusterDatabase)
         await db.create_stream(STREAM, shards=SHARDS, replicas=3)
@@ -192,11 +192,11 @@ async def _wrong_wall(cluster: DevCluster, folder: Path) -> None:
 
 @pytest.mark.timeout(300)
 def test_one_wrong_wall_stops_nobody(tmp_path: Path) -> None:
-    with DevCluster(3, tmp_path, None, roles=ROLES, environment=ENVIRONMENT) as cluster:
+    with LocalCluster(3, tmp_path, roles=ROLES, environment=ENVIRONMENT) as cluster:
         asyncio.run(_wrong_wall(cluster, tmp_path))
 
 
-async def _measured(cluster: DevCluster, folder: Path) -> None:
+async def _measured(cluster: LocalCluster, folder: Path) -> None:
     async with await motet.aio.connect(cluster.endpoints) as db:
         assert isinstance(db, AsyncClusterDatabase)
         await db.create_stream(STREAM, shards=SHARDS, replicas=3)
@@ -222,5 +222,5 @@ async def _measured(cluster: DevCluster, folder: Path) -> None:
 @pytest.mark.long
 @pytest.mark.timeout(600)
 def test_how_long_a_wrong_wall_stops_transactions(tmp_path: Path) -> None:
-    with DevCluster(3, tmp_path, None, roles=ROLES, environment=ENVIRONMENT) as cluster:
+    with LocalCluster(3, tmp_path, roles=ROLES, environment=ENVIRONMENT) as cluster:
         asyncio.run(_measured(cluster, tmp_path))

@@ -18,6 +18,7 @@ parser = argparse.ArgumentParser()
 for flag in ("--id", "--data", "--peers"):
     parser.add_argument(flag, required=True)
 parser.add_argument("--port", type=int, required=True)
+parser.add_argument("--roles", default="")
 parser.add_argument("--mode", default="")
 options = parser.parse_args()
 
@@ -27,7 +28,8 @@ class Handler(BaseHTTPRequestHandler):
         ready = options.mode != "never"
         self.send_response(200 if ready else 503)
         self.end_headers()
-        about = {**vars(options), "pid": os.getpid(), "colour": os.environ.get("COLOUR")}
+        about = {**vars(options), "pid": os.getpid(), "folder": str(Path.cwd())}
+        about["colour"] = os.environ.get("COLOUR")
         self.wfile.write(json.dumps(about).encode() if ready else b"still thinking")
 
     def log_message(self, *parts: object) -> None:

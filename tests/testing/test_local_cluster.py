@@ -27,7 +27,7 @@ STAND_IN = (sys.executable, "-S", str(Path(__file__).with_name("stand_in_node.py
 
 def stand_ins(nodes: int, folder: Path | None, mode: str = "", **options: Any) -> LocalCluster:
     arguments = ["--mode", mode] if mode else []
-    return LocalCluster(nodes, folder, command=STAND_IN, arguments=arguments, **options)
+    return LocalCluster(nodes, folder, roles=(), command=STAND_IN, arguments=arguments, **options)
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def test_nodes_get_their_flags_and_answer(cluster: LocalCluster, tmp_path: Path)
         base = int(cluster.endpoint(i).removeprefix("127.0.0.1:"))
         assert said["id"] == f"n{i}"
         assert said["port"] == base
-        assert said["data"] == str(tmp_path.resolve() / f"node-{i}")
+        assert (said["data"], said["folder"]) == (".", str(tmp_path.resolve() / f"node-{i}"))
         assert said["peers"] == f"n0={cluster.endpoint(0)},n1={cluster.endpoint(1)}"
         assert said["pid"] == cluster.pid(i)
         assert cluster.http(i) == f"http://127.0.0.1:{base + 3}"
@@ -130,11 +130,14 @@ def test_a_node_ends_when_asked_to(cluster: LocalCluster, stopped: bool) -> None
 
 
 def test_a_node_that_does_not_listen_is_reported_and_still_ended(tmp_path: Path) -> None:
-    with stand_ins(1, tmp_path, "deaf") as cluster:
-        pid = cluster.pid(0)
-        with pytest.raises(NodeError, match="has not ended"):
-            cluster.terminate(0, wait_s=0.05)
-        assert cluster.is_running(0)
+    cluster = stand_ins(1, tmp_path, "deaf")
+    cluster.start()
+    pid = cluster.pid(0)
+    with pytest.raises(NodeError, match="has not ended"):
+        cluster.terminate(0, wait_s=0.05)
+    assert cluster.is_running(0)
+    with pytest.raises(NodeError, match="has not ended"):
+        cluster.close(wait_s=0.05)
     assert has_ended(pid)
 
 
@@ -202,7 +205,7 @@ def test_a_port_lost_to_another_program_means_another_block(
 def test_nodes_do_not_outlive_a_test_process_that_is_killed(tmp_path: Path) -> None:
     program = textwrap.dedent(f"""
         from motet.testing import LocalCluster
-        with LocalCluster(2, {str(tmp_path)!r}, command={STAND_IN!r}) as cluster:
+        with LocalCluster(2, {str(tmp_path)!r}, roles=(), command={STAND_IN!r}) as cluster:
             cluster.stop(1)
             print(cluster.pid(0), cluster.pid(1), flush=True)
             input()
@@ -216,6 +219,21 @@ def test_nodes_do_not_outlive_a_test_process_that_is_killed(tmp_path: Path) -> N
         test.send_signal(signal.SIGKILL)
         test.wait()
         wait_for_end(pids)
+
+
+def test_the_ports_of_a_cluster_can_be_chosen(tmp_path: Path) -> None:
+    block = PortBlock.claim()
+    block.release()
+    with stand_ins(1, tmp_path, port=block.base) as cluster:
+        assert cluster.endpoint(0) == f"{port_block.HOST}:{block.base}"
+
+
+def test_nodes_with_roles_are_told_so(tmp_path: Path) -> None:
+    with LocalCluster(
+        3, tmp_path, roles=["data"], other_roles={1: ["operator"], 2: []}, command=STAND_IN
+    ) as cluster:
+        assert [about(cluster, i)["roles"] for i in range(3)] == ["data", "operator", ""]
+        assert [cluster.roles(i) for i in range(3)] == [("data",), ("operator",), ()]
 
 
 def test_what_makes_no_sense_is_refused(cluster: LocalCluster) -> None:

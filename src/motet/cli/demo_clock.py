@@ -7,7 +7,6 @@ import itertools
 import tempfile
 import time
 from collections.abc import Iterable
-from pathlib import Path
 
 import typer
 
@@ -60,7 +59,7 @@ def show() -> dict[str, object]:
     """Run it, draw it, and report."""
     with tempfile.TemporaryDirectory(prefix="motet-demo-") as folder:
         typer.echo("starting three nodes …")
-        with LocalCluster(3, folder=Path(folder)) as cluster:
+        with LocalCluster(3, folder, roles=()) as cluster:
             tally = asyncio.run(_run(cluster))
     _draw(tally)
     return _report(tally)

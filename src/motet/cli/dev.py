@@ -37,7 +37,8 @@ def dev(
     Example: motet dev --nodes 3 --roles keeper --port 7400
     """
     from motet.node.roles import ROLES, check_roles
-    from motet.testing.dev_cluster import DevCluster
+    from motet.testing.caretaker import Caretaker
+    from motet.testing.local_cluster import LocalCluster
 
     wanted = ROLES if roles is None else tuple(filter(None, roles.split(",")))
     check_roles(wanted)
@@ -45,7 +46,8 @@ def dev(
     on_interrupt(lambda: "all nodes have ended", 0)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: over.set())
-    with DevCluster(nodes, data, port, roles=wanted, say=typer.echo) as cluster:
+    with LocalCluster(nodes, data, port=port, roles=wanted) as cluster:
+        caretaker = Caretaker(cluster, typer.echo)
         for i in range(nodes):
             line = (
                 f"n{i} is ready at {cluster.endpoint(i)}, pid {cluster.pid(i)}, {cluster.http(i)}"
@@ -53,5 +55,5 @@ def dev(
             typer.echo(line)
         typer.echo("end it with ^C")
         while not over.wait(_look_every_seconds):
-            cluster.look_after()
+            caretaker.look_after()
     typer.echo("all nodes have ended", err=True)

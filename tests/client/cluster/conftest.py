@@ -8,17 +8,17 @@ import pytest
 
 import motet
 from motet.node.roles import ROLES
-from motet.testing.dev_cluster import DevCluster
+from motet.testing.local_cluster import LocalCluster
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevCluster]:
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     folder = tmp_path_factory.mktemp("streams")
-    with DevCluster(3, folder, None, roles=ROLES) as running:
+    with LocalCluster(3, folder, roles=ROLES) as running:
         yield running
 
 
 @pytest.fixture
-def db(cluster: DevCluster) -> Iterator[motet.Database]:
+def db(cluster: LocalCluster) -> Iterator[motet.Database]:
     with motet.connect(cluster.endpoints) as database:
         yield database

@@ -12,12 +12,12 @@ import motet.aio
 from motet.client.cluster.database import AsyncClusterDatabase
 from motet.core.clock.hlc import Clock
 from motet.errors import ClockDrift
-from motet.testing.dev_cluster import DevCluster
+from motet.testing.local_cluster import LocalCluster
 
 hour_ms = 3_600_000
 
 
-def metrics(cluster: DevCluster) -> list[str]:
+def metrics(cluster: LocalCluster) -> list[str]:
     """The lines of all nodes."""
     lines: list[str] = []
     for node in range(3):
@@ -27,7 +27,7 @@ def metrics(cluster: DevCluster) -> list[str]:
 
 
 def test_who_comes_with_a_clock_that_is_too_far_ahead_is_refused_and_reported(
-    cluster: DevCluster,
+    cluster: LocalCluster,
 ) -> None:
     async def tale() -> None:
         async with await motet.aio.connect(cluster.endpoints) as db:

@@ -20,7 +20,7 @@ from motet.core.streams.messages import Wanted
 from motet.core.transaction.entries import Part
 from motet.errors import NoSuchTable
 from motet.ids import ShardName, StreamName, TransactionId
-from motet.testing.dev_cluster import DevCluster
+from motet.testing.local_cluster import LocalCluster
 
 Tale = Callable[[AsyncClusterDatabase], Awaitable[None]]
 State = dict[tuple[str, bytes], object]
@@ -30,7 +30,7 @@ INCOMPLETE = (
 )
 
 
-def run(cluster: DevCluster, tale: Tale) -> None:
+def run(cluster: LocalCluster, tale: Tale) -> None:
     async def connected() -> None:
         async with await motet.aio.connect(cluster.endpoints) as db:
             assert isinstance(db, AsyncClusterDatabase)
@@ -61,7 +61,7 @@ def write(db: motet.Database, stream: str, *keys: str) -> Clock:
 
 
 def test_the_status_names_the_shard_and_the_transaction_that_hold_the_feed_back(
-    cluster: DevCluster,
+    cluster: LocalCluster,
 ) -> None:
     async def tale(db: AsyncClusterDatabase) -> None:
         await db.create_stream("held", shards=2)

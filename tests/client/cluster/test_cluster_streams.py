@@ -32,10 +32,10 @@ from motet.errors.operator import MapTooOld
 from motet.errors.shards import NotLeader
 from motet.format.record_block import encode_block
 from motet.ids import NodeId, Offset, RequestId, ShardName, StreamId, StreamName
-from motet.testing.dev_cluster import DevCluster
+from motet.testing.local_cluster import LocalCluster
 
 
-def run(cluster: DevCluster, tale: Callable[[AsyncClusterDatabase], object]) -> None:
+def run(cluster: LocalCluster, tale: Callable[[AsyncClusterDatabase], object]) -> None:
     async def connected() -> None:
         async with await motet.aio.connect(cluster.endpoints) as db:
             assert isinstance(db, AsyncClusterDatabase)
@@ -44,7 +44,7 @@ def run(cluster: DevCluster, tale: Callable[[AsyncClusterDatabase], object]) -> 
     asyncio.run(connected())
 
 
-def test_only_the_leader_takes_an_append(cluster: DevCluster) -> None:
+def test_only_the_leader_takes_an_append(cluster: LocalCluster) -> None:
     async def tale(db: AsyncClusterDatabase) -> None:
         stream = await db.create_stream("led", shards=1)
         await stream.append("k", b"v")
@@ -71,7 +71,7 @@ def test_only_the_leader_takes_an_append(cluster: DevCluster) -> None:
 
 
 def test_a_late_request_leaves_a_deleted_stream_and_the_next_one_alone(
-    cluster: DevCluster,
+    cluster: LocalCluster,
 ) -> None:
     name = StreamName("comes-back")
     first = StreamDefinition(StreamId("c" * 16), name, 1, None)
@@ -120,7 +120,7 @@ BLOCKS = {
 
 
 @pytest.mark.parametrize("what", BLOCKS)
-def test_a_malformed_block_is_refused_by_the_leader(what: str, cluster: DevCluster) -> None:
+def test_a_malformed_block_is_refused_by_the_leader(what: str, cluster: LocalCluster) -> None:
     async def tale(db: AsyncClusterDatabase) -> None:
         stream = await db.create_stream("blocks", shards=1)
         place = (await db.router.stream(stream.name)).places[0]
@@ -140,7 +140,7 @@ def test_a_malformed_block_is_refused_by_the_leader(what: str, cluster: DevClust
 
 @pytest.mark.parametrize("junk", [b"GET / HTTP/1.1\r\n\r\n", bytes(64), b"\xff" * 5000])
 def test_malformed_frames_end_their_connection_and_nothing_else(
-    junk: bytes, cluster: DevCluster, db: motet.Database
+    junk: bytes, cluster: LocalCluster, db: motet.Database
 ) -> None:
     stream = db.create_stream("junk", shards=1)
     before = len(stream.read(0))
@@ -156,7 +156,7 @@ def test_malformed_frames_end_their_connection_and_nothing_else(
     assert len(stream.read(0)) == before + 1
 
 
-def test_a_change_of_an_ensemble_is_never_repeated(cluster: DevCluster) -> None:
+def test_a_change_of_an_ensemble_is_never_repeated(cluster: LocalCluster) -> None:
     """A second expand would be another one: without an answer its outcome is unknown."""
 
     async def tale(db: AsyncClusterDatabase) -> None:

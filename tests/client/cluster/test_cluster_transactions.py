@@ -24,12 +24,12 @@ from motet.core.transaction.messages import (
 from motet.core.transaction.votes import Vote
 from motet.errors import BadInput
 from motet.ids import ShardName, StreamName, TransactionId
-from motet.testing.dev_cluster import DevCluster
+from motet.testing.local_cluster import LocalCluster
 
 Tale = Callable[[AsyncClusterDatabase], Awaitable[None]]
 
 
-def run(cluster: DevCluster, tale: Tale) -> None:
+def run(cluster: LocalCluster, tale: Tale) -> None:
     async def connected() -> None:
         async with await motet.aio.connect(cluster.endpoints) as db:
             assert isinstance(db, AsyncClusterDatabase)
@@ -48,7 +48,7 @@ def keys_of_shards(shards: int) -> list[str]:
     return [found[shard] for shard in range(shards)]
 
 
-def test_a_client_that_lies_about_a_vote_stops_no_shard(cluster: DevCluster) -> None:
+def test_a_client_that_lies_about_a_vote_stops_no_shard(cluster: LocalCluster) -> None:
     keys = keys_of_shards(2)
     name = TransactionId("a-lie")
 

@@ -13,7 +13,7 @@ import pytest
 import motet
 import motet.aio
 from motet.client.cluster.database import AsyncClusterDatabase
-from motet.testing.dev_cluster import DevCluster
+from motet.testing.local_cluster import LocalCluster
 
 
 @pytest.fixture(autouse=True)
@@ -23,7 +23,7 @@ def on_again(db: motet.Database) -> Iterator[None]:
     db.enable_clock()
 
 
-def test_a_new_leader_knows_it_from_the_log(cluster: DevCluster, db: motet.Database) -> None:
+def test_a_new_leader_knows_it_from_the_log(cluster: LocalCluster, db: motet.Database) -> None:
     async def elect() -> tuple[str | None, str | None]:
         async with await motet.aio.connect(cluster.endpoints) as other:
             assert isinstance(other, AsyncClusterDatabase)
@@ -42,7 +42,7 @@ def test_a_new_leader_knows_it_from_the_log(cluster: DevCluster, db: motet.Datab
     assert txn.clock is None
 
 
-def test_on_the_command_line(cluster: DevCluster) -> None:
+def test_on_the_command_line(cluster: LocalCluster) -> None:
     def run(*words: str) -> tuple[object, str]:
         done = subprocess.run(
             [sys.executable, "-m", "motet", *words, "--endpoint", cluster.endpoints, "-o", "json"],

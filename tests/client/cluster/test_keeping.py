@@ -12,7 +12,7 @@ from motet.client.cluster.feed import ClusterFeed, Places
 from motet.core.clock.hlc import ZERO
 from motet.core.transaction.messages import ShardClosed
 from motet.errors.shards import CursorExpired
-from motet.testing.dev_cluster import DevCluster
+from motet.testing.local_cluster import LocalCluster
 
 patience_seconds = 20.0
 
@@ -34,7 +34,7 @@ def until_expired(db: motet.Database, *streams: str, cursor: str) -> str:
 
 
 def test_a_beginning_that_is_no_longer_there_is_not_read_from(
-    cluster: DevCluster, monkeypatch: pytest.MonkeyPatch
+    cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever led a shard when it was pruned, and does not know, says that it begins where it began."""
     close_all = ClusterFeed._close_all

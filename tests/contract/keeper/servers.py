@@ -17,7 +17,7 @@ from typing import Protocol
 import pytest
 
 from motet.client.keeper.client import Server
-from motet.testing.dev_cluster import DevCluster
+from motet.testing.local_cluster import LocalCluster
 from motet.testing.port_block import PortBlock
 
 START_SECONDS_MAX = 60.0
@@ -117,7 +117,7 @@ class Motet:
 
     def __init__(self, folder: Path) -> None:
         small = {"MOTET_KEEPER__LOG_SLOTS": "256", "MOTET_KEEPER__CHECKPOINT_OPS": "100"}
-        self._cluster = DevCluster(3, folder, None, roles=["keeper"], environment=small)
+        self._cluster = LocalCluster(3, folder, roles=["keeper"], environment=small)
         self._cluster.start()
         self.endpoints = ",".join(self._cluster.zookeeper(i) for i in range(3))
 

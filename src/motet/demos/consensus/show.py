@@ -11,15 +11,13 @@ Meanwhile clients write down what they are told (``load``). In the end it has to
 from __future__ import annotations
 
 import asyncio
-import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from motet.demos.consensus.load import Load
-from motet.testing.dev_cluster import DevCluster
-from motet.testing.node_group import wait_for
+from motet.testing.cluster_status import wait_for
+from motet.testing.local_cluster import LocalCluster
 from motet.testing.replica_damage import rot_block, rot_prepares
 
 Report = dict[str, object]
@@ -58,8 +56,8 @@ def show(tell: Tell) -> Report:
     """Run it, and report."""
     began = time.monotonic()
     tell("starting five replicas …")
-    with tempfile.TemporaryDirectory(prefix="motet-consensus-") as folder:
-        report = _show(Path(folder), tell)
+    with LocalCluster(REPLICAS, roles=["keeper"], environment=SMALL, proxied=[CUT_OFF]) as cluster:
+        report = asyncio.run(_run(cluster, tell))
     report["seconds"] = round(time.monotonic() - began, 2)
     tell("")
     for name, value in report.items():
@@ -68,14 +66,7 @@ def show(tell: Tell) -> Report:
     return report
 
 
-def _show(folder: Path, tell: Tell) -> Report:
-    with DevCluster(
-        REPLICAS, folder, None, roles=["keeper"], environment=SMALL, proxied=[CUT_OFF]
-    ) as cluster:
-        return asyncio.run(_run(cluster, tell))
-
-
-async def _run(cluster: DevCluster, tell: Tell) -> Report:
+async def _run(cluster: LocalCluster, tell: Tell) -> Report:
     story = Story()
     load = Load([cluster.zookeeper(i) for i in range(REPLICAS)], pause_s=0.02)
     try:
@@ -89,7 +80,7 @@ async def _run(cluster: DevCluster, tell: Tell) -> Report:
     return await asyncio.to_thread(_report, cluster, load, story, lost)
 
 
-async def _kill_and_rot(cluster: DevCluster, load: Load, story: Story, tell: Tell) -> None:
+async def _kill_and_rot(cluster: LocalCluster, load: Load, story: Story, tell: Tell) -> None:
     primary = await asyncio.to_thread(cluster.keeper_primary)
     backup = next(i for i in range(REPLICAS - 1, -1, -1) if i not in (primary, CUT_OFF))
     # Its checkpoint is to have a block that can rot, and its log a prepare above that.
@@ -110,7 +101,7 @@ async def _kill_and_rot(cluster: DevCluster, load: Load, story: Story, tell: Tel
     await _until_back(cluster, story, tell, began)
 
 
-async def _cut_off(cluster: DevCluster, load: Load, story: Story, tell: Tell) -> None:
+async def _cut_off(cluster: LocalCluster, load: Load, story: Story, tell: Tell) -> None:
     status = await asyncio.to_thread(cluster.keeper_status, CUT_OFF)
     story.cut_off_was_primary = status is not None and bool(status["is_primary"])
     role = "the primary" if story.cut_off_was_primary else "a backup"
@@ -126,12 +117,12 @@ async def _cut_off(cluster: DevCluster, load: Load, story: Story, tell: Tell) ->
     await load.until_acknowledged(50)
 
 
-def _can_rot(cluster: DevCluster, i: int) -> bool:
+def _can_rot(cluster: LocalCluster, i: int) -> bool:
     status = cluster.keeper_status(i)
     return status is not None and 0 < status["checkpoint_op"] < status["commit_min"] - 30
 
 
-async def _until_back(cluster: DevCluster, story: Story, tell: Tell, began: float) -> None:
+async def _until_back(cluster: LocalCluster, story: Story, tell: Tell, began: float) -> None:
     """All are in one view, have lost nothing any more, and are not behind."""
     await asyncio.to_thread(wait_for, cluster.is_keeper_whole, "all five", patience_s)
     took_s = time.monotonic() - began
@@ -139,7 +130,7 @@ async def _until_back(cluster: DevCluster, story: Story, tell: Tell, began: floa
     tell(f"all five are in one view with one log, {took_s:.1f} s later")
 
 
-def _report(cluster: DevCluster, load: Load, story: Story, lost: int) -> Report:
+def _report(cluster: LocalCluster, load: Load, story: Story, lost: int) -> Report:
     ledger, verdict = load.ledger, load.ledger.verdict()
     views = [
         status["view"] for i in range(REPLICAS) if (status := cluster.keeper_status(i)) is not None

@@ -23,7 +23,7 @@ from motet.demos.log.load import Findings, Load
 from motet.demos.log.moves import Moves
 from motet.errors import NodeError
 from motet.node.roles import ROLES
-from motet.testing.dev_cluster import DevCluster
+from motet.testing.local_cluster import LocalCluster
 
 Report = dict[str, object]
 Tell = Callable[[str], None]
@@ -54,7 +54,7 @@ def show(tell: Tell) -> Report:
     quiet = {"MOTET_LOG__LEVEL": "warning"}
     with (
         tempfile.TemporaryDirectory(prefix="motet-log-") as folder,
-        DevCluster(NODES, Path(folder), None, roles=ROLES, environment=quiet) as cluster,
+        LocalCluster(NODES, Path(folder), roles=ROLES, environment=quiet) as cluster,
     ):
         report = asyncio.run(_run(cluster, tell))
     report["seconds"] = round(time.monotonic() - began, 2)
@@ -65,7 +65,7 @@ def show(tell: Tell) -> Report:
     return report
 
 
-async def _run(cluster: DevCluster, tell: Tell) -> Report:
+async def _run(cluster: LocalCluster, tell: Tell) -> Report:
     writers, readers = await _connect(cluster), await _connect(cluster)
     async with writers, readers:
         stream = await writers.create_stream(STREAM, shards=SHARDS)
@@ -84,13 +84,13 @@ async def _run(cluster: DevCluster, tell: Tell) -> Report:
         return _report(load, await load.findings(stream), moves, story)
 
 
-async def _connect(cluster: DevCluster) -> AsyncClusterDatabase:
+async def _connect(cluster: LocalCluster) -> AsyncClusterDatabase:
     db = await connect(cluster.endpoints)
     assert isinstance(db, AsyncClusterDatabase)
     return db
 
 
-async def _leader_alone(cluster: DevCluster, moves: Moves) -> int | None:
+async def _leader_alone(cluster: LocalCluster, moves: Moves) -> int | None:
     leaders = [meta.leader for meta in await moves.shards()]
     operator = f"n{await _operator(cluster)}"
     found = [int(node.removeprefix("n")) for node in leaders if node not in (None, operator)]
@@ -98,7 +98,7 @@ async def _leader_alone(cluster: DevCluster, moves: Moves) -> int | None:
 
 
 async def _kill_a_leader(
-    cluster: DevCluster, load: Load, moves: Moves, story: Story, tell: Tell
+    cluster: LocalCluster, load: Load, moves: Moves, story: Story, tell: Tell
 ) -> None:
     """A leader that is not the operator, whose turn comes later."""
     deadline = time.monotonic() + patience_s
@@ -114,7 +114,7 @@ async def _kill_a_leader(
 
 
 async def _move_and_kill_the_operator(
-    cluster: DevCluster, load: Load, moves: Moves, story: Story, tell: Tell
+    cluster: LocalCluster, load: Load, moves: Moves, story: Story, tell: Tell
 ) -> None:
     await moves.resize(0, 4)
     tell(f"shard 0 is expanded: {moves.done[-1].rpartition(': ')[2]}")
@@ -143,14 +143,14 @@ async def _move_on(moves: Moves, tell: Tell) -> None:
     tell(f"and contracted: {moves.done[-1].rpartition(': ')[2]}")
 
 
-async def _kill(cluster: DevCluster, moves: Moves, story: Story, victim: int) -> list[int]:
+async def _kill(cluster: LocalCluster, moves: Moves, story: Story, victim: int) -> list[int]:
     led = [n for n, meta in enumerate(await moves.shards()) if meta.leader == f"n{victim}"]
     await asyncio.to_thread(cluster.kill, victim)
     story.deaths.append((time.monotonic_ns(), led))
     return led
 
 
-async def _operator(cluster: DevCluster) -> int:
+async def _operator(cluster: LocalCluster) -> int:
     deadline = time.monotonic() + patience_s
     while time.monotonic() < deadline:
         if active := await asyncio.to_thread(cluster.active_operators):

@@ -40,7 +40,7 @@ from motet.demos.shop.report import Tables
 from motet.demos.shop.watch import Watch
 from motet.demos.shop.writer import journal_path, set_left
 from motet.node.roles import ROLES
-from motet.testing.dev_cluster import DevCluster
+from motet.testing.local_cluster import LocalCluster
 
 WRITERS = 3
 VICTIM = 0
@@ -84,7 +84,7 @@ class Shop:
     #: where the tables are
     books: Database
     #: None: it is all in one embedded database
-    cluster: DevCluster | None
+    cluster: LocalCluster | None
     children: Children
     watch: Watch
     progress: Progress
@@ -294,12 +294,12 @@ def run(folder: Path, progress: Progress, spark_environment: dict[str, str] | No
 
 def _open(
     folder: Path, opened: ExitStack, *, with_cluster: bool
-) -> tuple[Database, Database, DevCluster | None]:
+) -> tuple[Database, Database, LocalCluster | None]:
     """The database with the streams, and the one with the tables: the same one if there is no cluster."""
     if not with_cluster:
         db = opened.enter_context(motet.open(folder / "data"))
         return db, db, None
-    cluster = opened.enter_context(DevCluster(NODES, folder / "cluster", None, roles=ROLES))
+    cluster = opened.enter_context(LocalCluster(NODES, folder / "cluster", roles=ROLES))
     db = opened.enter_context(motet.connect(cluster.endpoints))
     return db, opened.enter_context(motet.open(folder / "tables")), cluster
 
