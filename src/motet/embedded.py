@@ -124,6 +124,8 @@ class EmbeddedNode:
 
     async def stop(self) -> None:
         """End between two turns, and give the folder back."""
+        if self._driver.finished.done():
+            await self._keeper.server.stop()  # its machine does not answer who ends a session
         await self._opened.aclose()
 
     def client(self, wake: Callable[[], None]) -> InProcessClient:
