@@ -124,9 +124,6 @@ restarts burn a quarter of one millisecond's counter."""
 clock_reserve_ticks_max = 1 << 18
 """The reservation doubles up to this while one incarnation keeps using it up."""
 
-clock_waiting_max = 4096
-"""Requests that wait for a clock's bound: as many as a node steps in one turn of its loop."""
-
 clock_drift_ms_max = 500
 """How far ahead of the time that the nodes agree on a clock from a peer or client may be."""
 

@@ -121,9 +121,6 @@ def test_the_status_and_the_clock_say_how_far_everything_is(shell: Shell) -> Non
     assert (status, output.splitlines()[-1].split()[0]) == (0, "visible")
     (clock,) = shell.told("clock")
     assert Clock.parse(clock["visible"]) >= Clock.parse(done["clock"])
-    assert "ticks when something is committed" in shell.refused(
-        "clock", "--tick", "--data", str(shell.folder)
-    )
 
 
 def test_a_mirror_of_the_command_line_goes_on_where_it_was_left(

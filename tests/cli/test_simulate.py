@@ -27,7 +27,7 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, 
 
 
 REFUSED: dict[str, list[str]] = {
-    "no-such-part": ["choose one of toy, clock, time"],
+    "no-such-part": ["choose one of toy, time, database"],
     "toy --profile tempest": ["tempest", "swarm"],
     "toy --plant moth": ["moth", PLANT],
     "toy --seeds 5-1": ["'5-1'", "1-500"],
@@ -38,7 +38,7 @@ REFUSED: dict[str, list[str]] = {
     "toy --seed 1 --seeds 1-2": ["--seeds", "--seed"],
     "toy --seeds 1-2 --trace": ["--seeds", "--trace"],
     "toy --seeds 1-2 --history run": ["--seeds", "--history"],
-    "clock --history run": ["clients of clock", "choose one of toy"],
+    "time --history run": ["clients of time", "choose one of toy"],
     "toy --seeds 1-20 --jobs 2 --profile tempest": ["tempest", "swarm"],
     "toy --seeds 1-20 --jobs 2 --plant moth": ["moth", PLANT],
 }

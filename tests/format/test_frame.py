@@ -245,3 +245,7 @@ def test_a_long_body_is_put_together_from_many_pieces() -> None:
 
 def test_the_header_is_as_long_as_promised() -> None:
     assert len(encode_frame(16, 1, b"")) == FRAME_HEADER_BYTES == 24
+
+
+def test_a_number_that_was_once_given_away_is_not_given_away_again() -> None:
+    assert 16 not in list(FrameKind), "peers of earlier versions take it for requests of a clock"

@@ -17,8 +17,7 @@ import msgspec
 from tests.fuzz.hostile import Forger
 from tests.fuzz.probes import Probe, probe_for
 
-from motet.core.clock.messages import Adjust, Adopt, PingClock, PongClock, ReadClock, Tick
-from motet.core.clock.node_clock import NodeClock
+from motet.core.clock.messages import PingClock, PongClock
 from motet.core.clock.node_time import NodeTime
 from motet.core.clock.time_peer import TimePeer
 from motet.core.datanode.messages import DataCall
@@ -39,7 +38,6 @@ from motet.sim.world import World
 from motet.verify.parts import part_named
 from motet.verify.parts.streams_store import StoredOperator
 
-CLOCK_CALL = ReadClock | Tick | Adjust | Adopt
 TIME_CALL = PingClock | PongClock
 
 DOORS: dict[type, object] = {
@@ -48,7 +46,6 @@ DOORS: dict[type, object] = {
     DataNode: DataCall,
     StoredOperator: OperatorInbox,
     StreamsMachine: StreamsCall,
-    NodeClock: CLOCK_CALL,
     TimePeer: TIME_CALL,
 }
 """What each machine takes in from the network, as the node that hosts it decodes it."""

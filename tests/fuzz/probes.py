@@ -8,9 +8,6 @@ from typing import Protocol
 from tests.fuzz.hostile import NONSENSE
 
 from motet.core.clock.hlc import ZERO
-from motet.core.clock.messages import Tick as TickClock
-from motet.core.clock.messages import Ticked
-from motet.core.clock.node_clock import NodeClock
 from motet.core.clock.time_peer import TimePeer
 from motet.core.datanode.messages import (
     AppendRecords,
@@ -76,8 +73,6 @@ def probe_for(part: str, run: Run, world: World, number: int, mode: str) -> Prob
         return StreamsProbe(run, world, number, is_whole=mode == NONSENSE)
     if part == "database":
         return AskerProbe(world, EmbeddedAsker(world, number), "streams")
-    if part == "clock":
-        return AskerProbe(world, ClockAsker(world, number), "clock")
     return TimeProbe(world)
 
 
@@ -287,11 +282,11 @@ class StreamsAsker(Asker):
         return self.pause()
 
 
-# Embedded databases and clocks
+# Embedded databases, and the time
 
 
 class AskerProbe:
-    def __init__(self, world: World, asker: EmbeddedAsker | ClockAsker, host: str) -> None:
+    def __init__(self, world: World, asker: EmbeddedAsker, host: str) -> None:
         self._world, self._asker = world, asker
         world.host(world.add_node(asker.name, immune=True), host, asker.itself)
 
@@ -328,31 +323,6 @@ class EmbeddedAsker(Asker):
         is_created = not isinstance(asked, embedded.CreateStream)
         is_created |= isinstance(answer, embedded.StreamReady)
         return self.pause() if is_created else self.started()
-
-
-class ClockAsker(Asker):
-    """Asks the clocks for ticks."""
-
-    def __init__(self, world: World, number: int) -> None:
-        super().__init__(
-            world, f"probe{number}", Address("n1"), timeout_ms=2_000, between_ms_max=20
-        )
-        self.done = 0
-        self.heard = ""
-
-    def begin(self) -> list[Effect]:
-        nodes = [
-            node.address
-            for node in self.world.nodes.values()
-            if any(isinstance(host.machine, NodeClock) for host in node.hosts.values())
-        ]
-        self._server = self.dice.pick(nodes)
-        return self.ask(TickClock(self.next_request()))
-
-    def answered(self, asked: Message, answer: Message | None) -> list[Effect]:
-        self.heard = f"{type(asked).__name__}: {answer!r}"[:300]
-        self.done += isinstance(answer, Ticked)
-        return self.pause()
 
 
 class TimeProbe:

@@ -22,7 +22,6 @@ QUICK = (
     ("transactions", LIES, 4),
     ("database", NONSENSE, 1),
     ("database", LIES, 2),
-    ("clock", NONSENSE, 1),
     ("time", NONSENSE, 1),
 )
 LONG = (
@@ -31,7 +30,6 @@ LONG = (
     *(("streams", mode, seed) for mode in (NONSENSE, LIES) for seed in range(100, 140)),
     *(("transactions", mode, seed) for mode in (NONSENSE, LIES) for seed in range(100, 140)),
     *(("database", mode, seed) for mode in (NONSENSE, LIES) for seed in range(100, 130)),
-    *(("clock", mode, seed) for mode in (NONSENSE, LIES) for seed in range(100, 110)),
     *(("time", mode, seed) for mode in (NONSENSE, LIES) for seed in range(100, 110)),
 )
 
@@ -64,7 +62,6 @@ def test_every_machine_of_a_node_has_a_door() -> None:
     assert names == [
         "DataNode",
         "KeeperNode",
-        "NodeClock",
         "Replica",
         "StoredOperator",
         "StreamsMachine",

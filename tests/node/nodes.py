@@ -1,4 +1,4 @@
-"""Nodes for tests: free ports, HTTP answers, and a client of the cluster clock."""
+"""Nodes for tests: free ports, and HTTP answers."""
 
 from __future__ import annotations
 
@@ -14,18 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import msgspec
-
 from motet.client.link import HTTP_PORT_OFFSET
-from motet.core.clock.hlc import Clock
-from motet.core.clock.messages import (
-    ClockRefused,
-    Tick,
-    Ticked,
-)
-from motet.format.frame import Frame, FrameKind
-from motet.ids import Address, RequestId
-from motet.real.network import TcpNetwork
 from motet.testing.port_block import PortBlock
 
 SECONDS_MAX = 60.0
@@ -107,22 +96,3 @@ def node_process(
             yield process
         finally:
             process.kill()
-
-
-async def tick(port: int) -> Clock:
-    """A tick of the clock of the node at this port."""
-    arrived = asyncio.Event()
-    node = Address("node")
-    network = TcpNetwork(
-        None, cluster="motet", listen=None, peers={node: ("127.0.0.1", port)}, wake=arrived.set
-    )
-    await network.start()
-    network.send(node, Frame(FrameKind.CLOCK, 0, msgspec.msgpack.encode(Tick(RequestId(1)))))
-    network.flush()
-    async with asyncio.timeout(SECONDS_MAX):
-        await arrived.wait()
-    (delivery,) = network.take(1)
-    await network.stop()
-    answer = msgspec.msgpack.decode(delivery.frame.body, type=Ticked | ClockRefused)
-    assert isinstance(answer, Ticked), answer
-    return answer.clock

@@ -14,6 +14,7 @@ from motet.node.data import _why_data_does_not_serve as why_not
 from motet.node.data import host_data
 from motet.node.hosting import LocalPort
 from motet.node.operator import host_operator
+from motet.real.time import RealTime
 
 OWN, OTHER = NodeId("n1"), NodeId("n2")
 
@@ -53,7 +54,7 @@ def test_a_full_disk_is_told() -> None:
 
 def test_shards_are_logged_as_people_know_them() -> None:
     noted, known = f"{shard(1)} epoch 3", map_of(2, OWN, OWN)
-    data = host_data(OWN, (OWN,), MemoryDisk([]), b"")
+    data = host_data(OWN, (OWN,), MemoryDisk([]), RealTime(), b"")
     node = data.machine()
     assert data.readable(node, noted) == noted, "before it has a map"
     node.state.map = known

@@ -27,7 +27,7 @@ def driver(tmp_path: Path) -> Driver:
 
 def test_every_machine_of_a_node_says_what_clients_may_say(driver: Driver) -> None:
     allowed = {hosting.name: hosting.from_clients for hosting in driver._hostings}
-    assert sorted(allowed) == ["clock", "data", "keeper", "operator", "time"]
+    assert sorted(allowed) == ["data", "keeper", "operator", "time"]
     assert None not in allowed.values()
     assert allowed["keeper"] == allowed["time"] == frozenset(), "those are for nodes alone"
     assert allowed["data"]

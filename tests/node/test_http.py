@@ -18,7 +18,7 @@ def with_node(folder: Path, check: Callable[[Node, int], Awaitable[None]]) -> No
     port = free_base_port()
 
     async def main() -> None:
-        node = Node(Config(node=NodeSettings(port=port, data=str(folder))))
+        node = Node(Config(node=NodeSettings(port=port, data=str(folder), roles=())))
         await node.start()
         try:
             await check(node, port)
@@ -92,7 +92,8 @@ def test_two_nodes_in_one_process_count_for_themselves(tmp_path: Path) -> None:
             (turns,) = (line for line in body.splitlines() if line.startswith("motet_turns_total "))
             assert float(turns.split()[1]) == second.driver.counters.turns < 1_000_000
 
-        node = Node(Config(node=NodeSettings(port=free_base_port(), data=str(tmp_path / "b"))))
+        settings = NodeSettings(port=free_base_port(), data=str(tmp_path / "b"), roles=())
+        node = Node(Config(node=settings))
         await node.start()
         try:
             await check_second(node, node.config.node.port)

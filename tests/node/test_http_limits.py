@@ -23,7 +23,7 @@ def with_node(folder: Path, check: Check, *, allowed: tuple[str, ...] = ()) -> N
     port = free_base_port()
 
     async def main() -> None:
-        settings = NodeSettings(port=port, data=str(folder))
+        settings = NodeSettings(port=port, data=str(folder), roles=())
         node = Node(Config(node=settings, http=HttpSettings(allowed_hosts=allowed)))
         await node.start()
         try:

@@ -68,8 +68,11 @@ async def greeted(settings: Config) -> int:
 
 def test_a_node_whose_wall_is_set_back_is_still_the_later_one(tmp_path: Path) -> None:
     wall = tmp_path / "wall"
+    place = NodeSettings(
+        id=NodeId("n0"), port=free_base_port(), data=str(tmp_path / "n0"), roles=()
+    )
     settings = Config(
-        node=NodeSettings(id=NodeId("n0"), port=free_base_port(), data=str(tmp_path / "n0")),
+        node=place,
         debug=DebugSettings(wall=str(wall)),
     )
     found = []

@@ -17,27 +17,44 @@ from tests.node.nodes import (
     ask_soon,
     free_base_port,
     node_process,
-    tick,
     wait_until_ready,
 )
 
+import motet
+import motet.aio
+from motet.core.clock.hlc import Clock
+from motet.core.datanode.messages import DataCall
+from motet.core.datanode.node import DataNode
 from motet.errors import BadConfig, MotetError, NodeError
 from motet.ids import NodeId
+from motet.limits import clock_reserve_ms
 from motet.node import registry
-from motet.node.config import Config, DebugSettings, NodeSettings
+from motet.node.config import Config, DebugSettings, KeeperSettings, NodeSettings
 from motet.node.node import Node, check_can_run, host_port
+from motet.node.roles import DATA_ROLE, KEEPER_ROLE, ROLES
 from motet.node.trace import replay
+
+SMALL = KeeperSettings(format=True, log_slots=64, checkpoint_ops=16)
 
 
 def config(folder: Path, port: int, node: str = "n0", **peers: int) -> Config:
+    """Of a node without roles: it starts at once."""
     return Config(
         node=NodeSettings(
             id=NodeId(node),
             port=port,
             data=str(folder / node),
+            roles=(),
             peers={NodeId(peer): f"127.0.0.1:{at}" for peer, at in peers.items()},
         ),
+        keeper=SMALL,
         debug=DebugSettings(invariants=True),
+    )
+
+
+def with_roles(settings: Config, *roles: str) -> Config:
+    return msgspec.structs.replace(
+        settings, node=msgspec.structs.replace(settings.node, roles=roles)
     )
 
 
@@ -67,43 +84,54 @@ async def ready(port: int) -> None:
 
 
 def test_a_node_serves_its_clock_and_tells_how_it_is(tmp_path: Path) -> None:
+    """C27: whoever can reach a node can read its clock; nobody can set it."""
     port = free_base_port()
 
     async def main() -> None:
-        async with running(config(tmp_path, port)) as node:
+        async with running(with_roles(config(tmp_path, port), *ROLES)) as node:
             await ready(port)
-            first, second = await tick(port), await tick(port)
-            assert first < second
+            async with motet.aio.connect(f"127.0.0.1:{port}") as db:
+                stream = await db.create_stream("s", shards=1)
+                first = await stream.append(key=b"k", value=b"1")
+                second = await stream.append(key=b"k", value=b"2")
+            assert first.clock < second.clock
             status = (await ask_soon(port, "/api/status")).json
-            assert (status["id"], status["cluster"], status["roles"]) == ("n0", "motet", [])
+            assert (status["id"], status["cluster"]) == ("n0", "motet")
+            assert status["roles"] == list(ROLES)
             assert status["ready"] is True
             assert status["started_at"] == node.started_at.isoformat().replace("+00:00", "Z")
-            assert status["clock"]["phase"] == "serving"
-            assert status["clock"]["clock"] == str(second)
-            assert list(status["machines"]) == ["clock", "time"]
+            assert list(status["machines"]) == ["time", "keeper", "data", "operator"]
             assert status["machines"]["time"]["detail"]["synchronized"] is True, "it is alone"
+            clock = status["clock"]
+            assert second.clock <= Clock.parse(clock["clock"]) <= Clock.parse(clock["bound"])
+            assert clock["drift_ms"] <= clock_reserve_ms
+            assert (clock["agreed"], clock["wall_drift_ms"]) == (True, None), "it is alone"
+            assert (await ask_soon(port, "/api/status", "PUT")).status == 405
 
     asyncio.run(main())
 
 
 def test_a_node_that_cannot_serve_says_why(tmp_path: Path) -> None:
     port = free_base_port()
-    (tmp_path / "n0" / "clock").mkdir(parents=True)
-    (tmp_path / "n0" / "clock" / "clock-bound").write_bytes(b"garbage")
+    (tmp_path / "n0" / "data").mkdir(parents=True)
+    (tmp_path / "n0" / "data" / "clock-bound").write_bytes(b"garbage")
 
     async def main() -> None:
-        async with running(config(tmp_path, port)) as node:
+        async with running(with_roles(config(tmp_path, port), DATA_ROLE)) as node:
 
             async def has_read_its_bound() -> bool:
-                return any(what == "clock_broken" for _, what in node.driver.counters.notes)
+                return any(what == "data_broken" for _, what in node.driver.counters.notes)
 
             await until(has_read_its_bound)
             answer = await ask_soon(port, "/readyz")
             assert answer.status == 503
             assert answer.json["ready"] is False
-            assert "clock: BAD_RECORD clock-bound is damaged" in answer.json["reasons"][0]
+            (why,) = [why for why in answer.json["reasons"] if why.startswith("data: ")]
+            assert "BAD_RECORD clock-bound is damaged" in why
+            assert "keep the file; put back a copy" in why
             assert (await ask_soon(port, "/livez")).status == 200
-            assert (await ask_soon(port, "/api/status")).json["ready"] is False
+            status = (await ask_soon(port, "/api/status")).json
+            assert (status["ready"], status["clock"]["bound"]) == (False, None)
             assert "motet_ready 0.0" in (await ask_soon(port, "/metrics")).body
 
     asyncio.run(main())
@@ -115,21 +143,20 @@ def test_a_node_is_ready_when_the_keeper_knows_of_it(
     monkeypatch.setattr(registry, "entry_seconds_max", SECONDS_MAX)
     ports = {f"n{i}": free_base_port() for i in range(2)}
 
-    def with_roles(node: str, *roles: str) -> Config:
-        settings = config(tmp_path, ports[node], node, **ports)
-        place = msgspec.structs.replace(settings.node, roles=roles)
-        keeper = msgspec.structs.replace(settings.keeper, members=(NodeId("n1"),), format=True)
-        return msgspec.structs.replace(settings, node=place, keeper=keeper)
+    def of(node: str, role: str) -> Config:
+        settings = with_roles(config(tmp_path, ports[node], node, **ports), role)
+        keeper = msgspec.structs.replace(SMALL, members=(NodeId("n1"),))
+        return msgspec.structs.replace(settings, keeper=keeper)
 
     async def only_the_entry_is_missing() -> bool:
         answer = await ask_soon(ports["n0"], "/readyz")
         return list(answer.json["reasons"]) == ["registry: not entered in the keeper yet"]
 
     async def main() -> None:
-        async with running(with_roles("n0", "data")):
+        async with running(of("n0", DATA_ROLE)):
             await until(only_the_entry_is_missing)
             assert (await ask_soon(ports["n0"], "/api/status")).json["ready"] is False
-            async with running(with_roles("n1", "keeper")):
+            async with running(of("n1", KEEPER_ROLE)):
                 await ready(ports["n1"])
                 await ready(ports["n0"])
 
@@ -141,12 +168,11 @@ def test_a_node_that_finds_no_keeper_is_ready_all_the_same(
 ) -> None:
     monkeypatch.setattr(registry, "entry_seconds_max", 0.1)
     ports = {f"n{i}": free_base_port() for i in range(2)}
-    settings = config(tmp_path, ports["n0"], "n0", **ports)
-    place = msgspec.structs.replace(settings.node, roles=("data",))
-    keeper = msgspec.structs.replace(settings.keeper, members=(NodeId("n1"),))
+    settings = with_roles(config(tmp_path, ports["n0"], "n0", **ports), DATA_ROLE)
+    keeper = msgspec.structs.replace(SMALL, members=(NodeId("n1"),))
 
     async def main() -> None:
-        async with running(msgspec.structs.replace(settings, node=place, keeper=keeper)):
+        async with running(msgspec.structs.replace(settings, keeper=keeper)):
             await ready(ports["n0"])
 
     asyncio.run(main())
@@ -224,28 +250,25 @@ def test_addresses_are_taken_apart() -> None:
     assert host_port("[::1]:7400") == ("::1", 7400)
 
 
-def test_a_recorded_node_replays(tmp_path: Path) -> None:
-    from motet.core.clock.messages import Adjust, Adopt, ReadClock, Tick
-    from motet.core.clock.node_clock import NodeClock
-
+def test_a_recorded_node_replays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "entry_seconds_max", 0.1)
     port, trace = free_base_port(), tmp_path / "trace"
-    settings = config(tmp_path, port)
-    recorded = Config(node=settings.node, debug=DebugSettings(trace=str(trace)))
+    settings = with_roles(config(tmp_path, port), DATA_ROLE)
+    recorded = msgspec.structs.replace(settings, debug=DebugSettings(trace=str(trace)))
 
     async def main() -> None:
         async with running(recorded):
             await ready(port)
-            await tick(port)
 
     asyncio.run(main())
     replayed = replay(
         trace.read_bytes().splitlines(),
-        "clock",
-        lambda: NodeClock(NodeId("n0")),
-        ReadClock | Tick | Adjust | Adopt,
+        "data",
+        lambda: DataNode(NodeId("n0"), nodes=(NodeId("n0"),)),
+        DataCall,
     )
     assert replayed.divergence is None
-    assert replayed.steps >= 4, "started, read back, received, written"
+    assert replayed.steps >= 3, "started, read back its bound and its shards"
 
 
 def test_a_trace_that_cannot_be_written_is_a_clear_error(tmp_path: Path) -> None:
@@ -267,10 +290,11 @@ def test_a_data_folder_that_cannot_be_used_is_a_clear_error(tmp_path: Path) -> N
 
 def test_a_process_starts_serves_and_stops_cleanly(tmp_path: Path) -> None:
     port = free_base_port()
-    with node_process(tmp_path / "data", port, MOTET_LOG__FORMAT="json") as process:
+    bare = ("--roles", "")
+    with node_process(tmp_path / "data", port, *bare, MOTET_LOG__FORMAT="json") as process:
         wait_until_ready(port, process)
         assert ask(port, "/livez").body == "ok\n"
-        with node_process(tmp_path / "data", free_base_port()) as second:
+        with node_process(tmp_path / "data", free_base_port(), *bare) as second:
             _, complaint = second.communicate(timeout=SECONDS_MAX)
             assert second.returncode == 1
             assert complaint.startswith("NODE ")
@@ -284,12 +308,22 @@ def test_a_process_starts_serves_and_stops_cleanly(tmp_path: Path) -> None:
 
 
 def test_the_clock_goes_on_above_what_it_handed_out_before_kill_9(tmp_path: Path) -> None:
-    clocks = []
-    for _ in range(3):
-        port = free_base_port()
-        with node_process(tmp_path / "data", port, MOTET_NODE__ID="n7") as process:
+    """C10, on a process with all roles, which is what a node has by itself."""
+    port = free_base_port()
+    clocks: list[Clock] = []
+    for life in range(2):
+        flags = ["--format"] if life == 0 else []
+        with node_process(
+            tmp_path / "data",
+            port,
+            *flags,
+            MOTET_KEEPER__LOG_SLOTS="64",
+            MOTET_KEEPER__CHECKPOINT_OPS="16",
+        ) as process:
             wait_until_ready(port, process)
-            clocks += [asyncio.run(tick(port)) for _ in range(3)]
+            with motet.connect(f"127.0.0.1:{port}") as db:
+                stream = db.create_stream("s", shards=1) if life == 0 else db.stream("s")
+                clocks += [stream.append(key=b"k", value=b"v").clock for _ in range(3)]
             process.send_signal(signal.SIGKILL)
     assert clocks == sorted(set(clocks))
 

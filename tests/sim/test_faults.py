@@ -9,7 +9,7 @@ from motet.sim.dice import Dice
 from motet.sim.faults import PROFILES, SWARM, Faults, faults_for
 from motet.sim.nemesis import Nemesis
 from motet.sim.world import World
-from motet.verify.parts.clock import ClockPart
+from motet.verify.parts.toy import ToyPart
 
 
 def test_no_fault_is_the_default_and_the_profile_none() -> None:
@@ -29,8 +29,8 @@ def test_an_unknown_profile_is_refused_and_the_known_ones_are_named() -> None:
 
 
 def storm(profile: str) -> World:
-    world = World(3, PROFILES[profile])
-    ClockPart().prepare(world, None)
+    world = World(8, PROFILES[profile])
+    ToyPart().prepare(world, None)
     for node in world.nodes.values():
         world.start(node)
     Nemesis(world).unleash()
@@ -55,7 +55,7 @@ def test_a_profile_brings_all_of_its_faults_and_no_other(profile: str) -> None:
 
 def test_the_nemesis_leaves_clients_alone_and_mends_everything_in_the_end() -> None:
     world = World(5, PROFILES["all"])
-    ClockPart().prepare(world, None)
+    ToyPart().prepare(world, None)
     for node in world.nodes.values():
         world.start(node)
     nemesis = Nemesis(world)

@@ -34,9 +34,9 @@ def test_python_examples_run_from_top_to_bottom(
 def test_scripts_on_the_page_pass(tmp_path: Path) -> None:
     scripts = blocks("scenario")
     assert scripts
-    (tmp_path / "clock").mkdir()
+    (tmp_path / "datanode").mkdir()
     for number, (_, text) in enumerate(scripts):
-        path = tmp_path / "clock" / f"{number}.txt"
+        path = tmp_path / "datanode" / f"{number}.txt"
         path.write_text(text)
         result = run_scenario(path)
         assert result.passed, result.diff()

@@ -48,7 +48,7 @@ COMMANDS: tuple[Entry, ...] = (
     Entry("sql", "motet.cli.sql", "Ask the tables in SQL."),
     Entry("pipeline", "motet.cli.pipeline", "Run pipelines on Spark, and check their tables."),
     Entry("keeper", "motet.cli.keeper", "Look at the keeper's tree, and change it."),
-    Entry("clock", "motet.cli.clock", "Show the cluster clock, tick it, or hide it from users."),
+    Entry("clock", "motet.cli.clock", "Show the cluster clock, or hide it from users."),
     Entry("simulate", "motet.cli.simulate", "Put a part into a seeded storm of faults."),
     Entry("verify", "motet.cli.verify", "Explore the models of the protocols, state by state."),
     Entry("inspect", "motet.cli.inspect", "Describe a file that Motet wrote."),

@@ -1,4 +1,4 @@
-"""``motet clock``: how the cluster clock stands, of a node or of a database, or its next value; its valve."""
+"""``motet clock``: how the clock of a database stands, and that of a node; its valve."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ import typer
 
 from motet.cli import command_app
 from motet.cli.database import DataOption, EndpointOption, open_database
+from motet.cli.node_status import fetch_status
 from motet.cli.output import OUTPUT_OPTION, Output, print_rows
-from motet.errors import BadInput, MotetError
+from motet.errors import MotetError, NodeError
 
 app = command_app()
 
@@ -24,26 +25,22 @@ def clock(
         str | None, typer.Option(help="host:port of a node; the default is $MOTET_ENDPOINT.")
     ] = None,
     data: DataOption = None,
-    tick: Annotated[bool, typer.Option("--tick", help="Take the next value of a node.")] = False,
-    cluster: Annotated[str, typer.Option(help="Name of the cluster.")] = "motet",
     output: Output = OUTPUT_OPTION,
 ) -> None:
     """Show the clock of a database, embedded or a cluster, and its visible clock: all up to it can be read.
 
-    Of a node without streams its own clock, how far that is ahead of the node's wall, and its durable
-    bound. Clocks can be read and ticked, never set.
+    If one node of a cluster is asked, also its own clock (`node_clock`), how far that is ahead of the time
+    that the nodes agree on, its durable bound, and whether they do agree. Clocks can be read, never set.
 
-    Example: motet clock --endpoint 127.0.0.1:7400 --tick
+    Example: motet clock --endpoint 127.0.0.1:7400
     """
     if context.invoked_subcommand is not None:
         return
     if data is not None:
-        if tick:
-            raise BadInput("an embedded database ticks when something is committed")
         print_rows([_of_database(data, endpoint)], output)
         return
     where = endpoint or os.environ.get("MOTET_ENDPOINT") or "127.0.0.1:7400"
-    print_rows([asyncio.run(_ask(where, cluster, tick=tick))], output)
+    print_rows([_of_endpoint(where)], output)
 
 
 @app.command()
@@ -87,28 +84,41 @@ def _of_database(data: Path | None, endpoint: str | None) -> dict[str, object]:
         }
 
 
-async def _ask(endpoint: str, cluster: str, *, tick: bool) -> dict[str, object]:
-    """Of a database the clock of all its shards; of a node without streams its own."""
-    from motet.client.clock import ClockClient
+def _of_endpoint(endpoint: str) -> dict[str, object]:
+    """The clock of the database, and of the node, if one node of a cluster is asked."""
     from motet.client.link import greeting_of, parse_endpoint
     from motet.format.frame import FrameKind
-    from motet.ids import NodeId
 
-    node, first = NodeId("node"), endpoint.split(",", maxsplit=1)[0].strip()
-    async with ClockClient({node: first}, cluster) as client:
-        await client.reach(node)
-        takes = await greeting_of(*parse_endpoint(first), answer_seconds_max)
-        if not tick and (FrameKind.DATA in takes or FrameKind.STREAMS in takes):
-            try:
-                return await asyncio.to_thread(_of_database, None, endpoint)
-            except MotetError:
-                if FrameKind.CLOCK not in takes:
-                    raise
-                # A node has a clock of its own, also when its cluster has no map.
-        if tick:
-            return {"clock": str(await client.tick(node))}
-        found = await client.read(node)
-        return {"clock": str(found.clock), "drift_ms": found.drift_ms, "bound": str(found.bound)}
+    asked = [each.strip() for each in endpoint.split(",")]
+    takes = asyncio.run(greeting_of(*parse_endpoint(asked[0]), answer_seconds_max))
+    if len(asked) > 1 or FrameKind.STREAMS in takes:
+        return _of_database(None, endpoint)
+    node = _of_node(endpoint)
+    try:
+        return {**_of_database(None, endpoint), **node}
+    except MotetError as error:
+        # The node has its clock also while its cluster has no map.
+        typer.echo(str(error), err=True)
+        return {**dict.fromkeys(_DATABASE_COLUMNS), **node}
 
 
+def _of_node(endpoint: str) -> dict[str, object]:
+    shown = fetch_status(endpoint)
+    clock = shown["clock"]
+    if not clock:
+        roles = ", ".join(shown["roles"]) or "none"
+        raise NodeError(
+            f"{shown['id']} at {endpoint} has no clock: its roles are {roles}",
+            hint="ask a node that has the role data; `motet status` shows the roles of all nodes",
+        )
+    return {
+        "node": shown["id"],
+        "node_clock": clock["clock"],
+        "drift_ms": clock["drift_ms"],
+        "bound": clock["bound"],
+        "agreed": clock["agreed"],
+    }
+
+
+_DATABASE_COLUMNS = ("clock", "visible", "behind_ms", "enabled")
 answer_seconds_max = 3.0

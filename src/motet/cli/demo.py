@@ -25,9 +25,9 @@ class Choices(NamedTuple):
 
 
 def _clock(choices: Choices) -> Report:
-    from motet.cli.demo_clock import show
+    from motet.demos.clock.show import show
 
-    return _alone("clock", choices, show)
+    return _alone("clock", choices, lambda: show(typer.echo))
 
 
 def _storm(choices: Choices) -> Report:

@@ -25,7 +25,9 @@ def node(
     ] = None,
     data: Annotated[str | None, typer.Option(help="Folder of the node's files.")] = None,
     peers: Annotated[str | None, typer.Option(help="All nodes: id=host:port,id=host:port.")] = None,
-    roles: Annotated[str | None, typer.Option(help="Roles, separated by commas.")] = None,
+    roles: Annotated[
+        str | None, typer.Option(help="Roles, separated by commas; all by default.")
+    ] = None,
     format: Annotated[  # noqa: A002
         bool, typer.Option("--format", help="Make the files of a keeper that has never been.")
     ] = False,
@@ -35,7 +37,7 @@ def node(
 
     Flags go before the environment (MOTET_NODE__PORT), and that goes before motet.toml.
 
-    Example: motet node --id n0 --port 7400 --data n0-data --peers n0=127.0.0.1:7400,n1=127.0.0.1:7410
+    Example: motet node --id n0 --port 7400 --data n0-data --format
     """
     if context.invoked_subcommand is not None:
         return

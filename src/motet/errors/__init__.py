@@ -36,8 +36,7 @@
     │   └── ObjectMissing          there is no such object
     ├── ClockError                 the cluster clock refused
     │   ├── ClockExhausted         the end of the clock's range; it never wraps
-    │   ├── ClockDrift             a clock offered from outside is too far ahead
-    │   └── ClockBusy              too many requests wait for the clock's disk
+    │   └── ClockDrift             a clock offered from outside is too far ahead
     ├── Conflict                   what a transaction had read has changed since; it was not applied
     ├── WriterFenced               an ordered writer was overtaken by another of its name
     ├── PipelineFailed             a pipeline that ran has stopped; what it published stays whole
@@ -313,13 +312,6 @@ class ClockDrift(ClockError):
 
     code = "CLOCK_DRIFT"
     hint = "set the time of the machine that offered it"
-
-
-class ClockBusy(ClockError):
-    """Too many requests wait for the clock's bound to be written."""
-
-    code = "CLOCK_BUSY"
-    hint = "the disk is slow or the load is high: try again in a moment"
 
 
 class Conflict(MotetError):

@@ -80,7 +80,7 @@ class FrameKind(enum.IntEnum):
     PROOF = 3
     PROBE = 4
     ECHO = 5
-    CLOCK = 16
+    # 16 was a machine of earlier versions that handed out clocks: no other machine gets this number
     TIME = 17
     STREAMS = 18
     VSR = 19

@@ -16,6 +16,7 @@ from motet.client.link import HTTP_PORT_OFFSET, ZOOKEEPER_PORT_OFFSET
 from motet.ids import NodeId
 from motet.limits import keeper_reply_bytes_default
 from motet.node.logs import LogFormat, LogLevel
+from motet.node.roles import ROLES
 
 _PORT_MAX = 65_535 - HTTP_PORT_OFFSET
 _ADDRESS = r"^.+:[0-9]{1,5}$"
@@ -50,8 +51,8 @@ class NodeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         str, Meta(min_length=1, description="Folder of the node's files; one process at a time.")
     ] = "motet-data"
     roles: Annotated[
-        tuple[str, ...], Meta(description="What the node does beside keeping the cluster clock.")
-    ] = ()
+        tuple[str, ...], Meta(description="What the node does: keeper, data, operator.")
+    ] = ROLES
     peers: Annotated[
         dict[NodeId, Annotated[str, Meta(pattern=_ADDRESS)]],
         Meta(description="All nodes of the cluster with their native addresses: id=host:port."),

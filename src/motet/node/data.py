@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from typing import get_args
 
 from motet.client.cluster.refusals import readable
+from motet.core.clock.hlc import drift_ms
 from motet.core.clock.messages import AskTime
 from motet.core.datanode.messages import AskMany, DataCall, DataRequests, ReadRecords
 from motet.core.datanode.node import DataNode
-from motet.core.machine import Message
+from motet.core.machine import Message, Now
 from motet.core.operator.messages import HeartbeatAnswer
 from motet.core.shardlog import messages as shardlog
 from motet.core.transaction.config import TransactionConfig
@@ -19,6 +20,7 @@ from motet.ids import NodeId
 from motet.limits import KIB, asked_together_bytes_max, page_bytes_max
 from motet.node.hosting import Hosting
 from motet.ports.disk import Disk
+from motet.ports.time import Time
 
 DATA_MACHINE = "data"
 
@@ -59,13 +61,17 @@ def machines_for(message: Message) -> tuple[int, ...]:
 
 
 def host_data(
-    own: NodeId, nodes: tuple[NodeId, ...], disk: Disk, vote_key: bytes
+    own: NodeId, nodes: tuple[NodeId, ...], disk: Disk, time: Time, vote_key: bytes
 ) -> Hosting[DataNode]:
     """This node's replicas, with these files; ``nodes`` are all of the cluster.
 
     They seal votes about transactions with ``vote_key``.
     """
     transactions = TransactionConfig(vote_key=vote_key)
+
+    def describe(machine: DataNode) -> Mapping[str, object]:
+        return {**_describe_clock(machine, time.now()), **_describe(machine)}
+
     return Hosting(
         name=DATA_MACHINE,
         kind=FrameKind.DATA,
@@ -74,7 +80,7 @@ def host_data(
         disk=disk,
         from_clients=frozenset(get_args(DataRequests)),
         serving=_why_data_does_not_serve,
-        describe=_describe,
+        describe=describe,
         readable=lambda machine, text: readable(text, machine.state.map),
         routes=machines_for,
         answer_bytes=_answer_bytes,
@@ -124,12 +130,24 @@ def _why_shards_do_not_serve(machine: DataNode) -> str | None:
     return f"no leader: {', '.join(leaderless[:3])}{more}"
 
 
+def _describe_clock(machine: DataNode, now: Now) -> Mapping[str, object]:
+    """The clock; ``drift_ms`` is how far it is ahead of the time that the node goes by."""
+    clock, time = machine.state.clock, machine.state.time
+    reservation = clock.reservation
+    is_known = reservation is not None and time.is_known
+    return {
+        "clock": str(clock.current),
+        "bound": None if reservation is None else str(reservation.bound),
+        "drift_ms": drift_ms(clock.current, time.corrected(now).wall_ms) if is_known else None,
+        "agreed": time.is_agreed or not time.peers,
+        "wall_drift_ms": time.drift_ms,
+    }
+
+
 def _describe(machine: DataNode) -> Mapping[str, object]:
     reports = machine.shards.reports()
     shard_map = machine.state.map
     return {
-        "clock": str(machine.state.clock.current),
-        "wall_drift_ms": machine.state.time.drift_ms,
         "shards": len(reports),
         "leads": sum(report.status == "leader" for report in reports),
         "waiting": machine.waiting,

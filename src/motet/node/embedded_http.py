@@ -36,7 +36,9 @@ class EmbeddedView:
     """An embedded node as metrics and status see it."""
 
     def __init__(self, folder: Path, port: int, driver: Driver, network: TcpNetwork) -> None:
-        settings = NodeSettings(id=NodeId("embedded"), host=LOOPBACK, port=port, data=str(folder))
+        settings = NodeSettings(
+            id=NodeId("embedded"), host=LOOPBACK, port=port, data=str(folder), roles=()
+        )
         self.config = Config(node=settings)
         self.driver = driver
         self.network = network

@@ -36,8 +36,6 @@ _WARNINGS = frozenset(
         "data_unreadable",
         "data_bound_failed",
         "data_clock_drift",
-        "clock_broken",
-        "clock_bound_failed",
         "clock_drifted_backwards",
         "catalog_broken",
         "catalog_unreadable",

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from motet.core.clock.hlc import ZERO, drift_ms
-from motet.core.clock.node_clock import NodeClock
 from motet.core.clock.time_peer import TimePeer
 from motet.core.datanode.node import DataNode
 from motet.core.keeper.front.node import KeeperNode
@@ -32,7 +31,7 @@ from motet.ids import Address
 from motet.limits import open_files_max, shard_files_open_max
 from motet.node import logs
 from motet.node.client_requests import ClientRequests
-from motet.node.clocks import CLOCK_MACHINE, TIME_MACHINE, host_clock, host_time
+from motet.node.clocks import TIME_MACHINE, host_time
 from motet.node.cluster_key import hint_for, keeper_secret, load_cluster_key, vote_key
 from motet.node.config import Config
 from motet.node.consensus_trace import ConsensusTrace
@@ -133,15 +132,13 @@ class Node:
         logger.info("node_ended")
 
     def status(self) -> NodeStatus:
-        return node_status(self, CLOCK_MACHINE)
+        return node_status(self, DATA_MACHINE)
 
     def clock_drift_ms(self) -> int:
         """How far the cluster clock is ahead of the time of day; 0 while it does not serve."""
         now = self._time.now()
-        drifts = [clock.drift_ms(now.wall_ms) for clock in self._machines_of(NodeClock)]
-        data = [machine.state.clock.current for machine in self._machines_of(DataNode)]
-        drifts += [drift_ms(clock, now.wall_ms) for clock in data if clock > ZERO]
-        return max(drifts, default=0)
+        clocks = [machine.state.clock.current for machine in self._machines_of(DataNode)]
+        return max((drift_ms(clock, now.wall_ms) for clock in clocks if clock > ZERO), default=0)
 
     def wall_drift_ms(self) -> int | None:
         """How far our time of day is ahead of the cluster's; None while that is not agreed on."""
@@ -269,8 +266,7 @@ class Node:
             recorder = both(recorder, self._open_protocol_trace(Path(debug.protocol)))
         replicas = tuple(settings.peers) or (settings.id,)
         hostings: list[Hosting[Any]] = [
-            host_clock(settings.id, self._open_disk(CLOCK_MACHINE), self._time),
-            host_time(settings.id, replicas, self._open_disk(TIME_MACHINE), self._time),
+            host_time(settings.id, replicas, self._open_disk(TIME_MACHINE), self._time)
         ]
         if self._zookeeper is not None:
             disk = self._open_disk(KEEPER_MACHINE)
@@ -288,7 +284,8 @@ class Node:
         if DATA_ROLE in settings.roles:
             open_files = min(self._open_files // 6, shard_files_open_max)  # a quarter is for files
             disk = self._open_disk(DATA_MACHINE, open_files)
-            hostings.append(host_data(settings.id, replicas, disk, vote_key(self._key)))
+            votes = vote_key(self._key)
+            hostings.append(host_data(settings.id, replicas, disk, self._time, votes))
         if self._metadata is not None:
             disk = self._open_disk(OPERATOR_MACHINE)
             hostings.append(host_operator(settings.id, disk, self._metadata))

@@ -67,6 +67,10 @@ class PeerStatus(msgspec.Struct, frozen=True):
     connected: bool
 
 
+CLOCK_FIELDS = ("clock", "bound", "drift_ms", "agreed", "wall_drift_ms")
+"""What the machine that has the node's clock says of it."""
+
+
 class NodeStatus(msgspec.Struct, frozen=True):
     """The answer of `/api/status`."""
 
@@ -77,6 +81,7 @@ class NodeStatus(msgspec.Struct, frozen=True):
     #: when this incarnation started
     started_at: datetime
     ready: bool
+    #: nothing if the node has none: only the role data has a clock
     clock: Mapping[str, object]
     machines: dict[str, MachineStatus]
     peers: list[PeerStatus]
@@ -86,7 +91,7 @@ def node_status(node: NodeView, clock_machine: str) -> NodeStatus:
     """How the node is right now."""
     settings = node.config.node
     machines = _machines(node.driver)
-    clock = machines.get(clock_machine)
+    detail = machines[clock_machine].detail if clock_machine in machines else {}
     return NodeStatus(
         id=settings.id,
         cluster=settings.cluster,
@@ -94,7 +99,7 @@ def node_status(node: NodeView, clock_machine: str) -> NodeStatus:
         version=__version__,
         started_at=node.started_at,
         ready=not node.driver.not_serving(),
-        clock={} if clock is None else clock.detail,
+        clock={field: detail[field] for field in CLOCK_FIELDS if field in detail},
         machines=machines,
         peers=_peers(node),
     )

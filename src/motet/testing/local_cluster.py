@@ -219,7 +219,8 @@ class LocalCluster(ClusterStatus):
         reached = (self.links.endpoint(i, j, f"{HOST}:{base}") for j, base in enumerate(bases))
         peers = ",".join(f"n{j}={endpoint}" for j, endpoint in enumerate(reached))
         place = ["--id", f"n{i}", "--port", str(bases[i]), "--data", "."]
-        roles = ["--roles", ",".join(self._roles[i])] if self._roles[i] else []
+        has_roles = self._roles[i] or self._command == NODE_COMMAND  # by itself it has all
+        roles = ["--roles", ",".join(self._roles[i])] if has_roles else []
         return [*self._command, *place, "--peers", peers, *roles, *self._arguments]
 
     def _keepers(self) -> list[int]:

@@ -78,5 +78,5 @@ def test_a_seed_does_the_same_whether_it_is_written_down_or_not(part: str) -> No
 
 
 def test_a_part_without_histories_is_refused() -> None:
-    with pytest.raises(BadInput, match="clients of clock see; choose one of toy, vsr"):
-        Recorded(part_named("clock"))
+    with pytest.raises(BadInput, match="clients of time see; choose one of toy, vsr"):
+        Recorded(part_named("time"))

@@ -2,13 +2,14 @@
 
 ::
 
-    hlc                what a clock value is, and the arithmetic on it
-    reservation        a clock that hands out values below a durable bound; plain state to embed
-    bound_file         the bytes of that bound on disk
-    messages           what nodes and clients ask of a clock, and the answers
-    node_clock         the machine that serves one node's clock
-    transaction_clock  one clock for a transaction over several nodes
-    marzullo           the interval most sources agree on
-    cluster_time       the wall time a quorum of replicas agrees on; plain state to embed
-    time_peer          the machine that keeps it by ping and pong
+    hlc           what a clock value is, and the arithmetic on it
+    reservation   a clock that hands out values below a durable bound; plain state to embed
+    bound_file    the bytes of that bound on disk
+    messages      what nodes ask each other about the time, and the answers
+    marzullo      the interval most sources agree on
+    cluster_time  the wall time a quorum of replicas agrees on; plain state to embed
+    time_peer     the machine that keeps it by ping and pong
+    node_time     what one data node takes for the time; plain state to embed
+
+The clock of a node, which orders what is written there, is :mod:`motet.core.datanode.clock`.
 """

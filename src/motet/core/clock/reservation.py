@@ -7,7 +7,7 @@ bound as used, and starts above. One small write covers very many ticks.
 How far ahead? Up to ``clock_reserve_ms`` beyond the wall. A clock that is there already (it has just
 been restarted, or the wall has gone back) reserves a piece of the *counter* beyond its last value
 instead: a node that restarts a thousand times while the wall stands still would otherwise push itself,
-and through adjusting the whole cluster, into the future. That piece doubles with each reservation of an
+and through its messages the whole cluster, into the future. That piece doubles with each reservation of an
 incarnation, so what a crash wastes is in proportion to what has been used.
 
 A new bound is asked for as soon as less than half of what would be reserved now is left, so that ticks
@@ -20,7 +20,7 @@ the next one, and so on for ever. So ticks then stay below the bound, and behind
 Invariants:
 
 K1  The clock never falls: what is handed out is above all that was handed out before, in this
-    incarnation or an earlier one; after an adjust it is above what was adjusted to.
+    incarnation or an earlier one; after an ``adopt`` it is above what was adopted.
 K2  ``last <= bound``: nothing is handed out, or promised to be passed, before a bound covers it.
 K3  A bound in flight is above the durable one: bounds only rise.
 K4  ``counter_free`` never lets a tick past the bound.
@@ -39,10 +39,8 @@ import msgspec
 from motet.core.clock import hlc
 from motet.core.clock.hlc import END, ZERO, Clock
 from motet.core.machine import Violation
-from motet.errors import ClockDrift
 from motet.limits import (
     clock_counter_max,
-    clock_drift_ms_max,
     clock_lag_ms_max,
     clock_logical_max,
     clock_reserve_ms,
@@ -54,7 +52,7 @@ from motet.limits import (
 class Reservation(msgspec.Struct):
     """The clock of one node or shard, and how far it may go. Make one with ``recover``."""
 
-    #: the highest value handed out or adjusted to; at the start of an incarnation, the bound
+    #: the highest value handed out or adopted; at the start of an incarnation, the bound
     last: Clock
     #: durable: everything up to here may be handed out
     bound: Clock
@@ -97,7 +95,7 @@ class Reservation(msgspec.Struct):
 
     @property
     def current(self) -> Clock:
-        """The clock as it stands, for people and metrics: only ticks and adjusts promise anything."""
+        """The clock as it stands, for people and metrics; only a tick or an ``adopt`` promises anything."""
         return max(self.last, self.start)
 
     def drift_ms(self, wall_ms: int) -> int:
@@ -112,22 +110,11 @@ class Reservation(msgspec.Struct):
             return clock
         return self._tick_with_care(wall_ms)
 
-    def adjust(self, remote: Clock, wall_ms: int) -> Clock | None:
-        """Move up to a clock *offered* by a peer or a client; ``ClockDrift`` if it is too far ahead.
-
-        Returns the clock, which is at or above ``remote`` for good, or None as ``tick`` does.
-        """
-        ahead_ms = hlc.drift_ms(remote, wall_ms)
-        # What we have passed ourselves cannot move us: to refuse it would help nobody.
-        if ahead_ms > clock_drift_ms_max and remote > self.last:
-            raise ClockDrift(
-                f"{remote} is {ahead_ms} ms ahead of our wall clock, {clock_drift_ms_max} are allowed",
-                hint="compare the wall clocks of both machines and set the one that is wrong",
-            )
-        return self.adopt(remote, wall_ms)
-
     def adopt(self, found: Clock, wall_ms: int) -> Clock | None:
-        """Move up to a clock *found in a log*, however far ahead: it has happened, so it is behind us."""
+        """Move up to a clock that has been seen, however far ahead: whoever offers it is judged before.
+
+        Returns the clock, which is at or above ``found`` for good, or None as ``tick`` does.
+        """
         if found <= self.last:
             return self.last
         if found > self.bound:

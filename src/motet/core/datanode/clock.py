@@ -11,6 +11,11 @@ Q1  Whatever comes with a clock that is more than the drift bound ahead of that 
 Q2  What is found on disk at a start has happened, however far ahead it is. The node says so to the operator,
     which tells all others; then nobody refuses it, and everybody counts on from there. So a cluster whose
     logs are ahead of the time goes on at once, and does not wait for the time to come.
+
+A bound that is not there is that of a clock that has never ticked. One that is damaged or cannot be read is
+not: it might be above everything, so such a node hands out no clock, and says what is wrong and what to do.
+
+K5  A bound is in flight exactly when a write is (K1 to K4 are those of the reservation).
 """
 
 from __future__ import annotations
@@ -22,15 +27,21 @@ import msgspec
 from motet.core.clock.bound_file import bound_change, decode_bound
 from motet.core.clock.hlc import ZERO, Clock, drift_ms
 from motet.core.clock.reservation import Reservation
-from motet.core.machine import DiskChange, Now
+from motet.core.machine import DiskChange, Effect, Note, Now, Violation
 from motet.core.shardlog.replica import ShardReplica
 from motet.core.shardlog.shards import Shards
 from motet.core.transaction.leading import Tick
-from motet.errors import ClockDrift
+from motet.errors import BadRecord, ClockDrift, DiskReadFailed
 from motet.ids import FileName, WriteId
-from motet.limits import clock_drift_ms_max
+from motet.limits import clock_drift_ms_max, clock_reserve_ms
 
 BOUND_FILE = FileName("clock-bound")
+
+WITHOUT_BOUND = (
+    "keep the file; put back a copy that was made after the node last ran, or one that names a clock "
+    "above all that any node has handed out, and start the node again"
+)
+"""What to do when the bound is damaged or cannot be read."""
 
 
 class DataClock(msgspec.Struct):
@@ -46,7 +57,10 @@ class DataClock(msgspec.Struct):
 
     def recover(self, data: bytes, wall_ms: int) -> None:
         """Begin an incarnation with what the file says; ``BadRecord`` when it is damaged."""
-        bound = decode_bound(data) if data else None
+        try:
+            bound = decode_bound(data) if data else None
+        except BadRecord as error:
+            raise BadRecord(f"{BOUND_FILE} is damaged: {error.what}", hint=WITHOUT_BOUND) from None
         self.reservation = Reservation.recover(bound, wall_ms)
         self.find(bound or ZERO)
 
@@ -57,6 +71,11 @@ class DataClock(msgspec.Struct):
     def ceiling_ms(self, wall_ms: int) -> int:
         """Clocks of others beyond this are too far ahead (Q1, Q2)."""
         return max(wall_ms, self.found.logical) + clock_drift_ms_max
+
+    def bound_ahead_ms(self, wall_ms: int) -> int | None:
+        """How far the bound is ahead of the wall, if that is further than any clock reserves; else None."""
+        ahead_ms = 0 if self.reservation is None else drift_ms(self.reservation.bound, wall_ms)
+        return ahead_ms if ahead_ms > clock_reserve_ms else None
 
     def found_ahead(self, wall_ms: int) -> Clock:
         """What was found, if it is too far ahead of the time for others; else zero."""
@@ -109,6 +128,30 @@ class DataClock(msgspec.Struct):
             self.reservation.bound_written(wall_ms)
         else:
             self.reservation.bound_failed()
+
+    def invariants(self) -> list[Violation]:
+        reservation = self.reservation
+        if reservation is None:
+            return []
+        found = reservation.invariants()
+        if (self.write is None) != (reservation.wanted is None):
+            what = f"write {self.write} and bound {reservation.wanted} in flight"
+            found.append(Violation("K5", what))
+        return found
+
+
+def drifted_backwards(clock: DataClock, wall_ms: int) -> list[Effect]:
+    """Say so when the wall has gone back, or was wrong before: the clock starts far ahead of it."""
+    ahead_ms = clock.bound_ahead_ms(wall_ms)
+    if ahead_ms is None:
+        return []
+    detail = f"bound {clock.current} wall {wall_ms} ahead_ms {ahead_ms}"
+    return [Note("clock_drifted_backwards", detail)]
+
+
+def unreadable(why: str) -> DiskReadFailed:
+    """The bound is there, and cannot be read."""
+    return DiskReadFailed(f"{BOUND_FILE} cannot be read: {why}", hint=WITHOUT_BOUND)
 
 
 def ticker(clock: DataClock, shards: Shards, now: Now) -> Callable[[ShardReplica], Tick]:

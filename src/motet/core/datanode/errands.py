@@ -11,6 +11,7 @@ from contextlib import suppress
 
 import msgspec
 
+from motet.core.clock.hlc import Clock
 from motet.core.datanode.appends import ShardAppends
 from motet.core.datanode.reading import Readings
 from motet.core.datanode.stream_shard import machine_of
@@ -49,6 +50,20 @@ class Errands(msgspec.Struct):
     busy: dict[ShardName, None] = msgspec.field(default_factory=dict)
     #: shards that something has happened to since they were last swept, or in which something may be late
     to_sweep: dict[ShardName, None] = msgspec.field(default_factory=dict)
+
+
+def clocks_of(message: Asked) -> tuple[Clock, ...]:
+    """The clocks that a request carries besides what its client has seen."""
+    if isinstance(message, CommitTransaction):
+        fixed = () if message.fixed is None else (message.fixed,)
+        return message.floor, message.part.asked, *fixed
+    if isinstance(message, PrepareTransaction):
+        return (message.part.asked,)
+    if isinstance(message, AbortTransaction):
+        return (message.asked,)
+    if isinstance(message, CloseShard) and message.at_least is not None:
+        return (message.at_least,)
+    return ()
 
 
 def take(

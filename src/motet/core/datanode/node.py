@@ -26,7 +26,13 @@ from motet.core.clock.messages import AskTime, TimeIs
 from motet.core.clock.node_time import TIME_TIMER, NodeTime
 from motet.core.datanode import appends, bounds, errands, many, reading
 from motet.core.datanode.appends import ShardAppends
-from motet.core.datanode.clock import BOUND_FILE, DataClock, ticker
+from motet.core.datanode.clock import (
+    BOUND_FILE,
+    DataClock,
+    drifted_backwards,
+    ticker,
+    unreadable,
+)
 from motet.core.datanode.conversation import DataRequest
 from motet.core.datanode.errands import Dispatcher, Errands, leaders_of
 from motet.core.datanode.kinds import BETWEEN_LEADERS, ERRANDS, GATHERED, QUESTIONS
@@ -69,17 +75,14 @@ from motet.core.shardlog.replica import ShardReplica
 from motet.core.shardlog.shards import Shards
 from motet.core.transaction.config import TransactionConfig
 from motet.core.transaction.messages import (
-    AbortTransaction,
     BetweenLeaders,
-    CloseShard,
-    CommitTransaction,
-    PrepareTransaction,
     ResolveTransaction,
 )
 from motet.errors import (
     BadInput,
     ClockDrift,
     ClockError,
+    DiskReadFailed,
     MotetError,
     NodeError,
     NoSuchShard,
@@ -207,9 +210,17 @@ class DataNode:
 
     def _start(self, event: Started) -> list[Effect]:
         self.state.nonce = event.nonce
+        return [self._read_bound(), *self.shards.start(event.now, event.nonce)]
+
+    def _read_bound(self) -> Read:
         self.state.bound_read = self.shards.new_read()
-        read = Read(self.state.bound_read, BOUND_FILE)
-        return [read, *self.shards.start(event.now, event.nonce)]
+        return Read(self.state.bound_read, BOUND_FILE)
+
+    @property
+    def _is_bound_unread(self) -> bool:
+        """The disk could not read it."""
+        is_unreadable = (self.state.broken or ("",))[0] == DiskReadFailed.code
+        return is_unreadable and self.state.bound_read is None
 
     def _take_bound(self, event: ReadBack) -> list[Effect]:
         self.state.bound_read = None
@@ -219,7 +230,8 @@ class DataNode:
         except MotetError as error:
             self.state.broken = (error.code, error.what, error.advice)
             return [Note("data_broken", error.what)]
-        return []
+        self.state.broken = None
+        return drifted_backwards(self.state.clock, event.now.wall_ms)
 
     # Messages
 
@@ -400,7 +412,7 @@ class DataNode:
     # Transactions
 
     def _take_errand(self, client: Address, message: errands.Asked, now: Now) -> list[Effect]:
-        for clock in _clocks_of(message):
+        for clock in errands.clocks_of(message):
             self.state.clock.check(clock, now.wall_ms)
         errands.take(self.state.errands, self._replica(message.shard), client, message, now)
         self.shards.touch(message.shard)
@@ -453,9 +465,10 @@ class DataNode:
 
     def _on_read_failed(self, event: ReadFailed) -> list[Effect]:
         if event.read == self.state.bound_read:
-            # What cannot be read is not gone: ask again, and hand out no clock until it is there.
-            self.state.bound_read = self.shards.new_read()
-            return [Note("data_unreadable", event.why), Read(self.state.bound_read, BOUND_FILE)]
+            # What cannot be read is not gone: it is read again, and no clock is handed out until then.
+            error = unreadable(event.why)
+            self.state.bound_read, self.state.broken = None, (error.code, error.what, error.advice)
+            return [Note("data_unreadable", error.what)]
         return self.shards.on_read_failed(event.read, event.why, event.now)
 
     def _on_fired(self, event: Fired) -> list[Effect]:
@@ -468,6 +481,8 @@ class DataNode:
             late = [*self._dispatcher(event.now).sweep(), *self._expire(event.now)]
             if self.state.to_cut and not self.state.is_cut_due:
                 late += self._cut(event.now)  # there may be a clock for it by now
+            if self._is_bound_unread:
+                late.append(self._read_bound())
             return late
         return self.shards.on_fired(event.timer, event.now)
 
@@ -533,9 +548,8 @@ class DataNode:
     def _has_to_sweep(self) -> bool:
         """Whether anything may be late before long."""
         state = self.state
-        return bool(
-            state.errands.to_sweep or state.readings.under_way or state.busy or state.to_cut
-        )
+        is_any_late = state.errands.to_sweep or state.readings.under_way or state.busy
+        return bool(is_any_late or state.to_cut or self._is_bound_unread)
 
     def _settle(self, shard: ShardName) -> list[Effect]:
         of_shard, replica = self.state.appends[shard], self.shards.replica(shard)
@@ -563,23 +577,8 @@ class DataNode:
         return fingerprint((self.shards.fingerprint(), desk.found, tuple(desk.touched), self.state))
 
     def invariants(self) -> list[Violation]:
-        reservation = self.state.clock.reservation
-        of_clock = [] if reservation is None else reservation.invariants()
+        of_clock = self.state.clock.invariants()
         return self.shards.invariants() + of_clock + self.state.time.invariants()
-
-
-def _clocks_of(message: errands.Asked) -> tuple[Clock, ...]:
-    """The clocks that a request carries besides what its client has seen."""
-    if isinstance(message, CommitTransaction):
-        fixed = () if message.fixed is None else (message.fixed,)
-        return message.floor, message.part.asked, *fixed
-    if isinstance(message, PrepareTransaction):
-        return (message.part.asked,)
-    if isinstance(message, AbortTransaction):
-        return (message.asked,)
-    if isinstance(message, CloseShard) and message.at_least is not None:
-        return (message.at_least,)
-    return ()
 
 
 def _reported(error: MotetError) -> list[Effect]:

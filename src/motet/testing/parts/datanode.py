@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from motet.core.clock.hlc import ZERO, Clock
+from motet.core.datanode.clock import BOUND_FILE
 from motet.core.datanode.messages import (
     AppendRecords,
     DataRefused,
@@ -151,6 +152,16 @@ class DataNodePart(ShardlogPart):
             machine = self._node(name)
             lines.append(f"{name} clock {machine.state.clock.current} seen {machine.shards.clock}")
         return lines
+
+    @verb
+    def damage_bound(self, node: str | None = None) -> list[str]:
+        """Flip a bit in the durable bound of a node's clock."""
+        durable = self.bench.node(self.named(node)).disk.durable
+        if BOUND_FILE not in durable:
+            raise BadScenario("there is no durable bound to damage", hint="append first")
+        bound = durable[BOUND_FILE]
+        durable[BOUND_FILE] = bound[:-1] + bytes([bound[-1] ^ 1])
+        return []
 
     # Clients
 

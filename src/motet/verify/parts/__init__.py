@@ -9,7 +9,6 @@ from motet.sim.part import Part
 
 PARTS: dict[str, str] = {
     "toy": "motet.verify.parts.toy:ToyPart",
-    "clock": "motet.verify.parts.clock:ClockPart",
     "time": "motet.verify.parts.time:TimePart",
     "database": "motet.verify.parts.database:DatabasePart",
     "streams": "motet.verify.parts.streams:StreamsPart",

@@ -35,7 +35,7 @@ from motet.verify.parts.transactions_births import Births
 from motet.verify.parts.transactions_checks import Ledger
 from motet.verify.parts.transactions_clients import Banker, KeyWriter
 from motet.verify.parts.transactions_feed import FeedReader
-from motet.verify.parts.transactions_flights import Flights
+from motet.verify.parts.transactions_flights import Clocks, Flights
 from motet.verify.parts.transactions_liar import Liar
 from motet.verify.parts.transactions_liar_plants import LIAR_PLANTS
 from motet.verify.parts.transactions_orders import Orderer, Pruner
@@ -197,6 +197,8 @@ class TransactionsRun(StreamsRun):
         self.births = Births(world, self.watch)
         world.observe(self.births.saw)
         world.observe(Flights(world).saw)
+        self.clocks = Clocks(world)
+        world.observe(self.clocks.saw)
         world.observe(Aims(world, world.dice.fork("aims"), strikes=not self._is_faultless).saw)
 
     def _has_liar(self) -> bool:
@@ -236,6 +238,10 @@ class TransactionsRun(StreamsRun):
             )
             for number in (1, 2)
         ]
+
+    def _wipe_now(self, name: NodeId) -> None:
+        self.clocks.wiped(Address(name))
+        super()._wipe_now(name)
 
     def _are_clients_done(self) -> bool:
         if not all(client.is_done for client in (*self.bankers, *self.travellers)):

@@ -1,8 +1,8 @@
-"""Bugs of the database in one folder, of clocks, and of the toy."""
+"""Bugs of the database in one folder, of the time, and of the toy."""
 
 from __future__ import annotations
 
-from motet.verify.plants.plant import SEEDS_FEW, SEEDS_SOME, Plant, Search
+from motet.verify.plants.plant import SEEDS_FEW, Plant, Search
 
 DATABASE_PLANTS: tuple[Plant, ...] = (
     Plant(
@@ -13,24 +13,6 @@ DATABASE_PLANTS: tuple[Plant, ...] = (
         target="motet.core.toy.Notebook",
         planted_by="motet.verify.parts.toy:ToyRun",
         searches=(Search("toy", SEEDS_FEW, ("T1",), is_quick=True),),
-    ),
-    Plant(
-        "forget-the-bound",
-        rule="a clock begins above all that it handed out before, in every life",
-        rule_id="clock.reservation K1",
-        how="bypasses",
-        target="motet.core.clock.node_clock.NodeClock",
-        planted_by="motet.verify.parts.clock:Forgetful",
-        searches=(Search("clock", SEEDS_FEW, ("K1", "K9"), is_quick=True),),
-    ),
-    Plant(
-        "trust-an-unsynced-bound",
-        rule="nothing is handed out before a durable bound covers it",
-        rule_id="clock.reservation K2",
-        how="bypasses",
-        target="motet.core.machine.Written",
-        planted_by="motet.verify.parts.hurried:Hurried",
-        searches=(Search("clock", SEEDS_SOME, ("K1", "K9"), is_quick=True),),
     ),
     Plant(
         "a-third-follows",
