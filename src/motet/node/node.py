@@ -34,7 +34,6 @@ from motet.node.client_requests import ClientRequests
 from motet.node.clocks import TIME_MACHINE, host_time
 from motet.node.cluster_key import hint_for, keeper_secret, load_cluster_key, vote_key
 from motet.node.config import Config
-from motet.node.consensus_trace import ConsensusTrace
 from motet.node.data import DATA_MACHINE, host_data
 from motet.node.driver import Driver
 from motet.node.hosted import Recorder
@@ -54,9 +53,15 @@ from motet.node.logs import complain, logger
 from motet.node.metadata_port import MetadataPort
 from motet.node.metrics import Metrics
 from motet.node.operator import OPERATOR_MACHINE, host_operator, operator_metadata
-from motet.node.operator_trace import OperatorTrace
 from motet.node.operator_watch import OperatorWatch
-from motet.node.protocol_trace import ProtocolTrace, both
+from motet.node.protocol_trace import (
+    KnownMetadata,
+    Look,
+    ProtocolTrace,
+    ReplicaLooks,
+    ShardSteps,
+    both,
+)
 from motet.node.registry import Registry, keeper_endpoints
 from motet.node.replica_files import prepare_files
 from motet.node.roles import DATA_ROLE, KEEPER_ROLE, OPERATOR_ROLE, check_roles
@@ -308,27 +313,21 @@ class Node:
         self._opened.callback(recorder.close)
         return recorder
 
-    def _open_protocol_trace(self, path: Path) -> Recorder | None:
-        settings = self.config.node
-        recorder: Recorder | None = None
+    def _open_protocol_trace(self, path: Path) -> ProtocolTrace:
+        own, machines_of = self.config.node.id, self._machines_of
+        looks: dict[str, Look] = {
+            DATA_MACHINE: ShardSteps(own, lambda: machines_of(DataNode)[0]),
+            KEEPER_MACHINE: ReplicaLooks(own, lambda: machines_of(KeeperNode)[0]),
+            OPERATOR_MACHINE: KnownMetadata(own, lambda: machines_of(Operator)[0]),
+        }
         try:
-            if DATA_ROLE in settings.roles:
-                shards = ProtocolTrace(path, settings.id, lambda: self._machines_of(DataNode)[0])
-                self._opened.callback(shards.close)
-                recorder = shards
-            if KEEPER_ROLE in settings.roles:
-                keeper = ConsensusTrace(path, settings.id, lambda: self._machines_of(KeeperNode)[0])
-                self._opened.callback(keeper.close)
-                recorder = both(recorder, keeper)
-            if self._metadata is not None:
-                store = OperatorTrace(path, settings.id, lambda: self._machines_of(Operator)[0])
-                self._opened.callback(store.close)
-                recorder = both(recorder, store)
+            recorder = ProtocolTrace(path, looks)
         except OSError as error:
             raise NodeError(
                 f"cannot write the trace {path}: {error.strerror}",
                 hint="set debug.protocol to a file this user can write, or to nothing",
             ) from None
+        self._opened.callback(recorder.close)
         return recorder
 
     def _open_disk(self, machine: str, open_files: int = open_files_max) -> RealDisk:
