@@ -15,10 +15,9 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 parser = argparse.ArgumentParser()
-for flag in ("--id", "--data", "--peers"):
+for flag in ("--id", "--data", "--peers", "--roles"):
     parser.add_argument(flag, required=True)
 parser.add_argument("--port", type=int, required=True)
-parser.add_argument("--roles", default="")
 parser.add_argument("--mode", default="")
 options = parser.parse_args()
 

@@ -65,7 +65,7 @@ class LocalCluster(ClusterStatus):
     ``links``.
 
     ``command`` starts a node, in the node's folder; it gets ``--id``, ``--port``, ``--data``, ``--peers``
-    and, if there are any, ``--roles``, and then ``arguments``.
+    and ``--roles``, and then ``arguments``.
     """
 
     def __init__(
@@ -219,9 +219,8 @@ class LocalCluster(ClusterStatus):
         reached = (self.links.endpoint(i, j, f"{HOST}:{base}") for j, base in enumerate(bases))
         peers = ",".join(f"n{j}={endpoint}" for j, endpoint in enumerate(reached))
         place = ["--id", f"n{i}", "--port", str(bases[i]), "--data", "."]
-        has_roles = self._roles[i] or self._command == NODE_COMMAND  # by itself it has all
-        roles = ["--roles", ",".join(self._roles[i])] if has_roles else []
-        return [*self._command, *place, "--peers", peers, *roles, *self._arguments]
+        roles = ",".join(self._roles[i])
+        return [*self._command, *place, "--peers", peers, "--roles", roles, *self._arguments]
 
     def _keepers(self) -> list[int]:
         return [i for i, roles in enumerate(self._roles) if KEEPER_ROLE in roles]
