@@ -145,6 +145,24 @@ def test_the_views_that_an_op_can_be_of() -> None:
     assert found == [(0, 2), (2, 2), (2, 4), (4, 4), (6, 6)]
 
 
+def test_the_hook_of_a_newer_view_says_nothing_of_the_ops_above_it() -> None:
+    hook = after(after(ROOT, view=1), view=7)
+    above = after(after(hook, view=5), view=6)  # of the log that the replica had before
+    assert views_of(Op(3), View(6), (hook, above)) == (0, 6)
+    assert views_of(Op(1), View(6), (hook, above)) == (0, 7)
+
+
+def test_above_the_hook_of_a_newer_view_two_prepares_of_an_op_are_not_denied() -> None:
+    disk = ops(4)
+    other = after(disk.log[2], view=2)
+    disk.prepare(other)
+    hook = after(disk.log[1], view=3)
+    head = after(other, view=2)
+    disk.prepare(head)
+    wal = disk.recover(log_view=2, view_headers=(hook, head))
+    assert state(wal, 3) == "T: none dirty faulty"
+
+
 def test_a_short_ring_of_headers_is_damage() -> None:
     disk = ops(3)
     reads = [

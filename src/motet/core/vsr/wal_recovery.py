@@ -107,7 +107,8 @@ def views_of(op: Op, log_view: View, view_headers: tuple[Header, ...]) -> tuple[
     """The views that ``op`` can have been prepared in, lowest and highest.
 
     ``view_headers`` are of the log as it was when ``log_view`` began, from lowest to highest op. Views
-    never fall from op to op of one log, and all that came later was prepared in that very view.
+    never fall from op to op of one log, and all that came later was prepared in that very view. Where they do
+    fall, the lower header is the hook of a newer view (``start_view``), and says nothing of what is above it.
     """
     if op > view_headers[-1].op:
         return log_view, log_view
@@ -116,7 +117,7 @@ def views_of(op: Op, log_view: View, view_headers: tuple[Header, ...]) -> tuple[
         if header.op == op:
             return header.view, header.view
         if header.op > op:
-            return below, header.view
+            return below if below <= header.view else View(0), header.view
         below = header.view
     raise AssertionError("an op is above, below, or at a header")
 
