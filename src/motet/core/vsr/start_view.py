@@ -15,6 +15,8 @@ does not hold the log of the view yet. If no hook fits, it has to fetch a whole 
 
 W1  log_view rises only with the whole suffix of the new view's log.
 W2  Within a view no header is taken back.
+W3  A hook is committed, and so is everything below it. So a replica that catches up has another log than that
+    of its log_view only where nothing is up for denial; a crash does not change that (S2 of ``storage``).
 """
 
 from __future__ import annotations
@@ -221,9 +223,9 @@ def _catch_up(core: Core, message: StartView) -> None:
 
 def _take_hook(core: Core, message: StartView) -> None:
     state = core.state
-    hooks = [
-        each for each in message.headers if core.checkpoint_op < each.op <= core.op_prepare_max
-    ]
+    # Up to the hook the log of the view replaces one that votes still count as of an older view (W3).
+    highest = min(core.op_prepare_max, message.commit_max)
+    hooks = [each for each in message.headers if core.checkpoint_op < each.op <= highest]
     if not hooks or core.is_syncing:
         return
     hook = max(hooks, key=lambda each: each.op)
@@ -233,7 +235,8 @@ def _take_hook(core: Core, message: StartView) -> None:
     state.op = Op(max(state.op, hook.op))
     state.anchor_op = state.connected_op = hook.op
     # What is beyond the hook has no place here yet; up to it everything is in the log of the view.
-    state.commit_max = Op(max(state.commit_max, min(hook.op, message.commit_max)))
+    state.commit_max = Op(max(state.commit_max, hook.op))
+    want_superblock(core)
 
 
 def _maybe_sync(core: Core, message: StartView) -> None:

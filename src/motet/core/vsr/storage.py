@@ -9,6 +9,9 @@ what changes meanwhile goes into the next. What it has to say is put together wh
 
 S1  No prepare is written while a newer view is on its way to the superblock: a log that was changed for a
     view must not be taken for the log of an older one after a crash.
+S2  A replica that catches up writes the log of the view over that of its older log_view, but only where the
+    superblock says that everything is committed: what it has acknowledged there and lacks after a crash, its
+    do_view_change cannot deny.
 """
 
 from __future__ import annotations
@@ -44,12 +47,12 @@ def keep_prepare(core: Core, header: Header, body: bytes) -> None:
 
 
 def write_prepare(core: Core, header: Header) -> None:
-    """Put a prepare that is in memory on disk, as soon as that is allowed (S1)."""
+    """Put a prepare that is in memory on disk, as soon as that is allowed."""
     journal = core.state.journal
     cached = journal.cached(header)
     if cached is None or journal.is_clean(header.op) or journal.is_being_written(header):
         return
-    if not core.is_view_durable or core.state.is_disk_full:
+    if not _may_write(core, header):
         return
     slot = header.op % journal.slots
     write_due_headers(core, besides=slot)
@@ -57,6 +60,13 @@ def write_prepare(core: Core, header: Header) -> None:
     write = core.write(WAL, offset, encode_prepare(header, cached.body))
     core.state.prepare_writes[write] = slot
     journal.writing[slot] = Writing(header.op, header.checksum, write)
+
+
+def _may_write(core: Core, header: Header) -> bool:
+    state, superblock = core.state, core.state.superblock
+    if superblock is None or not core.is_view_durable or state.is_disk_full:
+        return False  # S1
+    return not state.catching_up or header.op <= superblock.commit_max  # S2
 
 
 def prepare_failed(core: Core, write: WriteId) -> None:

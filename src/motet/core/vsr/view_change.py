@@ -7,7 +7,8 @@ it lacks, executes what is committed, and starts the view (``start_view``).
 
 D1  Nothing is sent in a view that is not durable.
 D2  The log a replica sends is that of its ``log_view``: while the view changes it is not touched, but by
-    the new primary, whose log_view is the new view by then.
+    the new primary, whose log_view is the new view by then, and by a replica that catches up, no further
+    than its commit_max (W3 of ``start_view``).
 D3  A replica that is not sure of its head does not take part.
 """
 
