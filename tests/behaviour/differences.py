@@ -65,7 +65,7 @@ DIFFERENCES = (
         "streams::test_a_name_is_used_again_by_a_stream_of_another_type",
         CLUSTERS,
         BadSchema,
-        "a client that knew the old stream checks rows against its schema until it connects again",
+        "a client that knew the old stream checks rows against its schema until it has a newer map",
         "it checks and encodes rows by the schema of the stream that it writes to",
     ),
     Difference(

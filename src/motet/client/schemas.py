@@ -1,7 +1,8 @@
 """The schemas of streams, as far as this client knows them.
 
-A stream keeps its schema for ever, so what is known stays known. A stream that is not known is asked for when
-it is first needed: nothing is written to it before its schema is known, or known to be none.
+A stream keeps its schema for ever, but another stream may have its name one day: what is known follows the
+map of a cluster. A stream that is not known is asked for when it is first needed: nothing is written to it
+before its schema is known, or known to be none.
 """
 
 from __future__ import annotations
@@ -34,6 +35,10 @@ class Schemas:
         """A node has said what these streams are."""
         for info in streams:
             self._known[info.name] = info.schema
+
+    def replace(self, streams: Iterable[StreamInfo]) -> None:
+        """These are all the streams that there are."""
+        self._known = {info.name: info.schema for info in streams}
 
     def knows(self, name: StreamName) -> bool:
         return name in self._known

@@ -39,7 +39,7 @@ from motet.core.streams.messages import (
     Standing,
     Wanted,
 )
-from motet.errors import BadInput, BadSchema, MotetError, OutcomeUnknown, TooLarge
+from motet.errors import BadInput, BadSchema, Conflict, MotetError, OutcomeUnknown, TooLarge
 from motet.ids import StreamName, TransactionId
 from motet.limits import transaction_bytes_max, transaction_changes_max
 from motet.ports.entropy import Entropy
@@ -79,6 +79,7 @@ class AsyncTransaction:
         "_begin",
         "_bytes",
         "_calls",
+        "_encoded_by",
         "_fixed",
         "_later",
         "_own",
@@ -110,6 +111,8 @@ class AsyncTransaction:
         self._later = 0
         #: the newest for each key, of those that are encoded
         self._own: dict[tuple[StreamName, bytes], Wanted] = {}
+        #: the schema by which the rows of each stream are encoded
+        self._encoded_by: dict[StreamName, bytes | None] = {}
         self._bytes = 0
 
     async def get(self, stream: str, key: Key) -> Change | OwnChange | None:
@@ -122,7 +125,10 @@ class AsyncTransaction:
         place = (stream_name(stream), key_bytes(key))
         await self._settle()
         if place in self._own:
-            return OwnChange(self._own[place], self._schemas.known(place[0]))
+            name = place[0]
+            is_ours = name in self._encoded_by  # else it was carried
+            schema = self._encoded_by[name] if is_ours else await self._schemas.of(name)
+            return OwnChange(self._own[place], schema)
         if place not in self._reads:
             self._check_open()
             self._check_count()
@@ -198,6 +204,7 @@ class AsyncTransaction:
             then = None if before is None else row_bytes(before, schema)
         except BadSchema as error:
             raise BadSchema(f"stream {stream!r}: {error.what}") from None
+        self._encoded_by[stream] = schema
         return self._counted(Wanted(stream, key, op, now, then))
 
     def _counted(self, wanted: Wanted) -> Wanted:
@@ -279,6 +286,9 @@ class AsyncTransaction:
     def _gathered(self) -> Gathered:
         """What was read and what is to be changed, as it is sent."""
         assert not self._later, "all are encoded"
+        for stream, schema in self._encoded_by.items():
+            if self._schemas.knows(stream) and self._schemas.known(stream) != schema:
+                raise Conflict(f"stream {stream!r} was deleted and created again meanwhile")
         reads = [
             KeyRead(*place, None if seen is None else seen.raw.clock)
             for place, seen in self._reads.items()

@@ -119,6 +119,37 @@ BLOCKS = {
 }
 
 
+def test_rows_are_encoded_by_the_schema_of_the_stream_that_has_the_name_now(
+    cluster: LocalCluster,
+) -> None:
+    pa = pytest.importorskip("pyarrow")
+    old, now = (
+        pa.schema([("left", pa.int64())]),
+        pa.schema([("note", pa.string()), ("left", pa.int32())]),
+    )
+
+    async def tale(db: AsyncClusterDatabase) -> None:
+        async with await motet.aio.connect(cluster.endpoints) as other:
+
+            async def insert(by: motet.aio.Database, row: dict[str, object]) -> None:
+                async with by.transaction() as txn:
+                    txn.change("again", key="k", op="insert", row=row)
+
+            await db.create_stream("again", schema=old, shards=1)
+            await insert(other, {"left": 1})
+            await db.delete_stream("again")
+            await db.create_stream("again", schema=now, shards=1)
+            assert isinstance(other, AsyncClusterDatabase)
+            await other.router.refresh()
+            await insert(other, {"left": 2})  # it fits both
+            await insert(other, {"note": "n", "left": 3})
+            await db.visible_clock("again", wait=True)
+            rows = [change.row for change in await db.changes("again")]
+            assert rows == [{"note": None, "left": 2}, {"note": "n", "left": 3}]
+
+    run(cluster, tale)
+
+
 @pytest.mark.parametrize("what", BLOCKS)
 def test_a_malformed_block_is_refused_by_the_leader(what: str, cluster: LocalCluster) -> None:
     async def tale(db: AsyncClusterDatabase) -> None:

@@ -7,7 +7,12 @@ from contextlib import AsyncExitStack
 from typing import TypeVar
 
 from motet.client.bookmark import Bookmark, bookmark_text, clock_of
-from motet.client.cluster.calls import ClusterCalls, map_seconds_max, operator_seconds_max
+from motet.client.cluster.calls import (
+    ClusterCalls,
+    info_of,
+    map_seconds_max,
+    operator_seconds_max,
+)
 from motet.client.cluster.moments import after_a_moment
 from motet.client.cluster.orders import ClusterOrders
 from motet.client.cluster.router import MakeOperator, Router
@@ -27,6 +32,7 @@ from motet.core.operator.messages import (
     EnableClock,
     ExpandShard,
     OperatorDone,
+    ShardMap,
     ShardsDescribed,
     SwapNode,
 )
@@ -71,6 +77,12 @@ class AsyncClusterDatabase(AsyncDatabase):
         self.router = router
         self._appenders = Appenders(router)
         self._orders = ClusterOrders(router, calls.feed)
+        router.on_map = self._take_schemas
+
+    def _take_schemas(self, found: ShardMap) -> None:
+        self.schemas.replace(
+            info_of(each.definition) for each in found.streams if not each.definition.is_deleted
+        )
 
     async def create_stream(
         self,

@@ -43,6 +43,7 @@ from motet.errors import (
     NoSuchStream,
     OutcomeUnknown,
 )
+from motet.errors.operator import NotActive
 from motet.errors.shards import NotLeader, Unavailable
 from motet.format.frame import FrameKind
 from motet.ids import Address, NodeId, RequestId, ShardName, StreamName
@@ -61,8 +62,6 @@ pause_seconds_min, pause_seconds_max = 0.02, 0.3
 
 replica_seconds_max = 1.5
 """How long one replica is waited for before another is asked."""
-
-NOT_ACTIVE = "NOT_ACTIVE"
 
 
 class Router:
@@ -85,6 +84,8 @@ class Router:
         self.clock = ZERO
         self.session = Session()
         self._is_closed = False
+        #: told of every map that is taken
+        self.on_map: Callable[[ShardMap], None] = lambda _: None
 
     async def start(self) -> None:
         await self._opened.enter_async_context(self._data)
@@ -172,6 +173,7 @@ class Router:
             self._data.learn(node, place.native)
             self._operator.learn(node, place.native)
         self._known = [Address(place.id) for place in found.nodes] or self._known
+        self.on_map(found)
 
     def known_stream(self, name: StreamName) -> StreamPlace | None:
         """A stream and its shards, if the map at hand has it."""
@@ -383,7 +385,7 @@ class Router:
         except NodeError:
             return None
         if isinstance(answer, OperatorRefused):
-            if answer.code == NOT_ACTIVE:
+            if answer.code == NotActive.code:
                 return None
             raise refused(answer, self._map)
         return answer
