@@ -84,8 +84,7 @@ class Router:
         self.clock = ZERO
         self.session = Session()
         self._is_closed = False
-        #: told of every map that is taken
-        self.on_map: Callable[[ShardMap], None] = lambda _: None
+        self.on_map: Callable[[ShardMap], None] = lambda _: None  # told of every map that is taken
 
     async def start(self) -> None:
         await self._opened.enter_async_context(self._data)

@@ -5,6 +5,7 @@ C1  With every session the operator sets its watches and stands for election ane
 C2  It is active from the moment its entry is the oldest until the session ends, or the entry is deleted.
     Others may believe the same of themselves: every write is a compare-and-set.
 C3  A watch or a candidacy that could not be entered is asked for again.
+C4  What is watched is read after the watch is set: what changed before that is told by nobody.
 """
 
 from __future__ import annotations
@@ -70,7 +71,10 @@ def on_answer(core: Core, message: MetadataAnswer) -> bool:
     path = core.state.entering.pop(RequestId(message.request), None)
     if path is None:
         return False
-    if not isinstance(message, Watching | Standing):  # C3
+    if isinstance(message, Watching):
+        if core.state.is_active:
+            core.state.dirty[path] = None  # C4
+    elif not isinstance(message, Standing):  # C3
         core.state.to_enter[path] = None
         core.timer(CANDIDACY, core.config.retry_ms_max)
     return True
