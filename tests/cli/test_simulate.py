@@ -27,20 +27,20 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, 
 
 
 REFUSED: dict[str, list[str]] = {
-    "no-such-part": ["choose one of toy, time, database"],
-    "toy --profile tempest": ["tempest", "swarm"],
-    "toy --plant moth": ["moth", PLANT],
-    "toy --seeds 5-1": ["'5-1'", "1-500"],
-    "toy --seeds a-b": ["'a-b'", "1-500"],
-    "toy --seeds 7": ["'7'", "1-500"],
-    "toy --seeds 1-2-3": ["'1-2-3'", "1-500"],
-    "toy --seeds -5": ["'-5'", "1-500"],
-    "toy --seed 1 --seeds 1-2": ["--seeds", "--seed"],
-    "toy --seeds 1-2 --trace": ["--seeds", "--trace"],
-    "toy --seeds 1-2 --history run": ["--seeds", "--history"],
-    "time --history run": ["clients of time", "choose one of toy"],
-    "toy --seeds 1-20 --jobs 2 --profile tempest": ["tempest", "swarm"],
-    "toy --seeds 1-20 --jobs 2 --plant moth": ["moth", PLANT],
+    "no-such-part": [f"choose one of {', '.join(PARTS)}"],
+    "time --profile tempest": ["tempest", "swarm"],
+    "database --plant moth": ["moth", PLANT],
+    "time --seeds 5-1": ["'5-1'", "1-500"],
+    "time --seeds a-b": ["'a-b'", "1-500"],
+    "time --seeds 7": ["'7'", "1-500"],
+    "time --seeds 1-2-3": ["'1-2-3'", "1-500"],
+    "time --seeds -5": ["'-5'", "1-500"],
+    "time --seed 1 --seeds 1-2": ["--seeds", "--seed"],
+    "time --seeds 1-2 --trace": ["--seeds", "--trace"],
+    "time --seeds 1-2 --history run": ["--seeds", "--history"],
+    "time --history run": ["clients of time", "choose one of vsr"],
+    "time --seeds 1-20 --jobs 2 --profile tempest": ["tempest", "swarm"],
+    "database --seeds 1-20 --jobs 2 --plant moth": ["moth", PLANT],
 }
 
 
@@ -55,7 +55,9 @@ def test_what_cannot_be_run_is_refused_in_one_line(
     assert all(word in complaint for word in REFUSED[line])
 
 
-@pytest.mark.parametrize("line", ["toy --seed x", "toy --jobs -1", "toy --output yaml", "toy toy"])
+@pytest.mark.parametrize(
+    "line", ["time --seed x", "time --jobs -1", "time --output yaml", "time time"]
+)
 def test_what_cannot_be_understood_is_a_wrong_call(
     line: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -84,41 +86,41 @@ def test_the_help_names_every_bug_that_can_be_planted(capsys: pytest.CaptureFixt
 
 
 def test_an_ok_seed_says_so_and_exits_with_0(capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, err = run(capsys, "toy", "--seed", "3", "--profile", "none")
+    code, out, err = run(capsys, "time", "--seed", "3", "--profile", "none")
     assert (code, err) == (0, "")
-    assert out.startswith("toy seed 3 profile none: ok after ")
+    assert out.startswith("time seed 3 profile none: ok after ")
     assert "replay" not in out
 
 
-def test_without_a_part_or_a_seed_it_is_the_toy_and_seed_1(
+def test_without_a_part_or_a_seed_it_is_the_database_and_seed_1(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert run(capsys)[1] == run(capsys, "toy", "--seed", "1")[1]
+    assert run(capsys)[1] == run(capsys, "database", "--seed", "1")[1]
 
 
 def test_json_of_one_seed_is_one_document(capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = run(capsys, "toy", "--seed", "3", "-o", "json")
+    code, out, _ = run(capsys, "time", "--seed", "3", "-o", "json")
     assert code == 0
     document = json.loads(out)
-    assert (document["part"], document["seed"], document["verdict"]) == ("toy", 3, "ok")
-    assert document["replay"] == "motet simulate toy --seed 3 --profile swarm --trace"
+    assert (document["part"], document["seed"], document["verdict"]) == ("time", 3, "ok")
+    assert document["replay"] == "motet simulate time --seed 3 --profile swarm --trace"
     assert len(document["trace_digest"]) == 32
     assert "tail" not in document
 
 
 def test_the_trace_has_as_many_lines_as_it_says(capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = run(capsys, "toy", "--seed", "3", "--trace", "--output", "json")
+    code, out, _ = run(capsys, "time", "--seed", "3", "--trace", "--output", "json")
     assert code == 0
     document = json.loads(out)
     assert len(document["tail"]) == document["trace_lines"] > 100
-    printed = run(capsys, "toy", "--seed", "3", "--trace")[1].splitlines()
+    printed = run(capsys, "time", "--seed", "3", "--trace")[1].splitlines()
     assert printed[: document["trace_lines"]] == document["tail"]
 
 
 def test_a_seed_with_a_planted_bug_exits_with_1_and_is_replayed_by_its_line(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    code, out, _ = run(capsys, "toy", "--seeds", "1-1000", "--plant", PLANT, "-o", "json")
+    code, out, _ = run(capsys, "database", "--seeds", "1-100", "--plant", PLANT, "-o", "json")
     assert code == 1
     found = json.loads(out)
     assert found["verdict"] == found["failure"]["verdict"] == "violated"
@@ -127,13 +129,14 @@ def test_a_seed_with_a_planted_bug_exits_with_1_and_is_replayed_by_its_line(
     first, second = (run(capsys, *words[2:]) for _ in range(2))
     assert first == second
     assert first[0] == 1
-    assert f"violates T1: {found['failure']['violations'][0]['what']}" in first[1]
+    (violation,) = found["failure"]["violations"]
+    assert f"violates {violation['invariant']}: {violation['what']}" in first[1]
 
 
 def test_the_line_that_is_printed_replays_to_the_byte_in_other_processes(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    _, out, _ = run(capsys, "toy", "--seeds", "1-1000", "--plant", PLANT)
+    _, out, _ = run(capsys, "database", "--seeds", "1-100", "--plant", PLANT)
     (line,) = [line for line in out.splitlines() if line.startswith("replay: ")]
     command = [sys.executable, "-m", *line.removeprefix("replay: ").split()]
     traces = {
@@ -149,16 +152,15 @@ def test_the_line_that_is_printed_replays_to_the_byte_in_other_processes(
 def test_what_clients_saw_is_written_down_for_the_checkers(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    one, several = tmp_path / "toy.ndjson", tmp_path / "run.ndjson"
-    assert run(capsys, "toy", "--seed", "3")[1] == _without_advice(
-        run(capsys, "toy", "--seed", "3", "--history", str(one))[1]
-    )
-    assert json.loads(one.read_text().splitlines()[0])["checker"] == "set"
-    code, out, _ = run(
-        capsys, "database", "--seed", "3", "--history", str(several), "--output", "json"
-    )
-    assert code == 0
-    written = json.loads(out)["histories"]
+    one, several = tmp_path / "one.ndjson", tmp_path / "run.ndjson"
+    code, out, _ = run(capsys, "vsr", "--seed", "2", "--history", str(one), "--output", "json")
+    assert (code, json.loads(out)["histories"]) == (0, [str(one)])
+    assert json.loads(one.read_text().splitlines()[0])["checker"] == "keyed"
+    plain = run(capsys, "database", "--seed", "3")[1]
+    code, out, _ = run(capsys, "database", "--seed", "3", "--history", str(several))
+    advice = [line for line in out.splitlines() if line.startswith("judge what clients saw")]
+    assert (code, out) == (0, plain + "".join(f"{line}\n" for line in advice))
+    written = [line.rpartition(" ")[2] for line in advice]
     assert written == [
         str(tmp_path / f"run-{kind}.ndjson") for kind in ("feed", "causal", "bank-snapshots")
     ]
@@ -167,23 +169,18 @@ def test_what_clients_saw_is_written_down_for_the_checkers(
             root.main(["verify", "history", file])
         assert exited.value.code == 0
         assert capsys.readouterr().out.startswith("ok (")
-    code, _, err = run(capsys, "toy", "--seed", "3", "--history", str(tmp_path / "no" / "run"))
+    code, _, err = run(capsys, "database", "--seed", "3", "--history", str(tmp_path / "no" / "run"))
     assert (code, "cannot be written" in err) == (1, True)
-
-
-def _without_advice(out: str) -> str:
-    lines = out.splitlines(keepends=True)
-    return "".join(line for line in lines if not line.startswith("judge what clients saw"))
 
 
 # A range
 
 
 def test_a_range_that_is_ok_exits_with_0(capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = run(capsys, "toy", "--seeds", "1-60", "--output", "json")
+    code, out, _ = run(capsys, "time", "--seeds", "1-20", "--output", "json")
     assert code == 0
     document = json.loads(out)
-    assert (document["verdict"], document["seeds_run"]) == ("ok", 60)
+    assert (document["verdict"], document["seeds_run"]) == ("ok", 20)
     assert document["replay"] is document["failure"] is None
     assert document["missing_marks"] == []
 
@@ -191,16 +188,16 @@ def test_a_range_that_is_ok_exits_with_0(capsys: pytest.CaptureFixture[str]) -> 
 def test_a_range_that_missed_a_mark_exits_with_1_and_names_it(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    code, out, _ = run(capsys, "toy", "--seeds", "1-3", "--profile", "none")
+    code, out, _ = run(capsys, "time", "--seeds", "1-3", "--profile", "none")
     assert code == 1
     assert "uncovered" in out
-    assert "never seen: crash" in out
+    assert "never seen: clock_jump, crash, crash_all" in out
 
 
 def test_interrupting_a_range_stops_it_without_a_traceback() -> None:
     """^C goes to the whole group of processes, in the middle of a range that would take hours."""
     terminal, stderr = os.openpty()
-    command = [sys.executable, "-m", "motet", "simulate", "toy", "--seeds", "1-10000000"]
+    command = [sys.executable, "-m", "motet", "simulate", "time", "--seeds", "1-10000000"]
     # Whoever starts the suite in the background of a shell has it ignore ^C, and children inherit that.
     as_in_a_terminal = signal.signal(signal.SIGINT, signal.default_int_handler)
     process = subprocess.Popen(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from tests.toy.notebook import JOURNAL, Notebook, Recall, Recalled, Remember
+
 from motet.core.machine import (
     Effect,
     Message,
@@ -17,7 +19,6 @@ from motet.core.machine import (
     Write,
     Written,
 )
-from motet.core.toy import JOURNAL, Notebook, Recall, Recalled, Remember
 from motet.ids import Address, ReadId
 
 NOW = Now(monotonic_ns=0, wall_ns=0)

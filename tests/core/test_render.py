@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from tests.toy.notebook import Recalled, Remember
 
 from motet.core.clock.hlc import Clock
 from motet.core.render import render
-from motet.core.toy import Recalled, Remember
 
 
 class Inner(msgspec.Struct, frozen=True):

@@ -21,6 +21,15 @@ from tests.core.notebooks import (
     writes,
     written,
 )
+from tests.toy.notebook import (
+    JOURNAL,
+    WAITING_MAX,
+    Notebook,
+    Phase,
+    Refused,
+    Remember,
+    Remembered,
+)
 
 from motet.core.machine import (
     Effect,
@@ -31,15 +40,6 @@ from motet.core.machine import (
     Started,
     WriteFailed,
     Written,
-)
-from motet.core.toy import (
-    JOURNAL,
-    WAITING_MAX,
-    Notebook,
-    Phase,
-    Refused,
-    Remember,
-    Remembered,
 )
 from motet.ids import ReadId, TimerName, WriteId
 

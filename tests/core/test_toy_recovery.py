@@ -17,9 +17,9 @@ from tests.core.notebooks import (
     writes,
     written,
 )
+from tests.toy.notebook import JOURNAL, Notebook, Phase, Recall, Refused, Remember
 
 from motet.core.machine import ReadBack, ReadFailed, Truncate, WriteFailed, Written
-from motet.core.toy import JOURNAL, Notebook, Phase, Recall, Refused, Remember
 from motet.ids import ReadId, WriteId
 
 # T3: before it knows its own past, it answers nothing

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from tests.toy.storm import EARLY, ToyPart
 
 from motet.sim import simulate as simulation
 from motet.sim import world as worlds
 from motet.sim.simulate import simulate
-from motet.verify.parts.toy import EARLY, ToyPart
 
 
 def budget(monkeypatch: pytest.MonkeyPatch, events: int) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from tests.toy.storm import ToyPart
 
 from motet.errors import BadInput
 from motet.sim.dice import Dice
 from motet.sim.faults import PROFILES, SWARM, Faults, faults_for
 from motet.sim.nemesis import Nemesis
 from motet.sim.world import World
-from motet.verify.parts.toy import ToyPart
 
 
 def test_no_fault_is_the_default_and_the_profile_none() -> None:

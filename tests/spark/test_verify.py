@@ -24,7 +24,7 @@ def test_a_sweep_makes_one_report(spark: SparkSession, tmp_path: Path) -> None:
 
     (tmp_path / "wrong.ndjson").write_text(WRONG)
     jobs = [
-        *plan_seeds("toy=1-2"),
+        *plan_seeds("time=1-2"),
         *list(plan_mutants("zero-copy-exclusive"))[:1],
         *plan_grid("log-trimming replicas=2 records=1"),
         *plan_histories(str(tmp_path / "*.ndjson")),

@@ -32,7 +32,7 @@ HistoryOption = Annotated[
 
 @app.command(epilog=PLANTED)
 def simulate(
-    part: str = typer.Argument("toy", help=f"What to simulate: {', '.join(PARTS)}."),
+    part: str = typer.Argument("database", help=f"What to simulate: {', '.join(PARTS)}."),
     seed: int | None = typer.Option(None, help="Run this one seed and show what happened."),
     seeds: str | None = typer.Option(None, help="Run a range such as 1-500, up to a violation."),
     profile: str = typer.Option("swarm", help="Which faults: see docs/internals/simulation.md."),
@@ -48,7 +48,7 @@ def simulate(
 
     Exits with 1 on the first violation, or if a range missed a coverage mark.
 
-    Example: motet simulate toy --seeds 1-200
+    Example: motet simulate database --seeds 1-200
     """
     if seeds is not None and (seed is not None or trace or history is not None):
         raise BadInput(

@@ -2,20 +2,20 @@
 
 ::
 
-    class NotebookPart(BenchPart):
-        name = "notebook"
+    class CounterPart(BenchPart):
+        name = "counter"
 
         @verb
         def cluster(self, *, nodes: int = 1) -> list[str]:
-            "Put notebooks on the bench and start them."
+            "Put counters on the bench and start them."
             for number in range(1, nodes + 1):
-                self.bench.add(f"n{number}", Notebook)
+                self.bench.add(f"n{number}", Counter)
             return self.start()
 
         @verb
-        def remember(self, node: str, value: str) -> list[str]:
-            "A client asks a node to keep a value."
-            return self.bench.receive(node, "client", Remember(request=1, value=value))
+        def add(self, node: str, amount: int) -> list[str]:
+            "A client asks a node to add an amount."
+            return self.bench.receive(node, "client", Add(request=1, amount=amount))
 """
 
 from __future__ import annotations

@@ -15,7 +15,6 @@ from motet.verify.parts import part_named
 from motet.verify.parts.histories import TAPS, Recorded
 
 KINDS = {
-    "toy": (3, ["set"]),
     "vsr": (2, ["keyed"]),
     "keeper": (1, ["tree"]),
     "database": (3, ["feed", "causal", "bank-snapshots"]),
@@ -51,7 +50,6 @@ def test_what_clients_saw_in_a_storm_is_ok(part: str) -> None:
 
 
 PLANTED = {
-    ("toy", "ack-before-durable"): {("set", "lost")},
     ("database", "do-not-validate"): {("feed", "clock"), ("bank-snapshots", "total")},
     ("streams", "minority-elects"): {("queue", "doubled"), ("sessions", "phantom")},
 }
@@ -69,7 +67,7 @@ def test_a_planted_bug_is_found_by_what_clients_saw(part: str, plant: str) -> No
     raise AssertionError(f"not found: {sorted(missing)}")
 
 
-@pytest.mark.parametrize("part", ["toy", "database"])
+@pytest.mark.parametrize("part", ["vsr", "database"])
 def test_a_seed_does_the_same_whether_it_is_written_down_or_not(part: str) -> None:
     traces = Trace(lines_max=1), Trace(lines_max=1)
     simulate(part_named(part), 4, trace=traces[0])
@@ -78,5 +76,5 @@ def test_a_seed_does_the_same_whether_it_is_written_down_or_not(part: str) -> No
 
 
 def test_a_part_without_histories_is_refused() -> None:
-    with pytest.raises(BadInput, match="clients of time see; choose one of toy, vsr"):
+    with pytest.raises(BadInput, match="clients of time see; choose one of vsr, keeper"):
         Recorded(part_named("time"))

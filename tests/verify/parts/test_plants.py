@@ -53,7 +53,7 @@ def test_a_search_has_rules_and_seeds(plant: Plant, search: Search) -> None:
 
 def test_an_unknown_bug_is_refused_and_plants_nothing() -> None:
     with pytest.raises(BadInput, match="known: ack-before-durable"):
-        search_for("toy", "moth")
+        search_for("database", "moth")
     assert kind_of("streams", "moth", Outcome) is Outcome
     assert kind_of("streams", "direct-commit", Outcome) is Outcome, "a bug of another kind of node"
 
@@ -139,7 +139,7 @@ def test_a_planted_bug_that_takes_longer_is_found(part: str, name: str) -> None:
 
 
 def test_a_search_that_ends_in_vain_finds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    plant, _ = search_for("toy", "ack-before-durable")
-    other = Search("toy", 3, ("T4",))
+    plant, _ = search_for("time", "a-third-follows")
+    other = Search("time", 3, ("T1",))
     monkeypatch.setattr("motet.verify.seed_range.search_for", lambda *_: (plant, other))
-    assert find_plant("toy", "ack-before-durable") is None
+    assert find_plant("time", "a-third-follows") is None

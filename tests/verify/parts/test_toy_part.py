@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from tests.toy.notebook import Notebook, Phase, Recalled, Refused, Remember, Remembered
+from tests.toy.storm import EARLY, SERVER, ToyPart, ToyRun
 
 from motet.core.machine import Effect, Event, Send
-from motet.core.toy import Notebook, Phase, Recalled, Refused, Remember, Remembered
 from motet.sim.faults import PROFILES, DiskFaults, Faults, NodeFaults
 from motet.sim.host import Host
 from motet.sim.nemesis import Nemesis
 from motet.sim.simulate import simulate
 from motet.sim.world import World
-from motet.verify.parts.toy import EARLY, SERVER, ToyPart, ToyRun
 
 
 class Spoiled(Notebook):

@@ -44,9 +44,9 @@ def test_mutants_of_all_are_all() -> None:
     ("plan", "text", "complaint"),
     [
         (plan_seeds, "streems=1-2", "no part"),
-        (plan_seeds, "toy", "no seeds"),
-        (plan_seeds, "toy=2-1", "no range"),
-        (plan_seeds, "toy=x", "no list of numbers"),
+        (plan_seeds, "time", "no seeds"),
+        (plan_seeds, "time=2-1", "no range"),
+        (plan_seeds, "time=x", "no list of numbers"),
         (plan_mutants, "quorom", "no model"),
         (plan_grid, "quorum records", "sets nothing"),
         (plan_grid, "quorum quorum=5", "cannot be had"),
@@ -64,7 +64,7 @@ def test_jobs_say_what_came_of_them(tmp_path: Path) -> None:
     broken = tmp_path / "broken.ndjson"
     broken.write_text('{"checker": "queue"}\n{')
     jobs = [
-        Job("seed", "toy", seed=3),
+        Job("seed", "time", seed=3),
         Job("mutant", "zero-copy-exclusive", variant="two-move-at-once"),
         Job("model", "log-trimming", settings={"replicas": "2", "records": "1"}),
         Job("model", "log-trimming", variant="wake-lost"),
@@ -79,5 +79,5 @@ def test_jobs_say_what_came_of_them(tmp_path: Path) -> None:
     assert sweep.verdicts == {"ok": 2, "caught": 1, "violated": 1, "error": 2}
     assert not sweep.is_good
     page = html_sweep(sweep)
-    assert page.index("wake-lost") < page.index("toy --seed 3"), "what is wrong comes first"
+    assert page.index("wake-lost") < page.index("time --seed 3"), "what is wrong comes first"
     assert "motet verify run log-trimming --variant wake-lost" in page

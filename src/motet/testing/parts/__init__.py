@@ -16,7 +16,6 @@ PARTS: dict[str, str] = {
     "shardlog": "motet.testing.parts.shardlog:ShardlogPart",
     "streams": "motet.testing.parts.streams:StreamsPart",
     "tables": "motet.testing.parts.tables:TablesPart",
-    "toy": "motet.testing.parts.toy:ToyPart",
     "transactions": "motet.testing.parts.transactions:TransactionsPart",
     "vsr": "motet.testing.parts.vsr:VsrPart",
 }

@@ -8,7 +8,6 @@ from motet.errors import BadInput
 from motet.sim.part import Part
 
 PARTS: dict[str, str] = {
-    "toy": "motet.verify.parts.toy:ToyPart",
     "time": "motet.verify.parts.time:TimePart",
     "database": "motet.verify.parts.database:DatabasePart",
     "streams": "motet.verify.parts.streams:StreamsPart",

@@ -11,13 +11,6 @@ from motet.verify.history.checkers import Header, write_history
 from motet.verify.parts.history_taps import Book
 
 
-def _toy(world: World, run: Run) -> Iterable[Book]:
-    from motet.verify.parts.toy import ToyRun
-
-    assert isinstance(run, ToyRun)
-    return (Book.of(world, "set", run.recorder),)
-
-
 def _vsr(world: World, run: Run) -> Iterable[Book]:
     from motet.verify.parts.vsr import VsrRun
 
@@ -50,7 +43,6 @@ def _streams(world: World, run: Run) -> Iterable[Book]:
 
 
 TAPS: dict[str, Callable[[World, Run], Iterable[Book]]] = {
-    "toy": _toy,
     "vsr": _vsr,
     "keeper": _keeper,
     "database": _database,

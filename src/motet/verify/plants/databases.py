@@ -1,19 +1,10 @@
-"""Bugs of the database in one folder, of the time, and of the toy."""
+"""Bugs of the database in one folder, and of the time."""
 
 from __future__ import annotations
 
 from motet.verify.plants.plant import SEEDS_FEW, Plant, Search
 
 DATABASE_PLANTS: tuple[Plant, ...] = (
-    Plant(
-        "ack-before-durable",
-        rule="what is confirmed is durable",
-        rule_id="toy T1",
-        how="bypasses",
-        target="motet.core.toy.Notebook",
-        planted_by="motet.verify.parts.toy:ToyRun",
-        searches=(Search("toy", SEEDS_FEW, ("T1",), is_quick=True),),
-    ),
     Plant(
         "a-third-follows",
         rule="the time rests on a majority of right walls",

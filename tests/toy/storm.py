@@ -7,18 +7,14 @@ that was confirmed for it. That is rule T1 of the toy's essay.
 
 from __future__ import annotations
 
-from motet.core.machine import (
-    Effect,
-    Message,
-    Violation,
-)
-from motet.core.toy import Notebook, Recall, Recalled, Remember, Remembered
+from tests.toy.notebook import Notebook, Recall, Recalled, Remember, Remembered
+
+from motet.core.machine import Effect, Message, Violation
 from motet.ids import Address
 from motet.sim.world import World
 from motet.verify.history import Recorder, check_set
 from motet.verify.history.events import OperationId
 from motet.verify.parts.asker import Asker
-from motet.verify.plants import plants_of
 
 CLIENTS = 3
 OPERATIONS = 25
@@ -29,7 +25,7 @@ EARLY = "ack-before-durable"
 
 
 class ToyPart:
-    """``motet simulate toy``."""
+    """The smallest part there is: one server, one kind of client, one checker."""
 
     name = "toy"
     marks = (
@@ -45,7 +41,7 @@ class ToyPart:
         "pause",
         "operation_unknown",
     )
-    plants = plants_of("toy")
+    plants = (EARLY,)
     storm_ms = 4_000
 
     def prepare(self, world: World, plant: str | None) -> ToyRun:
