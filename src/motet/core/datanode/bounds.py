@@ -7,12 +7,19 @@ other is dropped, counted and noted.
 
 from __future__ import annotations
 
+import re
 from functools import cache
 
 from motet.core.bounds import FieldRules, Rule, first_problem, rules_of
 from motet.core.clock.hlc import Clock
 from motet.core.machine import Message, Note
-from motet.core.operator.messages import Heartbeat, ShardMap, ShardMapPushed, ShardsGone
+from motet.core.operator.messages import (
+    Heartbeat,
+    NodePlace,
+    ShardMap,
+    ShardMapPushed,
+    ShardsGone,
+)
 from motet.core.operator.shard_map import versions_per_term
 from motet.core.shardlog.bounds import is_clock, is_counter, is_shard_name
 from motet.core.transaction.messages import (
@@ -22,7 +29,7 @@ from motet.core.transaction.messages import (
 )
 from motet.core.transaction.orders import TurnClock
 from motet.errors import BadInput
-from motet.ids import Address, Epoch, ShardName, TransactionId
+from motet.ids import Address, Epoch, NodeId, ShardName, TransactionId
 from motet.limits import (
     clock_received_ms_max,
     counter_max,
@@ -31,6 +38,8 @@ from motet.limits import (
     transaction_id_length_max,
     transaction_participants_max,
 )
+
+ENDPOINT = re.compile(r"\S{1,255}:\d{1,5}")
 
 FROM_NODES = (
     Heartbeat,
@@ -74,14 +83,15 @@ def check_request(message: Message, own: Clock) -> None:
         raise BadInput(f"{problem} has a clock that is beyond the year 2100")
 
 
-def problem_with(message: Message, known: ShardMap | None) -> str | None:
+def problem_with(sender: Address, message: Message, known: ShardMap | None) -> str | None:
     """What of a message no operator or leader can mean; ``known`` is the shard map that we have."""
     problem = first_problem(message, _fields(type(message), is_request=False), 0)
     if problem is not None:
         return problem
     match message:
         case ShardMapPushed():
-            return None if _is_map(message.map, known) else "map"
+            is_its_own = message.map.operator == NodeId(sender)
+            return None if is_its_own and _is_map(message.map, known) else "map"
         case ResolveTransaction():
             return None if 0 <= message.at_ms <= clock_received_ms_max else "at_ms"
         case AskOutcome():
@@ -96,15 +106,22 @@ def epochs_of(shard_map: ShardMap) -> dict[ShardName, Epoch]:
 
 
 def _is_map(new: ShardMap, known: ShardMap | None) -> bool:
-    if not _is_version(new.version, known):
+    if not _is_version(new.version, known) or not all(map(_is_place, new.nodes)):
         return False
     if known is None:
         return True
+    if known.cluster not in (0, new.cluster):
+        return False
     epochs = epochs_of(known)
     return all(
         epoch <= epochs.get(shard, counter_max) + epoch_step_max
         for shard, epoch in epochs_of(new).items()
     )
+
+
+def _is_place(place: NodePlace) -> bool:
+    """Whether somebody could connect there."""
+    return all(ENDPOINT.fullmatch(each) for each in (place.native, place.http))
 
 
 def _is_version(version: int, known: ShardMap | None) -> bool:

@@ -240,7 +240,7 @@ class DataNode:
         if isinstance(message, ShardMessage):
             return self.shards.on_message(event.sender, message, event.now)
         if isinstance(message, bounds.FROM_NODES):
-            problem = bounds.problem_with(message, self.state.map)
+            problem = bounds.problem_with(event.sender, message, self.state.map)
             if problem is not None:
                 return self._refuse(event.sender, message, problem)
         if isinstance(message, DataRequest):
