@@ -108,7 +108,7 @@ def _delete_leftovers(core: Core, control: ShardControl) -> None:
     for node in known.removed_nodes:
         retry = control.deletions.setdefault(node, Retry(core.now_ns))
         if core.is_alive(node) and core.due(retry):
-            core.send(node, DeleteShardRequest(control.shard, known.epoch, lives_on=True))  # J2
+            core.send(node, DeleteShardRequest(control.shard, known.epoch))  # J2
 
 
 def on_late_fence(

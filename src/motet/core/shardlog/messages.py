@@ -295,13 +295,10 @@ class AbortReconfigurationResponse(ShardMessage, frozen=True):
 class DeleteShardRequest(ShardMessage, frozen=True):
     """Operator to a node that is not in the ensemble any more: forget the shard.
 
-    A node that deletes its replica would forget what it has promised, too. If the shard lives on elsewhere,
-    it remembers, in this life, that it takes part in nothing of this epoch or an earlier one: later lives
-    are not named by what was sent before.
+    A node that deletes its replica would forget what it has promised, too. It remembers, in this life, that
+    it takes part in nothing of this epoch or an earlier one: later lives are not named by what was sent
+    before.
     """
-
-    #: the shard lives on without this node
-    lives_on: bool = False
 
 
 class DeleteShardResponse(ShardMessage, frozen=True):

@@ -109,7 +109,7 @@ class NodeState(msgspec.Struct):
     beat_ns: int = 0
     #: nothing was under way then, so the next one comes late
     is_idle: bool = False
-    #: shards that live on elsewhere -> the epoch in which their replica was deleted, in this life
+    #: shards whose replica was deleted in this life -> the epoch in which it was
     left: dict[ShardName, Epoch] = msgspec.field(default_factory=dict)
 
 
@@ -413,6 +413,7 @@ class Shards:
                 if sender not in deleting.askers and len(deleting.askers) < waiting_max:
                     deleting.askers.append(sender)
             elif shard not in state.creating:
+                self._remember(shard, message)
                 self.desk.effects.append(Send(sender, DeleteShardResponse(shard, message.epoch)))
         elif shard in state.deleting or isinstance(message, Refused):
             return
@@ -469,8 +470,7 @@ class Shards:
         """What was promised stays promised, for as long as this life can be named by what comes late."""
         left = self.state.left
         epoch = left.pop(shard, Epoch(0))
-        if message.lives_on:
-            left[shard] = max(epoch, message.epoch)
+        left[shard] = max(epoch, message.epoch)
         if len(left) > shards_left_max:
             del left[next(iter(left))]
 

@@ -275,7 +275,7 @@ class ShardlogPart(Lies):
     @verb
     def delete(self, node: str, epoch: int) -> list[str]:
         """Tell a node to forget the shard."""
-        return self._say(node, DeleteShardRequest(SHARD, Epoch(epoch), lives_on=True))
+        return self._say(node, DeleteShardRequest(SHARD, Epoch(epoch)))
 
     def _say(self, node: str, message: Message) -> list[str]:
         return self.bench.receive(node, OPERATOR, message)
