@@ -133,6 +133,7 @@ def duplicate_is_refused(cluster: LocalCluster, folder: Path, key: Path) -> None
     folder.mkdir()
     peers = f"n0={cluster.endpoint(0)},n1=127.0.0.1:{block.base},n2={cluster.endpoint(2)}"
     words = ["--id", "n1", "--port", f"{block.base}", "--data", ".", "--peers", peers]
+    words += ["--roles", "data"]  # a keeper without its files would not even start
     process = subprocess.Popen(
         [sys.executable, "-m", "motet", "node", *words],
         cwd=folder,

@@ -39,11 +39,11 @@ def test_every_step_of_a_changing_ensemble_is_a_step_of_the_model() -> None:
         part = Kept()
         outcome = simulate(part, seed)
         assert outcome.violations == []
-        if whole_change <= {line.action for line in part.run.lines}:
+        is_whole = whole_change <= {line.action for line in part.run.lines}
+        if is_whole and outcome.marks["followed"] > 1_000:
             break
     else:
-        pytest.fail("no seed has a change from its beginning to its end")
-    assert outcome.marks["followed"] > 1_000
+        pytest.fail("no seed is long and has a change from its beginning to its end")
     size = {"nodes": len(part.run.hosts), **UNBOUNDED}
     lines = [msgspec.json.encode(line) for line in part.run.lines]
     model = model_named("shard-log-changes", size)
