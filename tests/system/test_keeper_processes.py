@@ -173,6 +173,7 @@ def test_nodes_stop_and_go_on(tmp_path: Path) -> None:
     storm(tmp_path, tale)
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_nodes_are_cut_off_and_come_back(tmp_path: Path) -> None:
     async def tale(storm: Storm) -> None:

@@ -49,6 +49,9 @@ from motet.node.logs import logger
 again_seconds = 0.5
 """Between two attempts to have a session."""
 
+leave_seconds_max = 2.0
+"""How long a goodbye to the keeper may take."""
+
 Tell = Callable[[Message], None]
 """Hands a message to the machine, as from ``METADATA``."""
 
@@ -107,9 +110,10 @@ class MetadataPort:
         self._life = asyncio.get_running_loop().create_task(self._live())
 
     async def stop(self) -> None:
+        """End the session, at once if the keeper can be reached soon; else it is left to expire."""
         if self._life is not None:
             self._life.cancel()
-            await asyncio.gather(self._life, return_exceptions=True)
+            await asyncio.wait([self._life], timeout=leave_seconds_max)
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
