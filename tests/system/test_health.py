@@ -50,11 +50,11 @@ def test_a_node_without_a_quorum_lives_and_is_not_ready(tmp_path: Path) -> None:
         assert json.loads(get(cluster, 0, "/readyz")[1])["reasons"]
         assert get(cluster, 0, "/livez") == (200, "ok\n")
         assert not json.loads(get(cluster, 0, "/api/status")[1])["ready"]
-        with (
-            motet.connect(cluster.endpoint(0)) as db,
-            pytest.raises(Unavailable, match="orders/0 cannot be read"),
-        ):
-            db.visible_clock("orders", wait=True)
+        with motet.connect(cluster.endpoint(0)) as db:
+            with pytest.raises(Unavailable, match="orders/0 cannot be read"):
+                db.stream("orders").read(shard=0)
+            with pytest.raises(Unavailable, match="orders/0 cannot be read"):
+                db.visible_clock("orders", wait=True)
         for i in (1, 2):
             cluster.restart(i, wait=False)
         until(lambda: all(get(cluster, i, "/readyz")[0] == 200 for i in range(3)))

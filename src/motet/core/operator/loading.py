@@ -132,7 +132,9 @@ def _take_nodes(core: Core, found: list[Found]) -> None:
         try:
             entry = _decode_entry(each.data)
         except msgspec.MsgspecError:
-            core.note("bad_entry", each.path)
+            if state.bad_entries.get(each.path) != each.stat.czxid:
+                core.note("bad_entry", each.path)
+            state.bad_entries[each.path] = each.stat.czxid
             continue
         entries[entry.id] = entry
     for node in state.nodes.values():

@@ -298,6 +298,8 @@ class State(msgspec.Struct):
     #: paths below the streams whose data is no definition -> the version that was read, and why it is none;
     #: who can tell which shards are its own?
     bad_definitions: dict[str, tuple[int, str]] = {}
+    #: entries of nodes that are none -> the zxid that made them: each is named once
+    bad_entries: dict[str, int] = {}
 
     round: int = 0
     #: every clock is known that was handed out before a shard of this birth round was known, or an older one
