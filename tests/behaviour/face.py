@@ -31,7 +31,7 @@ from motet.client.sync_table import Table
 from motet.client.sync_transaction import Transaction
 from motet.client.table import AsyncTable
 from motet.client.transaction import AsyncTransaction, TransactionStatus
-from motet.core.streams.messages import FeedSplit, StreamInfo
+from motet.core.onelog.messages import FeedSplit, StreamInfo
 from motet.core.tables.messages import TableInfo, WriterInfo
 
 F = TypeVar("F", bound=Callable[..., object])

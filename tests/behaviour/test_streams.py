@@ -15,7 +15,7 @@ from tests.behaviour.places import Place, fresh
 import motet.aio
 from motet.aio import Database
 from motet.core.clock.hlc import ZERO
-from motet.core.streams.messages import StreamInfo
+from motet.core.onelog.messages import StreamInfo
 from motet.errors import BadInput, BadSchema, NoSuchStream, StreamExists
 from motet.errors.operator import NoNodeToPlaceOn
 from motet.limits import name_length_max

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from motet.cli import app as root
-from motet.verify.parts import PARTS
 from motet.verify.plants import plants_of
+from motet.verify.storms import PARTS
 
 PLANT = "ack-before-durable"
 

@@ -13,7 +13,7 @@ from motet.client.link import Link
 from motet.client.schemas import Schemas
 from motet.client.stream import AsyncStream
 from motet.client.transaction import AsyncTransaction
-from motet.core.streams.messages import (
+from motet.core.onelog.messages import (
     Appended,
     CreateStream,
     Describe,

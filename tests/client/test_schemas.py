@@ -16,7 +16,7 @@ import pytest
 import motet
 from motet.client.change import Change
 from motet.columnar.schema import encode_schema
-from motet.core.streams.messages import CreateStream, StreamReady
+from motet.core.onelog.messages import CreateStream, StreamReady
 from motet.errors import BadInput, BadSchema, MissingLibrary, NoSuchStream, StreamExists, TooLarge
 from motet.ids import StreamName
 from motet.limits import row_bytes_max, transaction_bytes_max

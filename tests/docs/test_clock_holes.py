@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from motet.verify.models import variant_of
-from motet.verify.parts import PARTS, part_named
+from motet.verify.storms import PARTS, part_named
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "designs" / "cluster-clock.md"

@@ -25,8 +25,8 @@ from motet.core.datanode.node import DataNode
 from motet.core.keeper.front.node import KeeperNode
 from motet.core.keeper.messages import CONNECTION_PREFIX, FromConnection
 from motet.core.machine import NS_PER_MS, Effect, Event, Machine, Message, Received, Send, Violation
-from motet.core.streams.machine import StreamsMachine
-from motet.core.streams.messages import StreamsCall
+from motet.core.onelog.machine import StreamsMachine
+from motet.core.onelog.messages import StreamsCall
 from motet.core.vsr.messages import VsrCall
 from motet.core.vsr.replica import Replica
 from motet.ids import Address, NodeId
@@ -35,8 +35,8 @@ from motet.sim.faults import Faults, NodeFaults
 from motet.sim.host import Host, Stepper
 from motet.sim.nemesis import Nemesis
 from motet.sim.world import World
-from motet.verify.parts import part_named
-from motet.verify.parts.streams_store import StoredOperator
+from motet.verify.storms import part_named
+from motet.verify.storms.streams_store import StoredOperator
 
 TIME_CALL = PingClock | PongClock
 

@@ -23,9 +23,9 @@ from motet.core.datanode.records import Chunk
 from motet.core.keeper.front.node import KeeperNode
 from motet.core.machine import Effect, Message
 from motet.core.metadata.definitions import StreamDefinition
+from motet.core.onelog import messages as embedded
 from motet.core.operator.messages import CreateStream, OperatorRefused, ShardMap, StreamCreated
 from motet.core.shardlog.state import Status as ShardStatus
-from motet.core.streams import messages as embedded
 from motet.core.transaction.entries import Part, PartChange
 from motet.core.transaction.messages import (
     CommitTransaction,
@@ -43,10 +43,10 @@ from motet.ids import Address, Offset, ShardName, StreamId, StreamName, Transact
 from motet.sim.host import Host
 from motet.sim.part import Run
 from motet.sim.world import World
-from motet.verify.parts.asker import Asker
-from motet.verify.parts.keeper import KeeperRun
-from motet.verify.parts.streams import StreamsRun
-from motet.verify.parts.vsr import VsrRun
+from motet.verify.storms.asker import Asker
+from motet.verify.storms.keeper import KeeperRun
+from motet.verify.storms.streams import StreamsRun
+from motet.verify.storms.vsr import VsrRun
 
 operations = 12
 

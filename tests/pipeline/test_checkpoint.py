@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from motet.core.clock.hlc import ZERO, Clock
-from motet.core.streams.messages import StreamInfo
+from motet.core.onelog.messages import StreamInfo
 from motet.errors import BadCheckpoint, BadPipeline, NodeError
 from motet.ids import StreamName
 from motet.pipeline.checkpoint import Checkpoint, default_folder

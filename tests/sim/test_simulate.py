@@ -15,8 +15,8 @@ from tests.toy.storm import ToyPart
 from motet.errors import BadInput
 from motet.sim.simulate import simulate
 from motet.sim.trace import GLYPHS, Trace
-from motet.verify.parts import PARTS, part_named
 from motet.verify.seed_range import run_seeds
+from motet.verify.storms import PARTS, part_named
 
 ROOT = Path(__file__).parents[2]
 SEEDS = tomllib.loads((Path(__file__).parent / "seeds.toml").read_text())["seed"]

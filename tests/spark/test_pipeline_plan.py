@@ -11,7 +11,7 @@ import pytest
 
 from motet.columnar.schema import encode_schema
 from motet.core.clock.hlc import Clock
-from motet.core.streams.messages import StreamInfo
+from motet.core.onelog.messages import StreamInfo
 from motet.errors import BadPipeline, BadSchema, MotetError, NoSuchStream
 from motet.ids import StreamName
 from motet.pipeline.load import load_pipeline

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from motet.errors import BadScenario
-from motet.testing.parts import PARTS, open_part
+from motet.testing.scripts import PARTS, open_part
 
 SCENARIOS = Path(__file__).parents[1] / "scenarios"
 

@@ -14,7 +14,7 @@ from motet.ids import Address
 from motet.sim.world import World
 from motet.verify.history import Recorder, check_set
 from motet.verify.history.events import OperationId
-from motet.verify.parts.asker import Asker
+from motet.verify.storms.asker import Asker
 
 CLIENTS = 3
 OPERATIONS = 25

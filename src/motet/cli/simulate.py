@@ -13,8 +13,8 @@ import typer
 from motet.cli import command_app
 from motet.cli.output import OUTPUT_OPTION, Output, print_json
 from motet.errors import BadInput
-from motet.verify.parts import PARTS
 from motet.verify.plants import plants_of
+from motet.verify.storms import PARTS
 
 app = command_app()
 
@@ -82,8 +82,8 @@ def _run_one(
 ) -> bool:
     from motet.sim.simulate import simulate as run
     from motet.sim.trace import Trace
-    from motet.verify.parts import part_named
-    from motet.verify.parts.histories import Recorded
+    from motet.verify.storms import part_named
+    from motet.verify.storms.histories import Recorded
 
     trace = Trace(lines_max=None if show else 1)
     part = part_named(name)

@@ -13,8 +13,8 @@ from typing import NamedTuple, TypeVar
 from motet.client.link import Link, answer_seconds_max
 from motet.client.valve import Valve
 from motet.core.clock.hlc import Clock
-from motet.core.streams.conversation import StreamsRequest
-from motet.core.streams.messages import (
+from motet.core.onelog.conversation import StreamsRequest
+from motet.core.onelog.messages import (
     Appended,
     ClockEnabled,
     ClockFixed,

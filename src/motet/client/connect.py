@@ -19,7 +19,7 @@ from motet.client.link import (
     parse_endpoint,
 )
 from motet.client.part_store import PartStore, find_parts
-from motet.core.streams.messages import StreamsAnswer
+from motet.core.onelog.messages import StreamsAnswer
 from motet.errors import BadConfig, MotetError, NodeError
 from motet.errors.shards import Unavailable
 from motet.format.frame import FrameKind

@@ -36,7 +36,7 @@ from motet.client.transaction import (
 )
 from motet.client.writers import Writers
 from motet.core.clock.hlc import Clock, plus
-from motet.core.streams.messages import (
+from motet.core.onelog.messages import (
     ClockEnabled,
     CreateStream,
     Describe,

@@ -17,7 +17,7 @@ from motet.client.feed_status import (
 )
 from motet.client.rows import Key, stream_name, stream_names
 from motet.core.clock.hlc import ZERO, Clock
-from motet.core.streams.messages import Describe, Described, FeedSplit
+from motet.core.onelog.messages import Describe, Described, FeedSplit
 
 page_limit_default = 1000
 

@@ -7,7 +7,7 @@ import msgspec
 from motet.client.calls import Calls
 from motet.client.rows import stream_names, whole_number
 from motet.core.clock.hlc import Clock
-from motet.core.streams.messages import FeedSplit, SplitFeed
+from motet.core.onelog.messages import FeedSplit, SplitFeed
 from motet.errors import BadInput
 from motet.limits import feed_splits_max
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from motet.core.clock.hlc import ZERO, Clock
-from motet.core.streams.messages import Described
+from motet.core.onelog.messages import Described
 from motet.errors import NoSuchStream
 from motet.ids import ShardId, StreamName, TransactionId
 

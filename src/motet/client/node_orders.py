@@ -5,7 +5,7 @@ from __future__ import annotations
 from motet.client.calls import Calls
 from motet.client.named_cursor import NamedCursor, named_cursors
 from motet.core.clock.hlc import Clock
-from motet.core.streams.messages import DescribeFeed, FeedDescribed, FeedObeyed, KeptFeed, OrderFeed
+from motet.core.onelog.messages import DescribeFeed, FeedDescribed, FeedObeyed, KeptFeed, OrderFeed
 from motet.core.transaction.orders import Order, Prune, SetCursor
 from motet.ids import StreamName
 

@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import NamedTuple
 
 from motet.client.calls import Calls
-from motet.core.streams.messages import Describe, Described, StreamInfo
+from motet.core.onelog.messages import Describe, Described, StreamInfo
 from motet.errors import MissingLibrary, NodeError, NoSuchStream, OutcomeUnknown
 from motet.ids import StreamName
 

@@ -20,7 +20,7 @@ from motet.client.rows import (
 from motet.client.schemas import Schemas, need_pyarrow
 from motet.client.tail_pause import tail_pause_seconds_max, tail_pause_seconds_min
 from motet.core.datanode.messages import Source
-from motet.core.streams.messages import (
+from motet.core.onelog.messages import (
     Append,
     Appended,
     Describe,

@@ -35,7 +35,7 @@ from motet.client.transaction import (
     pauses_seconds,
 )
 from motet.core.clock.hlc import Clock
-from motet.core.streams.messages import FeedSplit, StreamInfo
+from motet.core.onelog.messages import FeedSplit, StreamInfo
 from motet.core.tables.messages import TableInfo, WriterInfo
 from motet.core.tables.records import Engine, StagedPart, WriterStep
 from motet.errors import Conflict, MotetError

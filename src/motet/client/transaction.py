@@ -30,7 +30,7 @@ from motet.client.rows import (
 )
 from motet.client.schemas import Schemas
 from motet.core.clock.hlc import ZERO, Clock
-from motet.core.streams.messages import (
+from motet.core.onelog.messages import (
     ClockReleased,
     GetLatest,
     KeyRead,

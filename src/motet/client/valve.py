@@ -6,8 +6,8 @@ import warnings
 from collections.abc import Iterable
 
 from motet.core.clock.hlc import Clock
-from motet.core.streams.change import Change
-from motet.core.streams.run import Run
+from motet.core.onelog.change import Change
+from motet.core.onelog.run import Run
 
 
 class ClockOff(UserWarning):

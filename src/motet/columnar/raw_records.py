@@ -10,7 +10,7 @@ import pyarrow as pa
 from motet.columnar.feed import AT, CLOCK, clock_column
 from motet.core.clock.hlc import Clock
 from motet.core.datanode.records import Records
-from motet.core.streams.change import Change
+from motet.core.onelog.change import Change
 from motet.format.record_block import block_count
 from motet.ids import Epoch, Offset
 

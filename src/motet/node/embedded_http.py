@@ -13,7 +13,7 @@ from pathlib import Path
 
 from motet.client.link import HTTP_PORT_OFFSET
 from motet.core.catalog.machine import CatalogedStreams
-from motet.core.streams.machine import StreamsMachine
+from motet.core.onelog.machine import StreamsMachine
 from motet.core.tables.catalog import TableState
 from motet.errors import NodeError
 from motet.ids import NodeId, PartId, TableId

@@ -24,7 +24,7 @@ from pathlib import Path
 import msgspec
 
 from motet.core.clock.hlc import Clock
-from motet.core.streams.messages import StreamInfo
+from motet.core.onelog.messages import StreamInfo
 from motet.errors import BadCheckpoint, BadPipeline, MotetError
 from motet.pipeline.progress import Slice
 from motet.real.durable import make_folder, sync_file, sync_folder_at

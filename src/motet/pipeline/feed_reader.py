@@ -18,7 +18,7 @@ from motet.client.cursor import OLDEST
 from motet.client.sync import Database, connect
 from motet.columnar.feed import feed_schema, feed_table
 from motet.core.clock.hlc import ZERO, Clock
-from motet.core.streams.messages import StreamInfo
+from motet.core.onelog.messages import StreamInfo
 from motet.errors import BadInput, NoSuchStream
 from motet.limits import feed_splits_max, page_changes_max
 from motet.pipeline.arrow_types import arrow_schema, check_asked, fitted, picked, spark_schema

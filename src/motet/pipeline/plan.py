@@ -21,7 +21,7 @@ from pyspark.sql.types import ArrayType, DataType, StructField, StructType
 from motet.columnar.digits import check_sortable
 from motet.columnar.feed import feed_schema
 from motet.columnar.schema import decode_schema, encode_schema
-from motet.core.streams.messages import StreamInfo
+from motet.core.onelog.messages import StreamInfo
 from motet.core.tables.messages import WriterInfo
 from motet.core.tables.records import WriterStep
 from motet.errors import BadPipeline, BadSchema, MotetError, NoSuchTable

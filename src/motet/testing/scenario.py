@@ -20,8 +20,8 @@ import msgspec
 
 from motet.errors import BadScenario, StepRaised
 from motet.testing.part import ScenarioPart, VerbPart
-from motet.testing.parts import open_part, part_class
 from motet.testing.script import NOTHING_PRINTED, Block, parse_script, render_output
+from motet.testing.scripts import open_part, part_class
 
 OpenPart = Callable[[str], ScenarioPart]
 

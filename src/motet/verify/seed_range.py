@@ -22,8 +22,8 @@ import msgspec
 from motet.sim.part import Outcome
 from motet.sim.simulate import simulate
 from motet.verify.parent import end_with_parent
-from motet.verify.parts import part_named
 from motet.verify.plants import search_for
+from motet.verify.storms import part_named
 
 ALONE_SEEDS_MAX = 8
 """So few seeds are run before another process would have started."""

@@ -15,13 +15,13 @@ from motet.core.clock.hlc import Clock
 from motet.core.datanode.messages import AppendRecords, ReadRecords, RecordsAppended, RecordsRead
 from motet.core.datanode.records import Chunk
 from motet.core.metadata.definitions import StreamDefinition
+from motet.core.onelog.change import Token
 from motet.core.operator.messages import (
     CreateStream,
     DeleteStream,
     OperatorDone,
     StreamCreated,
 )
-from motet.core.streams.change import Token
 from motet.errors import (
     BadInput,
     NoSuchShard,

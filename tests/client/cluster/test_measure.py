@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from motet.client.cluster.measure import Measured
 from motet.core.clock.hlc import ZERO, Clock
-from motet.core.streams.messages import SplitFeed
+from motet.core.onelog.messages import SplitFeed
 from motet.ids import RequestId, StreamName
 
 counts = st.lists(st.tuples(st.integers(1, 40), st.integers(1, 9)), max_size=30)

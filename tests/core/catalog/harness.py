@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.core.streams.harness import Bench
+from tests.core.onelog.harness import Bench
 from tests.core.tables.harness import spec
 
 from motet.core.catalog.machine import CatalogedStreams
@@ -21,8 +21,8 @@ from motet.core.metadata.messages import (
     WriteOperation,
     Written,
 )
-from motet.core.streams.machine import StreamsMachine
-from motet.core.streams.messages import CreateStream, Describe, Described
+from motet.core.onelog.machine import StreamsMachine
+from motet.core.onelog.messages import CreateStream, Describe, Described
 from motet.core.tables.messages import CreateTable, ListTables, TablesAre
 from motet.ids import RequestId, StreamName
 from motet.sim.metadata_tree import MetadataTree

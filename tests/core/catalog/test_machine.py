@@ -12,7 +12,7 @@ from tests.core.tables.harness import spec
 from motet.core.catalog.state import Phase
 from motet.core.machine import Message
 from motet.core.metadata.messages import SessionBegun, SessionEnded, Written
-from motet.core.streams.messages import CreateStream, Describe, StreamReady, StreamsRefused
+from motet.core.onelog.messages import CreateStream, Describe, StreamReady, StreamsRefused
 from motet.core.tables.messages import CreateTable, TableReady
 from motet.errors import BadRecord
 from motet.ids import RequestId, StreamName, TableId, Zxid

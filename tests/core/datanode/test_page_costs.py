@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.core.datanode.test_gathered import CLIENT, NOW, SHARD, Lone
-from tests.core.streams.harness import apply
+from tests.core.onelog.harness import apply
 
 from motet.core.clock.hlc import ZERO, Clock
 from motet.core.datanode.messages import ReadRecords, RecordsRead

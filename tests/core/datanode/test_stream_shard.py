@@ -10,8 +10,8 @@ from motet.core.clock.hlc import ZERO, Clock, plus
 from motet.core.datanode import stream_shard
 from motet.core.datanode.records import Chunk, Records, decode_records, encode_records
 from motet.core.datanode.stream_shard import Place, StreamShard
+from motet.core.onelog.change import Token
 from motet.core.shardlog.entry import Entry, EntryId, EntryKind
-from motet.core.streams.change import Token
 from motet.core.transaction.orders import Prune
 from motet.errors import BadRecord, TokenExpired, TooLarge
 from motet.format.record_block import encode_block

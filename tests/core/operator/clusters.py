@@ -17,10 +17,10 @@ from motet.core.shardlog.messages import (
 )
 from motet.ids import Address, Epoch, NodeId, ShardName
 from motet.testing.bench_trace import Line
-from motet.testing.parts.operator import OperatorPart
-from motet.testing.parts.operator_bench import OperatorBench
-from motet.testing.parts.operator_puppets import PuppetKeeper, PuppetNode, PuppetReplica
 from motet.testing.script import parse_command
+from motet.testing.scripts.operator import OperatorPart
+from motet.testing.scripts.operator_bench import OperatorBench
+from motet.testing.scripts.operator_puppets import PuppetKeeper, PuppetNode, PuppetReplica
 
 SHARD = ShardName("0000000000000001.0")
 

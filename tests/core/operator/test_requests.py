@@ -45,7 +45,7 @@ from motet.ids import (
     StreamName,
     Zxid,
 )
-from motet.testing.parts.operator_puppets import PuppetNode
+from motet.testing.scripts.operator_puppets import PuppetNode
 
 NOW = Now(0, 1_700_000_000_000 * 1_000_000)
 ELECTED = Elected(SessionId(0), OPERATORS, f"{OPERATORS}/o1-0")

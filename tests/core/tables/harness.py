@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import msgspec
-from tests.core.streams.harness import Bench
+from tests.core.onelog.harness import Bench
 
 from motet.core.clock.hlc import Clock
 from motet.core.tables.messages import (

@@ -12,8 +12,8 @@ from motet.core.clock.hlc import ZERO, Clock
 from motet.core.datanode.reads import ClientReading, take
 from motet.core.datanode.records import Chunk, Records, encode_records
 from motet.core.datanode.stream_shard import StreamShard
+from motet.core.onelog.change import Change
 from motet.core.shardlog.entry import Entry, EntryId, EntryKind
-from motet.core.streams.change import Change
 from motet.core.transaction.bundles import Bundled, encode_bundle
 from motet.core.transaction.carried import Carried, needed
 from motet.core.transaction.entries import Committed, Part, PartChange, encode_part, record_range

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from motet.core.clock.hlc import ZERO, Clock
+from motet.core.onelog.change import Change
 from motet.core.shardlog.entry import Entry, EntryId, EntryKind
-from motet.core.streams.change import Change
 from motet.core.transaction.entries import (
     Aborted,
     Committed,

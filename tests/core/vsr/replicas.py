@@ -7,9 +7,9 @@ from functools import cache
 from motet.core.machine import Now, Started
 from motet.core.vsr.replica import Replica
 from motet.ids import ReplicaIndex
-from motet.testing.parts.vsr import VsrPart, small_config
 from motet.testing.register import Register
 from motet.testing.script import parse_command
+from motet.testing.scripts.vsr import VsrPart, small_config
 
 CONFIG = small_config(3, 4, 1)
 BUSY = ("cluster", "client c1", "puts c1 14")

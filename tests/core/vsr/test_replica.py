@@ -14,9 +14,9 @@ from motet.core.vsr.replica import Replica
 from motet.core.vsr.state import Status
 from motet.ids import Address, ClientId, Op, ReplicaIndex
 from motet.testing.bench_node import BenchNode
-from motet.testing.parts.vsr import VsrPart
 from motet.testing.register import Register
 from motet.testing.script import parse_command
+from motet.testing.scripts.vsr import VsrPart
 
 STORY = (
     "cluster",

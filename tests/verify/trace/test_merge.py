@@ -9,8 +9,8 @@ from motet.sim.simulate import simulate
 from motet.sim.world import World
 from motet.verify.models import model_named
 from motet.verify.models.shard_log_steps import ShardLogChanges
-from motet.verify.parts.shard_changes import ShardChangesPart, ShardChangesRun
-from motet.verify.parts.shard_steps import UNBOUNDED
+from motet.verify.storms.shard_changes import ShardChangesPart, ShardChangesRun
+from motet.verify.storms.shard_steps import UNBOUNDED
 from motet.verify.trace import TraceLine, check_trace
 from motet.verify.trace.merge import check_merged
 from motet.verify.trace.waiting import Placed

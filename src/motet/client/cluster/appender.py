@@ -23,7 +23,7 @@ from motet.core.datanode.messages import (
     RecordsAppended,
 )
 from motet.core.datanode.records import Chunk
-from motet.core.streams.change import Token
+from motet.core.onelog.change import Token
 from motet.errors import MotetError
 from motet.format.record_block import encode_block
 from motet.ids import Offset, RequestId, ShardId, ShardName

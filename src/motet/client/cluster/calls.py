@@ -20,18 +20,8 @@ from motet.client.link import answer_seconds_max
 from motet.client.valve import Valve
 from motet.core.clock.hlc import ZERO, Clock
 from motet.core.metadata.definitions import StreamDefinition
-from motet.core.operator.messages import CreateStream as CreateOnCluster
-from motet.core.operator.messages import (
-    DeleteStream,
-    DescribeShards,
-    OperatorDone,
-    ShardsDescribed,
-    StreamCreated,
-    StreamPlace,
-)
-from motet.core.placement.key_hash import NEWEST
-from motet.core.streams.conversation import StreamsRequest
-from motet.core.streams.messages import (
+from motet.core.onelog.conversation import StreamsRequest
+from motet.core.onelog.messages import (
     ClockReleased,
     CreateStream,
     Describe,
@@ -50,6 +40,16 @@ from motet.core.streams.messages import (
     TransactionIs,
     VisibleIs,
 )
+from motet.core.operator.messages import CreateStream as CreateOnCluster
+from motet.core.operator.messages import (
+    DeleteStream,
+    DescribeShards,
+    OperatorDone,
+    ShardsDescribed,
+    StreamCreated,
+    StreamPlace,
+)
+from motet.core.placement.key_hash import NEWEST
 from motet.errors import MotetError, NotInCluster
 from motet.errors.operator import MapTooOld, NoNodeToPlaceOn
 from motet.ids import RequestId, StreamId, StreamName, TransactionId

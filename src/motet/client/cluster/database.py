@@ -24,6 +24,7 @@ from motet.client.rows import shard_count, stream_name, whole_number
 from motet.client.stream import AsyncStream
 from motet.client.transaction import AsyncTransaction, attempts_default, pauses_seconds
 from motet.core.clock.hlc import Clock
+from motet.core.onelog.messages import StreamInfo
 from motet.core.operator.messages import (
     ContractShard,
     DescribeShards,
@@ -36,7 +37,6 @@ from motet.core.operator.messages import (
     ShardsDescribed,
     SwapNode,
 )
-from motet.core.streams.messages import StreamInfo
 from motet.errors import Conflict, NotInCluster, OutcomeUnknown
 from motet.errors.operator import NoLeader
 from motet.ids import NodeId, ShardId

@@ -21,8 +21,8 @@ from motet.client.cluster.together import Make, ask_leaders, ask_replicas
 from motet.client.feed_status import FeedStatus, IncompleteTransaction, ShardStanding
 from motet.client.link import answer_seconds_max
 from motet.core.clock.hlc import ZERO, Clock
+from motet.core.onelog.messages import FeedPage, ReadFeed
 from motet.core.operator.messages import ShardPlace
-from motet.core.streams.messages import FeedPage, ReadFeed
 from motet.core.transaction.merging import MergedPage, ShardPage, merge
 from motet.core.transaction.messages import (
     CloseShard,

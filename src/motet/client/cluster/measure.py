@@ -12,7 +12,7 @@ import msgspec
 
 from motet.client.cluster.feed import ClusterFeed, Places
 from motet.core.clock.hlc import Clock
-from motet.core.streams.messages import FeedSplit, SplitFeed
+from motet.core.onelog.messages import FeedSplit, SplitFeed
 from motet.core.transaction.entries import record_range
 from motet.core.transaction.merging import entries_in_order
 from motet.ids import StreamName

@@ -24,9 +24,9 @@ from motet.core.datanode.messages import (
     Source,
 )
 from motet.core.datanode.records import decode_records
+from motet.core.onelog.change import Change as RawChange
 from motet.core.operator.messages import ShardPlace, StreamPlace
 from motet.core.shardlog.entry import EntryKind
-from motet.core.streams.change import Change as RawChange
 from motet.core.transaction.entries import record_range
 from motet.core.transaction.merging import changes_of
 from motet.core.transaction.messages import CloseShard, FoundEntry, ShardClosed

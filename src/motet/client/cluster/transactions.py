@@ -20,9 +20,9 @@ from motet.client.cluster.router import D, MakeData, Router
 from motet.client.link import answer_seconds_max
 from motet.core.clock.hlc import Clock
 from motet.core.datanode.messages import DataAnswer
+from motet.core.onelog.change import Change
+from motet.core.onelog.messages import KeyRead, Standing, Wanted
 from motet.core.operator.messages import StreamPlace
-from motet.core.streams.change import Change
-from motet.core.streams.messages import KeyRead, Standing, Wanted
 from motet.core.transaction.entries import Part, PartChange
 from motet.core.transaction.merging import changes_of
 from motet.core.transaction.messages import (

@@ -75,12 +75,11 @@ from motet.core.metadata.messages import (
     Written,
 )
 from motet.core.metadata.paths import DATABASE, STREAMS, TABLES, stream_path, table_path
-from motet.core.placement.key_hash import NEWEST
-from motet.core.streams.checks import check
-from motet.core.streams.context import refusal
-from motet.core.streams.conversation import StreamsRequest
-from motet.core.streams.machine import StreamsMachine
-from motet.core.streams.messages import (
+from motet.core.onelog.checks import check
+from motet.core.onelog.context import refusal
+from motet.core.onelog.conversation import StreamsRequest
+from motet.core.onelog.machine import StreamsMachine
+from motet.core.onelog.messages import (
     CreateStream,
     Describe,
     Described,
@@ -88,7 +87,8 @@ from motet.core.streams.messages import (
     StreamReady,
     StreamsRefused,
 )
-from motet.core.streams.state import Phase as StreamsPhase
+from motet.core.onelog.state import Phase as StreamsPhase
+from motet.core.placement.key_hash import NEWEST
 from motet.core.tables.messages import CreateTable, ListTables, TableInfo, TableReady, TablesAre
 from motet.errors import BadRecord, MotetError, NodeError, OutcomeUnknown, error_of
 from motet.ids import Address, RequestId, StreamId, TimerName

@@ -17,9 +17,9 @@ from motet.core.datanode.reads import ClientReading, Question
 from motet.core.datanode.refusals import not_leader, refusal
 from motet.core.datanode.stream_shard import machine_of
 from motet.core.machine import NS_PER_MS, Effect, Note, Now, Send
+from motet.core.onelog.messages import Standing
 from motet.core.shardlog.replica import ShardReplica
 from motet.core.shardlog.state import FinishedRead, Status
-from motet.core.streams.messages import Standing
 from motet.core.transaction.messages import (
     DescribeFeed,
     FeedDescribed,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from motet.core.streams.change import Token
+from motet.core.onelog.change import Token
 from motet.ids import Offset
 
 

@@ -25,9 +25,9 @@ import msgspec
 from motet.core.clock.hlc import ZERO, Clock, plus
 from motet.core.datanode.records import RecordsLook, look_at_records
 from motet.core.fingerprint import clone_plain, fingerprint
+from motet.core.onelog.change import Token
 from motet.core.shardlog.entry import Entry, EntryKind
 from motet.core.shardlog.replica import ShardReplica
-from motet.core.streams.change import Token
 from motet.core.transaction.bundles import unbundled
 from motet.core.transaction.carried import Carried, decode_carried
 from motet.core.transaction.entries import (

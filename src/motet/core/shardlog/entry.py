@@ -48,7 +48,7 @@ class EntryKind(IntEnum):
     BUNDLE = 23
     #: see :mod:`motet.core.transaction.carried`
     CARRIED_ON = 24
-    # Of a database in one log (``core.streams``)
+    # Of a database in one log (``core.onelog``)
     STREAM_CREATED = 32
     COMMITTED = 33
     TABLE_CREATED = 34

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from motet.core.clock.hlc import Clock
-from motet.core.streams.conversation import StreamsMessage, StreamsRequest
+from motet.core.onelog.conversation import StreamsMessage, StreamsRequest
 from motet.core.tables.part_name import PartName
 from motet.core.tables.records import InsertToken, PublishedPart, StagedPart, TableSpec, WriterStep
 from motet.ids import RequestId, TableName, WriterName

@@ -16,8 +16,8 @@ from itertools import takewhile
 import msgspec
 
 from motet.core.clock.hlc import ZERO
+from motet.core.onelog.run import Run
 from motet.core.shardlog.entry import Entry, EntryKind
-from motet.core.streams.run import Run
 from motet.core.transaction.bundles import unbundled
 from motet.core.transaction.entries import Committed, Part, encode_part
 from motet.core.transaction.latest import LatestChanges

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from motet.core.streams.change import OPS
+from motet.core.onelog.change import OPS
 from motet.core.transaction.entries import Part, PartChange
 from motet.core.transaction.messages import (
     AbortTransaction,

@@ -12,8 +12,8 @@ import msgspec
 
 from motet.core.clock.hlc import Clock
 from motet.core.datanode.records import decode_records
+from motet.core.onelog.change import Op
 from motet.core.shardlog.entry import EntryKind
-from motet.core.streams.change import Op
 from motet.ids import Offset, ShardName, TransactionId
 
 

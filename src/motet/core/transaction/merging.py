@@ -14,9 +14,9 @@ import msgspec
 
 from motet.core.clock.hlc import Clock
 from motet.core.datanode.records import decode_records
+from motet.core.onelog.change import Change
+from motet.core.onelog.run import Run, changes_in, count_in
 from motet.core.shardlog.entry import EntryKind
-from motet.core.streams.change import Change
-from motet.core.streams.run import Run, changes_in, count_in
 from motet.core.transaction.entries import PartChange, decode_committed
 from motet.core.transaction.messages import FoundEntry
 from motet.format.record_block import decode_block

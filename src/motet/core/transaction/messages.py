@@ -10,7 +10,7 @@ import msgspec
 
 from motet.core.clock.hlc import ZERO, Clock
 from motet.core.datanode.conversation import DataMessage, DataRequest
-from motet.core.streams.messages import Standing
+from motet.core.onelog.messages import Standing
 from motet.core.transaction.entries import Part
 from motet.core.transaction.orders import Order
 from motet.core.transaction.votes import Vote

@@ -11,7 +11,7 @@ CONSENSUS_PLANTS: tuple[Plant, ...] = (
         rule_id="vsr.normal N2",
         how="bypasses",
         target="motet.core.machine.Written",
-        planted_by="motet.verify.parts.vsr_plants:Hurries",
+        planted_by="motet.verify.storms.vsr_plants:Hurries",
         searches=(Search("vsr", SEEDS_FEW, ("K1", "K2", "K3", "K7", "K10")),),
     ),
     Plant(
@@ -20,7 +20,7 @@ CONSENSUS_PLANTS: tuple[Plant, ...] = (
         rule_id="vsr.wal_recovery R2",
         how="bypasses",
         target="motet.core.vsr.journal.Journal.faulty",
-        planted_by="motet.verify.parts.vsr_plants:DeniesDamage",
+        planted_by="motet.verify.storms.vsr_plants:DeniesDamage",
         searches=(
             Search("vsr", SEEDS_FEW, ("K10", "K1", "K2", "K3"), profile="disk", is_quick=True),
         ),
@@ -31,7 +31,7 @@ CONSENSUS_PLANTS: tuple[Plant, ...] = (
         rule_id="vsr.view_change D2",
         how="bypasses",
         target="motet.core.vsr.messages.DoViewChange.log_view",
-        planted_by="motet.verify.parts.vsr_plants:PrefersLength",
+        planted_by="motet.verify.storms.vsr_plants:PrefersLength",
         searches=(
             Search("vsr", SEEDS_SOME, ("K1", "K2", "K3"), profile="network"),
             Search("view-change", SEEDS_MANY, ("R1",)),
@@ -43,7 +43,7 @@ CONSENSUS_PLANTS: tuple[Plant, ...] = (
         rule_id="vsr.normal N2",
         how="overrides",
         target="motet.core.vsr.context.Core.is_view_durable",
-        planted_by="motet.verify.parts.vsr_plants:PromisesTooSoon",
+        planted_by="motet.verify.storms.vsr_plants:PromisesTooSoon",
         searches=(Search("vsr", SEEDS_SOME, ("K7", "K1", "K10"), profile="crash"),),
     ),
     Plant(
@@ -52,7 +52,7 @@ CONSENSUS_PLANTS: tuple[Plant, ...] = (
         rule_id="",
         how="bypasses",
         target="motet.core.vsr.messages.Prepare.view",
-        planted_by="motet.verify.parts.vsr_plants:ServesTheDeposed",
+        planted_by="motet.verify.storms.vsr_plants:ServesTheDeposed",
         searches=(
             Search("vsr", SEEDS_SOME, ("K1", "K2", "K3"), profile="network"),
             Search("view-change", SEEDS_SOME, ("K1", "R1"), is_quick=True),
@@ -64,7 +64,7 @@ CONSENSUS_PLANTS: tuple[Plant, ...] = (
         rule_id="",
         how="bypasses",
         target="motet.core.vsr.header.encode_header",
-        planted_by="motet.verify.parts.vsr_plants:WritesHeaderAtOnce",
+        planted_by="motet.verify.storms.vsr_plants:WritesHeaderAtOnce",
         searches=(Search("vsr", SEEDS_FEW, ("K8", "K1", "K10"), profile="crash", is_quick=True),),
     ),
     Plant(
@@ -73,7 +73,7 @@ CONSENSUS_PLANTS: tuple[Plant, ...] = (
         rule_id="",
         how="bypasses",
         target="motet.core.vsr.sessions.Sessions.by_client",
-        planted_by="motet.verify.parts.vsr_plants:ForgetsSessions",
+        planted_by="motet.verify.storms.vsr_plants:ForgetsSessions",
         searches=(Search("vsr", SEEDS_FEW, ("K2", "K4", "K9"), is_quick=True),),
     ),
     Plant(
@@ -82,7 +82,7 @@ CONSENSUS_PLANTS: tuple[Plant, ...] = (
         rule_id="",
         how="bypasses",
         target="motet.core.vsr.messages.ReadPoint",
-        planted_by="motet.verify.parts.vsr_plants:ReadsAlone",
+        planted_by="motet.verify.storms.vsr_plants:ReadsAlone",
         searches=(Search("vsr", SEEDS_SOME, ("K5",), profile="network"),),
     ),
     Plant(
@@ -91,7 +91,7 @@ CONSENSUS_PLANTS: tuple[Plant, ...] = (
         rule_id="keeper.front.watches T4",
         how="overrides",
         target="motet.core.keeper.front.watches.Watches.set",
-        planted_by="motet.verify.parts.keeper_plants:WatchesAfterwards",
+        planted_by="motet.verify.storms.keeper_plants:WatchesAfterwards",
         searches=(Search("keeper", SEEDS_FEW, ("Z8",)),),
     ),
     Plant(
@@ -100,7 +100,7 @@ CONSENSUS_PLANTS: tuple[Plant, ...] = (
         rule_id="keeper.front.pulses U2",
         how="overrides",
         target="motet.core.keeper.front.pulses.Pulses.begin_pulse",
-        planted_by="motet.verify.parts.keeper_plants:TrustsTheWall",
+        planted_by="motet.verify.storms.keeper_plants:TrustsTheWall",
         searches=(Search("keeper", SEEDS_MANY, ("Z3",)),),
     ),
     Plant(
@@ -109,7 +109,7 @@ CONSENSUS_PLANTS: tuple[Plant, ...] = (
         rule_id="keeper.front.lanes N1",
         how="overrides",
         target="motet.core.keeper.front.front_end.FrontEnd._lose",
-        planted_by="motet.verify.parts.keeper_plants:RetriesTheEvicted",
+        planted_by="motet.verify.storms.keeper_plants:RetriesTheEvicted",
         searches=(Search("keeper", SEEDS_MANY, ("Z2", "Z1"), profile="crash"),),
     ),
     Plant(
@@ -118,7 +118,7 @@ CONSENSUS_PLANTS: tuple[Plant, ...] = (
         rule_id="keeper.front.node D2",
         how="overrides",
         target="motet.core.keeper.front.front_end.FrontEnd._on_applied",
-        planted_by="motet.verify.parts.keeper_plants:TellsAfterwards",
+        planted_by="motet.verify.storms.keeper_plants:TellsAfterwards",
         searches=(Search("keeper", SEEDS_FEW, ("Z8",)),),
     ),
     Plant(
@@ -127,7 +127,7 @@ CONSENSUS_PLANTS: tuple[Plant, ...] = (
         rule_id="keeper.writes W1",
         how="overrides",
         target="motet.core.keeper.machine.Keeper._write",
-        planted_by="motet.verify.parts.keeper_plants:StopsHalfway",
+        planted_by="motet.verify.storms.keeper_plants:StopsHalfway",
         searches=(Search("keeper", SEEDS_FEW, ("Z1",), is_quick=True),),
     ),
     Plant(
@@ -136,7 +136,7 @@ CONSENSUS_PLANTS: tuple[Plant, ...] = (
         rule_id="keeper.sessions L3",
         how="overrides",
         target="motet.core.keeper.machine.Keeper._run_as_session",
-        planted_by="motet.verify.parts.keeper_plants:BelievesTheOld",
+        planted_by="motet.verify.storms.keeper_plants:BelievesTheOld",
         searches=(Search("keeper", SEEDS_FEW, ("Z1",)),),
     ),
     Plant(
@@ -145,7 +145,7 @@ CONSENSUS_PLANTS: tuple[Plant, ...] = (
         rule_id="keeper.front.reads R1",
         how="bypasses",
         target="motet.core.keeper.messages.FrontEndConfig.reads_are_local",
-        planted_by="motet.verify.parts.keeper_plants:factory",
+        planted_by="motet.verify.storms.keeper_plants:factory",
         searches=(Search("keeper", SEEDS_FEW, ("Z7",), is_quick=True),),
     ),
 )

@@ -11,7 +11,7 @@ SHARD_PLANTS: tuple[Plant, ...] = (
         rule_id="shardlog.leader B2",
         how="replaces",
         target="motet.core.shardlog.quorum.committed",
-        planted_by="motet.verify.parts.streams_plants:CommitsOldEntries",
+        planted_by="motet.verify.storms.streams_plants:CommitsOldEntries",
         searches=(
             Search("streams", SEEDS_SOME, ("NoLossOfConfirmedWrite", "NoLogDivergence")),
             Search("shard-log", SEEDS_FEW, ("R1",)),
@@ -23,7 +23,7 @@ SHARD_PLANTS: tuple[Plant, ...] = (
         rule_id="shardlog.alignment A1",
         how="replaces",
         target="motet.core.shardlog.quorum.truncation_point",
-        planted_by="motet.verify.parts.streams_plants:DoesNotTruncate",
+        planted_by="motet.verify.storms.streams_plants:DoesNotTruncate",
         searches=(
             Search("streams", SEEDS_FEW, ("I3", "Convergence", "NoLogDivergence", "OneState")),
             Search("shard-log", SEEDS_FEW, ("R1", "I3", "Convergence")),
@@ -35,7 +35,7 @@ SHARD_PLANTS: tuple[Plant, ...] = (
         rule_id="shardlog.leader B1",
         how="bypasses",
         target="motet.core.shardlog.state.State.commit_index",
-        planted_by="motet.verify.parts.streams_plants:LetsCommitFall",
+        planted_by="motet.verify.storms.streams_plants:LetsCommitFall",
         searches=(
             Search("streams", SEEDS_FEW, ("I2", "CommitNeverFalls"), is_quick=True),
             Search("shard-changes", SEEDS_FEW, ("I2", "R1"), is_quick=True),
@@ -47,7 +47,7 @@ SHARD_PLANTS: tuple[Plant, ...] = (
         rule_id="shardlog.follower C2",
         how="bypasses",
         target="motet.core.machine.Written",
-        planted_by="motet.verify.parts.streams_plants:Hurries",
+        planted_by="motet.verify.storms.streams_plants:Hurries",
         searches=(
             Search(
                 "streams",
@@ -63,7 +63,7 @@ SHARD_PLANTS: tuple[Plant, ...] = (
         rule_id="datanode.reads R1",
         how="bypasses",
         target="motet.core.shardlog.state.State.confirmed_round",
-        planted_by="motet.verify.parts.streams_plants:ReadsAlone",
+        planted_by="motet.verify.storms.streams_plants:ReadsAlone",
         searches=(Search("streams", SEEDS_FEW, ("LinearizableReads",)),),
     ),
     Plant(
@@ -72,7 +72,7 @@ SHARD_PLANTS: tuple[Plant, ...] = (
         rule_id="datanode.stream_shard T2",
         how="bypasses",
         target="motet.core.datanode.stream_shard.ShardState.producers",
-        planted_by="motet.verify.parts.streams_plants:ForgetsTokens",
+        planted_by="motet.verify.storms.streams_plants:ForgetsTokens",
         searches=(Search("streams", SEEDS_FEW, ("OneState", "TokensOnce"), is_quick=True),),
     ),
     Plant(
@@ -81,7 +81,7 @@ SHARD_PLANTS: tuple[Plant, ...] = (
         rule_id="operator.ensembles N1",
         how="replaces",
         target="motet.core.operator.ensembles.is_decided",
-        planted_by="motet.verify.parts.streams_plants:ElectsByMinority",
+        planted_by="motet.verify.storms.streams_plants:ElectsByMinority",
         searches=(
             Search("streams", SEEDS_FEW, ("NoLossOfConfirmedWrite", "NoLogDivergence")),
             Search("shard-log", SEEDS_FEW, ("R1",), is_quick=True),
@@ -94,7 +94,7 @@ SHARD_PLANTS: tuple[Plant, ...] = (
         rule_id="operator.ensembles N3",
         how="replaces",
         target="motet.core.operator.ensembles.candidates",
-        planted_by="motet.verify.parts.streams_plants:ElectsAnybody",
+        planted_by="motet.verify.storms.streams_plants:ElectsAnybody",
         searches=(
             Search(
                 "streams", SEEDS_FEW, ("NoLossOfConfirmedWrite", "NoLogDivergence"), is_quick=True
@@ -109,7 +109,7 @@ SHARD_PLANTS: tuple[Plant, ...] = (
         rule_id="operator.ensembles N1",
         how="replaces",
         target="motet.core.operator.ensembles.fencing_ensemble",
-        planted_by="motet.verify.parts.streams_plants:DoesNotFenceNewNode",
+        planted_by="motet.verify.storms.streams_plants:DoesNotFenceNewNode",
         searches=(
             Search("streams", SEEDS_SOME, ("NoLossOfConfirmedWrite", "NoLogDivergence")),
             Search("shard-changes", SEEDS_FEW, ("R1",)),
@@ -121,7 +121,7 @@ SHARD_PLANTS: tuple[Plant, ...] = (
         rule_id="operator.streams G1",
         how="replaces",
         target="motet.core.operator.streams._checked_fence",
-        planted_by="motet.verify.parts.streams_fence_plants:CreatesLate",
+        planted_by="motet.verify.storms.streams_fence_plants:CreatesLate",
         searches=(Search("streams", SEEDS_FEW, ("Deleted",)),),
     ),
     Plant(
@@ -130,7 +130,7 @@ SHARD_PLANTS: tuple[Plant, ...] = (
         rule_id="operator.deletion D2",
         how="replaces",
         target="motet.core.operator.deletion._meant",
-        planted_by="motet.verify.parts.streams_fence_plants:DeletesByName",
+        planted_by="motet.verify.storms.streams_fence_plants:DeletesByName",
         searches=(Search("streams", SEEDS_SOME, ("Deleted",)),),
     ),
     Plant(
@@ -139,7 +139,7 @@ SHARD_PLANTS: tuple[Plant, ...] = (
         rule_id="operator.elections L3",
         how="replaces",
         target="motet.core.operator.ensembles.final_factor",
-        planted_by="motet.verify.parts.streams_plants:KeepsFactor",
+        planted_by="motet.verify.storms.streams_plants:KeepsFactor",
         searches=(
             Search("streams", SEEDS_FEW, ("ValidMessages", "LegalLeaderAndEnsemble")),
             Search("shard-changes", SEEDS_FEW, ("R1", "ValidMessages", "LegalLeaderAndEnsemble")),
@@ -151,7 +151,7 @@ SHARD_PLANTS: tuple[Plant, ...] = (
         rule_id="operator.ensembles N2",
         how="bypasses",
         target="motet.core.shardlog.messages.FenceResponse.is_member",
-        planted_by="motet.verify.parts.streams_plants:CountsTheWiped",
+        planted_by="motet.verify.storms.streams_plants:CountsTheWiped",
         searches=(Search("streams", SEEDS_FEW, ("NoLogDivergence", "NoLossOfConfirmedWrite")),),
     ),
     Plant(
@@ -160,7 +160,7 @@ SHARD_PLANTS: tuple[Plant, ...] = (
         rule_id="operator.writing W1",
         how="bypasses",
         target="motet.core.metadata.messages.Set.version",
-        planted_by="motet.verify.parts.streams_store:Store",
+        planted_by="motet.verify.storms.streams_store:Store",
         searches=(
             Search("streams", SEEDS_FEW, ("EpochNeverFalls",), is_quick=True),
             Search("shard-changes", SEEDS_FEW, ("EpochNeverFalls", "R1")),

@@ -11,7 +11,7 @@ TRANSACTION_PLANTS: tuple[Plant, ...] = (
         rule_id="transaction.state X6",
         how="replaces",
         target="motet.core.transaction.state.TransactionState.closed",
-        planted_by="motet.verify.parts.transactions_plants:ClosesOverPrepares",
+        planted_by="motet.verify.storms.transactions_plants:ClosesOverPrepares",
         searches=(Search("transactions", SEEDS_FEW, ("N1", "FeedComplete")),),
     ),
     Plant(
@@ -20,7 +20,7 @@ TRANSACTION_PLANTS: tuple[Plant, ...] = (
         rule_id="transaction.state X2",
         how="replaces",
         target="motet.core.transaction.answering._doubt",
-        planted_by="motet.verify.parts.transactions_plants:DecidesAlone",
+        planted_by="motet.verify.storms.transactions_plants:DecidesAlone",
         searches=(
             Search(
                 "transactions", SEEDS_FEW, ("Atomic", "Decided", "LatestKept", "SessionReads", "N1")
@@ -33,7 +33,7 @@ TRANSACTION_PLANTS: tuple[Plant, ...] = (
         rule_id="transaction.state X3",
         how="replaces",
         target="motet.core.transaction.leading.floor_of",
-        planted_by="motet.verify.parts.transactions_plants:ClockTooEarly",
+        planted_by="motet.verify.storms.transactions_plants:ClockTooEarly",
         searches=(
             Search("transactions", SEEDS_FEW, ("CausalOrder", "KeyOrder", "Convergence", "Stuck")),
         ),
@@ -44,7 +44,7 @@ TRANSACTION_PLANTS: tuple[Plant, ...] = (
         rule_id="transaction.state X4",
         how="replaces",
         target="motet.core.transaction.answering.to_forget",
-        planted_by="motet.verify.parts.transactions_plants:ForgetsDecisions",
+        planted_by="motet.verify.storms.transactions_plants:ForgetsDecisions",
         searches=(
             Search("transactions", SEEDS_SOME, ("LatestKept", "Atomic", "Decided", "Stuck")),
         ),
@@ -55,7 +55,7 @@ TRANSACTION_PLANTS: tuple[Plant, ...] = (
         rule_id="transaction.state X1",
         how="bypasses",
         target="motet.core.transaction.state.TransactionState.locks",
-        planted_by="motet.verify.parts.transactions_plants:ForgetsLocks",
+        planted_by="motet.verify.storms.transactions_plants:ForgetsLocks",
         searches=(
             Search(
                 "transactions",
@@ -71,7 +71,7 @@ TRANSACTION_PLANTS: tuple[Plant, ...] = (
         rule_id="datanode.appends A4",
         how="replaces",
         target="motet.core.datanode.appends.hold",
-        planted_by="motet.verify.parts.transactions_plants:AppendsOverLocks",
+        planted_by="motet.verify.storms.transactions_plants:AppendsOverLocks",
         searches=(Search("transactions", SEEDS_FEW, ("ReadsValid", "KeyOrder", "LatestKept")),),
     ),
     Plant(
@@ -80,7 +80,7 @@ TRANSACTION_PLANTS: tuple[Plant, ...] = (
         rule_id="datanode.reads R3",
         how="replaces",
         target="motet.core.datanode.reads.is_locked",
-        planted_by="motet.verify.parts.transactions_plants:ReadsOverLocks",
+        planted_by="motet.verify.storms.transactions_plants:ReadsOverLocks",
         searches=(Search("transactions", SEEDS_FEW, ("LatestKept", "SessionReads")),),
     ),
     Plant(
@@ -89,7 +89,7 @@ TRANSACTION_PLANTS: tuple[Plant, ...] = (
         rule_id="transaction.judging W2",
         how="replaces",
         target="motet.core.transaction.judging._judge_keys",
-        planted_by="motet.verify.parts.transactions_plants:TrustsReads",
+        planted_by="motet.verify.storms.transactions_plants:TrustsReads",
         searches=(Search("transactions", SEEDS_FEW, ("ReadsValid",)),),
     ),
     Plant(
@@ -98,7 +98,7 @@ TRANSACTION_PLANTS: tuple[Plant, ...] = (
         rule_id="transaction.state X5",
         how="replaces",
         target="motet.core.transaction.leading.judge_abort",
-        planted_by="motet.verify.parts.transactions_plants:DecidesLate",
+        planted_by="motet.verify.storms.transactions_plants:DecidesLate",
         searches=(Search("transactions", SEEDS_SOME, ("Decided", "Atomic")),),
     ),
     Plant(
@@ -107,7 +107,7 @@ TRANSACTION_PLANTS: tuple[Plant, ...] = (
         rule_id="operator.births V1",
         how="bypasses",
         target="motet.core.shardlog.messages.BecomeLeaderRequest.clock",
-        planted_by="motet.verify.parts.transactions_plants:BornInThePast",
+        planted_by="motet.verify.storms.transactions_plants:BornInThePast",
         searches=(Search("transactions", SEEDS_FEW, ("Born",)),),
     ),
     Plant(
@@ -116,7 +116,7 @@ TRANSACTION_PLANTS: tuple[Plant, ...] = (
         rule_id="transaction.state X6",
         how="replaces",
         target="motet.core.transaction.leading._judge_closing",
-        planted_by="motet.verify.parts.transactions_plants:ClosesInMemory",
+        planted_by="motet.verify.storms.transactions_plants:ClosesInMemory",
         searches=(Search("transactions", SEEDS_FEW, ("FeedClosed", "N1"), is_quick=True),),
     ),
     Plant(
@@ -125,7 +125,7 @@ TRANSACTION_PLANTS: tuple[Plant, ...] = (
         rule_id="transaction.orders P3",
         how="replaces",
         target="motet.core.transaction.writing.Pen._entry",
-        planted_by="motet.verify.parts.transactions_plants:HidesAlone",
+        planted_by="motet.verify.storms.transactions_plants:HidesAlone",
         searches=(Search("transactions", SEEDS_FEW, ("Valve",)),),
     ),
     Plant(
@@ -134,7 +134,7 @@ TRANSACTION_PLANTS: tuple[Plant, ...] = (
         rule_id="transaction.orders P1",
         how="replaces",
         target="motet.core.transaction.orders.FeedRules._check_pruning",
-        planted_by="motet.verify.parts.transactions_plants:PrunesOverCursors",
+        planted_by="motet.verify.storms.transactions_plants:PrunesOverCursors",
         searches=(Search("transactions", SEEDS_FEW, ("CursorKept",)),),
     ),
     Plant(
@@ -143,7 +143,7 @@ TRANSACTION_PLANTS: tuple[Plant, ...] = (
         rule_id="transaction.holding H2",
         how="replaces",
         target="motet.core.transaction.latest.LatestChanges.entries",
-        planted_by="motet.verify.parts.transactions_plants:TrimsWithoutCarrying",
+        planted_by="motet.verify.storms.transactions_plants:TrimsWithoutCarrying",
         searches=(Search("transactions", SEEDS_FEW, ("LatestKept",)),),
     ),
     Plant(
@@ -152,7 +152,7 @@ TRANSACTION_PLANTS: tuple[Plant, ...] = (
         rule_id="datanode.stream_shard T4",
         how="replaces",
         target="motet.core.datanode.stream_shard.StreamShard._note_end",
-        planted_by="motet.verify.parts.transactions_doubt_plants:NotesAnother",
+        planted_by="motet.verify.storms.transactions_doubt_plants:NotesAnother",
         searches=(Search("transactions", SEEDS_SOME, ("N1", "FeedComplete")),),
     ),
     Plant(
@@ -161,7 +161,7 @@ TRANSACTION_PLANTS: tuple[Plant, ...] = (
         rule_id="datanode.stream_shard T4",
         how="replaces",
         target="motet.core.transaction.state.TransactionState.opens",
-        planted_by="motet.verify.parts.transactions_doubt_plants:ForgetsTheOldest",
+        planted_by="motet.verify.storms.transactions_doubt_plants:ForgetsTheOldest",
         searches=(Search("transactions", SEEDS_FEW, ("N1", "FeedComplete")),),
     ),
     Plant(
@@ -170,7 +170,7 @@ TRANSACTION_PLANTS: tuple[Plant, ...] = (
         rule_id="datanode.stream_shard T4",
         how="replaces",
         target="motet.core.datanode.stream_shard.StreamShard._set_milestone",
-        planted_by="motet.verify.parts.transactions_doubt_plants:ForgetsTheOld",
+        planted_by="motet.verify.storms.transactions_doubt_plants:ForgetsTheOld",
         searches=(Search("transactions", SEEDS_FEW, ("N1", "FeedComplete")),),
     ),
     Plant(
@@ -179,7 +179,7 @@ TRANSACTION_PLANTS: tuple[Plant, ...] = (
         rule_id="transaction.scan N1",
         how="replaces",
         target="motet.core.transaction.scan.FeedScan._open",
-        planted_by="motet.verify.parts.transactions_doubt_plants:DoesNotWait",
+        planted_by="motet.verify.storms.transactions_doubt_plants:DoesNotWait",
         searches=(Search("transactions", SEEDS_FEW, ("N1", "FeedComplete")),),
     ),
     Plant(
@@ -188,7 +188,7 @@ TRANSACTION_PLANTS: tuple[Plant, ...] = (
         rule_id="transaction.scan N1",
         how="replaces",
         target="motet.core.transaction.scan.FeedScan._open",
-        planted_by="motet.verify.parts.transactions_doubt_plants:WaitsTooShort",
+        planted_by="motet.verify.storms.transactions_doubt_plants:WaitsTooShort",
         searches=(Search("transactions", SEEDS_FEW, ("N1", "FeedComplete")),),
     ),
     Plant(
@@ -197,7 +197,7 @@ TRANSACTION_PLANTS: tuple[Plant, ...] = (
         rule_id="transaction.scan N1",
         how="bypasses",
         target="motet.core.transaction.merging.merge",
-        planted_by="motet.verify.parts.transactions_plants:merge_tearing",
+        planted_by="motet.verify.storms.transactions_plants:merge_tearing",
         searches=(Search("transactions", SEEDS_FEW, ("FeedComplete", "N1")),),
     ),
     Plant(
@@ -206,7 +206,7 @@ TRANSACTION_PLANTS: tuple[Plant, ...] = (
         rule_id="",
         how="bypasses",
         target="motet.client.cluster.session.Session.go_on_after",
-        planted_by="motet.verify.parts.transactions_session:Traveller",
+        planted_by="motet.verify.storms.transactions_session:Traveller",
         searches=(Search("transactions", SEEDS_FEW, ("SessionReads",)),),
     ),
     Plant(
@@ -215,7 +215,7 @@ TRANSACTION_PLANTS: tuple[Plant, ...] = (
         rule_id="transaction.bundles U1",
         how="replaces",
         target="motet.core.transaction.writing.Pen.put",
-        planted_by="motet.verify.parts.transactions_bundle_plants:SharesClocks",
+        planted_by="motet.verify.storms.transactions_bundle_plants:SharesClocks",
         searches=(Search("transactions-in-turns", SEEDS_FEW, ("U1",), is_quick=True),),
     ),
     Plant(
@@ -224,7 +224,7 @@ TRANSACTION_PLANTS: tuple[Plant, ...] = (
         rule_id="transaction.bundles U2",
         how="replaces",
         target="motet.core.transaction.leading._judge",
-        planted_by="motet.verify.parts.transactions_bundle_plants:ChangesKeysTwice",
+        planted_by="motet.verify.storms.transactions_bundle_plants:ChangesKeysTwice",
         searches=(Search("transactions-in-turns", SEEDS_FEW, ("U2",)),),
     ),
     Plant(
@@ -233,7 +233,7 @@ TRANSACTION_PLANTS: tuple[Plant, ...] = (
         rule_id="transaction.bundles U2",
         how="replaces",
         target="motet.core.transaction.leading._judge",
-        planted_by="motet.verify.parts.transactions_bundle_plants:TakesTransactionsTwice",
+        planted_by="motet.verify.storms.transactions_bundle_plants:TakesTransactionsTwice",
         searches=(Search("transactions-in-turns", SEEDS_FEW, ("U2",)),),
     ),
     Plant(
@@ -242,7 +242,7 @@ TRANSACTION_PLANTS: tuple[Plant, ...] = (
         rule_id="",
         how="replaces",
         target="motet.core.transaction.work.ShardTransactions.land",
-        planted_by="motet.verify.parts.transactions_bundle_plants:LandsTheFirst",
+        planted_by="motet.verify.storms.transactions_bundle_plants:LandsTheFirst",
         searches=(Search("transactions-in-turns", SEEDS_FEW, ("Grounded",)),),
     ),
     Plant(
@@ -251,7 +251,7 @@ TRANSACTION_PLANTS: tuple[Plant, ...] = (
         rule_id="",
         how="replaces",
         target="motet.core.datanode.stream_shard.StreamShard.apply",
-        planted_by="motet.verify.parts.transactions_bundle_plants:FollowsTheFirst",
+        planted_by="motet.verify.storms.transactions_bundle_plants:FollowsTheFirst",
         searches=(Search("transactions-in-turns", SEEDS_FEW, ("OneState",), is_quick=True),),
     ),
     Plant(
@@ -260,7 +260,7 @@ TRANSACTION_PLANTS: tuple[Plant, ...] = (
         rule_id="",
         how="replaces",
         target="motet.core.transaction.scan.unbundled",
-        planted_by="motet.verify.parts.transactions_bundle_plants:FeedsTheFirst",
+        planted_by="motet.verify.storms.transactions_bundle_plants:FeedsTheFirst",
         searches=(Search("transactions-in-turns", SEEDS_FEW, ("N1", "FeedComplete")),),
     ),
     Plant(
@@ -269,7 +269,7 @@ TRANSACTION_PLANTS: tuple[Plant, ...] = (
         rule_id="",
         how="replaces",
         target="motet.core.datanode.reads._take_records",
-        planted_by="motet.verify.parts.transactions_bundle_plants:ReadsTheFirst",
+        planted_by="motet.verify.storms.transactions_bundle_plants:ReadsTheFirst",
         searches=(Search("transactions-in-turns", SEEDS_FEW, ("PagesWithoutGap",)),),
     ),
     Plant(
@@ -278,7 +278,7 @@ TRANSACTION_PLANTS: tuple[Plant, ...] = (
         rule_id="",
         how="replaces",
         target="motet.core.datanode.reads._holder",
-        planted_by="motet.verify.parts.transactions_bundle_plants:ShowsAnother",
+        planted_by="motet.verify.storms.transactions_bundle_plants:ShowsAnother",
         searches=(Search("transactions-in-turns", SEEDS_FEW, ("LatestKept",)),),
     ),
     Plant(
@@ -287,7 +287,7 @@ TRANSACTION_PLANTS: tuple[Plant, ...] = (
         rule_id="transaction.state X7",
         how="replaces",
         target="motet.core.transaction.judging._check_votes",
-        planted_by="motet.verify.parts.transactions_liar_plants:BelievesVotes",
+        planted_by="motet.verify.storms.transactions_liar_plants:BelievesVotes",
         searches=(Search("transactions", SEEDS_FEW, ("FalseVotes", "Atomic", "Stuck")),),
     ),
     Plant(
@@ -296,7 +296,7 @@ TRANSACTION_PLANTS: tuple[Plant, ...] = (
         rule_id="transaction.state X2",
         how="replaces",
         target="motet.core.transaction.judging._check_home",
-        planted_by="motet.verify.parts.transactions_liar_plants:BelievesHomes",
+        planted_by="motet.verify.storms.transactions_liar_plants:BelievesHomes",
         searches=(
             Search(
                 "transactions",
@@ -311,7 +311,7 @@ TRANSACTION_PLANTS: tuple[Plant, ...] = (
         rule_id="transaction.state X2",
         how="replaces",
         target="motet.core.transaction.leading.judge_outcome",
-        planted_by="motet.verify.parts.transactions_liar_plants:ObeysAnybody",
+        planted_by="motet.verify.storms.transactions_liar_plants:ObeysAnybody",
         searches=(
             Search(
                 "transactions",
@@ -326,7 +326,7 @@ TRANSACTION_PLANTS: tuple[Plant, ...] = (
         rule_id="clock.reservation K1",
         how="replaces",
         target="motet.core.datanode.clock.decode_bound",
-        planted_by="motet.verify.parts.transactions_clock_plants:ForgetsTheBound",
+        planted_by="motet.verify.storms.transactions_clock_plants:ForgetsTheBound",
         searches=(Search("transactions", SEEDS_FEW, ("K1",), is_quick=True),),
     ),
     Plant(
@@ -335,7 +335,7 @@ TRANSACTION_PLANTS: tuple[Plant, ...] = (
         rule_id="clock.reservation K2",
         how="bypasses",
         target="motet.core.machine.Written",
-        planted_by="motet.verify.parts.transactions_clock_plants:TrustsAnUnsyncedBound",
+        planted_by="motet.verify.storms.transactions_clock_plants:TrustsAnUnsyncedBound",
         searches=(Search("transactions", SEEDS_SOME, ("K1",)),),
     ),
     Plant(
@@ -344,7 +344,7 @@ TRANSACTION_PLANTS: tuple[Plant, ...] = (
         rule_id="datanode.node D3",
         how="overrides",
         target="motet.core.datanode.node.DataNode.step",
-        planted_by="motet.verify.parts.wrong_wall:OwnWall",
+        planted_by="motet.verify.storms.wrong_wall:OwnWall",
         searches=(Search("wrong-wall", SEEDS_FEW, ("W1", "W2"), is_quick=True),),
     ),
     Plant(
@@ -353,7 +353,7 @@ TRANSACTION_PLANTS: tuple[Plant, ...] = (
         rule_id="clock.cluster_time T1",
         how="bypasses",
         target="motet.core.clock.cluster_time.ClusterTime.quorum",
-        planted_by="motet.verify.parts.wrong_wall:FirstAnswer",
+        planted_by="motet.verify.storms.wrong_wall:FirstAnswer",
         searches=(Search("wrong-wall", SEEDS_FEW, ("W1", "W2")),),
     ),
 )

@@ -84,7 +84,7 @@ def run_job(job: Job) -> Done:
 
 def _seed(job: Job) -> tuple[str, str]:
     from motet.sim.simulate import simulate
-    from motet.verify.parts import part_named
+    from motet.verify.storms import part_named
 
     outcome = simulate(part_named(job.name), job.seed)
     if outcome.violations:

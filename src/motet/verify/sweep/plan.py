@@ -9,7 +9,7 @@ from pathlib import Path
 from motet import limits
 from motet.errors import BadInput
 from motet.verify.models import every_variant, model_class, model_named
-from motet.verify.parts import part_named
+from motet.verify.storms import part_named
 from motet.verify.sweep.jobs import Job
 
 

@@ -31,7 +31,7 @@ from motet.format.zookeeper.requests import Acl, Create, GetData
 from motet.ids import Address, ClusterId, ReplicaIndex
 from motet.testing.bench_network import InFlight
 from motet.testing.bench_trace import Line
-from motet.testing.parts.vsr_bench import Lost, VsrBench
+from motet.testing.scripts.vsr_bench import Lost, VsrBench
 
 OPEN = (Acl(31, "world", "anyone"),)
 START_WALL_MS = 1_000_000

@@ -1,0 +1,256 @@
+"""A reader of the feed of all shards: any replica, pages of any size, one cursor.
+
+It reads the second stream as well, from the moment it hears of it. One that keeps a named cursor is never
+overtaken by pruning; another one is told so, and goes on where all shards have the feed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from motet.core.clock.hlc import ZERO, Clock
+from motet.core.datanode.messages import DataRefused, GetShardMap
+from motet.core.machine import Effect, Message
+from motet.core.transaction.merging import MergedPage, ShardPage
+from motet.core.transaction.messages import (
+    CloseShard,
+    DescribeFeed,
+    FeedDescribed,
+    OrderShard,
+    ReadShardFeed,
+    ShardClosed,
+    ShardFeed,
+    ShardOrdered,
+)
+from motet.core.transaction.orders import SetCursor
+from motet.errors.shards import CursorExpired
+from motet.ids import Address, ShardId, ShardName
+from motet.sim.world import World
+from motet.verify.storms.streams_changes import STAYS
+from motet.verify.storms.streams_checks import Watch
+from motet.verify.storms.streams_clients import TIMEOUT_MS, DataClient
+from motet.verify.storms.transactions_checks import Ledger, SeenChange, seen_of
+from motet.verify.storms.transactions_pages import Pages
+
+save_share = 0.3
+patience_ms_max = 16 * TIMEOUT_MS
+
+
+class FeedReader(DataClient):
+    """Asks how far every shard is closed, then reads all of them that far, a page at a time."""
+
+    def __init__(
+        self,
+        world: World,
+        name: str,
+        watch: Watch,
+        nodes: tuple[Address, ...],
+        ledger: Ledger,
+        merge: Callable[[Sequence[ShardPage], int], MergedPage],
+        pages: Pages,
+        *,
+        keeps: bool,
+    ) -> None:
+        super().__init__(world, name, watch, nodes)
+        #: has a named cursor
+        self._keeps = keeps
+        #: shards that have it
+        self.saved: dict[ShardName, None] = {}
+        self._to_save: list[ShardName] = []
+        self._saving: Clock = ZERO
+        #: what was pruned before it came there: above one clock, up to another
+        self.gaps: list[tuple[Clock, Clock]] = []
+        #: where it was when the second stream was there
+        self.joined: Clock | None = None
+        self._shards = list(ledger.stays)
+        #: of each shard, where its feed begins; asked for after it was told that it is too late
+        self._begins: dict[ShardName, Clock] = {}
+        self._is_late = False
+        self._between_ms_max //= 2
+        self._merge = merge
+        self._shown = pages
+        self._ledger = ledger
+        #: everything that was shown, in order
+        self.seen: list[SeenChange] = []
+        #: the cursor
+        self.after: Clock = ZERO
+        self.is_last_round = False
+        self._is_ending = False
+        self._last_floor: Clock | None = None
+        self._closed: dict[ShardName, Clock] = {}
+        self._heads: dict[ShardName, Clock] = {}
+        self._pages: dict[ShardName, ShardPage] = {}
+        self._visible: Clock = ZERO
+        self._limit = 1
+
+    def begin(self) -> list[Effect]:
+        if self._map is None or self.place(self._ledger.shards[0]) is None:
+            return self.look()
+        if self.is_last_round and not self._is_ending:
+            self._is_ending = True
+            self._closed, self._heads, self._pages = {}, {}, {}
+        if self._to_save:
+            return self._save(self._to_save[0])
+        if self._is_late:
+            return self._look_where_it_begins()
+        if not self._closed:
+            self._join()
+        for shard in self._shards:
+            if shard not in self._closed:
+                return self._close(shard)
+        self._take_visible()
+        for shard in self._shards:
+            if shard not in self._pages:
+                return self._read(shard)
+        self._turn()
+        return self.pause()
+
+    # The second stream, a named cursor, and pruning
+
+    def _join(self) -> None:
+        later = self._ledger.later
+        if self.joined is None and self.place(later[0]) is not None:
+            self.joined = self.after
+            self._shards = self._shards + later
+            self._visible = ZERO  # it is another one, of more shards
+
+    def _save(self, shard: ShardName) -> list[Effect]:
+        leader = self.leader(shard)
+        if leader is None:
+            return self.look()
+        order = SetCursor(self.name, self._saving)
+        return self.ask_at(leader, OrderShard(self.next_request(), self._clock, shard, order))
+
+    def _look_where_it_begins(self) -> list[Effect]:
+        """All shards are asked, not only the one that has given up what was asked for."""
+        for shard in self._shards:
+            if shard not in self._begins:
+                leader = self.leader(shard)
+                if leader is None:
+                    return self.look()
+                return self.ask_at(leader, DescribeFeed(self.next_request(), self._clock, shard))
+        resume = max(self._begins.values())
+        if not self.after < resume <= self._ledger.pruned:
+            what = f"{self.name} at {self.after} can resume at {resume}"
+            self.world.violated("Expired", f"{what}, {self._ledger.pruned} was pruned")
+        self._go_on_at(resume)
+        self._is_late, self._begins = False, {}
+        return self.pause()
+
+    def _go_on_at(self, resume: Clock) -> None:
+        self.gaps.append((self.after, resume))
+        self.after, self._pages = resume, {}
+        if resume >= self._visible:
+            self._closed = {}
+
+    def _too_late(self, refused: DataRefused) -> None:
+        if self._keeps and not self._ledger.is_forced:
+            self.world.violated("CursorKept", f"{self.name} at {self.after}: {refused.what}")
+        self._is_late = True
+        self._begins, self._pages = {}, {}
+
+    def _close(self, shard: ShardName) -> list[Effect]:
+        leader = self.leader(shard)
+        if leader is None:
+            return self.look()
+        return self.ask_at(
+            leader, CloseShard(self.next_request(), self._clock, shard, self._last_floor)
+        )
+
+    def _take_visible(self) -> None:
+        if self._is_ending and self._last_floor is None:
+            # What was handed out before must be visible in the end.
+            self._last_floor = max(self._heads.values())
+            self._closed = {}
+            return
+        visible = min(self._closed.values(), default=self._visible)
+        self._visible = max(visible, self._visible)
+
+    def _read(self, shard: ShardName) -> list[Effect]:
+        if shard not in self._closed:
+            return self.pause()
+        place = self.place(shard)
+        if place is None or not place.ensemble:
+            return self.look()
+        if not self._pages:
+            self._limit = self._large(self.dice.pick([1, 3, 50]), 50)
+        message = ReadShardFeed(
+            self.next_request(),
+            self._clock,
+            shard,
+            self.after if self.after > ZERO else None,
+            self._visible,
+            self._large(self.dice.pick([1, 3, 50]), 50),
+            self._large(self.dice.pick([1, 500, 20_000]), 20_000),
+        )
+        return self.ask_at(Address(self.dice.pick(place.ensemble)), message)
+
+    def _large(self, drawn: int, largest: int) -> int:
+        """In the end pages are large: somebody waits for this reader to be done."""
+        return largest if self._is_ending else drawn
+
+    def _turn(self) -> None:
+        """A page is whole: show it."""
+        begins = max(self._begins.values(), default=ZERO)
+        self._begins = {}
+        if self.after == ZERO and begins > ZERO:
+            self._go_on_at(begins)  # what one of them has pruned is shown of none
+            return
+        merged = self._merge(list(self._pages.values()), self._limit)
+        if merged.changes and merged.changes[0].clock <= self.after:
+            self.world.violated("FeedOrder", f"{self.name}: {merged.changes[0]} at {self.after}")
+        self.seen += map(seen_of, merged.changes)
+        if merged.through < self.after:
+            self.world.violated("FeedOrder", f"{self.name}: {merged.through} < {self.after}")
+        self.after = merged.through
+        self._pages = {}
+        if merged.changes:
+            self.world.mark("feed_page")
+        floor = self._last_floor
+        if self.is_last_round and floor is not None and self.after >= floor:
+            self.is_done = True
+        elif self.after >= self._visible:
+            self._closed = {}
+        if self._keeps and not self._is_ending and self.dice.chance(save_share):
+            self._to_save, self._saving = list(self._shards), self.after
+
+    def _learn_patience(self, answer: Message | None) -> None:
+        """A page behind a transaction that was long in doubt takes long: who gives up soon never gets it."""
+        grown_ms = min(2 * self._timeout_ms, patience_ms_max)
+        self._timeout_ms = grown_ms if answer is None else TIMEOUT_MS
+
+    def answered(self, asked: Message, answer: Message | None) -> list[Effect]:
+        if isinstance(asked, ReadShardFeed):
+            self._learn_patience(answer)
+        if isinstance(asked, GetShardMap):
+            return self.take_map(answer)
+        if isinstance(asked, CloseShard) and isinstance(answer, ShardClosed):
+            self._closed[asked.shard] = answer.closed
+            self._heads[asked.shard] = answer.clock
+            self.see_clock(answer.clock)
+        elif isinstance(asked, ReadShardFeed) and isinstance(answer, ShardFeed):
+            if answer.through > answer.closed and answer.through > self.after:
+                self.world.violated("FeedClosed", f"{self.name}: {answer}")
+            self._shown.shown(self.name, asked, answer)
+            number = self._ledger.shards.index(asked.shard)
+            self._pages[asked.shard] = ShardPage(
+                STAYS, ShardId(number), asked.shard, answer.entries, answer.through
+            )
+            self._begins[asked.shard] = answer.begins
+        elif isinstance(asked, OrderShard) and isinstance(answer, ShardOrdered):
+            self._to_save.remove(asked.shard)
+            self.saved[asked.shard] = None
+        elif isinstance(asked, DescribeFeed) and isinstance(answer, FeedDescribed):
+            self._begins[asked.shard] = answer.begins
+        elif isinstance(answer, DataRefused) and answer.code == CursorExpired.code:
+            self.world.mark("feed_expired")
+            self._to_save = []
+            self._too_late(answer)
+        elif isinstance(answer, DataRefused):
+            self.world.mark(f"feed_{answer.code.lower()}")
+            self._map = None
+        if isinstance(asked, CloseShard | OrderShard | DescribeFeed) and (
+            answer is None or isinstance(answer, DataRefused)
+        ):
+            self.lose_leader(asked.shard, answer)
+        return self.pause()

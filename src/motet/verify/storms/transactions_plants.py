@@ -1,0 +1,251 @@
+"""Data nodes with one rule about transactions left out, and a reader that tears what belongs together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
+
+from motet.core.clock.hlc import ZERO, Clock
+from motet.core.datanode import appends, reads
+from motet.core.datanode.appends import ShardAppends
+from motet.core.datanode.node import DataNode
+from motet.core.datanode.stream_shard import Opens, machine_of
+from motet.core.machine import Effect, Event, Received
+from motet.core.onelog.run import runs_of
+from motet.core.shardlog.config import ShardlogConfig
+from motet.core.shardlog.messages import BecomeLeaderRequest
+from motet.core.shardlog.replica import ShardReplica
+from motet.core.transaction import answering, judging, leading, writing
+from motet.core.transaction.config import TransactionConfig
+from motet.core.transaction.judging import Verdict
+from motet.core.transaction.latest import LatestChanges
+from motet.core.transaction.merging import MergedPage, ShardPage, merge
+from motet.core.transaction.messages import (
+    AbortTransaction,
+    AskOutcome,
+    Forward,
+    FoundEntry,
+    ReadShardFeed,
+    ResolveTransaction,
+    ShardClosed,
+)
+from motet.core.transaction.orders import FeedRules
+from motet.core.transaction.scan import FeedScan, Known
+from motet.core.transaction.state import TransactionState
+from motet.core.transaction.work import ShardTransactions, Work
+from motet.core.transaction.writing import Pen
+from motet.ids import NodeId, RequestId, ShardName, TransactionId
+from motet.verify.plants import kind_of
+from motet.verify.storms.planting import Planted, instead
+
+
+class ClosesOverPrepares(DataNode):
+    """A shard is closed up to its last entry, whatever is prepared."""
+
+    def step(self, event: Event) -> list[Effect]:
+        def closed(state: TransactionState) -> Clock:
+            return state.clock
+
+        def take(scan: FeedScan, entries: Sequence[object], known: Known) -> bool:
+            done = real(scan, entries, known)  # type: ignore[arg-type]
+            scan.closed = scan.up_to
+            return done
+
+        real = FeedScan.take
+        with (
+            instead(TransactionState, "closed", property(closed)),
+            instead(FeedScan, "take", take),
+        ):
+            return super().step(event)
+
+
+def _gives_up(
+    shard: ShardName, transaction: TransactionId, asked: Clock, state: TransactionState
+) -> Forward:
+    home = state.prepared[transaction].prepared.home
+    return Forward(shard, ResolveTransaction(shard, transaction, asked, home, None, 0))
+
+
+class DecidesAlone(Planted):
+    """A participant in doubt aborts by itself, whatever its home shard decides."""
+
+    planted = (answering, "_doubt", _gives_up)
+
+
+class ClockTooEarly(DataNode):
+    """The clock of a transaction is taken without a look at the other shards."""
+
+    def step(self, event: Event) -> list[Effect]:
+        def floor(work: Work) -> Clock:
+            return real(work) if isinstance(work.errand, ResolveTransaction) else ZERO
+
+        real = writing.floor_of
+        with instead(leading, "floor_of", floor):
+            return super().step(event)
+
+
+class ForgetsDecisions(DataNode):
+    """A decision is forgotten as soon as it was told, logged elsewhere or not."""
+
+    def step(self, event: Event) -> list[Effect]:
+        def to_forget(ours: ShardTransactions, replica: ShardReplica, now: object) -> Work | None:
+            for name in state_of(replica).decisions:
+                participants = state_of(replica).decisions[name].participants
+                ours.acknowledged[name] = dict.fromkeys(participants)
+            return real(ours, replica, now)  # type: ignore[arg-type]
+
+        real, state_of = answering.to_forget, answering.state_of
+        with instead(answering, "to_forget", to_forget):
+            return super().step(event)
+
+
+class ForgetsLocks(DataNode):
+    """A new leader does not know what is locked."""
+
+    def step(self, event: Event) -> list[Effect]:
+        led = {shard: each.core.is_leader for shard, each in self.shards.replicas.items()}
+        effects = super().step(event)
+        for shard, replica in self.shards.replicas.items():
+            if replica.core.is_leader and not led.get(shard, False):
+                machine_of(replica).state.transactions.locks = {}
+        return effects
+
+
+def _never_held(
+    held: ShardAppends, replica: ShardReplica, _locks_ahead: Mapping[bytes, None]
+) -> None:
+    held.held_at = replica.applied_index.offset
+
+
+class AppendsOverLocks(Planted):
+    """Raw records go into the log whoever has locked their keys."""
+
+    planted = (appends, "hold", _never_held)
+
+
+class ReadsOverLocks(Planted):
+    """A get does not wait for whoever has locked the key."""
+
+    planted = (reads, "is_locked", lambda _reading, _replica: False)
+
+
+class TrustsReads(DataNode):
+    """What a transaction has read is not looked at again."""
+
+    def step(self, event: Event) -> list[Effect]:
+        def judge(*given: object) -> Verdict:
+            *others, _reads = given
+            return real(*others, ())  # type: ignore[arg-type, call-arg]
+
+        real = judging._judge_keys
+        with instead(judging, "_judge_keys", judge):
+            return super().step(event)
+
+
+def _decides_late(
+    state: TransactionState, ahead: ShardTransactions, message: AbortTransaction | AskOutcome
+) -> Verdict:
+    if ahead.is_flying(message.transaction):
+        return Verdict.WAIT
+    return Verdict.GO if state.outcome_of(message.transaction) is None else Verdict.KNOWN
+
+
+class DecidesLate(Planted):
+    """What a home shard does not know any more it decides once more."""
+
+    planted = (leading, "judge_abort", _decides_late)
+
+
+class BornInThePast(DataNode):
+    """A new shard begins at whatever clock its leader has."""
+
+    def step(self, event: Event) -> list[Effect]:
+        if isinstance(event, Received) and isinstance(event.message, BecomeLeaderRequest):
+            message = msgspec.structs.replace(event.message, clock=ZERO)
+            event = Received(event.now, event.sender, message)
+        return super().step(event)
+
+
+class ClosesInMemory(DataNode):
+    """A leader that is asked how far its shard is closed says what it will not go below, and logs nothing."""
+
+    def step(self, event: Event) -> list[Effect]:
+        def judged(*_given: object, **_named: object) -> Verdict:
+            return Verdict.KNOWN
+
+        def closed_is(request: RequestId, state: TransactionState, rules: FeedRules) -> ShardClosed:
+            answer = real(request, state, rules)
+            clock = self.state.clock.tick_above(state.clock, event.now.wall_ms)
+            if clock is None or answer.held_by is not None:
+                return answer
+            return ShardClosed(request, clock, clock)
+
+        def page(scan: FeedScan) -> tuple[tuple[FoundEntry, ...], Clock]:
+            scan.closed = scan.up_to = max(scan.up_to, scan.closed)
+            return read(scan)
+
+        def of(
+            message: ReadShardFeed, closed: Clock, opens: Opens, after: Clock, known: Known
+        ) -> FeedScan:
+            return begin(message, message.up_to or closed, opens, after, known)
+
+        real, read, begin = answering.closed_is, FeedScan.page, FeedScan.of
+        with (
+            instead(leading, "_judge_closing", judged),
+            instead(answering, "closed_is", closed_is),
+            instead(FeedScan, "page", page),
+            instead(FeedScan, "of", staticmethod(of)),
+        ):
+            return super().step(event)
+
+
+class HidesAlone(DataNode):
+    """A participant decides by its own valve whether a transaction has a clock for its readers."""
+
+    def step(self, event: Event) -> list[Effect]:
+        def entry(pen: Pen, work: Work, clock: Clock) -> object:
+            if isinstance(work.errand, ResolveTransaction):
+                has_clock = pen.ours.has_clock(machine_of(pen.replica).state.rules)
+                work.errand = msgspec.structs.replace(work.errand, has_clock=has_clock)
+            return real(pen, work, clock)
+
+        real = Pen._entry
+        with instead(Pen, "_entry", entry):
+            return super().step(event)
+
+
+class PrunesOverCursors(Planted):
+    """Named cursors hold nothing."""
+
+    planted = (FeedRules, "_check_pruning", lambda rules, order: order.up_to > rules.horizon)
+
+
+class TrimsWithoutCarrying(Planted):
+    """What is pruned goes, whether the latest change of a key lies there or not."""
+
+    planted = (LatestChanges, "entries", lambda _latest, _first: iter(()))
+
+
+TORN_TIE = "torn-tie"
+"""A page ends anywhere, also between changes of one clock."""
+
+NO_BOOKMARK = "bookmark-left-behind"
+"""A client goes on in another process, and takes nothing along."""
+
+
+def merge_tearing(pages: Sequence[ShardPage], limit: int) -> MergedPage:
+    """A page that is cut where it is full."""
+    whole = merge(pages, 1 << 30)
+    if len(whole.changes) <= limit:
+        return whole
+    shown = whole.changes[:limit]
+    return MergedPage(tuple(runs_of(shown)), shown[-1].clock, more=True, count=limit)
+
+
+def transaction_node(
+    plant: str | None, own: NodeId, config: ShardlogConfig, transactions: TransactionConfig
+) -> Callable[[], DataNode]:
+    """What makes the data node of each incarnation."""
+    kind = kind_of("transactions", plant, DataNode)
+    return lambda: kind(own, config, transactions)

@@ -1,0 +1,261 @@
+"""A replicated cluster in the storm: replicas crash, lag and have bad disks, and no operation is lost.
+
+One to six replicas keep keys and values; clients work on few keys all the time. The rules K1 to K9 are those
+of :mod:`motet.verify.storms.vsr_checks`, the way out of the storm is :mod:`motet.verify.storms.vsr_calm`, and
+where disks may be damaged is drawn by :mod:`motet.verify.storms.vsr_atlas`.
+"""
+
+from __future__ import annotations
+
+from motet.core.machine import NS_PER_MS, Effect, Event, Started, Violation
+from motet.core.vsr.config import Timeouts, VsrConfig
+from motet.core.vsr.formatting import file_sizes, format_files
+from motet.ids import Address, ClusterId, Op, ReplicaIndex
+from motet.sim.dice import Dice
+from motet.sim.host import Host
+from motet.sim.world import World
+from motet.verify.history import Recorder, check_keyed
+from motet.verify.plants import plants_of
+from motet.verify.storms.vsr_atlas import Atlas, ReplicaDamage
+from motet.verify.storms.vsr_calm import Calm, core_of
+from motet.verify.storms.vsr_checks import Watch
+from motet.verify.storms.vsr_clients import Worker, read_entry
+from motet.verify.storms.vsr_plants import factory
+
+HOST = "vsr"
+REPLICA_COUNTS = (1, 2, 3, 3, 3, 3, 4, 5, 5, 6)
+OPERATIONS = {1: 2_000, 2: 1_000, 3: 500}
+"""Of all clients together, at least; a small cluster takes few steps for each."""
+
+operations_default = 300
+BUDGET_STEPS = 200_000
+isolation_interval_ms = 1_500
+isolation_ms_max = 1_500
+
+TIMEOUTS = Timeouts(
+    ping_ms=100,
+    idle_ping_ms=150,
+    heartbeat_ms=30,
+    idle_heartbeat_ms=60,
+    abdicate_ms=400,
+    silence_ms=250,
+    start_view_change_ms=60,
+    do_view_change_ms=60,
+    view_change_ms=600,
+    request_start_view_ms=60,
+    repair_ms=20,
+    stuck_ms=300,
+    scrub_ms=100,
+    clock_window_ms=200,
+)
+
+
+class VsrPart:
+    """``motet simulate vsr``."""
+
+    name = "vsr"
+    marks = (
+        "crash",
+        "crash_all",
+        "crash_writing",
+        "lost_write",
+        "torn_write",
+        "rot",
+        "rot_of_newest",
+        "partition",
+        "partition_one_way",
+        "primary_isolated",
+        "pause",
+        "client_evicted",
+        "read_at_point",
+        "calm_without_one",
+        "vsr_truncated_by_nacks",
+        "vsr_wal_case_L",
+        "vsr_wal_case_R",
+        "vsr_headers_repaired_through_break",
+        "vsr_prepare_repaired",
+        "vsr_reply_repaired",
+        "vsr_block_repaired",
+        "vsr_recovering_head",
+        "vsr_forfeit",
+        "vsr_session_evicted",
+        "vsr_link_bypassed",
+        "vsr_checkpoint_durable",
+        "vsr_synced",
+    )
+    plants = plants_of("vsr")
+    storm_ms = 8_000
+
+    def prepare(self, world: World, plant: str | None) -> VsrRun:
+        return VsrRun(world, plant)
+
+
+def draw_config(dice: Dice) -> VsrConfig:
+    """A small cluster: checkpoints, laps of the ring and evictions come soon."""
+    count = dice.pick(REPLICA_COUNTS)
+    return VsrConfig(
+        cluster=ClusterId(7),
+        replicas=tuple(Address(f"n{number}") for number in range(1, count + 1)),
+        slots=32,
+        pipeline_max=4,
+        queue_max=8,
+        checkpoint_ops=12,
+        body_bytes_max=1_500,
+        clients_max=dice.pick([4, 4, 5, 8]),
+        reserved_max=1,
+        block_bytes=dice.pick([192, 512, 1_024]),
+        blocks_max=1 << 16,
+        timeouts=TIMEOUTS,
+    )
+
+
+class VsrRun:
+    """One cluster, its clients, and the calm after the storm."""
+
+    def __init__(self, world: World, plant: str | None) -> None:
+        dice = world.dice.fork("cluster")
+        self._world = world
+        self.config = self.draw_config(dice)
+        self._dice = dice
+        self.recorder = Recorder()
+        self.watch = Watch(world, self.config.cluster)
+        self.atlas = Atlas(self.config, dice)
+        self._is_clock_wild = dice.chance(0.1)
+        self.hosts = [self._add_replica(number, plant) for number in range(self.config.count)]
+        count = dice.between(3, 5)
+        self.workers = [self._add_worker(number, count) for number in range(count)]
+        world.observe(self.watch.saw)
+        world.observe(self._follow)
+        self.calm: Calm | None = None
+        if world.faults.network.partition_interval_ms:
+            self._isolate_later()
+
+    def draw_config(self, dice: Dice) -> VsrConfig:
+        """The cluster of this seed."""
+        return draw_config(dice)
+
+    def operations(self) -> int:
+        """What all clients do together, at least."""
+        return OPERATIONS.get(self.config.count, operations_default)
+
+    def _add_replica(self, number: int, plant: str | None) -> Host:
+        own = ReplicaIndex(number)
+        node = self._world.add_node(self.config.replicas[number])
+        host = self._world.host(node, HOST, factory(plant, self.config, own))
+        for file, size_bytes in file_sizes(self.config):
+            host.disk.preallocate(file, size_bytes)
+        for file, offset, data in format_files(self.config, own):
+            host.disk.write(file, offset, data)
+        for file in host.disk.files():
+            host.disk.sync(file)
+        host.disk.damage = self.atlas.disk_of(own)
+        return host
+
+    def _add_worker(self, number: int, count: int) -> Worker:
+        worker = Worker(
+            self._world,
+            self.config,
+            f"c{number + 1}",
+            self.watch,
+            self.recorder,
+            self._peek,
+            operations=self.operations() // count + 1,
+            # Who mostly reads may believe for long that the old primary is the primary.
+            read_share=0.97 if number == 1 else 0.15,
+            is_reserved=number == 0,
+        )
+        node = self._world.add_node(worker.name, immune=True)
+        self._world.host(node, HOST, worker.itself)
+        return worker
+
+    def _peek(self, op: Op, body: bytes) -> bytes | None:
+        """Read from the replica that has executed the op and is furthest behind: any of them will do."""
+        cores = [core_of(host) for host in self.hosts if host.node.up]
+        fit = [
+            core
+            for core in cores
+            if core.state.is_started and core.state.restore is None and core.state.commit_min >= op
+        ]
+        if not fit:
+            return None
+        oldest = min(fit, key=lambda core: core.state.commit_min)
+        return oldest.machine.apply(read_entry(op, body))
+
+    def _follow(self, host: Host, event: Event, _effects: list[Effect]) -> None:
+        """Keep the atlas up to date; and while a replica was down, its disk may have suffered."""
+        damage = host.disk.damage
+        if not isinstance(damage, ReplicaDamage):
+            return
+        faults = self._world.faults.disk
+        if isinstance(event, Started) and faults.rot_interval_ms and self.atlas.permits_damage:
+            damage.aim = damage.newest_slot(self._dice) if self._dice.chance(0.5) else None
+            if damage.aim is not None and not self._world.fabric.healed:
+                host.disk.rot()
+                self._world.mark("rot")
+                self._world.mark("rot_of_newest")
+            damage.aim = None
+        damage.core = core_of(host)
+
+    def _isolate_later(self) -> None:
+        after_ms = self._dice.between(1, 2 * isolation_interval_ms)
+        self._world.at(after_ms * NS_PER_MS, self._isolate_primary)
+
+    def _isolate_primary(self) -> None:
+        """Cut a primary off from the others, but not from clients, until another leads."""
+        world = self._world
+        if world.fabric.healed:
+            return
+        addresses = [host.node.address for host in self.hosts]
+        leading = [each.node.address for each in self.hosts if core_of(each).is_primary]
+        if leading and len(addresses) > 1:
+            alone = self._dice.pick(leading)
+            others = [address for address in addresses if address != alone]
+            world.fabric.cut([alone], others, one_way=False)
+            world.mark("primary_isolated")
+            world.record(alone, "!", "primary isolated")
+            isolation_ms = self._dice.between(200, isolation_ms_max)
+            world.at(isolation_ms * NS_PER_MS, world.fabric.heal)
+        self._isolate_later()
+
+    # The run
+
+    def finished(self) -> bool:
+        """The storm is over, clients are done, and those who are left have come together."""
+        world = self._world
+        if not world.fabric.healed:
+            return False
+        if self.calm is None:
+            expendable = [self.hosts[number] for number in self.atlas.expendable]
+            self.calm = Calm(world, self.config, self.hosts, expendable, self.watch)
+        calm = self.calm
+        calm.keep_out()
+        if all(worker.is_done for worker in self.workers) and calm.has_converged():
+            return True
+        return calm.is_out_of_patience() and self._give_up(calm)
+
+    def _give_up(self, calm: Calm) -> bool:
+        """True if there is a good reason."""
+        excuse = calm.excuse()
+        if excuse is not None:
+            self._world.mark(excuse)
+            return True
+        waiting = [worker.name for worker in self.workers if not worker.is_done]
+        self._world.violated("K8", f"waiting {' '.join(waiting)}; {calm.describe()}")
+        return False
+
+    def check(self) -> list[Violation]:
+        verdict = check_keyed(self.recorder.history(), budget_steps=BUDGET_STEPS)
+        if verdict.status == "violated":
+            return [Violation("K5", str(verdict))]
+        if verdict.status == "unknown":
+            self._world.mark("history_too_hard")
+        return []
+
+    def permits(self, fault: str, node: Address, /) -> bool:
+        if fault in ("rot", "read_error"):
+            return self.atlas.permits_damage
+        if fault == "clock_jump" and not self._is_clock_wild:
+            # A clock that is off by less than it may be is honest, and then all must go on.
+            tolerance_ns = self.config.timeouts.clock_tolerance_ms * NS_PER_MS
+            return abs(self._world.nodes[node].time.skew_ns) < tolerance_ns // 3
+        return True
