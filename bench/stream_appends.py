@@ -45,7 +45,7 @@ import pyarrow as pa
 import motet.aio
 from motet.client.cluster.stream import ClusterStream
 from motet.columnar.raw_records import block_columns
-from motet.core.datanode.records import decode_records
+from motet.core.streams.entries import decode_records
 from motet.ids import Offset
 from motet.node.roles import ROLES
 from motet.real.loop import run as run_loop

@@ -31,7 +31,7 @@ import pyarrow as pa
 
 import motet.aio
 from motet.client.cluster.stream import ClusterStream
-from motet.core.datanode.messages import ReadRecords, RecordsRead
+from motet.core.streams.messages import ReadRecords, RecordsRead
 from motet.errors import MotetError
 from motet.ids import NodeId, Offset
 from motet.node.roles import ROLES

@@ -11,16 +11,16 @@ from typing import cast
 
 from motet.core.machine import Message
 from motet.core.metadata import messages as metadata_messages
-from motet.core.operator import messages as operator_messages
 from motet.core.operator.ensembles import fencing_ensemble, final_ensemble, majority
-from motet.core.operator.metadata import (
+from motet.core.shardlog import messages as shard_messages
+from motet.core.shardlog.messages import ReconfigurationOp
+from motet.core.streams import cluster_messages as operator_messages
+from motet.core.streams.cluster_messages import (
     Reconfiguration,
     ReconfigurationPhase,
     ShardMetadata,
     ShardStatus,
 )
-from motet.core.shardlog import messages as shard_messages
-from motet.core.shardlog.messages import ReconfigurationOp
 from motet.ids import Epoch, NodeId, ShardName
 
 PAGE = Path(__file__).parents[1] / "docs/reference/shard-log.md"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from motet.cli.shard import _rows
 from motet.core.metadata.definitions import StreamDefinition
-from motet.core.operator.messages import ShardReport, ShardsDescribed
-from motet.core.operator.metadata import ShardMetadata, ShardStatus
 from motet.core.shardlog.entry import EntryId
+from motet.core.shardlog.messages import ShardReport
+from motet.core.streams.cluster_messages import ShardMetadata, ShardsDescribed, ShardStatus
 from motet.ids import Epoch, NodeId, Offset, RequestId, ShardName, StreamId, StreamName
 
 N0, N1, N2 = NodeId("n0"), NodeId("n1"), NodeId("n2")

@@ -19,7 +19,7 @@ from motet.client.rows import (
     value_bytes,
     whole_number,
 )
-from motet.core.onelog.change import Token
+from motet.core.streams.change import Token
 from motet.errors import BadInput, TooLarge
 from motet.limits import key_bytes_max, row_bytes_max
 

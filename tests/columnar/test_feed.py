@@ -22,8 +22,7 @@ from motet.columnar.feed import feed_table as table_of_runs
 from motet.columnar.rows import RowCodec
 from motet.columnar.schema import encode_schema
 from motet.core.clock.hlc import Clock
-from motet.core.onelog.change import Change, Op
-from motet.core.onelog.run import runs_of
+from motet.core.streams.change import Change, Op, runs_of
 from motet.errors import BadSchema
 from motet.ids import Offset, ShardId, StreamName, TransactionId
 

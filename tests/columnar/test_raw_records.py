@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from motet.columnar.raw_records import SCHEMA, block_columns, records_table
 from motet.core.clock.hlc import Clock
-from motet.core.datanode.records import Chunk, Records
+from motet.core.streams.entries import Chunk, Records
 from motet.format.record_block import encode_block
 from motet.ids import Epoch, Offset
 

@@ -11,8 +11,8 @@ import pytest
 
 from motet.core.machine import Message
 from motet.core.metadata import messages as metadata_messages
-from motet.core.operator import messages as operator_messages
 from motet.core.shardlog import messages as shard_messages
+from motet.core.streams import cluster_messages as operator_messages
 
 TOOL = runpy.run_path(str(Path(__file__).parents[2] / "tools/shard_log_reference.py"))
 PAGE, page = TOOL["PAGE"], TOOL["page"]

@@ -20,13 +20,13 @@ from tests.fuzz.probes import Probe, probe_for
 from motet.core.clock.messages import PingClock, PongClock
 from motet.core.clock.node_time import NodeTime
 from motet.core.clock.time_peer import TimePeer
-from motet.core.datanode.messages import DataCall
-from motet.core.datanode.node import DataNode
 from motet.core.keeper.front.node import KeeperNode
 from motet.core.keeper.messages import CONNECTION_PREFIX, FromConnection
 from motet.core.machine import NS_PER_MS, Effect, Event, Machine, Message, Received, Send, Violation
 from motet.core.onelog.machine import StreamsMachine
 from motet.core.onelog.messages import StreamsCall
+from motet.core.streams.messages import DataCall
+from motet.core.streams.node import DataNode
 from motet.core.vsr.messages import VsrCall
 from motet.core.vsr.replica import Replica
 from motet.ids import Address, NodeId

@@ -9,31 +9,34 @@ from tests.fuzz.hostile import NONSENSE
 
 from motet.core.clock.hlc import ZERO
 from motet.core.clock.time_peer import TimePeer
-from motet.core.datanode.messages import (
-    AppendRecords,
-    DataRefused,
-    GetShardMap,
-    ReadRecords,
-    RecordsAppended,
-    RecordsRead,
-    ShardMapIs,
-)
-from motet.core.datanode.node import DataNode
-from motet.core.datanode.records import Chunk
 from motet.core.keeper.front.node import KeeperNode
 from motet.core.machine import Effect, Message
 from motet.core.metadata.definitions import StreamDefinition
 from motet.core.onelog import messages as embedded
-from motet.core.operator.messages import CreateStream, OperatorRefused, ShardMap, StreamCreated
 from motet.core.shardlog.state import Status as ShardStatus
-from motet.core.transaction.entries import Part, PartChange
-from motet.core.transaction.messages import (
+from motet.core.streams.change import Part, PartChange
+from motet.core.streams.cluster_messages import (
+    CreateStream,
+    OperatorRefused,
+    ShardMap,
+    StreamCreated,
+)
+from motet.core.streams.entries import Chunk
+from motet.core.streams.messages import (
+    AppendRecords,
     CommitTransaction,
+    DataRefused,
+    GetShardMap,
     PrepareTransaction,
+    ReadRecords,
+    RecordsAppended,
+    RecordsRead,
+    ShardMapIs,
     TransactionEnded,
     TransactionPrepared,
 )
-from motet.core.transaction.votes import Vote
+from motet.core.streams.node import DataNode
+from motet.core.streams.votes import Vote
 from motet.core.vsr.context import Core
 from motet.core.vsr.replica import Replica
 from motet.core.vsr.state import Status

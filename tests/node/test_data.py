@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import cast
 
-from tests.core.datanode.test_many_shards import Leader, shard
+from tests.core.streams.test_many_shards import Leader, shard
 from tests.node.fakes import MemoryDisk
 
 from motet.core.metadata.definitions import StreamDefinition
-from motet.core.operator.messages import ShardMap, ShardPlace, StreamPlace
+from motet.core.streams.cluster_messages import ShardMap, ShardPlace, StreamPlace
 from motet.ids import Epoch, NodeId, StreamId, StreamName
 from motet.node.data import _why_data_does_not_serve as why_not
 from motet.node.data import host_data

@@ -8,9 +8,9 @@ from typing import get_args
 import pytest
 from tests.node.nodes import free_base_port
 
-from motet.core.datanode.conversation import DataRequest
 from motet.core.machine import Message
-from motet.core.operator.messages import REFERENCE, OperatorCall
+from motet.core.streams.cluster_messages import REFERENCE, OperatorCall
+from motet.core.streams.messages import DataRequest
 from motet.ids import NodeId
 from motet.node.config import Config, KeeperSettings, NodeSettings
 from motet.node.driver import Driver

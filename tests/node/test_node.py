@@ -23,8 +23,8 @@ from tests.node.nodes import (
 import motet
 import motet.aio
 from motet.core.clock.hlc import Clock
-from motet.core.datanode.messages import DataCall
-from motet.core.datanode.node import DataNode
+from motet.core.streams.messages import DataCall
+from motet.core.streams.node import DataNode
 from motet.errors import BadConfig, MotetError, NodeError
 from motet.ids import NodeId
 from motet.limits import clock_reserve_ms

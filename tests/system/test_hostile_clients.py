@@ -24,8 +24,7 @@ import motet
 from motet.client.keeper.client import KeeperClient
 from motet.client.link import HTTP_PORT_OFFSET, ZOOKEEPER_PORT_OFFSET
 from motet.core.clock.hlc import ZERO
-from motet.core.datanode.messages import DataAnswer, GetShardMap, ShardMapIs
-from motet.core.transaction.messages import ReadShardFeed
+from motet.core.streams.messages import DataAnswer, GetShardMap, ReadShardFeed, ShardMapIs
 from motet.format.frame import Frame, FrameDecoder, FrameKind, encode_frame, encode_frames
 from motet.format.zookeeper.answers import ErrorCode
 from motet.format.zookeeper.client_codec import encode_request

@@ -15,15 +15,15 @@ from tests.fuzz.hostile import NONSENSE, Forger
 import motet
 from motet.core.clock.hlc import END
 from motet.core.clock.messages import PingClock, PongClock
-from motet.core.datanode.messages import DataCall
 from motet.core.machine import Message
-from motet.core.operator.messages import OperatorRequest
 from motet.core.shardlog.entry import NO_ENTRY
 from motet.core.shardlog.messages import (
     AbortReconfigurationRequest,
     AddEntryResponse,
     ShardMessage,
 )
+from motet.core.streams.cluster_messages import OperatorRequest
+from motet.core.streams.messages import DataCall
 from motet.core.vsr.messages import Ping, ReplicaMessage, StartViewChange, VsrCall
 from motet.format.frame import Frame, FrameKind
 from motet.ids import Address, Epoch, Op, ReplicaIndex, ShardName, View

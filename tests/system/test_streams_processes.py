@@ -24,8 +24,8 @@ import motet.aio
 from motet.client.cluster.database import AsyncClusterDatabase
 from motet.client.cluster.stream import ClusterStream
 from motet.core.clock.hlc import Clock
-from motet.core.datanode.messages import ReadRecords, RecordsRead, Source
-from motet.core.datanode.records import decode_records
+from motet.core.streams.entries import decode_records
+from motet.core.streams.messages import ReadRecords, RecordsRead, Source
 from motet.demos.log.load import Load
 from motet.demos.log.moves import Moves
 from motet.errors import MotetError

@@ -11,7 +11,8 @@ from motet.cli.cluster import ClusterOption, ask_cluster
 from motet.cli.output import OUTPUT_OPTION, Output, print_rows
 
 if TYPE_CHECKING:
-    from motet.core.operator.messages import ShardReport, ShardsDescribed
+    from motet.core.shardlog.messages import ShardReport
+    from motet.core.streams.cluster_messages import ShardsDescribed
 
 app = command_app()
 

@@ -9,9 +9,9 @@ import msgspec
 
 from motet.client.rows import Row, row_of
 from motet.core.clock.hlc import Clock
-from motet.core.onelog.change import Change as RawChange
-from motet.core.onelog.change import Op
 from motet.core.onelog.messages import Wanted
+from motet.core.streams.change import Change as RawChange
+from motet.core.streams.change import Op
 from motet.ids import Offset, ShardId, StreamName, TransactionId
 
 SHOWN_LENGTH_MAX = 60

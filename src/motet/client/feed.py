@@ -25,9 +25,9 @@ from motet.client.rows import (
 from motet.client.schemas import Schemas, StreamSchema, need_pyarrow
 from motet.client.tail_pause import tail_pause_seconds_max, tail_pause_seconds_min
 from motet.core.clock.hlc import Clock
-from motet.core.onelog.change import Change as RawChange
 from motet.core.onelog.messages import FeedPage, ReadFeed, ReadVisible, VisibleIs
-from motet.core.onelog.run import Run, changes_in, count_in
+from motet.core.streams.change import Change as RawChange
+from motet.core.streams.change import Run, changes_in, count_in
 from motet.errors import BadInput, MotetError
 from motet.ids import StreamName
 from motet.real.time import RealTime

@@ -1,7 +1,7 @@
 """What is kept of the feed, and for whom: named cursors and pruning, as a part of a database's face.
 
 Orders are carried out by whoever has the feed: the one node of an embedded database, or all shards of a
-cluster. What they mean is the same: :mod:`motet.core.transaction.orders`.
+cluster. What they mean is the same: :mod:`motet.core.streams.orders`.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from motet.client.calls import Calls
 from motet.client.named_cursor import NamedCursor, named_cursors
 from motet.core.clock.hlc import Clock
 from motet.core.onelog.messages import DescribeFeed, FeedDescribed, FeedObeyed, KeptFeed, OrderFeed
-from motet.core.transaction.orders import Order, Prune, SetCursor
+from motet.core.streams.orders import Order, Prune, SetCursor
 from motet.ids import StreamName
 
 prune_seconds_max = 120.0

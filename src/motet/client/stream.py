@@ -19,7 +19,6 @@ from motet.client.rows import (
 )
 from motet.client.schemas import Schemas, need_pyarrow
 from motet.client.tail_pause import tail_pause_seconds_max, tail_pause_seconds_min
-from motet.core.datanode.messages import Source
 from motet.core.onelog.messages import (
     Append,
     Appended,
@@ -28,6 +27,7 @@ from motet.core.onelog.messages import (
     Entries,
     ReadEntries,
 )
+from motet.core.streams.messages import Source
 from motet.errors import BadInput, MotetError, NoSuchStream
 from motet.ids import Offset, ShardId
 from motet.limits import stream_shards_max

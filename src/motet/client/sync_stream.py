@@ -9,7 +9,7 @@ from motet.client.change import Entry, Position
 from motet.client.portal import Portal
 from motet.client.rows import Key
 from motet.client.stream import AsyncStream, HasOffset, StreamTail
-from motet.core.datanode.messages import Source
+from motet.core.streams.messages import Source
 from motet.ids import StreamName
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ import msgspec
 from motet.client.cursor import OLDEST
 from motet.client.tables import Tables
 from motet.core.clock.hlc import Clock
-from motet.core.onelog.change import Change
+from motet.core.streams.change import Change
 from motet.core.tables.checks import SYSTEM_PREFIX
 from motet.ids import TransactionId
 from motet.limits import page_changes_max

@@ -6,8 +6,7 @@ import warnings
 from collections.abc import Iterable
 
 from motet.core.clock.hlc import Clock
-from motet.core.onelog.change import Change
-from motet.core.onelog.run import Run
+from motet.core.streams.change import Change, Run
 
 
 class ClockOff(UserWarning):

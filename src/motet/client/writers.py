@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from motet.client.calls import Calls
-from motet.core.onelog.names import check_name
+from motet.core.streams.checks import check_name
 from motet.core.tables.messages import (
     ListWriters,
     NoteWriter,

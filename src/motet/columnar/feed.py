@@ -21,9 +21,7 @@ import pyarrow.json as pa_json
 
 from motet.columnar.rows import row_codec
 from motet.columnar.schema import decode_schema
-from motet.core.onelog.change import Change
-from motet.core.onelog.run import Run
-from motet.core.transaction.entries import PartChange
+from motet.core.streams.change import Change, PartChange, Run
 from motet.errors import BadSchema
 from motet.ids import StreamName
 

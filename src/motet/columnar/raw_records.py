@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from motet.columnar.feed import AT, CLOCK, clock_column
 from motet.core.clock.hlc import Clock
-from motet.core.datanode.records import Records
-from motet.core.onelog.change import Change
+from motet.core.streams.change import Change
+from motet.core.streams.entries import Records
 from motet.format.record_block import block_count
 from motet.ids import Epoch, Offset
 

@@ -8,13 +8,19 @@ from typing import get_args
 from motet.client.cluster.refusals import readable
 from motet.core.clock.hlc import drift_ms
 from motet.core.clock.messages import AskTime
-from motet.core.datanode.messages import AskMany, DataCall, DataRequests, ReadRecords
-from motet.core.datanode.node import DataNode
 from motet.core.machine import Message, Now
-from motet.core.operator.messages import HeartbeatAnswer
 from motet.core.shardlog import messages as shardlog
-from motet.core.transaction.config import TransactionConfig
-from motet.core.transaction.messages import GetLatestChange, ReadShardFeed
+from motet.core.streams.cluster_messages import HeartbeatAnswer
+from motet.core.streams.messages import (
+    AskMany,
+    DataCall,
+    DataRequests,
+    GetLatestChange,
+    ReadRecords,
+    ReadShardFeed,
+)
+from motet.core.streams.node import DataNode
+from motet.core.streams.pending import TransactionConfig
 from motet.format.frame import FrameKind
 from motet.ids import NodeId
 from motet.limits import KIB, asked_together_bytes_max, page_bytes_max

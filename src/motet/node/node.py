@@ -19,12 +19,12 @@ from typing import Any, TypeVar
 
 from motet.core.clock.hlc import ZERO, drift_ms
 from motet.core.clock.time_peer import TimePeer
-from motet.core.datanode.node import DataNode
 from motet.core.keeper.front.node import KeeperNode
 from motet.core.keeper.messages import FrontEndConfig
 from motet.core.machine import Message, Received
 from motet.core.metadata.messages import METADATA
 from motet.core.operator.operator import Operator
+from motet.core.streams.node import DataNode
 from motet.errors import BadConfig, NodeError
 from motet.format.zookeeper.four_letter import ServerFacts
 from motet.ids import Address

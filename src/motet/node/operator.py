@@ -11,7 +11,9 @@ from motet.core.machine import Message
 from motet.core.metadata.paths import MAPS, OPERATORS, SHARDS
 from motet.core.operator.config import OperatorConfig
 from motet.core.operator.loading import WATCHED
-from motet.core.operator.messages import (
+from motet.core.operator.operator import Operator
+from motet.core.shardlog import messages as shardlog
+from motet.core.streams.cluster_messages import (
     Heartbeat,
     HeartbeatAnswer,
     OperatorAnswer,
@@ -19,8 +21,6 @@ from motet.core.operator.messages import (
     ShardMapPushed,
     ShardsGone,
 )
-from motet.core.operator.operator import Operator
-from motet.core.shardlog import messages as shardlog
 from motet.format.frame import FrameKind
 from motet.ids import NodeId
 from motet.node.hosting import Hosting, LocalPort

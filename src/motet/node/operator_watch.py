@@ -17,7 +17,7 @@ import asyncio
 from collections.abc import Mapping
 
 from motet.client.link import Link
-from motet.core.operator.messages import DescribeShards, OperatorAnswer
+from motet.core.streams.cluster_messages import DescribeShards, OperatorAnswer
 from motet.errors import MotetError, OutcomeUnknown
 from motet.format.frame import FrameKind
 from motet.ids import Address, NodeId, RequestId, StreamName

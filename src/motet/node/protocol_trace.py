@@ -26,13 +26,13 @@ from typing import Any
 
 import msgspec
 
-from motet.core.datanode.node import DataNode
 from motet.core.keeper.front.node import KeeperNode
 from motet.core.machine import Effect, Event, Send
 from motet.core.operator.operator import Operator
 from motet.core.shardlog.replica import ShardReplica
 from motet.core.shardlog.state import Status
 from motet.core.shardlog.steps import Chronicle
+from motet.core.streams.node import DataNode
 from motet.core.vsr.look import LookLine, Observed, can_be_seen, changed_slots, observed
 from motet.core.vsr.messages import DoViewChange
 from motet.ids import NodeId, ShardName

@@ -18,7 +18,7 @@ from motet.client.cursor import OLDEST
 from motet.client.link import parse_endpoint
 from motet.client.named_cursor import PIPELINES
 from motet.core.clock.hlc import Clock
-from motet.core.transaction.orders import cursor_name_length_max
+from motet.core.streams.orders import cursor_name_length_max
 from motet.errors import BadInput, MotetError
 from motet.limits import name_length_max
 

@@ -10,8 +10,8 @@ import pyarrow as pa
 from motet.columnar.feed import AT, CLOCK, clock_column, feed_schema
 from motet.columnar.schema import decode_schema
 from motet.core.clock.hlc import Clock
-from motet.core.onelog.change import Change
 from motet.core.onelog.messages import StreamInfo
+from motet.core.streams.change import Change
 from motet.core.tables.messages import TableInfo, VisiblePart, WriterInfo
 from motet.core.tables.records import TableSpec
 from motet.ids import StreamName

@@ -13,8 +13,8 @@ from motet.client.cluster.appender import ShardAppender, requests_max
 from motet.client.cluster.router import MakeData, Router
 from motet.client.cluster.session import Session
 from motet.core.clock.hlc import Clock
-from motet.core.datanode.messages import AppendRecords, ChunkPlace, DataAnswer, RecordsAppended
-from motet.core.onelog.change import Token
+from motet.core.streams.change import Token
+from motet.core.streams.messages import AppendRecords, ChunkPlace, DataAnswer, RecordsAppended
 from motet.errors import OutcomeUnknown
 from motet.errors.shards import NotLeader
 from motet.format.record_block import decode_block

@@ -17,7 +17,7 @@ from motet.client.sync import Transaction
 from motet.core.clock.hlc import Clock
 from motet.core.onelog.messages import Wanted
 from motet.core.placement.key_hash import shard_of
-from motet.core.transaction.entries import Part
+from motet.core.streams.change import Part
 from motet.errors import NoSuchTable
 from motet.ids import ShardName, StreamName, TransactionId
 from motet.testing.local_cluster import LocalCluster

@@ -12,16 +12,16 @@ import motet
 import motet.aio
 from motet.client.cluster.database import AsyncClusterDatabase
 from motet.core.clock.hlc import Clock
-from motet.core.datanode.messages import AppendRecords, ReadRecords, RecordsAppended, RecordsRead
-from motet.core.datanode.records import Chunk
 from motet.core.metadata.definitions import StreamDefinition
-from motet.core.onelog.change import Token
-from motet.core.operator.messages import (
+from motet.core.streams.change import Token
+from motet.core.streams.cluster_messages import (
     CreateStream,
     DeleteStream,
     OperatorDone,
     StreamCreated,
 )
+from motet.core.streams.entries import Chunk
+from motet.core.streams.messages import AppendRecords, ReadRecords, RecordsAppended, RecordsRead
 from motet.errors import (
     BadInput,
     NoSuchShard,

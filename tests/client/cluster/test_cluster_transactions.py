@@ -14,14 +14,14 @@ from motet.client.cluster.router import D, MakeData
 from motet.client.transaction import AsyncTransaction
 from motet.core.clock.hlc import Clock
 from motet.core.placement.key_hash import shard_of
-from motet.core.transaction.entries import Part, PartChange
-from motet.core.transaction.messages import (
+from motet.core.streams.change import Part, PartChange
+from motet.core.streams.messages import (
     CommitTransaction,
     PrepareTransaction,
     TransactionEnded,
     TransactionPrepared,
 )
-from motet.core.transaction.votes import Vote
+from motet.core.streams.votes import Vote
 from motet.errors import BadInput
 from motet.ids import ShardName, StreamName, TransactionId
 from motet.testing.local_cluster import LocalCluster

@@ -10,7 +10,7 @@ import pytest
 import motet
 from motet.client.cluster.feed import ClusterFeed, Places
 from motet.core.clock.hlc import ZERO
-from motet.core.transaction.messages import ShardClosed
+from motet.core.streams.messages import ShardClosed
 from motet.errors.shards import CursorExpired
 from motet.testing.local_cluster import LocalCluster
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from motet.client.cluster.refusals import given_up, no_leader, readable, refused
-from motet.core.datanode.messages import DataRefused, RecordsAppended, RecordsRead
 from motet.core.metadata.definitions import StreamDefinition, shard_names
-from motet.core.operator.messages import OperatorRefused, ShardMap, ShardPlace, StreamPlace
-from motet.core.transaction.messages import ShardFeed
+from motet.core.streams.cluster_messages import OperatorRefused, ShardMap, ShardPlace, StreamPlace
+from motet.core.streams.messages import DataRefused, RecordsAppended, RecordsRead, ShardFeed
 from motet.errors import DiskFull, MotetError, OutcomeUnknown
 from motet.errors.operator import NodeLeads
 from motet.errors.shards import NotLeader, ShardLost, Unavailable

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from motet.client.cluster.session import Session
 from motet.core.clock.hlc import ZERO, Clock
-from motet.core.datanode.messages import RecordsRead
+from motet.core.streams.messages import RecordsRead
 from motet.ids import Offset, RequestId, ShardName
 
 A, B = ShardName("a"), ShardName("b")

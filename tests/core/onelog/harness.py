@@ -31,7 +31,6 @@ from motet.core.machine import (
     WriteFailed,
     Written,
 )
-from motet.core.onelog.change import Change, Token
 from motet.core.onelog.conversation import StreamsRequest
 from motet.core.onelog.index import Index
 from motet.core.onelog.machine import StreamsMachine
@@ -55,6 +54,7 @@ from motet.core.onelog.messages import (
     Wanted,
 )
 from motet.core.onelog.state import State
+from motet.core.streams.change import Change, Token
 from motet.ids import (
     Address,
     FileName,

@@ -10,7 +10,6 @@ from motet.core.onelog.change import (
     Committed,
     LoggedChange,
     StreamCreated,
-    Token,
     decode_committed,
     decode_stream_created,
     encode_body,
@@ -18,6 +17,7 @@ from motet.core.onelog.change import (
 )
 from motet.core.onelog.record import KINDS
 from motet.core.placement.key_hash import NEWEST, KeyHash
+from motet.core.streams.change import Token
 from motet.ids import Offset, ShardId, StreamName, TransactionId
 
 STOCK = StreamName("stock")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from tests.core.onelog.harness import STOCK, serving
 
-from motet.core.onelog.change import Token
 from motet.core.onelog.checks import check
 from motet.core.onelog.conversation import StreamsRequest
 from motet.core.onelog.messages import (
@@ -19,6 +18,7 @@ from motet.core.onelog.messages import (
     ReadVisible,
     Wanted,
 )
+from motet.core.streams.change import Token
 from motet.errors import BadInput, NoSuchShard, NoSuchStream, TooLarge
 from motet.ids import Offset, RequestId, ShardId, StreamName, TransactionId
 from motet.limits import (

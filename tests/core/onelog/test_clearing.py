@@ -7,7 +7,6 @@ from tests.core.onelog.test_keeping import obeyed, send_order
 
 from motet.core.clock.hlc import Clock
 from motet.core.machine import Remove, Replace
-from motet.core.onelog.change import Token
 from motet.core.onelog.messages import (
     FeedObeyed,
     GetTransaction,
@@ -15,7 +14,8 @@ from motet.core.onelog.messages import (
     ReadFeed,
     TransactionIs,
 )
-from motet.core.transaction.orders import Prune, SetCursor
+from motet.core.streams.change import Token
+from motet.core.streams.orders import Prune, SetCursor
 from motet.ids import FileName, Offset, ShardId, StreamName, TransactionId
 
 MORE = StreamName("more")

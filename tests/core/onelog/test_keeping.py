@@ -16,7 +16,7 @@ from motet.core.onelog.messages import (
     SplitFeed,
     StreamsRefused,
 )
-from motet.core.transaction.orders import Order, Prune, SetCursor
+from motet.core.streams.orders import Order, Prune, SetCursor
 from motet.ids import RequestId, StreamName
 
 MORE = StreamName("more")

@@ -12,7 +12,6 @@ from motet.core.clock.hlc import Clock
 from motet.core.machine import Fired, Message, Note, Received, Started
 from motet.core.onelog import machine as machine_module
 from motet.core.onelog import reading, writing
-from motet.core.onelog.change import Token
 from motet.core.onelog.machine import StreamsMachine
 from motet.core.onelog.messages import (
     Appended,
@@ -28,6 +27,7 @@ from motet.core.onelog.messages import (
     VisibleIs,
 )
 from motet.core.onelog.state import Phase
+from motet.core.streams.change import Token
 from motet.errors import Conflict, NodeError, StreamExists, TokenExpired
 from motet.ids import Address, TimerName
 

@@ -21,7 +21,6 @@ from tests.core.onelog.harness import Bench, put, saw
 
 from motet.core.clock.hlc import ZERO, Clock
 from motet.core.machine import Preallocate, Replace, Write
-from motet.core.onelog.change import Change, Token
 from motet.core.onelog.messages import (
     Appended,
     CommitDone,
@@ -32,7 +31,8 @@ from motet.core.onelog.messages import (
     StreamsRefused,
 )
 from motet.core.onelog.state import Phase
-from motet.core.transaction.orders import Prune
+from motet.core.streams.change import Change, Token
+from motet.core.streams.orders import Prune
 from motet.ids import RequestId, StreamName
 
 STREAMS = ("stock", "orders")

@@ -9,7 +9,6 @@ from tests.core.onelog.harness import STOCK, Bench, put, serving
 
 from motet.core.clock.hlc import Clock
 from motet.core.onelog import reading
-from motet.core.onelog.change import Change
 from motet.core.onelog.messages import (
     Entries,
     FeedPage,
@@ -18,6 +17,7 @@ from motet.core.onelog.messages import (
     ReadEntries,
     ReadFeed,
 )
+from motet.core.streams.change import Change
 from motet.ids import Offset, ShardId
 
 LONG = "x" * 200

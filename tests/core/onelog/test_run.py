@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from motet.core.clock.hlc import Clock
-from motet.core.onelog.change import Change
-from motet.core.onelog.run import changes_in, count_in, runs_of
+from motet.core.streams.change import Change, changes_in, count_in, runs_of
 from motet.ids import Offset, ShardId, StreamName, TransactionId
 
 changes = st.lists(

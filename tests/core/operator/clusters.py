@@ -5,7 +5,6 @@ from __future__ import annotations
 from motet.core.machine import Send
 from motet.core.metadata.messages import METADATA
 from motet.core.metadata.paths import SHARDS, shard_path
-from motet.core.operator.metadata import ShardMetadata, decode_metadata
 from motet.core.operator.operator import Operator
 from motet.core.operator.state import ShardControl
 from motet.core.shardlog.messages import (
@@ -15,6 +14,7 @@ from motet.core.shardlog.messages import (
     PrepareReconfigurationRequest,
     ShardMessage,
 )
+from motet.core.streams.cluster_messages import ShardMetadata, decode_metadata
 from motet.ids import Address, Epoch, NodeId, ShardName
 from motet.testing.bench_trace import Line
 from motet.testing.script import parse_command

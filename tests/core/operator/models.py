@@ -12,14 +12,14 @@ from itertools import combinations
 import msgspec
 
 from motet.core.operator.ensembles import Choice, choose, fencing_ensemble, majority
-from motet.core.operator.metadata import (
+from motet.core.shardlog.entry import NO_ENTRY, EntryId
+from motet.core.shardlog.messages import FenceResponse, ReconfigurationOp
+from motet.core.streams.cluster_messages import (
     Reconfiguration,
     ReconfigurationPhase,
     ShardMetadata,
     ShardStatus,
 )
-from motet.core.shardlog.entry import NO_ENTRY, EntryId
-from motet.core.shardlog.messages import FenceResponse, ReconfigurationOp
 from motet.ids import Epoch, NodeId, Offset, ShardName
 
 SHARD = ShardName("0000000000000001.0")

@@ -7,20 +7,20 @@ from collections.abc import Callable
 from tests.core.operator.clusters import SHARD, WatchedBench, WatchedPart
 
 from motet.core.clock.hlc import ZERO
-from motet.core.datanode.messages import (
+from motet.core.machine import NS_PER_MS, Effect, Event, Machine
+from motet.core.metadata.paths import shard_path
+from motet.core.shardlog.config import ShardlogConfig
+from motet.core.shardlog.replica import ShardReplica
+from motet.core.shardlog.state import Status
+from motet.core.streams.change import Token
+from motet.core.streams.entries import Chunk, decode_records
+from motet.core.streams.messages import (
     AppendRecords,
     ReadRecords,
     RecordsAppended,
     RecordsRead,
 )
-from motet.core.datanode.node import DataNode
-from motet.core.datanode.records import Chunk, decode_records
-from motet.core.machine import NS_PER_MS, Effect, Event, Machine
-from motet.core.metadata.paths import shard_path
-from motet.core.onelog.change import Token
-from motet.core.shardlog.config import ShardlogConfig
-from motet.core.shardlog.replica import ShardReplica
-from motet.core.shardlog.state import Status
+from motet.core.streams.node import DataNode
 from motet.format.record_block import decode_block, encode_block
 from motet.ids import Address, NodeId, Offset, RequestId, ShardName
 from motet.testing.bench_disk import BenchDisk

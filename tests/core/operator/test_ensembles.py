@@ -28,9 +28,9 @@ from motet.core.operator.ensembles import (
     is_decided,
     majority,
 )
-from motet.core.operator.metadata import ReconfigurationPhase, ShardMetadata
 from motet.core.shardlog.entry import NO_ENTRY, EntryId
 from motet.core.shardlog.messages import ReconfigurationOp
+from motet.core.streams.cluster_messages import ReconfigurationPhase, ShardMetadata
 from motet.ids import Epoch, NodeId, Offset
 
 SIZES = range(2, 8)

@@ -14,15 +14,6 @@ from motet.core.metadata.paths import NODES, OPERATORS
 from motet.core.operator import births
 from motet.core.operator.config import OperatorConfig
 from motet.core.operator.context import Core
-from motet.core.operator.messages import (
-    CreateStream,
-    DescribeShards,
-    DrainNode,
-    ElectLeader,
-    HeartbeatAnswer,
-    OperatorRefused,
-    ShardsDescribed,
-)
 from motet.core.operator.operator import Operator
 from motet.core.operator.state import ShardControl
 from motet.core.shardlog.entry import NO_ENTRY
@@ -32,6 +23,15 @@ from motet.core.shardlog.messages import (
     Refusal,
     Refused,
     SnapshotResponse,
+)
+from motet.core.streams.cluster_messages import (
+    CreateStream,
+    DescribeShards,
+    DrainNode,
+    ElectLeader,
+    HeartbeatAnswer,
+    OperatorRefused,
+    ShardsDescribed,
 )
 from motet.ids import (
     Address,

@@ -23,9 +23,9 @@ from motet.core.metadata.messages import (
     Write,
 )
 from motet.core.operator import elections, ensembles, followers, loading, writing
-from motet.core.operator.metadata import ShardMetadata
 from motet.core.operator.state import Phase
 from motet.core.shardlog.messages import FenceRequest, FenceResponse
+from motet.core.streams.cluster_messages import ShardMetadata
 from motet.ids import NodeId
 from motet.sim.metadata_tree import MetadataTree
 

@@ -97,6 +97,7 @@ class Model:
     def __init__(self) -> None:
         self.shards: dict[TableName, tuple[TableId, int]] = {}
         self.blocks: dict[tuple[TableName, int], int] = {}
+        self.parts: set[tuple[TableName, str]] = set()
         self.tokens: list[object] = []
         self.steps: dict[str, list[WriterStep]] = {}
 
@@ -109,6 +110,7 @@ class Model:
             part.table in self.shards
             and self.shards[part.table][0] == part.table_id
             and 0 <= part.shard < self.shards[part.table][1]
+            and (part.table, part.id) not in self.parts
             for part in message.parts
         )
         if message.token is not None:
@@ -135,6 +137,7 @@ class Model:
         assert (record.at_ms, record.token, record.step) == asked
         assert tuple(part.staged for part in record.parts) == message.parts
         for part in record.parts:
+            self.parts.add((part.staged.table, part.staged.id))
             place = (part.staged.table, part.staged.shard)
             self.blocks[place] = self.blocks.get(place, 0) + 1
             assert part.name == of_block(self.blocks[place])

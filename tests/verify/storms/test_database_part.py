@@ -9,10 +9,9 @@ import pytest
 
 from motet.core.clock.hlc import Clock
 from motet.core.machine import Effect, Event, Send, Violation
-from motet.core.onelog.change import Change
 from motet.core.onelog.machine import StreamsMachine
 from motet.core.onelog.messages import CommitDone, FeedPage, StreamsRefused
-from motet.core.onelog.run import runs_of
+from motet.core.streams.change import Change, runs_of
 from motet.core.tables.messages import PublishDone, TableIs, VisiblePart
 from motet.errors import NoSuchTable
 from motet.ids import TableName

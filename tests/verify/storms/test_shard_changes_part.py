@@ -7,13 +7,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from motet.core.operator.metadata import (
+from motet.core.shardlog.messages import ReconfigurationOp
+from motet.core.streams.cluster_messages import (
     Reconfiguration,
     ReconfigurationPhase,
     ShardMetadata,
     ShardStatus,
 )
-from motet.core.shardlog.messages import ReconfigurationOp
 from motet.ids import Epoch, NodeId, ShardName
 from motet.sim.simulate import simulate
 from motet.sim.world import World

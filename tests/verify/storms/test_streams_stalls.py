@@ -7,16 +7,16 @@ import pytest
 
 from motet.core.machine import Note
 from motet.core.operator.ensembles import changed_ensemble
-from motet.core.operator.metadata import (
-    Reconfiguration,
-    ReconfigurationPhase,
-    ShardMetadata,
-    ShardStatus,
-)
 from motet.core.shardlog.messages import (
     CommitReconfigurationRequest,
     PrepareReconfigurationRequest,
     ReconfigurationOp,
+)
+from motet.core.streams.cluster_messages import (
+    Reconfiguration,
+    ReconfigurationPhase,
+    ShardMetadata,
+    ShardStatus,
 )
 from motet.ids import Epoch, NodeId, ShardName
 from motet.sim.faults import Faults

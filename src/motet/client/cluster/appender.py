@@ -16,14 +16,14 @@ from typing import TypeAlias
 from motet.client.change import Position
 from motet.client.cluster.router import Router
 from motet.core.clock.hlc import Clock
-from motet.core.datanode.messages import (
+from motet.core.streams.change import Token
+from motet.core.streams.entries import Chunk
+from motet.core.streams.messages import (
     AppendRecords,
     ChunkPlace,
     DataAnswer,
     RecordsAppended,
 )
-from motet.core.datanode.records import Chunk
-from motet.core.onelog.change import Token
 from motet.errors import MotetError
 from motet.format.record_block import encode_block
 from motet.ids import Offset, RequestId, ShardId, ShardName

@@ -40,8 +40,9 @@ from motet.core.onelog.messages import (
     TransactionIs,
     VisibleIs,
 )
-from motet.core.operator.messages import CreateStream as CreateOnCluster
-from motet.core.operator.messages import (
+from motet.core.placement.key_hash import NEWEST
+from motet.core.streams.cluster_messages import CreateStream as CreateOnCluster
+from motet.core.streams.cluster_messages import (
     DeleteStream,
     DescribeShards,
     OperatorDone,
@@ -49,7 +50,6 @@ from motet.core.operator.messages import (
     StreamCreated,
     StreamPlace,
 )
-from motet.core.placement.key_hash import NEWEST
 from motet.errors import MotetError, NotInCluster
 from motet.errors.operator import MapTooOld, NoNodeToPlaceOn
 from motet.ids import RequestId, StreamId, StreamName, TransactionId

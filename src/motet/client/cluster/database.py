@@ -25,7 +25,7 @@ from motet.client.stream import AsyncStream
 from motet.client.transaction import AsyncTransaction, attempts_default, pauses_seconds
 from motet.core.clock.hlc import Clock
 from motet.core.onelog.messages import StreamInfo
-from motet.core.operator.messages import (
+from motet.core.streams.cluster_messages import (
     ContractShard,
     DescribeShards,
     DrainNode,

@@ -22,9 +22,9 @@ from motet.client.feed_status import FeedStatus, IncompleteTransaction, ShardSta
 from motet.client.link import answer_seconds_max
 from motet.core.clock.hlc import ZERO, Clock
 from motet.core.onelog.messages import FeedPage, ReadFeed
-from motet.core.operator.messages import ShardPlace
-from motet.core.transaction.merging import MergedPage, ShardPage, merge
-from motet.core.transaction.messages import (
+from motet.core.streams.cluster_messages import ShardPlace
+from motet.core.streams.feed_merge import MergedPage, ShardPage, merge
+from motet.core.streams.messages import (
     CloseShard,
     DescribeFeed,
     FeedDescribed,
@@ -34,7 +34,7 @@ from motet.core.transaction.messages import (
     ShardClosed,
     ShardFeed,
 )
-from motet.core.transaction.orders import KeptFrom, common_begin
+from motet.core.streams.orders import KeptFrom, common_begin
 from motet.errors import MotetError, NodeError
 from motet.errors.shards import CursorExpired
 from motet.ids import ShardId, ShardName, StreamName

@@ -13,8 +13,8 @@ import msgspec
 from motet.client.cluster.feed import ClusterFeed, Places
 from motet.core.clock.hlc import Clock
 from motet.core.onelog.messages import FeedSplit, SplitFeed
-from motet.core.transaction.entries import record_range
-from motet.core.transaction.merging import entries_in_order
+from motet.core.streams.entries import record_range
+from motet.core.streams.feed_merge import entries_in_order
 from motet.ids import StreamName
 from motet.limits import page_changes_max
 

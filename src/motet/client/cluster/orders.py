@@ -13,8 +13,8 @@ from motet.client.cluster.router import Router
 from motet.client.link import answer_seconds_max
 from motet.client.named_cursor import NamedCursor, named_cursors
 from motet.core.clock.hlc import Clock
-from motet.core.transaction.messages import OrderShard, ShardOrdered
-from motet.core.transaction.orders import FeedRules, Order, Prune, SetCursor
+from motet.core.streams.messages import OrderShard, ShardOrdered
+from motet.core.streams.orders import FeedRules, Order, Prune, SetCursor
 from motet.ids import ShardName, StreamName
 
 

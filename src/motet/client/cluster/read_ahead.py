@@ -11,8 +11,8 @@ from bisect import bisect_right
 import msgspec
 
 from motet.core.clock.hlc import Clock
-from motet.core.transaction.merging import ShardPage
-from motet.core.transaction.messages import FoundEntry
+from motet.core.streams.feed_merge import ShardPage
+from motet.core.streams.messages import FoundEntry
 from motet.ids import ShardId, ShardName, StreamName
 from motet.limits import MIB
 

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from motet.core.datanode.messages import DataAnswer, DataRefused, RecordsRead, ShardDescribed
-from motet.core.operator.messages import OperatorRefused, ShardMap, ShardPlace
-from motet.core.transaction.messages import (
+from motet.core.streams.cluster_messages import OperatorRefused, ShardMap, ShardPlace
+from motet.core.streams.messages import (
+    DataAnswer,
+    DataRefused,
     FeedDescribed,
     LatestChangeIs,
     PreparedAre,
+    RecordsRead,
     ShardClosed,
+    ShardDescribed,
     ShardFeed,
     TransactionIs,
 )

@@ -20,21 +20,21 @@ from motet.client.cluster.refusals import expected, given_up, no_leader, refused
 from motet.client.cluster.session import Session
 from motet.client.link import Link, answer_seconds_max
 from motet.core.clock.hlc import ZERO, Clock
-from motet.core.datanode.conversation import DataRequest
-from motet.core.datanode.messages import (
-    DataAnswer,
-    DescribeShard,
-    GetShardMap,
-    ShardDescribed,
-    ShardMapIs,
-)
-from motet.core.operator.messages import (
+from motet.core.streams.cluster_messages import (
     OperatorAnswer,
     OperatorRefused,
     OperatorRequest,
     ShardMap,
     ShardPlace,
     StreamPlace,
+)
+from motet.core.streams.messages import (
+    DataAnswer,
+    DataRequest,
+    DescribeShard,
+    GetShardMap,
+    ShardDescribed,
+    ShardMapIs,
 )
 from motet.errors import (
     MotetError,

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from motet.core.clock.hlc import ZERO, Clock
-from motet.core.datanode.messages import RecordsRead
+from motet.core.streams.messages import RecordsRead
 from motet.ids import Offset, ShardName
 
 

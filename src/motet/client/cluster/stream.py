@@ -17,19 +17,20 @@ from motet.client.rows import Key, key_bytes, page_limit, token_of, value_bytes,
 from motet.client.schemas import Schemas, need_pyarrow
 from motet.client.stream import AsyncStream, HasOffset, check_source, offset_of
 from motet.core.clock.hlc import Clock
-from motet.core.datanode.messages import (
+from motet.core.shardlog.entry import EntryKind
+from motet.core.streams.change import Change as RawChange
+from motet.core.streams.cluster_messages import ShardPlace, StreamPlace
+from motet.core.streams.entries import decode_records, record_range
+from motet.core.streams.feed_merge import changes_of
+from motet.core.streams.messages import (
+    CloseShard,
+    FoundEntry,
     FoundRecords,
     ReadRecords,
     RecordsRead,
+    ShardClosed,
     Source,
 )
-from motet.core.datanode.records import decode_records
-from motet.core.onelog.change import Change as RawChange
-from motet.core.operator.messages import ShardPlace, StreamPlace
-from motet.core.shardlog.entry import EntryKind
-from motet.core.transaction.entries import record_range
-from motet.core.transaction.merging import changes_of
-from motet.core.transaction.messages import CloseShard, FoundEntry, ShardClosed
 from motet.errors import NodeError, NoSuchShard
 from motet.ids import Epoch, Offset, ShardId, ShardName, StreamName
 from motet.limits import page_bytes_max

@@ -22,12 +22,14 @@ from motet.client.cluster.router import (
     replica_seconds_max,
 )
 from motet.core.clock.hlc import Clock
-from motet.core.datanode.messages import AskMany, DataRefused, ManyAnswered
-from motet.core.transaction.messages import (
+from motet.core.streams.messages import (
+    AskMany,
     CloseShard,
+    DataRefused,
     DescribeFeed,
     FeedDescribed,
     ListPrepared,
+    ManyAnswered,
     PreparedAre,
     ReadShardFeed,
     ShardClosed,

@@ -19,16 +19,15 @@ from motet.client.calls import Gathered, ToldClock
 from motet.client.cluster.router import D, MakeData, Router
 from motet.client.link import answer_seconds_max
 from motet.core.clock.hlc import Clock
-from motet.core.datanode.messages import DataAnswer
-from motet.core.onelog.change import Change
 from motet.core.onelog.messages import KeyRead, Standing, Wanted
-from motet.core.operator.messages import StreamPlace
-from motet.core.transaction.entries import Part, PartChange
-from motet.core.transaction.merging import changes_of
-from motet.core.transaction.messages import (
+from motet.core.streams.change import Change, Part, PartChange
+from motet.core.streams.cluster_messages import StreamPlace
+from motet.core.streams.feed_merge import changes_of
+from motet.core.streams.messages import (
     AbortTransaction,
     CloseShard,
     CommitTransaction,
+    DataAnswer,
     GetLatestChange,
     GetTransaction,
     LatestChangeIs,
@@ -39,7 +38,7 @@ from motet.core.transaction.messages import (
     TransactionIs,
     TransactionPrepared,
 )
-from motet.core.transaction.votes import Vote
+from motet.core.streams.votes import Vote
 from motet.errors import Conflict, MotetError, NodeError, NoSuchShard, OutcomeUnknown, TooLarge
 from motet.errors.shards import NotLeader, TransactionExpired
 from motet.ids import RequestId, ShardName, StreamName, TransactionId

@@ -11,5 +11,5 @@
     time_peer     the machine that keeps it by ping and pong
     node_time     what one data node takes for the time; plain state to embed
 
-The clock of a node, which orders what is written there, is :mod:`motet.core.datanode.clock`.
+The clock of a node, which orders what is written there, is :mod:`motet.core.clock.node_clock`.
 """

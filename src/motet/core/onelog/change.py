@@ -6,25 +6,13 @@ of one change whose operation is ``append``.
 
 from __future__ import annotations
 
-from typing import Literal, get_args
-
 import msgspec
 
 from motet.core.clock.hlc import Clock
 from motet.core.placement.key_hash import KeyHash
-from motet.core.transaction.orders import Order
+from motet.core.streams.change import Change, Op, Token
+from motet.core.streams.orders import Order
 from motet.ids import Offset, ShardId, StreamName, TransactionId
-
-Op = Literal["append", "insert", "update", "delete"]
-OPS: tuple[str, ...] = get_args(Op)
-"""Of a transaction: a mirror repeats raw entries in one too."""
-
-
-class Token(msgspec.Struct, frozen=True, array_like=True):
-    """Names an append so that a retry is recognised: the producer, and its own count."""
-
-    producer: str
-    number: int
 
 
 class StreamCreated(msgspec.Struct, frozen=True, array_like=True):
@@ -94,26 +82,6 @@ class Carried(msgspec.Struct, frozen=True, array_like=True):
 
     clock: Clock
     changes: tuple[CarriedChange, ...]
-
-
-class Change(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """One change in the feed; ``(clock, transaction, index)`` is its place in the order of everything."""
-
-    clock: Clock
-    transaction: TransactionId
-    index: int
-    #: how many changes the transaction has
-    count: int
-    stream: StreamName
-    shard: ShardId
-    offset: Offset
-    key: bytes
-    op: Op
-    row: bytes | None
-    before: bytes | None
-    at_ms: int
-    #: for its readers: False if the clock was off when it was committed. Its place it has all the same
-    has_clock: bool = True
 
 
 encode_body = msgspec.msgpack.Encoder().encode

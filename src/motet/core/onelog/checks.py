@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from motet.core.onelog.change import OPS, Token
 from motet.core.onelog.conversation import StreamsRequest
 from motet.core.onelog.messages import (
     Append,
@@ -19,10 +18,11 @@ from motet.core.onelog.messages import (
     SplitFeed,
     Wanted,
 )
-from motet.core.onelog.names import NAME, check_name
+from motet.core.streams.change import OPS, Token
+from motet.core.streams.checks import NAME, check_name
+from motet.core.streams.orders import check_order
 from motet.core.tables.checks import check_table_request
 from motet.core.tables.messages import TablesCall
-from motet.core.transaction.orders import check_order
 from motet.errors import BadInput, TooLarge
 from motet.limits import (
     feed_splits_max,

@@ -20,21 +20,15 @@ import msgspec
 
 from motet.core.clock.hlc import ZERO, Clock
 from motet.core.fingerprint import clone_plain, fingerprint
-from motet.core.onelog.change import (
-    Carried,
-    ClockTurned,
-    Committed,
-    FeedOrdered,
-    StreamCreated,
-    Token,
-)
+from motet.core.onelog.change import Carried, ClockTurned, Committed, FeedOrdered, StreamCreated
 from motet.core.onelog.messages import StreamInfo
 from motet.core.onelog.places import Places
 from motet.core.onelog.record import LogRecord, decode_record
 from motet.core.placement.key_hash import KeyHash
 from motet.core.shardlog.entry import Entry, EntryKind
+from motet.core.streams.change import Token
+from motet.core.streams.orders import FeedRules
 from motet.core.tables.catalog import Catalog
-from motet.core.transaction.orders import FeedRules
 from motet.errors import BadRecord
 from motet.ids import Epoch, Offset, ShardId, StreamName, TransactionId
 from motet.limits import outcomes_remembered

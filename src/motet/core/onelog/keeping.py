@@ -1,6 +1,6 @@
 """What is kept of the feed of streams, and for whom: the rules of a cluster's shards, by stream.
 
-The rules are P1 and P2 of :mod:`motet.core.transaction.orders`. An order for several streams is one record of
+The rules are P1 and P2 of :mod:`motet.core.streams.orders`. An order for several streams is one record of
 the log: all of them obey it, or none. What is pruned is not shown in the feed any more; the log, which it
 shares with other streams and with tables, gives it back a file at a time (``clearing``).
 
@@ -19,7 +19,7 @@ from motet.core.onelog.index import Index
 from motet.core.onelog.messages import DescribeFeed, FeedDescribed, FeedObeyed, KeptFeed, OrderFeed
 from motet.core.onelog.overlay import Overlay
 from motet.core.onelog.planned import Answered, Planned
-from motet.core.transaction.orders import KeptFrom, common_begin
+from motet.core.streams.orders import KeptFrom, common_begin
 from motet.errors import NoSuchStream
 from motet.errors.shards import CursorExpired
 from motet.ids import StreamName

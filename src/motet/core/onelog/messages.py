@@ -11,12 +11,11 @@ from typing import Literal
 import msgspec
 
 from motet.core.clock.hlc import Clock
-from motet.core.onelog.change import Change, Op, Token
 from motet.core.onelog.conversation import StreamsMessage, StreamsRequest
-from motet.core.onelog.run import Run, changes_in
 from motet.core.placement.key_hash import KeyHash
+from motet.core.streams.change import Change, Op, Run, Token, changes_in
+from motet.core.streams.orders import Order
 from motet.core.tables.messages import TablesAnswer, TablesCall
-from motet.core.transaction.orders import Order
 from motet.ids import Epoch, Offset, RequestId, ShardId, StreamName, TransactionId
 
 Standing = Literal["committed", "aborted", "prepared", "unknown"]

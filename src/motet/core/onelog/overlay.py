@@ -15,8 +15,8 @@ from motet.core.onelog.change import Carried, ClockTurned, Committed, FeedOrdere
 from motet.core.onelog.index import Index, TokenUse, token_use
 from motet.core.onelog.record import LogRecord
 from motet.core.placement.key_hash import KeyHash
+from motet.core.streams.orders import FeedRules
 from motet.core.tables.records import TableRecord
-from motet.core.transaction.orders import FeedRules
 from motet.ids import Epoch, Offset, ShardId, StreamName
 
 

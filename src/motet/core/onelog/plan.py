@@ -15,7 +15,6 @@ from motet.core.onelog.change import (
     ClockTurned,
     Committed,
     LoggedChange,
-    Op,
     StreamCreated,
 )
 from motet.core.onelog.index import Index
@@ -38,6 +37,7 @@ from motet.core.onelog.messages import (
 from motet.core.onelog.overlay import Overlay
 from motet.core.onelog.planned import Answered, Planned
 from motet.core.placement.key_hash import shard_of
+from motet.core.streams.change import Op
 from motet.core.tables.plan import Ahead, TableWrite, plan_table
 from motet.errors import BadInput, Conflict, NoSuchStream, StreamExists, TokenExpired
 from motet.ids import Epoch, Offset, RequestId, ShardId, StreamName, TransactionId

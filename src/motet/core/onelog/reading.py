@@ -12,14 +12,7 @@ import msgspec
 
 from motet.core.clock.hlc import Clock
 from motet.core.machine import Message
-from motet.core.onelog.change import (
-    Carried,
-    Change,
-    Committed,
-    LoggedChange,
-    feed_change,
-    shown_change,
-)
+from motet.core.onelog.change import Carried, Committed, LoggedChange, feed_change, shown_change
 from motet.core.onelog.index import Index
 from motet.core.onelog.keeping import begin_of
 from motet.core.onelog.messages import (
@@ -31,10 +24,9 @@ from motet.core.onelog.messages import (
     ReadFeed,
 )
 from motet.core.onelog.record import decode_record
-from motet.core.onelog.run import Run
 from motet.core.shardlog.entry import Entry, EntryKind
 from motet.core.shardlog.records import entry_bytes
-from motet.core.transaction.entries import PartChange
+from motet.core.streams.change import Change, PartChange, Run
 from motet.errors.shards import OffsetExpired
 from motet.ids import Address, Epoch, Offset
 from motet.limits import page_bytes_max

@@ -22,7 +22,7 @@ from motet.core.onelog.plan import LogRequest, LogWrite, plan
 from motet.core.onelog.planned import Answered, Planned
 from motet.core.onelog.record import KINDS, LogRecord
 from motet.core.onelog.state import HOLD_TIMER, Answer, Held, Pending, Waiting
-from motet.core.transaction.orders import Prune
+from motet.core.streams.orders import Prune
 from motet.errors import DiskFull, MotetError, NodeError
 from motet.ids import Address, WriteId
 from motet.limits import clock_held_ms_max, commits_waiting_max

@@ -6,10 +6,10 @@ import re
 
 from motet.core.machine import Message
 from motet.core.metadata.definitions import StreamDefinition
-from motet.core.onelog.names import check_name
 from motet.core.operator.context import Core
-from motet.core.operator.messages import OperatorRefused
 from motet.core.operator.state import Waiting
+from motet.core.streams.checks import check_name
+from motet.core.streams.cluster_messages import OperatorRefused
 from motet.errors import BadInput, MotetError, TooLarge
 from motet.errors.operator import MapTooOld
 from motet.limits import schema_bytes_max, shard_replicas_max, stream_shards_max

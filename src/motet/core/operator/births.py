@@ -17,9 +17,9 @@ from __future__ import annotations
 
 from motet.core.machine import NS_PER_MS
 from motet.core.operator.context import Core
-from motet.core.operator.messages import RECOVERING, Heartbeat
-from motet.core.operator.metadata import ShardStatus
 from motet.core.operator.state import NodeState, ShardControl
+from motet.core.shardlog.messages import RECOVERING
+from motet.core.streams.cluster_messages import Heartbeat, ShardStatus
 from motet.ids import ShardName, StreamName
 
 

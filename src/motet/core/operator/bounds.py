@@ -15,11 +15,11 @@ import msgspec
 from motet.core.bounds import FieldRules, Rule, first_problem, rules_of
 from motet.core.machine import Message
 from motet.core.operator.context import Core
-from motet.core.operator.messages import HeartbeatAnswer, ShardReport
 from motet.core.operator.state import ShardControl
 from motet.core.shardlog.bounds import RULES as SHARD_RULES
 from motet.core.shardlog.bounds import is_counter
-from motet.core.shardlog.messages import FenceResponse, ShardMessage
+from motet.core.shardlog.messages import FenceResponse, ShardMessage, ShardReport
+from motet.core.streams.cluster_messages import HeartbeatAnswer
 from motet.ids import Epoch, NodeId, ShardName
 from motet.limits import counter_max, op_step_max
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from motet.core.operator.answers import answer, refuse
 from motet.core.operator.context import Core
-from motet.core.operator.messages import ContractShard, ExpandShard, OperatorDone, SwapNode
 from motet.core.operator.preconditions import (
     check_follower,
     check_new_node,
@@ -15,6 +14,7 @@ from motet.core.operator.reconfigurations import start_reconfiguration
 from motet.core.operator.state import Phase, ShardControl, Waiting
 from motet.core.placement.choosing import addition, removal
 from motet.core.shardlog.messages import ReconfigurationOp
+from motet.core.streams.cluster_messages import ContractShard, ExpandShard, OperatorDone, SwapNode
 from motet.errors import TooLarge
 from motet.errors.operator import LastReplica, NoNodeToPlaceOn, ReconfigurationAborted
 from motet.ids import Epoch, NodeId

@@ -18,7 +18,6 @@ from motet.core.metadata.messages import (
     WriteOperation,
 )
 from motet.core.operator.config import OperatorConfig
-from motet.core.operator.metadata import ShardMetadata
 from motet.core.operator.state import (
     CallKind,
     NodeState,
@@ -29,6 +28,7 @@ from motet.core.operator.state import (
     StoreCall,
 )
 from motet.core.placement.choosing import Load
+from motet.core.streams.cluster_messages import ShardMetadata
 from motet.ids import Address, NodeId, RequestId, TimerName
 
 _jitter_parts = 8

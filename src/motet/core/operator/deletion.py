@@ -26,8 +26,6 @@ from motet.core.metadata.messages import Set
 from motet.core.metadata.paths import MAP_TERM, STREAMS, stream_path
 from motet.core.operator.answers import answer
 from motet.core.operator.context import Core
-from motet.core.operator.messages import DeleteStream, OperatorDone, SealedShard, ShardsGone
-from motet.core.operator.metadata import ShardStatus
 from motet.core.operator.shard_map import encode_term
 from motet.core.operator.state import (
     CallKind,
@@ -42,6 +40,13 @@ from motet.core.operator.state import (
 from motet.core.operator.writing import forget, save
 from motet.core.shardlog.entry import NO_ENTRY
 from motet.core.shardlog.messages import DeleteShardRequest, DeleteShardResponse
+from motet.core.streams.cluster_messages import (
+    DeleteStream,
+    OperatorDone,
+    SealedShard,
+    ShardsGone,
+    ShardStatus,
+)
 from motet.errors import NoSuchStream
 from motet.ids import Epoch, NodeId, ShardName, StreamName
 from motet.limits import missing_shards_max

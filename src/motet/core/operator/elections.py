@@ -33,11 +33,6 @@ from motet.core.operator.ensembles import (
     is_decided,
     stalled,
 )
-from motet.core.operator.metadata import (
-    ReconfigurationPhase,
-    ShardMetadata,
-    ShardStatus,
-)
 from motet.core.operator.state import Phase, ShardControl
 from motet.core.operator.writing import confirm, save
 from motet.core.placement.choosing import ranked_leaders
@@ -48,6 +43,11 @@ from motet.core.shardlog.messages import (
     FenceRequest,
     FenceResponse,
     ReconfigurationOp,
+)
+from motet.core.streams.cluster_messages import (
+    ReconfigurationPhase,
+    ShardMetadata,
+    ShardStatus,
 )
 from motet.ids import Epoch, NodeId
 

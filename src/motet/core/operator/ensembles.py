@@ -35,9 +35,9 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from motet.core.operator.metadata import Reconfiguration, ReconfigurationPhase, ShardMetadata
 from motet.core.shardlog.entry import EntryId
 from motet.core.shardlog.messages import FenceResponse, ReconfigurationOp
+from motet.core.streams.cluster_messages import Reconfiguration, ReconfigurationPhase, ShardMetadata
 from motet.ids import Epoch, NodeId
 
 Answers = Mapping[NodeId, FenceResponse]

@@ -25,15 +25,18 @@ import msgspec
 
 from motet.core.operator.context import Core
 from motet.core.operator.elections import fence, start_election
-from motet.core.operator.messages import FENCED, LEADER, RECOVERING, ShardReport
 from motet.core.operator.state import Join, NodeState, Phase, Retry, ShardControl
 from motet.core.operator.writing import look_again, overtaken, save
 from motet.core.shardlog.messages import (
+    FENCED,
+    LEADER,
+    RECOVERING,
     AddFollowerRequest,
     AddFollowerResponse,
     DeleteShardRequest,
     DeleteShardResponse,
     FenceResponse,
+    ShardReport,
 )
 from motet.ids import NodeId
 

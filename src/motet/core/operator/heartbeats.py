@@ -16,9 +16,9 @@ from motet.core.operator.deletion import find_leftovers, find_missing, take_seal
 from motet.core.operator.elections import start_election
 from motet.core.operator.followers import look_at_reports, look_at_stranger
 from motet.core.operator.loading import HEARTBEAT
-from motet.core.operator.messages import HeartbeatAnswer
 from motet.core.operator.state import NodeState, Phase
 from motet.core.operator.valve import take_turned
+from motet.core.streams.cluster_messages import HeartbeatAnswer
 from motet.ids import NodeId
 from motet.limits import clock_drift_ms_max
 

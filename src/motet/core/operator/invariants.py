@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from motet.core.machine import Violation
 from motet.core.operator.context import Core
-from motet.core.operator.metadata import ShardMetadata
 from motet.core.operator.state import Phase, ShardControl
+from motet.core.streams.cluster_messages import ShardMetadata
 
 
 def invariants(core: Core) -> list[Violation]:

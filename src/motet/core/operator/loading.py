@@ -35,7 +35,6 @@ from motet.core.operator import births
 from motet.core.operator.answers import check_definition
 from motet.core.operator.context import Core
 from motet.core.operator.elections import start_election
-from motet.core.operator.metadata import ShardMetadata, ShardStatus, decode_metadata
 from motet.core.operator.shard_map import decode_term, lose_term
 from motet.core.operator.state import (
     CallKind,
@@ -48,6 +47,7 @@ from motet.core.operator.state import (
 )
 from motet.core.operator.valve import take_settings
 from motet.core.operator.writing import is_ours, is_unsettled, load, on_saved, save
+from motet.core.streams.cluster_messages import ShardMetadata, ShardStatus, decode_metadata
 from motet.errors import BadInput, MotetError
 from motet.ids import NodeId, StreamName, TimerName
 from motet.limits import cluster_nodes_max

@@ -27,11 +27,11 @@ from motet.core.metadata.paths import drain_path
 from motet.core.operator.answers import answer
 from motet.core.operator.context import Core
 from motet.core.operator.elections import start_election
-from motet.core.operator.messages import DrainNode, OperatorDone
 from motet.core.operator.reconfigurations import start_reconfiguration
 from motet.core.operator.state import CallKind, Phase, ShardControl, StoreCall, Waiting
 from motet.core.placement.choosing import addition, handover
 from motet.core.shardlog.messages import ReconfigurationOp
+from motet.core.streams.cluster_messages import DrainNode, OperatorDone
 from motet.errors.operator import NoNodeToPlaceOn, NoSuchNode
 from motet.ids import NodeId
 

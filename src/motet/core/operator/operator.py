@@ -76,7 +76,6 @@ from motet.core.operator.answering import expire_calls, on_answer
 from motet.core.operator.config import OperatorConfig
 from motet.core.operator.context import Core
 from motet.core.operator.invariants import invariants
-from motet.core.operator.messages import HeartbeatAnswer, OperatorRequest
 from motet.core.operator.refusals import on_refused
 from motet.core.operator.state import Phase, ShardControl
 from motet.core.shardlog.messages import (
@@ -91,6 +90,7 @@ from motet.core.shardlog.messages import (
     ShardMessage,
     SnapshotResponse,
 )
+from motet.core.streams.cluster_messages import HeartbeatAnswer, OperatorRequest
 from motet.ids import Address, NodeId, TimerName
 
 TICK = TimerName("tick")

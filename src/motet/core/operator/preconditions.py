@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from motet.core.metadata.definitions import shard_name
 from motet.core.operator.context import Core
-from motet.core.operator.metadata import ShardStatus
 from motet.core.operator.state import Phase, ShardControl
+from motet.core.streams.cluster_messages import ShardStatus
 from motet.errors import NoSuchShard, NoSuchStream
 from motet.errors.operator import (
     AlreadyInEnsemble,

@@ -29,7 +29,6 @@ import msgspec
 from motet.core.operator.context import Core
 from motet.core.operator.elections import removed_nodes, start_election
 from motet.core.operator.ensembles import changed_ensemble, expanded_epoch
-from motet.core.operator.metadata import Reconfiguration, ReconfigurationPhase, ShardStatus
 from motet.core.operator.state import Phase, ShardControl
 from motet.core.operator.writing import save
 from motet.core.shardlog.messages import (
@@ -46,6 +45,7 @@ from motet.core.shardlog.messages import (
     SnapshotRequest,
     SnapshotResponse,
 )
+from motet.core.streams.cluster_messages import Reconfiguration, ReconfigurationPhase, ShardStatus
 from motet.ids import Epoch, NodeId
 
 _UNANSWERABLE = (Refusal.NOT_LEADER, Refusal.RECONFIGURING, Refusal.NOT_PREPARED)

@@ -23,7 +23,12 @@ from motet.core.operator.changes import (
 from motet.core.operator.context import Core
 from motet.core.operator.deletion import delete_stream, settle_deletion
 from motet.core.operator.elections import start_election
-from motet.core.operator.messages import (
+from motet.core.operator.moves import drain_node, settle_drain
+from motet.core.operator.preconditions import check_steady, shard_control
+from motet.core.operator.state import Waiting
+from motet.core.operator.streams import create_stream, settle_creation
+from motet.core.operator.valve import enable_clock, settle_valve
+from motet.core.streams.cluster_messages import (
     ContractShard,
     CreateStream,
     DeleteStream,
@@ -37,11 +42,6 @@ from motet.core.operator.messages import (
     ShardsDescribed,
     SwapNode,
 )
-from motet.core.operator.moves import drain_node, settle_drain
-from motet.core.operator.preconditions import check_steady, shard_control
-from motet.core.operator.state import Waiting
-from motet.core.operator.streams import create_stream, settle_creation
-from motet.core.operator.valve import enable_clock, settle_valve
 from motet.errors import MotetError, NoSuchStream, OutcomeUnknown
 from motet.errors.operator import NotActive, NotInEnsemble, OperatorBusy
 from motet.ids import Address, Epoch

@@ -16,21 +16,20 @@ from __future__ import annotations
 from motet.core.metadata.definitions import shard_names
 from motet.core.metadata.paths import MAP_TERM, MAPS
 from motet.core.operator.context import Core
-from motet.core.operator.messages import (
+from motet.core.operator.state import CallKind, Definition, NodeState, StoreCall
+from motet.core.operator.valve import is_enabled
+from motet.core.streams.cluster_messages import (
     NodePlace,
     ShardMap,
     ShardMapPushed,
     ShardPlace,
     StreamPlace,
+    versions_per_term,
 )
-from motet.core.operator.state import CallKind, Definition, NodeState, StoreCall
-from motet.core.operator.valve import is_enabled
 from motet.ids import Epoch, ShardName, TimerName
 from motet.limits import map_term_step_max
 
 MAP = TimerName("map")
-
-versions_per_term = 1 << 32
 
 
 def raise_term(core: Core) -> None:

@@ -11,11 +11,10 @@ from motet.core.metadata.definitions import StreamDefinition
 from motet.core.metadata.listing import Listing
 from motet.core.metadata.messages import NO_SESSION
 from motet.core.operator.ensembles import Choice, is_lost
-from motet.core.operator.messages import OperatorRequest, ShardMap, ShardReport
-from motet.core.operator.metadata import ShardMetadata
 from motet.core.shardlog.entry import EntryId
-from motet.core.shardlog.messages import FenceResponse, PrepareReconfigurationResponse
-from motet.core.transaction.orders import TurnClock
+from motet.core.shardlog.messages import FenceResponse, PrepareReconfigurationResponse, ShardReport
+from motet.core.streams.cluster_messages import OperatorRequest, ShardMap, ShardMetadata
+from motet.core.streams.orders import TurnClock
 from motet.ids import Address, Epoch, NodeId, RequestId, SessionId, ShardName, StreamName
 
 

@@ -25,13 +25,17 @@ from motet.core.operator import births
 from motet.core.operator.answers import answer, check_definition, refuse
 from motet.core.operator.context import Core
 from motet.core.operator.loading import is_equal
-from motet.core.operator.messages import CreateStream, StreamCreated
-from motet.core.operator.metadata import ShardMetadata, ShardStatus
 from motet.core.operator.shard_map import place_of
 from motet.core.operator.state import CallKind, Definition, Phase, StoreCall, Waiting
 from motet.core.operator.valve import has_obeyed
 from motet.core.operator.writing import save
 from motet.core.placement.choosing import new_ensemble
+from motet.core.streams.cluster_messages import (
+    CreateStream,
+    ShardMetadata,
+    ShardStatus,
+    StreamCreated,
+)
 from motet.errors import BadInput, StreamExists, TooLarge
 from motet.errors.operator import MapTooOld, NoNodeToPlaceOn, NotActive
 from motet.ids import Epoch, StreamName

@@ -1,6 +1,6 @@
 """The clock's valve: the setting ``clock.enabled`` stands in the store, and takes effect shard by shard.
 
-What it does is P3 of :mod:`motet.core.transaction.orders`. Here is how leaders hear of it.
+What it does is P3 of :mod:`motet.core.streams.orders`. Here is how leaders hear of it.
 
 L1  What stands in the store counts, whoever has written it. Every heartbeat tells it, together with the
     version of its node there; a leader whose log knows only an older one logs the order, and says in its
@@ -20,10 +20,9 @@ from motet.core.metadata.paths import CLOCK_ENABLED
 from motet.core.operator import births
 from motet.core.operator.answers import answer, refuse
 from motet.core.operator.context import Core
-from motet.core.operator.messages import EnableClock, OperatorDone
-from motet.core.operator.metadata import ShardStatus
 from motet.core.operator.state import CallKind, ShardControl, StoreCall, Waiting
-from motet.core.transaction.orders import TurnClock
+from motet.core.streams.cluster_messages import EnableClock, OperatorDone, ShardStatus
+from motet.core.streams.orders import TurnClock
 from motet.errors import OutcomeUnknown
 from motet.ids import ShardName
 

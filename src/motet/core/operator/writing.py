@@ -22,8 +22,8 @@ from __future__ import annotations
 from motet.core.metadata.messages import Get
 from motet.core.metadata.paths import shard_path
 from motet.core.operator.context import Core
-from motet.core.operator.metadata import ShardMetadata, ShardStatus, encode_metadata
 from motet.core.operator.state import CallKind, Phase, ShardControl, StoreCall
+from motet.core.streams.cluster_messages import ShardMetadata, ShardStatus, encode_metadata
 from motet.ids import Epoch, NodeId, RequestId
 from motet.limits import epoch_step_max
 

@@ -35,18 +35,18 @@ class EntryKind(IntEnum):
 
     BARRIER = 1
     RECORDS = 16
-    #: of transactions: see :mod:`motet.core.transaction.entries`
+    #: of transactions: see :mod:`motet.core.streams.entries`
     PART_COMMITTED = 17
     PREPARED = 18
     ABORTED = 19
     FORGOTTEN = 20
     #: says nothing: its clock closes an idle shard
     CLOSED = 21
-    #: see :mod:`motet.core.transaction.orders`
+    #: see :mod:`motet.core.streams.orders`
     ORDERED = 22
-    #: see :mod:`motet.core.transaction.bundles`
+    #: see :mod:`motet.core.streams.entries`
     BUNDLE = 23
-    #: see :mod:`motet.core.transaction.carried`
+    #: see :mod:`motet.core.streams.compaction`
     CARRIED_ON = 24
     # Of a database in one log (``core.onelog``)
     STREAM_CREATED = 32

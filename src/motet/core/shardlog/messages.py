@@ -27,6 +27,33 @@ class ShardMessage(Message, frozen=True, tag=lambda name: f"shard.{name}"):
     epoch: Epoch
 
 
+# What a node reports of a shard
+
+
+LEADER, FENCED, RECOVERING = "leader", "fenced", "recovering"
+"""What a report says of a replica, where it matters."""
+
+
+class ShardReport(msgspec.Struct, frozen=True, array_like=True):
+    """What a node says of a shard that it holds."""
+
+    shard: ShardName
+    epoch: Epoch
+    #: fenced, follower or leader; or recovering, while its files are read
+    status: str
+    head_index: EntryId
+    commit_index: EntryId
+    #: leader only: followers that have all that is committed
+    caught_up: tuple[NodeId, ...] = ()
+    #: how much is here of a snapshot that is being fetched; it rises until all of it is here
+    fetched: int = 0
+    #: it has everything that it ever acknowledged; one that has lost its disk, or is damaged, has not
+    is_whole: bool = True
+    #: leader only: followers that lack something and have got nothing new for long, and the state of their
+    #: cursors: attached, pending_truncate or needs_snapshot
+    stalled: tuple[tuple[NodeId, str], ...] = ()
+
+
 class Refusal(StrEnum):
     """Why a node did not do what it was told."""
 

@@ -41,7 +41,6 @@ from typing import Any
 from motet.core.clock.hlc import Clock
 from motet.core.fingerprint import clone_plain, fingerprint
 from motet.core.machine import Effect, Message, Now, Violation
-from motet.core.operator.messages import ShardReport
 from motet.core.shardlog import (
     alignment,
     alone,
@@ -74,6 +73,7 @@ from motet.core.shardlog.messages import (
     PrepareReconfigurationRequest,
     Refused,
     ShardMessage,
+    ShardReport,
     SnapshotRequest,
     SnapshotResponse,
     TruncateRequest,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from motet.core.machine import Violation
-from motet.core.operator.messages import ShardReport
 from motet.core.shardlog.context import Core
+from motet.core.shardlog.messages import ShardReport
 from motet.core.shardlog.state import Status
 from motet.errors import DiskFull, NodeError, TooLarge
 from motet.errors.shards import NotLeader

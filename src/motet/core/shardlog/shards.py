@@ -36,7 +36,6 @@ from motet.core.machine import (
     SetTimer,
     Violation,
 )
-from motet.core.operator.messages import ShardReport
 from motet.core.shardlog.bounds import problem_with
 from motet.core.shardlog.config import ShardlogConfig
 from motet.core.shardlog.context import Desk
@@ -47,6 +46,7 @@ from motet.core.shardlog.messages import (
     Refusal,
     Refused,
     ShardMessage,
+    ShardReport,
     SnapshotRequest,
 )
 from motet.core.shardlog.meta import meta_file, segment_file, state_file

@@ -12,7 +12,7 @@ import time
 from collections.abc import Awaitable, Callable
 
 from motet.client.cluster.database import AsyncClusterDatabase
-from motet.core.operator.metadata import ShardMetadata
+from motet.core.streams.cluster_messages import ShardMetadata
 from motet.errors import MotetError
 
 again_s = 0.2

@@ -9,8 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from motet.core.clock.hlc import ZERO, Clock
-from motet.core.datanode.clock import BOUND_FILE
-from motet.core.datanode.messages import (
+from motet.core.clock.node_clock import BOUND_FILE
+from motet.core.machine import Message
+from motet.core.shardlog.entry import Entry, EntryId, EntryKind
+from motet.core.shardlog.messages import AddEntryRequest
+from motet.core.streams.change import Token
+from motet.core.streams.cluster_messages import Heartbeat, HeartbeatAnswer
+from motet.core.streams.entries import Chunk, decode_records
+from motet.core.streams.messages import (
     AppendRecords,
     DataRefused,
     DescribeShard,
@@ -20,13 +26,7 @@ from motet.core.datanode.messages import (
     ShardDescribed,
     Source,
 )
-from motet.core.datanode.node import CUT_TIMER, DataNode
-from motet.core.datanode.records import Chunk, decode_records
-from motet.core.machine import Message
-from motet.core.onelog.change import Token
-from motet.core.operator.messages import Heartbeat, HeartbeatAnswer
-from motet.core.shardlog.entry import Entry, EntryId, EntryKind
-from motet.core.shardlog.messages import AddEntryRequest
+from motet.core.streams.node import CUT_TIMER, DataNode
 from motet.errors import BadScenario
 from motet.format.record_block import decode_block, encode_block
 from motet.ids import Address, NodeId, Offset, RequestId

@@ -17,7 +17,9 @@ from motet.core.metadata.paths import (
     NODES,
 )
 from motet.core.operator.config import OperatorConfig
-from motet.core.operator.messages import (
+from motet.core.operator.operator import Operator
+from motet.core.operator.state import NodeEntry
+from motet.core.streams.cluster_messages import (
     ContractShard,
     CreateStream,
     DeleteStream,
@@ -28,8 +30,6 @@ from motet.core.operator.messages import (
     ExpandShard,
     SwapNode,
 )
-from motet.core.operator.operator import Operator
-from motet.core.operator.state import NodeEntry
 from motet.ids import (
     Address,
     Epoch,

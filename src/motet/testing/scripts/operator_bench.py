@@ -13,16 +13,16 @@ import msgspec
 from motet.core.clock.hlc import ZERO, Clock
 from motet.core.machine import NS_PER_MS, Event, Message, Note, Received, Send, Written
 from motet.core.metadata.messages import Create, MetadataMessage, Write, WriteOperation
-from motet.core.operator.messages import (
+from motet.core.render import render
+from motet.core.shardlog.entry import EntryId
+from motet.core.shardlog.messages import ShardMessage, Snapshot
+from motet.core.streams.cluster_messages import (
     OperatorDone,
     OperatorRefused,
     ShardMapPushed,
     ShardsDescribed,
     StreamCreated,
 )
-from motet.core.render import render
-from motet.core.shardlog.entry import EntryId
-from motet.core.shardlog.messages import ShardMessage, Snapshot
 from motet.ids import Address
 from motet.testing.bench_network import InFlight
 from motet.testing.bench_node import BenchNode, WriteState

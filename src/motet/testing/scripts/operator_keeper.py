@@ -24,8 +24,8 @@ from motet.core.metadata.paths import (
     shard_path,
     stream_path,
 )
-from motet.core.operator.metadata import decode_metadata, encode_metadata
 from motet.core.operator.operator import Operator
+from motet.core.streams.cluster_messages import decode_metadata, encode_metadata
 from motet.errors import BadScenario
 from motet.ids import Epoch, SessionId, ShardName, StreamId, StreamName
 from motet.testing.bench_part import BenchPart

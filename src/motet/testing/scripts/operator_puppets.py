@@ -40,13 +40,6 @@ from motet.core.metadata.paths import (
     SHARDS,
     STREAMS,
 )
-from motet.core.operator.messages import (
-    Heartbeat,
-    HeartbeatAnswer,
-    SealedShard,
-    ShardMapPushed,
-    ShardReport,
-)
 from motet.core.shardlog.entry import NO_ENTRY, EntryId
 from motet.core.shardlog.messages import (
     AbortReconfigurationRequest,
@@ -68,9 +61,16 @@ from motet.core.shardlog.messages import (
     Refusal,
     Refused,
     ShardMessage,
+    ShardReport,
     Snapshot,
     SnapshotRequest,
     SnapshotResponse,
+)
+from motet.core.streams.cluster_messages import (
+    Heartbeat,
+    HeartbeatAnswer,
+    SealedShard,
+    ShardMapPushed,
 )
 from motet.ids import Address, Epoch, NodeId, Offset, RequestId, ShardName
 from motet.sim.metadata_tree import MetadataTree

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from motet.core.operator.metadata import ShardMetadata
 from motet.core.shardlog.entry import EntryId
+from motet.core.streams.cluster_messages import ShardMetadata
 from motet.errors import BadScenario
 from motet.ids import Epoch, Offset, ShardId, StreamName
 

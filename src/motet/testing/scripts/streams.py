@@ -21,7 +21,6 @@ import msgspec
 
 from motet.core.clock.hlc import ZERO, Clock
 from motet.core.machine import Message
-from motet.core.onelog.change import Change, Op, Token
 from motet.core.onelog.context import DATABASE
 from motet.core.onelog.conversation import StreamsRequest
 from motet.core.onelog.machine import StreamsMachine
@@ -60,7 +59,8 @@ from motet.core.onelog.messages import (
 from motet.core.shardlog.entry import Entry, EntryId
 from motet.core.shardlog.meta import segment_file
 from motet.core.shardlog.records import encode_entry
-from motet.core.transaction.orders import Prune
+from motet.core.streams.change import Change, Op, Token
+from motet.core.streams.orders import Prune
 from motet.errors import BadScenario
 from motet.ids import FileName, Offset, RequestId, ShardId, StreamName, TransactionId
 from motet.testing.bench_network import Which

@@ -14,12 +14,11 @@ from typing import ClassVar
 import msgspec
 
 from motet.core.clock.hlc import ZERO, Clock
-from motet.core.datanode.messages import AppendRecords
-from motet.core.datanode.node import CUT_TIMER, DataNode
-from motet.core.datanode.records import Chunk
 from motet.core.machine import Message
 from motet.core.metadata.definitions import StreamDefinition
-from motet.core.operator.messages import (
+from motet.core.shardlog.config import ShardlogConfig
+from motet.core.shardlog.messages import BecomeLeaderRequest, FenceRequest
+from motet.core.streams.cluster_messages import (
     Heartbeat,
     ShardMap,
     ShardMapPushed,
@@ -27,11 +26,10 @@ from motet.core.operator.messages import (
     ShardsGone,
     StreamPlace,
 )
-from motet.core.shardlog.config import ShardlogConfig
-from motet.core.shardlog.messages import BecomeLeaderRequest, FenceRequest
-from motet.core.transaction.config import TransactionConfig
-from motet.core.transaction.messages import (
+from motet.core.streams.entries import Chunk
+from motet.core.streams.messages import (
     AbortTransaction,
+    AppendRecords,
     AskOutcome,
     CloseShard,
     CommitTransaction,
@@ -42,7 +40,9 @@ from motet.core.transaction.messages import (
     ReadShardFeed,
     ResolveTransaction,
 )
-from motet.core.transaction.orders import Order, Prune, SetCursor, TurnClock
+from motet.core.streams.node import CUT_TIMER, DataNode
+from motet.core.streams.orders import Order, Prune, SetCursor, TurnClock
+from motet.core.streams.pending import TransactionConfig
 from motet.errors import BadScenario
 from motet.format.record_block import encode_block
 from motet.ids import (

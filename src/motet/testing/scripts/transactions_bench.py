@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from motet.core.clock.hlc import Clock
-from motet.core.operator.messages import HeartbeatAnswer
-from motet.core.transaction.config import TransactionConfig
-from motet.core.transaction.entries import Part
-from motet.core.transaction.messages import TransactionPrepared
-from motet.core.transaction.votes import Vote, seal_of
+from motet.core.streams.change import Part
+from motet.core.streams.cluster_messages import HeartbeatAnswer
+from motet.core.streams.messages import TransactionPrepared
+from motet.core.streams.pending import TransactionConfig
+from motet.core.streams.votes import Vote, seal_of
 from motet.ids import Address, RequestId, ShardName, TransactionId
 from motet.testing.bench_network import InFlight
 from motet.testing.bench_trace import Line

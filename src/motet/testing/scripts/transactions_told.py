@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from motet.core.clock.hlc import ZERO
-from motet.core.datanode.messages import DataRefused, RecordsAppended
-from motet.core.datanode.records import decode_records
-from motet.core.datanode.stream_shard import FIRST, machine_of
 from motet.core.machine import Message
 from motet.core.shardlog.entry import Entry, EntryKind
 from motet.core.shardlog.replica import ShardReplica
-from motet.core.transaction.bundles import unbundled
-from motet.core.transaction.carried import decode_carried
-from motet.core.transaction.entries import (
+from motet.core.streams.entries import (
     decode_aborted,
+    decode_carried,
     decode_committed,
     decode_forgotten,
     decode_prepared,
+    decode_records,
+    unbundled,
 )
-from motet.core.transaction.merging import changes_of
-from motet.core.transaction.messages import (
+from motet.core.streams.feed_merge import changes_of
+from motet.core.streams.messages import (
+    DataRefused,
     LatestChangeIs,
+    RecordsAppended,
     ShardClosed,
     ShardFeed,
     ShardOrdered,
@@ -27,7 +27,8 @@ from motet.core.transaction.messages import (
     TransactionIs,
     TransactionPrepared,
 )
-from motet.core.transaction.orders import TurnClock, decode_order
+from motet.core.streams.orders import TurnClock, decode_order
+from motet.core.streams.shard import FIRST, machine_of
 from motet.ids import ShardId, ShardName, StreamName
 
 STREAM = StreamName("stream")

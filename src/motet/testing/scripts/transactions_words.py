@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from motet.core.clock.hlc import Clock
-from motet.core.transaction.entries import Part, PartChange
-from motet.core.transaction.messages import SeenKey
+from motet.core.streams.change import Part, PartChange
+from motet.core.streams.messages import SeenKey
 from motet.ids import TransactionId
 
 

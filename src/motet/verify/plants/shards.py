@@ -60,7 +60,7 @@ SHARD_PLANTS: tuple[Plant, ...] = (
     Plant(
         "read-by-deposed-leader",
         rule="a leader answers a read when a majority has confirmed that it still leads",
-        rule_id="datanode.reads R1",
+        rule_id="streams.reads R1",
         how="bypasses",
         target="motet.core.shardlog.state.State.confirmed_round",
         planted_by="motet.verify.storms.streams_plants:ReadsAlone",
@@ -69,9 +69,9 @@ SHARD_PLANTS: tuple[Plant, ...] = (
     Plant(
         "tokens-not-replicated",
         rule="a token is applied once, whoever leads",
-        rule_id="datanode.stream_shard T2",
+        rule_id="streams.shard T2",
         how="bypasses",
-        target="motet.core.datanode.stream_shard.ShardState.producers",
+        target="motet.core.streams.shard.ShardState.producers",
         planted_by="motet.verify.storms.streams_plants:ForgetsTokens",
         searches=(Search("streams", SEEDS_FEW, ("OneState", "TokensOnce"), is_quick=True),),
     ),

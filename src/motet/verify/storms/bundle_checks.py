@@ -1,4 +1,4 @@
-"""What must hold of a bundle as soon as it is in any log: U1 and U2 of :mod:`motet.core.transaction.bundles`.
+"""What must hold of a bundle as soon as it is in any log: U1 and U2 of :mod:`motet.core.streams.entries`.
 
 Whoever applies a bundle asserts some of it. Here it is looked at from outside, before anybody applies it.
 """
@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from motet.core.clock.hlc import Clock
 from motet.core.shardlog.entry import Entry, EntryKind
-from motet.core.transaction.bundles import unbundled
-from motet.core.transaction.entries import decode_aborted, decode_committed, decode_prepared
+from motet.core.streams.entries import decode_aborted, decode_committed, decode_prepared, unbundled
 from motet.ids import TransactionId
 
 

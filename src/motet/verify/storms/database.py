@@ -19,7 +19,6 @@ import msgspec
 
 from motet.core.clock.hlc import Clock
 from motet.core.machine import Effect, Message, Violation
-from motet.core.onelog.change import Change
 from motet.core.onelog.messages import (
     Commit,
     CommitDone,
@@ -31,6 +30,7 @@ from motet.core.onelog.messages import (
     StreamsRefused,
     Wanted,
 )
+from motet.core.streams.change import Change
 from motet.errors import Conflict
 from motet.ids import Address, TransactionId
 from motet.sim.world import World

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from motet.core.machine import Message
-from motet.core.onelog.change import Change
 from motet.core.onelog.messages import Commit, CommitDone, FeedPage, GetLatest, Latest, ReadFeed
+from motet.core.streams.change import Change
 from motet.sim.world import World
 from motet.verify.history.events import OperationId
 from motet.verify.storms.asker import Asker

@@ -12,7 +12,6 @@ from collections.abc import Callable
 
 from motet.core.clock.hlc import Clock
 from motet.core.machine import Effect, Message, Violation
-from motet.core.onelog.change import Token
 from motet.core.onelog.messages import (
     Append,
     Appended,
@@ -22,7 +21,8 @@ from motet.core.onelog.messages import (
     OrderFeed,
     StreamReady,
 )
-from motet.core.transaction.orders import Prune
+from motet.core.streams.change import Token
+from motet.core.streams.orders import Prune
 from motet.ids import StreamName
 from motet.sim.world import World
 from motet.verify.storms.database_actor import STREAM, Actor

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from motet.core.datanode.node import DataNode
 from motet.core.machine import Effect, Event
+from motet.core.streams.node import DataNode
 
 
 @contextmanager

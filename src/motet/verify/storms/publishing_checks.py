@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from motet.core.clock.hlc import Clock
 from motet.core.machine import Violation
-from motet.core.onelog.change import Change
+from motet.core.streams.change import Change
 from motet.core.tables.records import WriterStep
 from motet.ids import ShardId, TableName
 from motet.verify.storms.publishing import (

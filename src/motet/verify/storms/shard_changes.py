@@ -11,8 +11,7 @@ No disk is lost here, and nothing rots.
 from __future__ import annotations
 
 from motet.core.metadata.definitions import StreamDefinition
-from motet.core.operator.messages import OperatorRequest
-from motet.core.operator.metadata import ShardMetadata
+from motet.core.streams.cluster_messages import OperatorRequest, ShardMetadata
 from motet.ids import ShardName, StreamId
 from motet.sim.dice import Dice
 from motet.sim.world import World

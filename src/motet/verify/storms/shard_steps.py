@@ -15,11 +15,11 @@ from typing import Any
 
 import msgspec
 
-from motet.core.datanode.node import DataNode
 from motet.core.machine import Effect, Event
 from motet.core.metadata.definitions import StreamDefinition, shard_names
-from motet.core.operator.messages import OperatorRequest
 from motet.core.shardlog.steps import Chronicle
+from motet.core.streams.cluster_messages import OperatorRequest
+from motet.core.streams.node import DataNode
 from motet.ids import Address, NodeId, StreamId
 from motet.sim.dice import Dice
 from motet.sim.host import Host

@@ -10,9 +10,9 @@ What is on disk counts, not what a node believes: it may crash at any time.
 
 from __future__ import annotations
 
-from motet.core.operator.metadata import ShardMetadata
 from motet.core.shardlog.messages import ReconfigurationOp
 from motet.core.shardlog.meta import decode_meta, meta_file
+from motet.core.streams.cluster_messages import ShardMetadata
 from motet.errors import BadBytes
 from motet.ids import FileName, NodeId, ShardName
 from motet.sim.dice import Dice

@@ -9,13 +9,13 @@ Excuses, each a coverage mark: ``calm_too_few_members``, fewer members are left 
 
 from __future__ import annotations
 
-from motet.core.datanode.node import DataNode
 from motet.core.machine import NS_PER_MS
 from motet.core.metadata.definitions import decode_stream_definition, shard_names
 from motet.core.metadata.paths import STREAMS
 from motet.core.operator.ensembles import fencing_ensemble
-from motet.core.operator.metadata import ShardMetadata, ShardStatus
 from motet.core.shardlog.state import Status
+from motet.core.streams.cluster_messages import ShardMetadata, ShardStatus
+from motet.core.streams.node import DataNode
 from motet.ids import NodeId, ShardName
 from motet.sim.host import Host
 from motet.sim.world import World

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from motet.core.machine import Effect, Message
 from motet.core.metadata.definitions import StreamDefinition, shard_names
-from motet.core.operator.messages import (
+from motet.core.streams.cluster_messages import (
     ContractShard,
     CreateStream,
     DeleteStream,
@@ -21,10 +21,10 @@ from motet.core.operator.messages import (
     OperatorDone,
     OperatorRefused,
     OperatorRequest,
+    ShardMetadata,
     StreamCreated,
     SwapNode,
 )
-from motet.core.operator.metadata import ShardMetadata
 from motet.errors import NoSuchStream, OutcomeUnknown, StreamExists
 from motet.errors.operator import NoNodeToPlaceOn, NotActive
 from motet.ids import Address, NodeId, ShardId, ShardName, StreamId, StreamName

@@ -23,11 +23,7 @@ from hashlib import blake2b
 
 import msgspec
 
-from motet.core.datanode.messages import ChunkPlace, RecordsRead
-from motet.core.datanode.node import DataNode
-from motet.core.datanode.records import Chunk
 from motet.core.machine import Effect, Event, Note, Send
-from motet.core.operator.metadata import ShardMetadata, ShardStatus
 from motet.core.shardlog.entry import NO_ENTRY, EntryId
 from motet.core.shardlog.messages import (
     AddEntryRequest,
@@ -42,7 +38,10 @@ from motet.core.shardlog.messages import (
 )
 from motet.core.shardlog.replica import ShardReplica
 from motet.core.shardlog.state import Status
-from motet.core.transaction.entries import record_range
+from motet.core.streams.cluster_messages import ShardMetadata, ShardStatus
+from motet.core.streams.entries import Chunk, record_range
+from motet.core.streams.messages import ChunkPlace, RecordsRead
+from motet.core.streams.node import DataNode
 from motet.ids import Address, Epoch, NodeId, Offset, ShardName
 from motet.sim.host import Host
 from motet.sim.world import World

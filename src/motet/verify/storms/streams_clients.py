@@ -8,10 +8,14 @@ answer, without it is let go.
 from __future__ import annotations
 
 from motet.core.clock.hlc import ZERO, Clock
-from motet.core.datanode.conversation import DataRequest
-from motet.core.datanode.messages import (
+from motet.core.machine import Effect, Message
+from motet.core.streams.change import Token
+from motet.core.streams.cluster_messages import ShardMap, ShardPlace
+from motet.core.streams.entries import Chunk
+from motet.core.streams.messages import (
     AppendRecords,
     DataRefused,
+    DataRequest,
     DescribeShard,
     GetShardMap,
     ReadRecords,
@@ -20,10 +24,6 @@ from motet.core.datanode.messages import (
     ShardDescribed,
     ShardMapIs,
 )
-from motet.core.datanode.records import Chunk
-from motet.core.machine import Effect, Message
-from motet.core.onelog.change import Token
-from motet.core.operator.messages import ShardMap, ShardPlace
 from motet.errors import (
     NoSuchShard,
     OutcomeUnknown,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from motet.core.machine import Effect, Event
 from motet.core.operator import deletion, streams
 from motet.core.operator.context import Core
-from motet.core.operator.messages import CreateStream, DeleteStream
 from motet.core.operator.operator import Operator
 from motet.core.operator.state import Definition
+from motet.core.streams.cluster_messages import CreateStream, DeleteStream
 from motet.errors.operator import NotActive
 from motet.verify.storms.planting import instead
 

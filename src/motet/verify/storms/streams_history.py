@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from motet.core.datanode.messages import AppendRecords, ReadRecords, RecordsAppended, RecordsRead
-from motet.core.datanode.records import Chunk, decode_records
 from motet.core.machine import Message
 from motet.core.metadata.definitions import shard_names
+from motet.core.streams.entries import Chunk, decode_records
+from motet.core.streams.messages import AppendRecords, ReadRecords, RecordsAppended, RecordsRead
 from motet.format.record_block import decode_block
 from motet.sim.world import World
 from motet.verify.history.events import OperationId

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from motet.core.machine import Effect, Event, Note
-from motet.core.operator.metadata import Reconfiguration, ShardMetadata, ShardStatus
 from motet.core.shardlog.messages import ReconfigurationOp
+from motet.core.streams.cluster_messages import Reconfiguration, ShardMetadata, ShardStatus
 from motet.ids import Epoch, NodeId, ShardName
 from motet.sim.dice import Dice
 from motet.sim.host import Host

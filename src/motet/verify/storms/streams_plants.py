@@ -10,19 +10,19 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from motet.core.datanode.node import DataNode
-from motet.core.datanode.stream_shard import StreamShard
 from motet.core.machine import Effect, Event, Received, Write, WriteFailed, Written
 from motet.core.operator import elections, ensembles
 from motet.core.operator.config import OperatorConfig
 from motet.core.operator.ensembles import Answers
-from motet.core.operator.metadata import ShardMetadata
 from motet.core.operator.operator import Operator
 from motet.core.shardlog import quorum
 from motet.core.shardlog.config import ShardlogConfig
 from motet.core.shardlog.entry import NO_ENTRY, EntryId
 from motet.core.shardlog.messages import CommitReconfigurationRequest, FenceResponse
 from motet.core.shardlog.runs import EpochRuns
+from motet.core.streams.cluster_messages import ShardMetadata
+from motet.core.streams.node import DataNode
+from motet.core.streams.shard import StreamShard
 from motet.ids import Epoch, NodeId, Offset, WriteId
 from motet.verify.plants import kind_of
 from motet.verify.storms.planting import Planted, instead

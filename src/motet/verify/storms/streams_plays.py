@@ -19,12 +19,12 @@ from collections.abc import Callable
 
 import msgspec
 
-from motet.core.datanode.messages import RecordsAppended
 from motet.core.machine import Effect, Event, Send
-from motet.core.operator.metadata import ShardMetadata, ShardStatus
 from motet.core.shardlog.messages import BecomeLeaderRequest
 from motet.core.shardlog.replica import ShardReplica
 from motet.core.shardlog.state import Status
+from motet.core.streams.cluster_messages import ShardMetadata, ShardStatus
+from motet.core.streams.messages import RecordsAppended
 from motet.ids import Address, NodeId
 from motet.sim.dice import Dice
 from motet.sim.host import Host

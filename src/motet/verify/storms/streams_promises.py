@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from motet.core.datanode.node import DataNode
 from motet.core.machine import Effect, Event, Note, Received, Send
 from motet.core.shardlog.entry import EntryId
 from motet.core.shardlog.messages import AddEntryResponse, ShardMessage
+from motet.core.streams.node import DataNode
 from motet.ids import Address, Epoch, NodeId, ShardName
 from motet.sim.host import Host
 from motet.sim.world import World

@@ -26,18 +26,18 @@ import msgspec
 
 from motet.core.machine import Note
 from motet.core.operator.ensembles import changed_ensemble
-from motet.core.operator.metadata import (
-    Reconfiguration,
-    ReconfigurationPhase,
-    ShardMetadata,
-    ShardStatus,
-)
 from motet.core.shardlog.messages import (
     CommitReconfigurationRequest,
     PrepareReconfigurationRequest,
     ReconfigurationOp,
     ShardMessage,
     SnapshotRequest,
+)
+from motet.core.streams.cluster_messages import (
+    Reconfiguration,
+    ReconfigurationPhase,
+    ShardMetadata,
+    ShardStatus,
 )
 from motet.ids import Epoch, NodeId, ShardName
 from motet.sim.world import World

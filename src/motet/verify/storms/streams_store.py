@@ -45,10 +45,10 @@ from motet.core.metadata.paths import (
     SHARDS,
     STREAMS,
 )
-from motet.core.operator.metadata import ShardMetadata, decode_metadata
 from motet.core.operator.operator import Operator
 from motet.core.operator.state import NodeEntry
 from motet.core.render import render
+from motet.core.streams.cluster_messages import ShardMetadata, decode_metadata
 from motet.ids import NodeId, RequestId, SessionId, ShardName
 from motet.sim.host import Host
 from motet.sim.metadata_tree import MetadataTree

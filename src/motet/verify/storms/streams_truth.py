@@ -9,10 +9,8 @@ from __future__ import annotations
 import msgspec
 
 from motet.core.clock.hlc import Clock
-from motet.core.datanode.records import Chunk, Records, decode_records
 from motet.core.shardlog.entry import NO_ENTRY, Entry, EntryId, EntryKind
-from motet.core.transaction.bundles import unbundled
-from motet.core.transaction.entries import record_range
+from motet.core.streams.entries import Chunk, Records, decode_records, record_range, unbundled
 from motet.ids import Epoch, NodeId, Offset, ShardName
 
 

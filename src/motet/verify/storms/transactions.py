@@ -12,10 +12,10 @@ from collections.abc import Callable
 
 import msgspec
 
-from motet.core.datanode.node import DataNode
 from motet.core.metadata.definitions import StreamDefinition
-from motet.core.transaction.config import TransactionConfig
-from motet.core.transaction.merging import merge
+from motet.core.streams.feed_merge import merge
+from motet.core.streams.node import DataNode
+from motet.core.streams.pending import TransactionConfig
 from motet.ids import Address, NodeId, StreamId, StreamName
 from motet.sim.dice import Dice
 from motet.sim.world import World

@@ -9,17 +9,17 @@ slow at it.
 
 from __future__ import annotations
 
-from motet.core.datanode.node import DataNode
-from motet.core.datanode.stream_shard import machine_of
 from motet.core.machine import NS_PER_MS, Effect, Event, Note, Send
 from motet.core.shardlog.entry import EntryKind
 from motet.core.shardlog.replica import ShardReplica
-from motet.core.transaction.messages import (
+from motet.core.streams.messages import (
     CommitTransaction,
     PrepareTransaction,
     ResolveTransaction,
     TransactionEnded,
 )
+from motet.core.streams.node import DataNode
+from motet.core.streams.shard import machine_of
 from motet.ids import Address, ShardName
 from motet.sim.dice import Dice
 from motet.sim.host import Host

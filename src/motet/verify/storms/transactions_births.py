@@ -6,11 +6,10 @@ Born           the first entry of a shard is above all clocks handed out before 
 from __future__ import annotations
 
 from motet.core.clock.hlc import ZERO, Clock
-from motet.core.datanode.messages import RecordsAppended
 from motet.core.machine import Effect, Event, Received, Send
 from motet.core.metadata.definitions import shard_names
-from motet.core.operator.messages import CreateStream
-from motet.core.transaction.messages import ShardClosed, ShardFeed, TransactionEnded
+from motet.core.streams.cluster_messages import CreateStream
+from motet.core.streams.messages import RecordsAppended, ShardClosed, ShardFeed, TransactionEnded
 from motet.ids import ShardName
 from motet.sim.host import Host
 from motet.sim.world import World

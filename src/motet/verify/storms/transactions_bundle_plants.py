@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from motet.core.clock.hlc import Clock
-from motet.core.datanode import reads
-from motet.core.datanode.stream_shard import StreamShard
 from motet.core.machine import Effect, Event
 from motet.core.shardlog.entry import Entry, EntryId, EntryKind
 from motet.core.shardlog.replica import ShardReplica
-from motet.core.transaction import leading, scan
-from motet.core.transaction.bundles import unbundled
-from motet.core.transaction.judging import Verdict
-from motet.core.transaction.messages import CommitTransaction
-from motet.core.transaction.work import ShardTransactions, Work
-from motet.core.transaction.writing import Pen
+from motet.core.streams import feed_scan, leader, reads
+from motet.core.streams.entries import unbundled
+from motet.core.streams.judging import Verdict
+from motet.core.streams.leader import Pen
+from motet.core.streams.messages import CommitTransaction
+from motet.core.streams.pending import ShardTransactions, Work
+from motet.core.streams.shard import StreamShard
 from motet.verify.storms.planting import Planted, instead
 from motet.verify.storms.transactions_taking_turns import TakesTurns
 
@@ -52,8 +51,8 @@ class ChangesKeysTwice(TakesTurns):
             finally:
                 ours.flying_keys = kept
 
-        real = leading._judge
-        with instead(leading, "_judge", judge):
+        real = leader._judge
+        with instead(leader, "_judge", judge):
             return super().step(event)
 
 
@@ -83,8 +82,8 @@ class TakesTransactionsTwice(TakesTurns):
             ahead.is_sealed = ours.is_sealed
             return real(ahead, touched, replica, shard, work, *others)  # type: ignore[arg-type]
 
-        real = leading._judge
-        with instead(leading, "_judge", judge):
+        real = leader._judge
+        with instead(leader, "_judge", judge):
             return super().step(event)
 
 
@@ -131,7 +130,7 @@ class FollowsTheFirst(TakesTurns):
 class FeedsTheFirst(TakesTurns, Planted):
     """The feed has the first of a bundle alone."""
 
-    planted = (scan, "unbundled", _first_of)
+    planted = (feed_scan, "unbundled", _first_of)
 
 
 class ReadsTheFirst(TakesTurns):

@@ -23,19 +23,22 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from motet.core.clock.hlc import ZERO, Clock, maximum
-from motet.core.datanode.messages import DataRefused
-from motet.core.datanode.records import decode_records
 from motet.core.metadata.definitions import StreamDefinition, shard_names
-from motet.core.onelog.change import Change
 from motet.core.placement.key_hash import KeyHash, shard_of
 from motet.core.shardlog.entry import Entry, EntryKind
 from motet.core.shardlog.replica import ShardReplica
-from motet.core.transaction.answering import state_of
-from motet.core.transaction.bundles import unbundled
-from motet.core.transaction.entries import Committed, decode_aborted, decode_committed
-from motet.core.transaction.merging import changes_of
-from motet.core.transaction.messages import FoundEntry, LatestChangeIs
-from motet.core.transaction.orders import FeedRules, decode_order
+from motet.core.streams.change import Change
+from motet.core.streams.decisions import state_of
+from motet.core.streams.entries import (
+    Committed,
+    decode_aborted,
+    decode_committed,
+    decode_records,
+    unbundled,
+)
+from motet.core.streams.feed_merge import changes_of
+from motet.core.streams.messages import DataRefused, FoundEntry, LatestChangeIs
+from motet.core.streams.orders import FeedRules, decode_order
 from motet.errors.shards import KeyForgotten
 from motet.ids import Offset, ShardId, ShardName, TransactionId
 from motet.sim.world import World

@@ -9,22 +9,24 @@ from __future__ import annotations
 import msgspec
 
 from motet.core.clock.hlc import ZERO, Clock
-from motet.core.datanode.messages import AppendRecords, DataRefused, GetShardMap
-from motet.core.datanode.records import Chunk
 from motet.core.machine import Effect, Message, SetTimer
-from motet.core.transaction.entries import Part, PartChange
-from motet.core.transaction.messages import (
+from motet.core.streams.change import Part, PartChange
+from motet.core.streams.entries import Chunk
+from motet.core.streams.messages import (
     AbortTransaction,
+    AppendRecords,
     CommitTransaction,
+    DataRefused,
     GetLatestChange,
+    GetShardMap,
     LatestChangeIs,
     PrepareTransaction,
     SeenKey,
     TransactionEnded,
     TransactionPrepared,
 )
-from motet.core.transaction.state import ABOVE_ZERO
-from motet.core.transaction.votes import Vote
+from motet.core.streams.transactions import ABOVE_ZERO
+from motet.core.streams.votes import Vote
 from motet.errors import Conflict, NoSuchShard, OutcomeUnknown
 from motet.errors.shards import NotLeader, TransactionExpired
 from motet.format.record_block import encode_block

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from motet.core.datanode import clock
-from motet.core.datanode.node import DataNode
+from motet.core.clock import node_clock
 from motet.core.machine import Effect, Event, Written
+from motet.core.streams.node import DataNode
 from motet.verify.storms.planting import Planted
 
 
 class ForgetsTheBound(Planted):
     """A restarted clock starts from its wall, as if it had never ticked."""
 
-    planted = (clock, "decode_bound", lambda _data: None)
+    planted = (node_clock, "decode_bound", lambda _data: None)
 
 
 class TrustsAnUnsyncedBound(DataNode):

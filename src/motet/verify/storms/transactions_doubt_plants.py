@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from motet.core.clock.hlc import Clock, plus
-from motet.core.datanode.node import DataNode
-from motet.core.datanode.stream_shard import Opens, StreamShard
 from motet.core.machine import Effect, Event
-from motet.core.transaction.scan import FeedScan, Known
-from motet.core.transaction.state import TransactionState
+from motet.core.streams.feed_scan import FeedScan, Known
+from motet.core.streams.node import DataNode
+from motet.core.streams.shard import Opens, StreamShard
+from motet.core.streams.transactions import TransactionState
 from motet.ids import TransactionId
 from motet.verify.storms.planting import Planted, instead
 

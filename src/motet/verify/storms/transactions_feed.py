@@ -9,20 +9,21 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from motet.core.clock.hlc import ZERO, Clock
-from motet.core.datanode.messages import DataRefused, GetShardMap
 from motet.core.machine import Effect, Message
-from motet.core.transaction.merging import MergedPage, ShardPage
-from motet.core.transaction.messages import (
+from motet.core.streams.feed_merge import MergedPage, ShardPage
+from motet.core.streams.messages import (
     CloseShard,
+    DataRefused,
     DescribeFeed,
     FeedDescribed,
+    GetShardMap,
     OrderShard,
     ReadShardFeed,
     ShardClosed,
     ShardFeed,
     ShardOrdered,
 )
-from motet.core.transaction.orders import SetCursor
+from motet.core.streams.orders import SetCursor
 from motet.errors.shards import CursorExpired
 from motet.ids import Address, ShardId, ShardName
 from motet.sim.world import World

@@ -7,8 +7,8 @@ K1             the clock of a node never falls, over all its incarnations
 from __future__ import annotations
 
 from motet.core.clock.hlc import ZERO, Clock
-from motet.core.datanode.node import DataNode
 from motet.core.machine import Effect, Event
+from motet.core.streams.node import DataNode
 from motet.ids import Address
 from motet.sim.host import Host
 from motet.sim.world import World

@@ -11,18 +11,18 @@ from __future__ import annotations
 import msgspec
 
 from motet.core.clock.hlc import ZERO, Clock, plus
-from motet.core.datanode.messages import DataRefused
 from motet.core.machine import Effect, Message
-from motet.core.transaction.entries import Part
-from motet.core.transaction.messages import (
+from motet.core.streams.change import Part
+from motet.core.streams.messages import (
     AbortTransaction,
     CommitTransaction,
+    DataRefused,
     GetLatestChange,
     PrepareTransaction,
     SeenKey,
     TransactionEnded,
 )
-from motet.core.transaction.votes import Vote
+from motet.core.streams.votes import Vote
 from motet.errors import BadInput
 from motet.ids import Address, ShardName
 from motet.sim.world import World

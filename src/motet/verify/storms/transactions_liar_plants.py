@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from motet.core.transaction import judging, leading
-from motet.core.transaction.judging import Verdict
-from motet.core.transaction.messages import ResolveTransaction
-from motet.core.transaction.state import TransactionState
-from motet.core.transaction.work import ShardTransactions
+from motet.core.streams import judging, leader
+from motet.core.streams.judging import Verdict
+from motet.core.streams.messages import ResolveTransaction
+from motet.core.streams.pending import ShardTransactions
+from motet.core.streams.transactions import TransactionState
 from motet.verify.storms.planting import Planted
 
 
@@ -33,7 +33,7 @@ def _takes_any_outcome(
 class ObeysAnybody(Planted):
     """An outcome is logged, whichever shard has decided it."""
 
-    planted = (leading, "judge_outcome", _takes_any_outcome)
+    planted = (leader, "judge_outcome", _takes_any_outcome)
 
 
 LIAR_PLANTS = ("votes-believed", "home-believed", "outcome-of-a-stranger")

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from motet.core.clock.hlc import ZERO, Clock
-from motet.core.datanode.messages import DataRefused, GetShardMap
 from motet.core.machine import Effect, Message
 from motet.core.metadata.definitions import StreamDefinition
-from motet.core.operator.messages import EnableClock, OperatorRequest, StreamCreated
-from motet.core.transaction.messages import OrderShard, ShardOrdered
-from motet.core.transaction.orders import Prune
+from motet.core.streams.cluster_messages import EnableClock, OperatorRequest, StreamCreated
+from motet.core.streams.messages import DataRefused, GetShardMap, OrderShard, ShardOrdered
+from motet.core.streams.orders import Prune
 from motet.errors import BadInput
 from motet.errors.shards import CursorInTheWay
 from motet.ids import Address, NodeId, ShardName

@@ -14,11 +14,10 @@ from collections.abc import Callable
 import msgspec
 
 from motet.core.clock.hlc import ZERO, Clock, plus
-from motet.core.datanode.messages import GetShardMap
 from motet.core.machine import Effect, Message
 from motet.core.shardlog.entry import Entry, EntryKind
-from motet.core.transaction.entries import decode_committed, record_range
-from motet.core.transaction.messages import ReadShardFeed, ShardFeed
+from motet.core.streams.entries import decode_committed, record_range
+from motet.core.streams.messages import GetShardMap, ReadShardFeed, ShardFeed
 from motet.ids import Address, ShardName
 from motet.sim.world import World
 from motet.verify.storms.streams_checks import Watch

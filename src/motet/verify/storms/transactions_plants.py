@@ -7,21 +7,19 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 
 from motet.core.clock.hlc import ZERO, Clock
-from motet.core.datanode import appends, reads
-from motet.core.datanode.appends import ShardAppends
-from motet.core.datanode.node import DataNode
-from motet.core.datanode.stream_shard import Opens, machine_of
 from motet.core.machine import Effect, Event, Received
-from motet.core.onelog.run import runs_of
 from motet.core.shardlog.config import ShardlogConfig
 from motet.core.shardlog.messages import BecomeLeaderRequest
 from motet.core.shardlog.replica import ShardReplica
-from motet.core.transaction import answering, judging, leading, writing
-from motet.core.transaction.config import TransactionConfig
-from motet.core.transaction.judging import Verdict
-from motet.core.transaction.latest import LatestChanges
-from motet.core.transaction.merging import MergedPage, ShardPage, merge
-from motet.core.transaction.messages import (
+from motet.core.streams import appends, decisions, judging, leader, reads
+from motet.core.streams.appends import ShardAppends
+from motet.core.streams.change import runs_of
+from motet.core.streams.feed_merge import MergedPage, ShardPage, merge
+from motet.core.streams.feed_scan import FeedScan, Known
+from motet.core.streams.judging import Verdict
+from motet.core.streams.latest import LatestChanges
+from motet.core.streams.leader import Pen
+from motet.core.streams.messages import (
     AbortTransaction,
     AskOutcome,
     Forward,
@@ -30,11 +28,11 @@ from motet.core.transaction.messages import (
     ResolveTransaction,
     ShardClosed,
 )
-from motet.core.transaction.orders import FeedRules
-from motet.core.transaction.scan import FeedScan, Known
-from motet.core.transaction.state import TransactionState
-from motet.core.transaction.work import ShardTransactions, Work
-from motet.core.transaction.writing import Pen
+from motet.core.streams.node import DataNode
+from motet.core.streams.orders import FeedRules
+from motet.core.streams.pending import ShardTransactions, TransactionConfig, Work
+from motet.core.streams.shard import Opens, machine_of
+from motet.core.streams.transactions import TransactionState
 from motet.ids import NodeId, RequestId, ShardName, TransactionId
 from motet.verify.plants import kind_of
 from motet.verify.storms.planting import Planted, instead
@@ -70,7 +68,7 @@ def _gives_up(
 class DecidesAlone(Planted):
     """A participant in doubt aborts by itself, whatever its home shard decides."""
 
-    planted = (answering, "_doubt", _gives_up)
+    planted = (decisions, "_doubt", _gives_up)
 
 
 class ClockTooEarly(DataNode):
@@ -80,8 +78,8 @@ class ClockTooEarly(DataNode):
         def floor(work: Work) -> Clock:
             return real(work) if isinstance(work.errand, ResolveTransaction) else ZERO
 
-        real = writing.floor_of
-        with instead(leading, "floor_of", floor):
+        real = leader.floor_of
+        with instead(leader, "floor_of", floor):
             return super().step(event)
 
 
@@ -95,8 +93,8 @@ class ForgetsDecisions(DataNode):
                 ours.acknowledged[name] = dict.fromkeys(participants)
             return real(ours, replica, now)  # type: ignore[arg-type]
 
-        real, state_of = answering.to_forget, answering.state_of
-        with instead(answering, "to_forget", to_forget):
+        real, state_of = decisions.to_forget, decisions.state_of
+        with instead(decisions, "to_forget", to_forget):
             return super().step(event)
 
 
@@ -154,7 +152,7 @@ def _decides_late(
 class DecidesLate(Planted):
     """What a home shard does not know any more it decides once more."""
 
-    planted = (leading, "judge_abort", _decides_late)
+    planted = (leader, "judge_abort", _decides_late)
 
 
 class BornInThePast(DataNode):
@@ -190,10 +188,10 @@ class ClosesInMemory(DataNode):
         ) -> FeedScan:
             return begin(message, message.up_to or closed, opens, after, known)
 
-        real, read, begin = answering.closed_is, FeedScan.page, FeedScan.of
+        real, read, begin = decisions.closed_is, FeedScan.page, FeedScan.of
         with (
-            instead(leading, "_judge_closing", judged),
-            instead(answering, "closed_is", closed_is),
+            instead(leader, "_judge_closing", judged),
+            instead(decisions, "closed_is", closed_is),
             instead(FeedScan, "page", page),
             instead(FeedScan, "of", staticmethod(of)),
         ):

@@ -8,18 +8,19 @@ SessionWrites  what it writes is above all clocks that it has seen: writes follo
 from __future__ import annotations
 
 from motet.client.cluster.session import Session
-from motet.core.datanode.messages import (
+from motet.core.machine import Effect, Message
+from motet.core.streams.entries import Chunk
+from motet.core.streams.messages import (
     AppendRecords,
+    CloseShard,
     DataRefused,
     GetShardMap,
     ReadRecords,
     RecordsAppended,
     RecordsRead,
+    ShardClosed,
     Source,
 )
-from motet.core.datanode.records import Chunk
-from motet.core.machine import Effect, Message
-from motet.core.transaction.messages import CloseShard, ShardClosed
 from motet.format.record_block import encode_block
 from motet.ids import Address, Offset, ShardName
 from motet.sim.world import World

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from motet.core.datanode.node import DataNode
 from motet.core.machine import Effect, Event, Received
+from motet.core.streams.node import DataNode
 
 
 class TakesTurns(DataNode):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from motet.core.datanode.node import DataNode
+from motet.core.streams.node import DataNode
 from motet.ids import NodeId
 from motet.sim.world import World
 from motet.verify.plants import kind_of, plants_of

@@ -6,9 +6,8 @@ What it is shown is looked at by ``LatestKept`` in ``transactions_checks``.
 from __future__ import annotations
 
 from motet.core.clock.hlc import ZERO, Clock
-from motet.core.datanode.messages import DataRefused, GetShardMap
 from motet.core.machine import Effect, Message
-from motet.core.transaction.messages import GetLatestChange, LatestChangeIs
+from motet.core.streams.messages import DataRefused, GetLatestChange, GetShardMap, LatestChangeIs
 from motet.ids import Address
 from motet.sim.world import World
 from motet.verify.storms.streams_checks import Watch

@@ -16,8 +16,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from motet.core.clock.hlc import Clock
-from motet.core.datanode.node import DataNode
 from motet.core.machine import NS_PER_MS, Effect, Event
+from motet.core.streams.node import DataNode
 from motet.ids import Address, NodeId
 from motet.limits import clock_drift_ms_max
 from motet.sim.dice import Dice

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from motet.core.operator.metadata import (
+from motet.core.shardlog.messages import ReconfigurationOp
+from motet.core.streams.cluster_messages import (
     Reconfiguration,
     ReconfigurationPhase,
     ShardMetadata,
     ShardStatus,
 )
-from motet.core.shardlog.messages import ReconfigurationOp
 from motet.ids import NodeId
 from motet.verify.models.shard_log_steps.records import NOBODY
 

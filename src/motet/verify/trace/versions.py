@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from motet.core.operator.metadata import ShardMetadata, ShardStatus
+from motet.core.streams.cluster_messages import ShardMetadata, ShardStatus
 from motet.ids import NodeId
 from motet.verify.trace.files import METADATA, read_lines
 from motet.verify.trace.lines import TraceLine

@@ -1,0 +1,176 @@
+"""Changes: one by one as people know them, and in runs as they travel.
+
+A run is some changes of one transaction in one shard that follow each other in the feed, so that what they
+share is said once. Readers who want columns make them of runs; those who want changes one by one have them
+made when they look.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal, get_args
+
+import msgspec
+
+from motet.core.clock.hlc import Clock
+from motet.ids import Offset, ShardId, StreamName, TransactionId
+
+Op = Literal["append", "insert", "update", "delete"]
+OPS: tuple[str, ...] = get_args(Op)
+"""Of a transaction: a mirror repeats raw entries in one too."""
+
+
+class Token(msgspec.Struct, frozen=True, array_like=True):
+    """Names an append so that a retry is recognised: the producer, and its own count."""
+
+    producer: str
+    number: int
+
+
+class Change(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """One change in the feed; ``(clock, transaction, index)`` is its place in the order of everything."""
+
+    clock: Clock
+    transaction: TransactionId
+    index: int
+    #: how many changes the transaction has
+    count: int
+    stream: StreamName
+    shard: ShardId
+    offset: Offset
+    key: bytes
+    op: Op
+    row: bytes | None
+    before: bytes | None
+    at_ms: int
+    #: for its readers: False if the clock was off when it was committed. Its place it has all the same
+    has_clock: bool = True
+
+
+class PartChange(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """One change of a transaction, in its shard."""
+
+    #: among all changes of the transaction, over all its shards
+    index: int
+    key: bytes
+    op: Op
+    row: bytes | None
+    before: bytes | None
+
+
+class Part(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """What requests and entries say about a transaction: its name, its age, and its part in a shard."""
+
+    transaction: TransactionId
+    #: the clock it began at: together with its name this is its age, by which rivals wait or die
+    begin: Clock
+    #: the clock its client had seen when it asked for the commit: whoever has forgotten transactions
+    #: asked at this clock takes it for one of them
+    asked: Clock
+    #: changes in all shards
+    count: int = 0
+    changes: tuple[PartChange, ...] = ()
+
+    @property
+    def age(self) -> tuple[Clock, TransactionId]:
+        """The lower is the older."""
+        return self.begin, self.transaction
+
+
+class Run(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Changes of one transaction, in one shard, one after the other."""
+
+    clock: Clock
+    transaction: TransactionId
+    #: how many changes the transaction has
+    count: int
+    stream: StreamName
+    shard: ShardId
+    at_ms: int
+    #: of the first of them; they follow each other in the shard, too
+    first_offset: Offset
+    changes: tuple[PartChange, ...]
+    #: for readers: False if the clock was off when it was committed
+    has_clock: bool = True
+
+    def expanded(self) -> list[Change]:
+        """The changes one by one."""
+        # Fields by their places, not their names: a reader makes a million of them in a few seconds.
+        clock, transaction, count = self.clock, self.transaction, self.count
+        stream, shard, at_ms, has_clock = self.stream, self.shard, self.at_ms, self.has_clock
+        return [
+            Change(
+                clock,
+                transaction,
+                each.index,
+                count,
+                stream,
+                shard,
+                Offset(offset),
+                each.key,
+                each.op,
+                each.row,
+                each.before,
+                at_ms,
+                has_clock,
+            )
+            for offset, each in enumerate(self.changes, self.first_offset)
+        ]
+
+
+def changes_in(runs: Iterable[Run]) -> tuple[Change, ...]:
+    """All changes of some runs, one by one."""
+    return tuple([change for run in runs for change in run.expanded()])
+
+
+def count_in(runs: Iterable[Run]) -> int:
+    """How many changes there are."""
+    return sum([len(run.changes) for run in runs])
+
+
+def runs_of(changes: Iterable[Change]) -> list[Run]:
+    """Changes in their order as runs."""
+    found: list[Run] = []
+    some: list[Change] = []
+    for change in changes:
+        if some and not _follows(some[-1], change):
+            found.append(_run(some))
+            some = []
+        some.append(change)
+    if some:
+        found.append(_run(some))
+    return found
+
+
+def _follows(last: Change, change: Change) -> bool:
+    return (
+        last.transaction,
+        last.clock,
+        last.has_clock,
+        last.stream,
+        last.shard,
+        last.offset + 1,
+    ) == (
+        change.transaction,
+        change.clock,
+        change.has_clock,
+        change.stream,
+        change.shard,
+        change.offset,
+    )
+
+
+def _run(some: list[Change]) -> Run:
+    first = some[0]
+    parts = [PartChange(each.index, each.key, each.op, each.row, each.before) for each in some]
+    return Run(
+        first.clock,
+        first.transaction,
+        first.count,
+        first.stream,
+        first.shard,
+        first.at_ms,
+        first.offset,
+        tuple(parts),
+        first.has_clock,
+    )

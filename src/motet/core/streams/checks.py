@@ -1,0 +1,124 @@
+"""What a request must be like to be taken at all: names that people give, and parts of a transaction."""
+
+from __future__ import annotations
+
+import re
+
+from motet.core.streams.change import OPS, Part, PartChange
+from motet.core.streams.messages import (
+    AbortTransaction,
+    CloseShard,
+    CommitTransaction,
+    OrderShard,
+    PrepareTransaction,
+)
+from motet.core.streams.orders import check_order
+from motet.errors import BadInput, TooLarge
+from motet.ids import ShardName
+from motet.limits import (
+    key_bytes_max,
+    name_length_max,
+    row_bytes_max,
+    transaction_bytes_max,
+    transaction_changes_max,
+    transaction_id_length_max,
+    transaction_participants_max,
+)
+
+
+def check_request(
+    message: PrepareTransaction | CommitTransaction | AbortTransaction | CloseShard | OrderShard,
+) -> None:
+    """``BadInput`` or ``TooLarge`` for what cannot be taken."""
+    if isinstance(message, CloseShard):
+        return
+    if isinstance(message, OrderShard):
+        check_order(message.order)
+        return
+    if message.participants:
+        _check_participants(message.shard, message.participants)
+    if isinstance(message, AbortTransaction):
+        _check_name(message.transaction)
+        return
+    part = message.part
+    _check_name(part.transaction)
+    count = len(part.changes) + len(message.reads)
+    if count > transaction_changes_max:
+        raise TooLarge(f"{count} reads and changes, {transaction_changes_max} are allowed")
+    _check_changes(part)
+    for read in message.reads:
+        _check_key(read.key)
+    if isinstance(message, CommitTransaction):
+        if len(message.votes) != len(message.participants):  # X7
+            counts = f"{len(message.votes)} votes of {len(message.participants)} participants"
+            raise BadInput(f"a commit of {part.transaction} with {counts}")
+        return
+    if isinstance(message, PrepareTransaction):
+        is_home = message.shard == message.home
+        if is_home == (message.shard in message.participants) or (
+            message.home in message.participants
+        ):
+            raise BadInput("a prepare is for a participant or the home shard, which is none")
+        if not count:
+            raise BadInput("a shard without reads and changes has no part in a transaction")
+
+
+def _check_participants(shard: ShardName, participants: tuple[ShardName, ...]) -> None:
+    count = len(participants)
+    if count >= transaction_participants_max:
+        raise TooLarge(f"a transaction has at most {transaction_participants_max} shards")
+    if len(dict.fromkeys(participants)) != count:
+        raise BadInput(f"a transaction of {shard} names a participant twice")
+
+
+def _check_name(name: str) -> None:
+    if not 0 < len(name) <= transaction_id_length_max:
+        raise BadInput(f"a transaction id has 1 to {transaction_id_length_max} characters")
+
+
+def _check_changes(part: Part) -> None:
+    total_bytes, last, count = 0, -1, part.count
+    if not 0 <= count <= transaction_changes_max:
+        raise TooLarge(f"{count} changes exceed the limit of {transaction_changes_max}")
+    for change in part.changes:
+        if not last < change.index < count:
+            raise BadInput("the changes of a transaction are numbered from 0, and rise")
+        last = change.index
+        total_bytes += _check_change(change)
+    if total_bytes > transaction_bytes_max:
+        raise TooLarge(f"a transaction of {total_bytes} bytes, {transaction_bytes_max} are allowed")
+
+
+def _check_change(change: PartChange) -> int:
+    key, op, row, before = change.key, change.op, change.row, change.before
+    _check_key(key)
+    if op not in OPS:
+        raise BadInput(f"{op!r} is no change of a row", hint="insert, update or delete")
+    if (row is None) != (op == "delete"):
+        raise BadInput(f"{op} of a key {'without' if row is None else 'with'} a row")
+    size_bytes = len(key)
+    for each in (row, before):
+        if each is not None:
+            if len(each) > row_bytes_max:
+                raise TooLarge(f"a row of {len(each)} bytes, {row_bytes_max} are allowed")
+            size_bytes += len(each)
+    return size_bytes
+
+
+def _check_key(key: bytes) -> None:
+    if not key:
+        raise BadInput("a key cannot be empty")
+    if len(key) > key_bytes_max:
+        raise TooLarge(f"a key of {len(key)} bytes, {key_bytes_max} are allowed")
+
+
+NAME = re.compile(rf"[A-Za-z][A-Za-z0-9_.-]{{0,{name_length_max - 1}}}")
+
+
+def check_name(name: str, what: str) -> None:
+    """``BadInput`` for what is no name."""
+    if not NAME.fullmatch(name):
+        raise BadInput(
+            f"{name[:60]!r} is not a name for {what}",
+            hint=f"a letter, then up to {name_length_max - 1} letters, digits, `_`, `.` or `-`",
+        )

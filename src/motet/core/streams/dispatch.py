@@ -1,0 +1,357 @@
+"""Messages of a data node by their type: whose they are, and to which of the shards it leads they go.
+
+Messages between leaders go where the shard map says; one that is lost, or comes to somebody who does not
+lead, is said again by whoever is concerned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable
+from contextlib import suppress
+from typing import get_args
+
+import msgspec
+
+from motet.core.clock.hlc import Clock
+from motet.core.clock.node_clock import DataClock
+from motet.core.machine import Effect, Message, Note, Now, Send
+from motet.core.shardlog.replica import ShardReplica
+from motet.core.shardlog.shards import Shards
+from motet.core.streams import compaction, decisions, leader
+from motet.core.streams.appends import ShardAppends
+from motet.core.streams.checks import check_request
+from motet.core.streams.cluster_messages import SealedShard, ShardMap
+from motet.core.streams.leader import Said, Tick
+from motet.core.streams.messages import (
+    AbortTransaction,
+    AppendRecords,
+    BetweenLeaders,
+    CloseShard,
+    CommitTransaction,
+    Forward,
+    OrderShard,
+    PrepareTransaction,
+    TransactionResolved,
+)
+from motet.core.streams.orders import TurnClock
+from motet.core.streams.pending import ShardTransactions, TransactionConfig, Work
+from motet.core.streams.reads import Question, Readings
+from motet.core.streams.shard import machine_of
+from motet.errors import MotetError
+from motet.ids import Address, NodeId, Offset, ShardName
+from motet.limits import epoch_step_max, missing_shards_max
+
+Asked = PrepareTransaction | CommitTransaction | AbortTransaction | CloseShard | OrderShard
+
+
+class Errands(msgspec.Struct):
+    """All errands of a node."""
+
+    of_shards: dict[ShardName, ShardTransactions] = msgspec.field(default_factory=dict)
+    #: shards with errands under way, in the order in which they came (the values mean nothing)
+    busy: dict[ShardName, None] = msgspec.field(default_factory=dict)
+    #: shards that something has happened to since they were last swept, or in which something may be late
+    to_sweep: dict[ShardName, None] = msgspec.field(default_factory=dict)
+
+
+def clocks_of(message: Asked) -> tuple[Clock, ...]:
+    """The clocks that a request carries besides what its client has seen."""
+    if isinstance(message, CommitTransaction):
+        fixed = () if message.fixed is None else (message.fixed,)
+        return message.floor, message.part.asked, *fixed
+    if isinstance(message, PrepareTransaction):
+        return (message.part.asked,)
+    if isinstance(message, AbortTransaction):
+        return (message.asked,)
+    if isinstance(message, CloseShard) and message.at_least is not None:
+        return (message.at_least,)
+    return ()
+
+
+def take(
+    errands: Errands, replica: ShardReplica, client: Address, message: Asked, now: Now
+) -> None:
+    """Take what a client asks for; an error says why not."""
+    check_request(message)
+    _take(errands, replica, Work(client, message, now.monotonic_ns))
+
+
+def _take(errands: Errands, replica: ShardReplica, work: Work) -> None:
+    leader.take(_of(errands, replica), replica, work)
+    errands.busy[replica.shard] = None
+
+
+def refuse_waiting(errands: Errands, error: MotetError) -> list[Effect]:
+    """No errand of any shard can go on."""
+    said = [
+        each for ours in errands.of_shards.values() for each in leader.refuse_waiting(ours, error)
+    ]
+    return [each for each in said if not isinstance(each, Forward)]
+
+
+def forget_clients(errands: Errands, gone: Container[Address]) -> list[ShardName]:
+    """Nobody is there any more to be answered: what is not in the log does not go there.
+
+    The shards in which somebody was.
+    """
+    left: list[ShardName] = []
+    for shard in errands.busy:
+        ours = errands.of_shards[shard]
+        if any(work.client in gone for work in ours.waiting):
+            ours.waiting = [work for work in ours.waiting if work.client not in gone]
+            left.append(shard)
+    return left
+
+
+def has_clock(errands: Errands, replica: ShardReplica) -> bool:
+    """Whether what is put into the log of a shard now has a clock for its readers."""
+    rules, ours = machine_of(replica).state.rules, errands.of_shards.get(replica.shard)
+    if ours is None or ours.elected_epoch != replica.elected_epoch:
+        return rules.has_clock
+    return ours.has_clock(rules)
+
+
+def _of(errands: Errands, replica: ShardReplica) -> ShardTransactions:
+    ours = errands.of_shards.get(replica.shard)
+    if ours is None:
+        ours = errands.of_shards[replica.shard] = ShardTransactions()
+    return ours
+
+
+class Dispatcher:
+    """One step of a node about its errands; what it says to itself, as another leader, comes back at once."""
+
+    def __init__(
+        self,
+        own: NodeId,
+        errands: Errands,
+        readings: Readings,
+        shards: Shards,
+        leaders: dict[ShardName, NodeId | None],
+        config: TransactionConfig,
+        now: Now,
+    ) -> None:
+        self._own = own
+        self._errands = errands
+        self._readings = readings
+        self._shards = shards
+        #: of each shard of the map, if there is one
+        self._leaders = leaders
+        self._config = config
+        self._now = now
+
+    def on_message(self, sender: Address, message: BetweenLeaders) -> list[Effect]:
+        """Another leader says something; it may be this very node."""
+        replica = self._shards.replica(message.shard)
+        if replica is None or not replica.is_serving:
+            return [Note("transaction_message_astray", type(message).__name__)]
+        ours = _of(self._errands, replica)
+        if ours.elected_epoch != replica.elected_epoch and not ours.is_idle:
+            return []  # another leadership has to be ended first; it is said again
+        if isinstance(message, TransactionResolved):
+            leader.lead(ours, replica)
+            said = decisions.on_resolved(ours, replica, message, self._now, self._config)
+            return self._carry_out(said)
+        self._shards.touch(message.shard)
+        try:
+            _take(self._errands, replica, Work(sender, message, self._now.monotonic_ns))
+        except MotetError as error:
+            return [Note("transaction_errand_failed", error.what)]
+        return []
+
+    def sweep(self) -> list[Effect]:
+        """Time has passed: look at everything that may be late."""
+        effects: list[Effect] = []
+        to_sweep = self._errands.to_sweep
+        for shard in list(to_sweep):
+            replica, ours = self._shards.replica(shard), self._errands.of_shards.get(shard)
+            if replica is None or not replica.is_serving:
+                del to_sweep[shard]  # whoever leads it next hears of that
+                continue
+            compaction.hold_retention(replica)
+            self._look_for_carrying(replica, ours)
+            if self._is_settled(replica):
+                del to_sweep[shard]
+                continue
+            ours = _of(self._errands, replica)
+            if ours.elected_epoch != replica.elected_epoch and not ours.is_idle:
+                continue
+            leader.lead(ours, replica)
+            effects += self._carry_out(decisions.sweep(ours, replica, self._now, self._config))
+            forgetting = decisions.to_forget(ours, replica, self._now)
+            if forgetting is not None:
+                ours.waiting.append(forgetting)
+            if ours.waiting:
+                ours.looked_at = Offset(-1)
+                self._errands.busy[shard] = None
+            self._shards.touch(shard)
+        return effects
+
+    def _is_settled(self, replica: ShardReplica) -> bool:
+        """Whether nothing is under way in a shard, and no other shard is waited for."""
+        state, ours = decisions.state_of(replica), self._errands.of_shards.get(replica.shard)
+        return not state.prepared and not state.decisions and (ours is None or ours.is_idle)
+
+    def _look_for_carrying(self, replica: ShardReplica, ours: ShardTransactions | None) -> None:
+        if not compaction.is_due(ours, replica):
+            return
+        ours = _of(self._errands, replica)
+        if ours.elected_epoch == replica.elected_epoch or ours.is_idle:
+            leader.lead(ours, replica)
+            compaction.begin(ours, replica)
+            self._errands.busy[replica.shard] = None
+            self._shards.touch(replica.shard)
+
+    # The clock's valve
+
+    def turn(self, valve: TurnClock | None) -> tuple[tuple[ShardName, int], ...]:
+        """Have the shards that are led here obey the setting; and which version of it each has obeyed."""
+        if valve is None:
+            return ()
+        found = []
+        for shard, replica in self._shards.replicas.items():
+            if not replica.is_serving:
+                continue
+            version = machine_of(replica).state.rules.clock_version
+            found.append((shard, version))
+            ours = _of(self._errands, replica)
+            is_of_another = ours.elected_epoch != replica.elected_epoch and not ours.is_idle
+            is_beyond = valve.version > version + epoch_step_max
+            if version >= valve.version or is_beyond or is_of_another or ours.is_turned:
+                continue
+            with suppress(MotetError):  # it is said again with the next heartbeat
+                _take(self._errands, replica, Work(Address(""), valve, self._now.monotonic_ns))
+                self._shards.touch(shard)
+        return tuple(found)
+
+    # Streams that are deleted
+
+    def seal(self, shards: Iterable[ShardName]) -> tuple[SealedShard, ...]:
+        """Take no more transactions in these shards; and how many are open in each that is led here."""
+        found = []
+        for shard in shards:
+            replica = self._shards.replica(shard)
+            if replica is None or not replica.is_serving:
+                continue
+            ours = _of(self._errands, replica)
+            if ours.elected_epoch != replica.elected_epoch and not ours.is_idle:
+                continue
+            leader.lead(ours, replica)
+            ours.is_sealed = True
+            found.append(SealedShard(shard, replica.epoch, leader.unsettled(ours, replica)))
+        return tuple(found)
+
+    def missing(self) -> tuple[ShardName, ...]:
+        """Shards that transactions wait for, and that nobody has told this node of."""
+        known = self._leaders
+        if not known:
+            return ()
+        found: dict[ShardName, None] = {}
+        for name in self._errands.to_sweep:
+            replica = self._shards.replica(name)
+            if replica is not None and replica.is_serving:
+                for shard in decisions.awaited(replica):
+                    if shard not in known:
+                        found[shard] = None
+        return tuple(found)[:missing_shards_max]
+
+    def lose(self, shards: tuple[ShardName, ...]) -> list[Effect]:
+        """These shards have been deleted: nobody decides there any more, or has to hear of anything."""
+        effects: list[Effect] = []
+        for name in list(self._errands.to_sweep):
+            replica = self._shards.replica(name)
+            if replica is not None and replica.is_serving:
+                ours = _of(self._errands, replica)
+                if ours.elected_epoch != replica.elected_epoch and not ours.is_idle:
+                    continue
+                leader.lead(ours, replica)
+                effects += self._carry_out(decisions.lose(ours, replica, shards))
+        return effects
+
+    def go_on(
+        self,
+        touched: Iterable[ShardName],
+        appends: dict[ShardName, ShardAppends],
+        tick: Callable[[ShardReplica], Tick],
+    ) -> list[Effect]:
+        """What a step of these replicas means for those who wait."""
+        effects: list[Effect] = []
+        for shard in touched:
+            if shard not in self._errands.busy:
+                continue
+            ours, replica = self._errands.of_shards[shard], self._shards.replica(shard)
+            if replica is None:
+                effects += self._carry_out(leader.abandon(ours, shard))
+                del self._errands.of_shards[shard]
+            else:
+                effects += self._go_on(ours, replica, appends, tick(replica))
+            if ours.is_idle:
+                self._errands.busy.pop(shard, None)
+        return effects
+
+    def _go_on(
+        self,
+        ours: ShardTransactions,
+        replica: ShardReplica,
+        appends: dict[ShardName, ShardAppends],
+        tick: Tick,
+    ) -> list[Effect]:
+        effects = self._carry_out(leader.settle(ours, replica, self._now, self._config))
+        if ours.carrying is not None:
+            few = self._config.carry_bytes
+            effects += compaction.go_on(ours, replica, self._readings, few, self._now)
+        if ours.waiting:
+            beside = appends.setdefault(replica.shard, ShardAppends())
+            said = leader.advance(ours, beside, replica, tick, self._now, self._config)
+            effects += self._carry_out(said)
+        return effects
+
+    def _carry_out(self, said: Said) -> list[Effect]:
+        effects: list[Effect] = []
+        for each in said:
+            if not isinstance(each, Forward):
+                effects.append(each)
+                continue
+            to = each.to if each.to is not None else self._leader_of(each.shard)
+            if to is None:
+                effects.append(Note("transaction_shard_without_leader", each.shard))
+            elif to == Address(self._own):
+                effects += self.on_message(to, each.message)
+            else:
+                effects.append(Send(Address(to), each.message))
+        return effects
+
+    def _leader_of(self, shard: ShardName) -> Address | None:
+        replica = self._shards.replica(shard)
+        if replica is not None and replica.is_serving:
+            return Address(self._own)
+        leader = self._leaders.get(shard)
+        return None if leader is None or leader == self._own else Address(leader)
+
+
+def leaders_of(shard_map: ShardMap) -> dict[ShardName, NodeId | None]:
+    """Who leads each shard, as the operator has said."""
+    return {place.shard: place.leader for stream in shard_map.streams for place in stream.places}
+
+
+def ticker(clock: DataClock, shards: Shards, now: Now) -> Callable[[ShardReplica], Tick]:
+    """For each shard what gives its entries their clocks: above all that the node and the shard have seen."""
+
+    wall_ms = now.wall_ms
+
+    def of(replica: ShardReplica) -> Tick:
+        def tick(floor: Clock) -> Clock | None:
+            seen = max(floor, shards.clock, replica.last_clock)
+            return clock.tick_above(seen, wall_ms)
+
+        return tick
+
+    return of
+
+
+ERRANDS: frozenset[type[Message]] = frozenset(get_args(Asked))
+QUESTIONS: frozenset[type[Message]] = frozenset(get_args(Question))
+BETWEEN_LEADERS: tuple[type[Message], ...] = get_args(BetweenLeaders)
+
+GATHERED = ERRANDS | {AppendRecords, *BETWEEN_LEADERS}
+"""What is put into a log together with what else has come in the same turn."""

@@ -1,0 +1,202 @@
+"""What is under way at the leader of a shard, besides what its log says. A change of leader forgets it."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import msgspec
+
+from motet.core.shardlog.entry import EntryId
+from motet.core.streams.entries import Carried, Committed, Forgotten
+from motet.core.streams.messages import (
+    AbortTransaction,
+    AskOutcome,
+    CloseShard,
+    CommitTransaction,
+    OrderShard,
+    PrepareTransaction,
+    ResolveTransaction,
+)
+from motet.core.streams.orders import FeedRules, TurnClock
+from motet.ids import Address, Epoch, Offset, ShardName, TransactionId
+from motet.limits import bundle_bytes_max, milestone_step_bytes, outcomes_remembered
+
+
+class TransactionConfig(msgspec.Struct, frozen=True):
+    """How leaders behave towards transactions."""
+
+    #: how often everything that is late is looked at
+    sweep_ms: int = 100
+    #: a prepare that has not been decided for so long asks its home shard, which gives it up
+    doubt_ms: int = 3_000
+    #: what was not acknowledged for so long is told again
+    tell_ms: int = 500
+    #: how long the answer to a commit waits for participants to log it
+    adjust_ms: int = 1_000
+    #: how long somebody waits for a lock, or for a clock to be closed
+    wait_ms: int = 5_000
+    #: a shard whose last entry is older than this closes when somebody asks
+    close_ms: int = 100
+    #: of so many transactions a shard remembers what became of them
+    outcomes_remembered: int = outcomes_remembered
+    #: so much of a log is between two milestones at first: what has to be read to find something
+    milestone_bytes: int = milestone_step_bytes
+    #: the latest changes of keys are carried on in entries of so many bytes, give or take the last one
+    carry_bytes: int = bundle_bytes_max
+    #: what the nodes of the cluster seal votes with, up to 64 bytes
+    vote_key: bytes = b""
+
+
+Errand = (
+    PrepareTransaction
+    | CommitTransaction
+    | AbortTransaction
+    | CloseShard
+    | AskOutcome
+    | ResolveTransaction
+    | Forgotten
+    | OrderShard
+    | TurnClock
+    | Carried
+)
+"""What may lead to an entry."""
+
+
+class Work(msgspec.Struct):
+    """An errand that is not done yet."""
+
+    client: Address
+    errand: Errand
+    since_ns: int
+    #: must be applied before it can be answered
+    entry: EntryId | None = None
+    #: why it is aborted, if it wanted to commit
+    died: str | None = None
+
+
+class Flight(msgspec.Struct, frozen=True):
+    """An entry about transactions that is in the log and not applied."""
+
+    #: the values mean nothing
+    keys: dict[bytes, None]
+    transaction: TransactionId
+    #: its keys will be locked
+    is_prepare: bool
+    #: how many changes it holds
+    changes: int
+
+
+class Carrying(msgspec.Struct):
+    """Latest changes of keys are carried on; see :mod:`motet.core.streams.compaction`."""
+
+    #: entries before this one are to go
+    bound: Offset
+    #: the first entry of what is being read
+    reading: Offset | None = None
+    #: read, and not in the log once more
+    ready: list[Committed] = msgspec.field(default_factory=list)
+    #: an entry that carries some of them is on its way
+    is_out: bool = False
+    #: how many were carried
+    count: int = 0
+
+
+class ShardTransactions(msgspec.Struct):
+    """The errands of one shard."""
+
+    #: the epoch in which this node was elected; all of this belongs to that leadership
+    elected_epoch: Epoch = Epoch(0)
+    #: not in the log: they wait for a lock, for an entry to be applied, or for a clock
+    waiting: list[Work] = msgspec.field(default_factory=list)
+    #: in the log, not applied, in the order of the log
+    pending: list[Work] = msgspec.field(default_factory=list)
+    #: decided here, and the participants have not all logged it: those who wait for that
+    adjusting: dict[TransactionId, list[Work]] = msgspec.field(default_factory=dict)
+    #: and the entry of each
+    flights: list[tuple[EntryId, Flight]] = msgspec.field(default_factory=list)
+    #: what the flights are about, and in how many of them it is
+    flying: dict[TransactionId, int] = msgspec.field(default_factory=dict)
+    flying_keys: dict[bytes, int] = msgspec.field(default_factory=dict)
+    #: how many of the flights are prepares
+    flying_prepares: int = 0
+    #: as home: who has logged which decision, and when we told last
+    acknowledged: dict[TransactionId, dict[ShardName, None]] = msgspec.field(default_factory=dict)
+    told_ns: dict[TransactionId, int] = msgspec.field(default_factory=dict)
+    #: as a participant: since when a prepare is open, or when we asked last
+    doubts_ns: dict[TransactionId, int] = msgspec.field(default_factory=dict)
+    #: the clock's valve is being turned: in the log, not applied
+    turning: TurnClock | None = None
+    #: the shard is about to be deleted: no more transactions
+    is_sealed: bool = False
+    carrying: Carrying | None = None
+    #: where the files ended that were last looked at for something to carry: up to where the log is pruned,
+    #: and all of them
+    looked_for: tuple[Offset, Offset] | None = None
+    #: how far the log was applied when those that wait were looked at
+    looked_at: Offset = Offset(-1)
+
+    @property
+    def is_idle(self) -> bool:
+        return not (self.waiting or self.pending or self.adjusting or self.flights or self.carrying)
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether an order is in the log and not applied: the next one waits for it."""
+        return any(isinstance(work.errand, OrderShard | TurnClock) for work in self.pending)
+
+    @property
+    def is_turned(self) -> bool:
+        """Whether somebody is about to turn the clock's valve."""
+        return self.turning is not None or any(
+            isinstance(work.errand, TurnClock) for work in self.waiting
+        )
+
+    def has_clock(self, rules: FeedRules) -> bool:
+        """Whether what is put into the log now has a clock for its readers (P3)."""
+        return rules.has_clock if self.turning is None else self.turning.is_on
+
+    def is_flying(self, transaction: TransactionId) -> bool:
+        """Whether an entry about it is in the log and not applied."""
+        return transaction in self.flying
+
+    def take_off(self, entry: EntryId, flight: Flight) -> None:
+        """What will be this entry, or is in it, is on its way."""
+        self.flights.append((entry, flight))
+        self.flying_prepares += flight.is_prepare
+        flying, keys = self.flying, self.flying_keys
+        flying[flight.transaction] = flying.get(flight.transaction, 0) + 1
+        for key in flight.keys:
+            keys[key] = keys.get(key, 0) + 1
+
+    def land(self, applied: EntryId) -> None:
+        """Entries up to this one are applied."""
+        count = 0
+        landed: EntryId | None = None  # those of a bundle share it
+        for entry, flight in self.flights:
+            if entry is not landed:
+                if entry > applied:
+                    break
+                landed = entry
+            count += 1
+            self.flying_prepares -= flight.is_prepare
+            _count_down(self.flying, flight.transaction)
+            for key in flight.keys:
+                _count_down(self.flying_keys, key)
+        del self.flights[:count]
+
+    def ground(self) -> None:
+        """What becomes of the entries is nothing to this leadership any more."""
+        self.flights, self.flying, self.flying_keys, self.flying_prepares = [], {}, {}, 0
+
+    def locks_ahead(self) -> dict[bytes, None]:
+        """Keys that will be locked when what is in the log is applied."""
+        return {key: None for _, flight in self.flights if flight.is_prepare for key in flight.keys}
+
+
+Counted = TypeVar("Counted", TransactionId, bytes)
+
+
+def _count_down(counts: dict[Counted, int], what: Counted) -> None:
+    left = counts.pop(what) - 1
+    if left:
+        counts[what] = left

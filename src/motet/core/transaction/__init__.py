@@ -1,1 +1,0 @@
-"""Transactions over the shards of a cluster, their locks, and the feed. Begin at ``state.py``."""
