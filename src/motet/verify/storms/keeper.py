@@ -2,7 +2,7 @@
 
 Nodes are replicas with front ends. ZooKeeper clients have sessions on them, move from node to node, watch,
 fall silent and come back. Of the replicas the rules K1 to K10 of :mod:`motet.verify.storms.vsr_checks` must
-hold; of the log and the sessions Z1 to Z4 (:mod:`motet.verify.storms.keeper_ledger`); of what clients are
+hold; of the log and the sessions Z1 to Z5 (:mod:`motet.verify.storms.keeper_ledger`); of what clients are
 told Z5 to Z9 (:mod:`motet.verify.storms.keeper_answers`). Z10: when the storm is over, all clients get done.
 """
 

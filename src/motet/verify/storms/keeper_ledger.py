@@ -6,6 +6,10 @@ Z2   the writes of a connection are done in its order, none of them twice, none 
 Z3   a session ends by its own wish, or when nothing was heard of it for its whole timeout: by the time of
      the world, whatever the clocks of the nodes say
 Z4   in the calm no session ends whose client is there
+Z5   every entry is a batch: front ends send nothing else
+
+Where clients lie, an entry may be anything, and Z5 does not hold; Z1 still does: what is no batch is refused
+by every replica alike, and the tree stays as it was.
 
 The ledger sees each entry when the first replica applies it, and every time again.
 """
@@ -19,6 +23,7 @@ import msgspec
 from motet.core.keeper.config import KeeperConfig
 from motet.core.keeper.machine import Keeper
 from motet.core.keeper.operations import (
+    BATCH,
     AnyOperation,
     EndSession,
     Outcome,
@@ -26,6 +31,7 @@ from motet.core.keeper.operations import (
     Piece,
     Pulse,
     Reattach,
+    Refused,
     Write,
     decode_batch,
     decode_reply,
@@ -98,7 +104,8 @@ class Ledger:
         self._pulse_ms = pulse_ms
         self._config = config
         self.model = Model(config)
-        self._entries: dict[Op, tuple[bytes, bytes]] = {}
+        #: op -> its operation, its body, and the reply of whoever applied it first
+        self._entries: dict[Op, tuple[int, bytes, bytes]] = {}
         self._last_op = Op(0)
         #: zxid -> the op that used it
         self.op_of: dict[int, Op] = {}
@@ -113,14 +120,17 @@ class Ledger:
     def applied(self, who: str, keeper: Keeper, entry: Entry, reply: bytes) -> None:
         """A replica has applied an entry."""
         if entry.op <= self._last_op:
-            body, told = self._entries[entry.op]
-            if body == entry.body and told != reply:  # another body is another op, which is K1
+            operation, body, told = self._entries[entry.op]
+            is_same = (operation, body) == (entry.operation, entry.body)
+            if is_same and told != reply:  # another entry at the same op is K1
                 self._violated("Z1", f"{who} answers op {entry.op} otherwise than others did")
             return
         self._last_op = entry.op
-        self._entries[entry.op] = (entry.body, reply)
-        operations = decode_batch(entry.body)
-        assert operations is not None, "front ends send nothing else"
+        self._entries[entry.op] = (entry.operation, entry.body, reply)
+        operations = decode_batch(entry.body) if entry.operation == BATCH else None
+        if operations is None:
+            self._check_refused(who, keeper, entry.op, reply)
+            return
         time_ms = entry.timestamp // NS_PER_MS
         expected = [self._run(operation, time_ms, entry.op) for operation in operations]
         self._compare_outcomes(who, entry.op, operations, expected, reply)
@@ -175,6 +185,14 @@ class Ledger:
                 self._violated("Z1", f"{who} op {op}: {operation} should be {mine}, is {its}")
                 return
         self._violated("Z1", f"{who} op {op}: {told} should be {expected}")
+
+    def _check_refused(self, who: str, keeper: Keeper, op: Op, reply: bytes) -> None:
+        """Of an entry that is no batch."""
+        self._violated("Z5", f"op {op} is not a batch")
+        told = decode_reply(reply)
+        if not isinstance(told, Refused):
+            self._violated("Z1", f"{who} op {op}: {told} should be a refusal")
+        self.compare_tree(who, keeper)
 
     def compare_tree(self, who: str, keeper: Keeper) -> None:
         """Of a replica that has come as far as the ledger."""
