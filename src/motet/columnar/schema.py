@@ -50,7 +50,9 @@ def encode_schema(schema: object, *, what: str) -> bytes:
     fields = _fields_of(_schema_of(schema, what), what, "", 0)
     count = sum(_count(field.type) for field in fields)
     if count > table_columns_max:
-        raise TooLarge(f"{what} has {count} columns, {table_columns_max} are allowed")
+        raise TooLarge(
+            f"{what} has {count} columns, which exceeds the limit of {table_columns_max}"
+        )
     data: bytes = pa.schema(fields).serialize().to_pybytes()
     if len(data) > schema_bytes_max:
         raise TooLarge(f"the schema of {what} has {len(data)} bytes, of {schema_bytes_max}")
