@@ -28,7 +28,6 @@ from motet.client.keeper.client import OPEN
 from motet.client.link import HTTP_PORT_OFFSET, Link
 from motet.client.part_folder import prepare_folder
 from motet.client.part_store import DirectParts, base_url_of
-from motet.client.portal import Portal
 from motet.client.sync import Database
 from motet.core.catalog.machine import CatalogedStreams
 from motet.core.machine import Message, Received
@@ -246,12 +245,7 @@ def open(path: str | os.PathLike[str]) -> Database:  # noqa: A001
 
     One process has it at a time: ``DatabaseLocked`` says who, and where to connect to instead.
     """
-    portal = Portal(str(_folder(path)))
-    try:
-        return Database(portal, portal.call(open_async, path))
-    except BaseException:
-        portal.close()
-        raise
+    return Database.made(str(_folder(path)), open_async, path)
 
 
 def _folder(path: object) -> Path:

@@ -26,9 +26,7 @@ from motet.client.named_cursor import NamedCursor
 from motet.client.publication import Publication
 from motet.client.snapshot import Snapshot, TableSnapshot
 from motet.client.stream import AsyncStream
-from motet.client.sync_stream import Stream
-from motet.client.sync_table import Table
-from motet.client.sync_transaction import Transaction
+from motet.client.sync import Stream, Table, Transaction
 from motet.client.table import AsyncTable
 from motet.client.transaction import AsyncTransaction, TransactionStatus
 from motet.core.onelog.messages import FeedSplit, StreamInfo
@@ -76,6 +74,7 @@ VALUES: tuple[type, ...] = (
 MODULES = {"aio": motet.aio, "sync": motet}
 
 NOT_FOR_USERS = {
+    "Database.attempts": "what ``transact`` is made of",
     "Database.follow": "what a tail is made of",
     "Database.next_transaction_id": "what a transaction is named by",
     "Database.pause": "how long whoever waits for the database waits",

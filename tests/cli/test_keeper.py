@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from motet.cli import app as root
-from motet.client.keeper.portal import connect
+from motet.client.keeper.sync import connect
 from motet.testing.local_cluster import LocalCluster
 
 COMMANDS = ("ls", "tree", "get", "set", "create", "delete", "watch", "status")

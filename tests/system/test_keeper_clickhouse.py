@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from tests.system.clickhouse_replicas import QueryFailed, Replica, Replicas, until
 
-from motet.client.keeper.portal import Keeper, connect
+from motet.client.keeper.sync import Keeper, connect
 from motet.testing.local_cluster import LocalCluster
 
 pytestmark = [pytest.mark.foreign, pytest.mark.timeout(600)]

@@ -21,8 +21,8 @@ import motet.aio
 from motet.cli.node_status import fetch_status
 from motet.client.cluster.database import AsyncClusterDatabase
 from motet.client.keeper.errors import NoNode
-from motet.client.keeper.portal import Keeper
-from motet.client.keeper.portal import connect as connect_keeper
+from motet.client.keeper.sync import Keeper
+from motet.client.keeper.sync import connect as connect_keeper
 from motet.core.clock.hlc import Clock
 from motet.core.metadata.paths import NODES
 from motet.errors import MotetError

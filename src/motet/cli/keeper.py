@@ -15,7 +15,7 @@ from motet.cli.output import OUTPUT_OPTION, Output, print_json, print_rows
 from motet.errors import NodeError
 
 if TYPE_CHECKING:
-    from motet.client.keeper.portal import Keeper
+    from motet.client.keeper.sync import Keeper
     from motet.format.zookeeper.answers import Stat
 
 app = command_app()
@@ -183,8 +183,7 @@ def watch(
 
     Example: motet keeper watch /motet/nodes
     """
-    from motet.client.keeper.portal import ThreadWatch
-    from motet.client.keeper.watches import WATCH_LOST
+    from motet.client.keeper.watches import WATCH_LOST, ThreadWatch
     from motet.format.zookeeper.answers import EventType
 
     with _connected(endpoint, zookeeper) as tree:
@@ -219,7 +218,7 @@ def status(
 def _connected(
     endpoint: str | None, zookeeper: str | None, as_node: bool = False
 ) -> Iterator[Keeper]:
-    from motet.client.keeper.portal import connect
+    from motet.client.keeper.sync import connect
 
     where = zookeeper or ",".join(map(_zookeeper_endpoint, _endpoints(endpoint)))
     with connect(where) as keeper:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, suppress
+from itertools import count
 from types import TracebackType
 from typing import Any, Protocol, Self, TypeVar
 
@@ -18,7 +19,7 @@ from motet.client.feed import Feed
 from motet.client.keeping import Keeping
 from motet.client.link import Link
 from motet.client.node_orders import NodeOrders
-from motet.client.part_store import PartStore
+from motet.client.part_store import PartsLocator, PartStore
 from motet.client.publication import Publication
 from motet.client.query import Queries
 from motet.client.rows import shard_count, stream_name, transaction_id, whole_number
@@ -30,12 +31,12 @@ from motet.client.table import AsyncTable
 from motet.client.tables import Consistency, Tables
 from motet.client.transaction import (
     AsyncTransaction,
+    Attempts,
     TransactionStatus,
     attempts_default,
-    pauses_seconds,
 )
 from motet.client.writers import Writers
-from motet.core.clock.hlc import Clock, plus
+from motet.core.clock.hlc import ZERO, Clock, plus
 from motet.core.onelog.messages import (
     ClockEnabled,
     CreateStream,
@@ -90,7 +91,7 @@ class AsyncDatabase(Keeping):
         self._queries = Queries(self._tables, SystemTables(self, self._tables))
         #: makes the ids of our transactions different from those of all other clients
         self._session = self._entropy.nonce()
-        self._transactions = 0
+        self._transactions = count(1)
 
     # Life
 
@@ -130,12 +131,12 @@ class AsyncDatabase(Keeping):
         replicas: int | None = None,
     ) -> AsyncStream:
         """Create a stream; the same once more is fine, another one of that name is ``StreamExists``."""
-        wanted, count = stream_name(name), shard_count(shards)
+        wanted, number = stream_name(name), shard_count(shards)
         kept = self.schemas.encoded(schema, wanted)
         if replicas is not None:
             whole_number("replicas", replicas, 1, 1)
         ready = await self._calls.repeated(
-            lambda n: CreateStream(n, wanted, count, kept), StreamReady
+            lambda n: CreateStream(n, wanted, number, kept), StreamReady
         )
         self.schemas.learn([ready.info])
         return self.stream(name)
@@ -161,29 +162,42 @@ class AsyncDatabase(Keeping):
 
     def transaction(self) -> AsyncTransaction:
         """A transaction: ``async with db.transaction() as txn``. Leaving the block commits it."""
-        return AsyncTransaction(self._calls, self.next_transaction_id(), self.schemas)
+        return self._transaction_since(self._age())
+
+    def _transaction_since(self, begin: Clock) -> AsyncTransaction:
+        return AsyncTransaction(self._calls, self.next_transaction_id(), self.schemas, begin)
+
+    def _age(self) -> Clock:
+        """How old a transaction is that begins now; one node makes its own order, whatever their age."""
+        return ZERO
 
     def next_transaction_id(self) -> TransactionId:
         """A name that no other transaction of any client has."""
-        self._transactions += 1
-        return TransactionId(f"{self._session:016x}-{self._transactions}")
+        # Also asked by several threads at once.
+        return TransactionId(f"{self._session:016x}-{next(self._transactions)}")
+
+    def attempts(self, attempts: int) -> Attempts:
+        """The transactions of a ``transact``; all are as old as the first one."""
+        begin = self._age()
+        return Attempts(lambda: self._transaction_since(begin), attempts, self._entropy)
 
     async def transact(
         self,
         run: Callable[[AsyncTransaction], Awaitable[T]],
         attempts: int = attempts_default,
     ) -> T:
-        """Run a function in a transaction, again from its start when it met a ``Conflict``."""
-        for pause_seconds in pauses_seconds(attempts, self._entropy):
-            try:
-                return await self._attempt(run)
-            except Conflict:
-                await self._calls.pause(pause_seconds)
-        return await self._attempt(run)
+        """Run a function in a transaction, again from its start when it met a ``Conflict``.
 
-    async def _attempt(self, run: Callable[[AsyncTransaction], Awaitable[T]]) -> T:
-        async with self.transaction() as txn:
-            return await run(txn)
+        It is as old as the first time then: of rivals the older one waits and the younger one gives up, so
+        whoever tries again gets there.
+        """
+        tries = self.attempts(attempts)
+        while True:
+            try:
+                async with tries.transaction() as txn:
+                    return await run(txn)
+            except Conflict as conflict:
+                await self.pause(tries.pause_seconds(conflict))
 
     async def transaction_status(self, transaction: str) -> TransactionStatus:
         """What became of a transaction; ``OutcomeUnknown`` while a shard that may know cannot be asked."""
@@ -319,6 +333,10 @@ class AsyncDatabase(Keeping):
     async def parts(self) -> PartStore:
         """Where the files of the tables are."""
         return await self._home.parts()
+
+    async def parts_locator(self) -> PartsLocator:
+        """From where another process opens the files of the tables; can be pickled."""
+        return (await self.parts()).locator()
 
     # Ordered writers
 

@@ -210,7 +210,7 @@ class Tail:
         if stop_after is not None:
             whole_number("stop_after", stop_after, 0, stop_after_max)
 
-    async def next_changes(self) -> list[Change]:
+    async def next_items(self) -> list[Change]:
         """The next ones, as soon as there are some; none when it is over."""
         pause_seconds = tail_pause_seconds_min
         while self._left != 0 and not self._calls.is_closing():

@@ -69,21 +69,23 @@ class FeedFace:
         last: timedelta | None = None,
     ) -> AsyncIterator[Change]:
         """All changes of these streams, for ever: until the database is closed, or so many have come."""
-        tail = self.follow(streams, after, limit, stop_after, key, last)
-        while changes := await tail.next_changes():
+        tail = self.follow(
+            *streams, after=after, limit=limit, stop_after=stop_after, key=key, last=last
+        )
+        while changes := await tail.next_items():
             for change in changes:
                 yield change
 
     def follow(
         self,
-        streams: tuple[str, ...],
-        after: str | Clock | None,
-        limit: int,
-        stop_after: int | None,
+        *streams: str,
+        after: str | Clock | None = None,
+        limit: int = page_limit_default,
+        stop_after: int | None = None,
         key: Key | None = None,
         last: timedelta | None = None,
     ) -> Tail:
-        """What a tail is made of."""
+        """What a tail is made of, also without an event loop."""
         return Tail(self._feed, self._calls, streams, after, limit, stop_after, key, last)
 
     async def feed_status(self, *streams: str) -> FeedStatus:

@@ -2,6 +2,9 @@
 
 The thread never keeps a process alive, and a portal that is closed leaves none behind. Calls may come from
 many threads at once. A call that was under way when the portal closed is ended, never left waiting.
+
+Below is what all classes without an event loop have in common; the rest of them is generated from the async
+ones by tools/sync_face.py.
 """
 
 from __future__ import annotations
@@ -9,15 +12,28 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Callable, Coroutine
+import weakref
+from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import CancelledError, ThreadPoolExecutor
-from typing import Any, ParamSpec, TypeVar
+from types import TracebackType
+from typing import Any, Generic, ParamSpec, Protocol, Self, TypeVar
 
-from motet.errors import NodeError
+from motet.errors import MotetError, NodeError
 from motet.real.loop import loop_factory
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+
+class Closable(Protocol):
+    """What is closed with its portal."""
+
+    async def close(self) -> None:
+        """End it; a second time is fine."""
+
+
+A = TypeVar("A")
+C = TypeVar("C", bound=Closable)
 
 
 class Portal:
@@ -98,6 +114,10 @@ class Portal:
         started.set()
         await self._over.wait()
 
+    @property
+    def is_closed(self) -> bool:
+        return self._is_closed
+
     def _check_process(self) -> None:
         if os.getpid() != self._process:
             raise NodeError(
@@ -115,3 +135,65 @@ async def _cancel_others() -> None:
     for task in others:
         task.cancel()
     await asyncio.gather(*others, return_exceptions=True)
+
+
+class Face(Generic[A]):
+    """An async object without its event loop: whatever waits there waits in the portal."""
+
+    def __init__(self, portal: Portal, inner: A, owner: object = None) -> None:
+        self._portal = portal
+        self._inner = inner
+        #: a database that nobody holds any more is closed
+        self._owner = owner
+
+    def _each(self, next_items: Callable[[], Coroutine[Any, Any, list[T]]]) -> Iterator[T]:
+        """One by one what comes in lists, until an empty one comes or the portal is closed."""
+        while True:
+            try:
+                items = self._portal.call(next_items)
+            except MotetError:
+                if self._portal.is_closed:
+                    return
+                raise
+            if not items:
+                return
+            yield from items
+
+    def __repr__(self) -> str:
+        return repr(self._inner)
+
+
+class OwningFace(Face[C]):
+    """One that has a portal for itself and whatever it hands out."""
+
+    def __init__(self, portal: Portal, inner: C) -> None:
+        super().__init__(portal, inner)
+        # Also called when we are forgotten, and at the end of the process.
+        self._end = weakref.finalize(self, portal.close, inner.close)
+
+    @classmethod
+    def made(
+        cls,
+        name: str,
+        make: Callable[P, Coroutine[Any, Any, C]],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> Self:
+        """Make the async object in a portal of its own, which errors call by this name."""
+        portal = Portal(name)
+        try:
+            return cls(portal, portal.call(make, *args, **kwargs))
+        except BaseException:
+            portal.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._end()

@@ -29,7 +29,7 @@ from motet.core.onelog.messages import (
 )
 from motet.core.streams.messages import Source
 from motet.errors import BadInput, MotetError, NoSuchStream
-from motet.ids import Offset, ShardId
+from motet.ids import Offset, ShardId, StreamName
 from motet.limits import stream_shards_max
 
 offset_max = (1 << 63) - 1
@@ -45,6 +45,8 @@ class HasOffset(Protocol):
 
 class AsyncStream:
     """A stream by its name; whether there is one shows when it is used."""
+
+    name: StreamName
 
     def __init__(self, calls: Calls, name: str, schemas: Schemas) -> None:
         self._calls = calls
@@ -135,14 +137,14 @@ class AsyncStream:
     ) -> AsyncIterator[Entry]:
         """The entries of a shard, for ever: until the database is closed, or so many have come."""
         follow = StreamTail(self, shard, after, stop_after)
-        while entries := await follow.next_entries():
+        while entries := await follow.next_items():
             for entry in entries:
                 yield entry
 
     def follow(
         self, shard: int = 0, after: int | HasOffset | None = None, stop_after: int | None = None
     ) -> StreamTail:
-        """What a tail is made of."""
+        """What a tail is made of, also without an event loop."""
         return StreamTail(self, shard, after, stop_after)
 
     def is_closing(self) -> bool:
@@ -173,7 +175,7 @@ class StreamTail:
         if stop_after is not None:
             whole_number("stop_after", stop_after, 0, offset_max)
 
-    async def next_entries(self) -> list[Entry]:
+    async def next_items(self) -> list[Entry]:
         """The next ones, as soon as there are some; none when it is over."""
         pause_seconds = tail_pause_seconds_min
         while self._left != 0 and not self._stream.is_closing():

@@ -9,10 +9,13 @@ from motet.client.publication import Publication
 from motet.client.snapshot import TableSnapshot
 from motet.client.tables import Consistency, Tables, table_name
 from motet.core.clock.hlc import Clock
+from motet.ids import TableName
 
 
 class AsyncTable:
     """A table by its name; whether there is one shows when it is used."""
+
+    name: TableName
 
     def __init__(self, tables: Tables, name: str, database: str) -> None:
         self._tables = tables

@@ -10,10 +10,10 @@ was created elsewhere since, that is done at the next read or at the end, still 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterator
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from types import TracebackType
-from typing import Literal, NamedTuple, Self, cast, get_args
+from typing import Any, Literal, NamedTuple, Self, cast, get_args
 
 import msgspec
 
@@ -73,7 +73,11 @@ class TransactionStatus(msgspec.Struct, frozen=True):
 
 
 class AsyncTransaction:
-    """One transaction, for the length of an ``async with`` block."""
+    """One transaction: ``async with db.transaction() as txn``."""
+
+    id: TransactionId
+    #: its commit clock, once it is committed; None also if users get to see none (``clock.enabled``)
+    clock: Clock | None
 
     __slots__ = (
         "_begin",
@@ -97,8 +101,7 @@ class AsyncTransaction:
         self.id = name
         #: its age, which it keeps however often it is tried: of rivals the older one goes first
         self._begin = begin
-        #: its commit clock, once it is committed; None also if users get to see none (``clock.enabled``)
-        self.clock: Clock | None = None
+        self.clock = None
         self._calls = calls
         self._schemas = schemas
         self._phase: Literal["new", "open", "fixed", "over"] = "new"
@@ -184,6 +187,8 @@ class AsyncTransaction:
         raw = change.raw
         wanted = self._counted(Wanted(raw.stream, raw.key, raw.op, raw.row, raw.before))
         self._wanted.append(wanted)
+
+    # Asked by the face without an event loop, which can wait before it takes a change.
 
     def is_new(self, stream: str) -> bool:
         """Whether a stream has to be looked for before its rows can be checked at once."""
@@ -305,7 +310,7 @@ class AsyncTransaction:
         kind: type[BaseException] | None,
         error: BaseException | None,
         trace: TracebackType | None,
-    ) -> Awaitable[None]:
+    ) -> Coroutine[Any, Any, None]:
         return self.commit() if kind is None else self.abort()
 
     def __repr__(self) -> str:
@@ -335,10 +340,29 @@ class AsyncTransaction:
             raise TooLarge(f"a transaction has at most {transaction_changes_max} reads and changes")
 
 
-def pauses_seconds(attempts: int, entropy: Entropy) -> Iterator[float]:
-    """How long to wait after each conflict but the last; at random, so that rivals part."""
-    whole_number("attempts", attempts, 1, attempts_max)
-    longest_ms = pause_ms_min
-    for _ in range(attempts - 1):
-        yield entropy.nonce() % (longest_ms * 1000) / 1e6
-        longest_ms = min(2 * longest_ms, pause_ms_max)
+class Attempts:
+    """Decides for whoever runs a function in a transaction, and again while that meets a ``Conflict``.
+
+    The function itself runs where its caller is: in an event loop, or in a thread without one.
+    """
+
+    def __init__(
+        self, begin: Callable[[], AsyncTransaction], attempts: int, entropy: Entropy
+    ) -> None:
+        self._begin = begin
+        self._left = whole_number("attempts", attempts, 1, attempts_max)
+        self._entropy = entropy
+        self._longest_ms = pause_ms_min
+
+    def transaction(self) -> AsyncTransaction:
+        """The next one."""
+        return self._begin()
+
+    def pause_seconds(self, conflict: Conflict) -> float:
+        """How long to wait after a conflict, at random, so that rivals part; the last one is raised."""
+        self._left -= 1
+        if not self._left:
+            raise conflict
+        longest_ms = self._longest_ms
+        self._longest_ms = min(2 * longest_ms, pause_ms_max)
+        return self._entropy.nonce() % (longest_ms * 1000) / 1e6

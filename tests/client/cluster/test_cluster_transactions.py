@@ -11,6 +11,7 @@ import motet
 import motet.aio
 from motet.client.cluster.database import AsyncClusterDatabase
 from motet.client.cluster.router import D, MakeData
+from motet.client.sync import Transaction
 from motet.client.transaction import AsyncTransaction
 from motet.core.clock.hlc import Clock
 from motet.core.placement.key_hash import shard_of
@@ -22,7 +23,7 @@ from motet.core.streams.messages import (
     TransactionPrepared,
 )
 from motet.core.streams.votes import Vote
-from motet.errors import BadInput
+from motet.errors import BadInput, Conflict
 from motet.ids import ShardName, StreamName, TransactionId
 from motet.testing.local_cluster import LocalCluster
 
@@ -88,3 +89,20 @@ def test_a_client_that_lies_about_a_vote_stops_no_shard(cluster: LocalCluster) -
         assert (await db.transaction_status(name)).standing == "aborted"
 
     run(cluster, tale)
+
+
+def test_every_attempt_of_a_transaction_is_as_old_as_the_first(db: motet.Database) -> None:
+    stream = db.create_stream("aged", shards=1)
+    ages: list[Clock] = []
+
+    def run(txn: Transaction) -> None:
+        ages.append(txn._inner._begin)
+        stream.append("k", b"what lets the clock of this client rise")
+        if len(ages) < 3:
+            raise Conflict("a rival was first")
+
+    db.transact(run)
+    assert len(ages) == 3
+    assert len(set(ages)) == 1
+    with db.transaction() as younger:
+        assert younger._inner._begin > ages[0]

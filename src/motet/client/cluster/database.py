@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
-from typing import TypeVar
 
 from motet.client.bookmark import Bookmark, bookmark_text, clock_of
 from motet.client.cluster.calls import (
@@ -22,7 +20,6 @@ from motet.client.feed_status import FeedStatus, IncompleteTransaction, NodeStan
 from motet.client.part_store import PartStore
 from motet.client.rows import shard_count, stream_name, whole_number
 from motet.client.stream import AsyncStream
-from motet.client.transaction import AsyncTransaction, attempts_default, pauses_seconds
 from motet.core.clock.hlc import Clock
 from motet.core.onelog.messages import StreamInfo
 from motet.core.streams.cluster_messages import (
@@ -37,11 +34,9 @@ from motet.core.streams.cluster_messages import (
     ShardsDescribed,
     SwapNode,
 )
-from motet.errors import Conflict, NotInCluster, OutcomeUnknown
+from motet.errors import NotInCluster, OutcomeUnknown
 from motet.errors.operator import NoLeader
 from motet.ids import NodeId, ShardId
-
-T = TypeVar("T")
 
 replicas_max = 7
 reconfiguration_seconds_max = 60.0
@@ -145,32 +140,8 @@ class AsyncClusterDatabase(AsyncDatabase):
             clock_of(bookmark, database=self.database_id, name=self.router.name)
         )
 
-    # Transactions
-
-    def transaction(self) -> AsyncTransaction:
-        return self._transaction_since(self.router.clock)
-
-    def _transaction_since(self, begin: Clock) -> AsyncTransaction:
-        return AsyncTransaction(self._cluster, self.next_transaction_id(), self.schemas, begin)
-
-    async def transact(
-        self,
-        run: Callable[[AsyncTransaction], Awaitable[T]],
-        attempts: int = attempts_default,
-    ) -> T:
-        """Run a function in a transaction, again when it met a ``Conflict``: as old as the first time.
-
-        Of rivals the older one waits and the younger one gives up, so whoever tries again gets there.
-        """
-        begin = self.router.clock
-        for pause_seconds in pauses_seconds(attempts, self._entropy):
-            try:
-                async with self._transaction_since(begin) as txn:
-                    return await run(txn)
-            except Conflict:
-                await self._calls.pause(pause_seconds)
-        async with self._transaction_since(begin) as txn:
-            return await run(txn)
+    def _age(self) -> Clock:
+        return self.router.clock
 
     # Shards
 

@@ -19,6 +19,7 @@ A watcher is any function of one argument, or a :class:`Watch`, which can be awa
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
@@ -68,6 +69,23 @@ class Watch:
 
 
 _Table = dict[str, list[Watcher]]
+
+
+class ThreadWatch:
+    """A watcher that a thread can wait for."""
+
+    def __init__(self) -> None:
+        self._is_over = threading.Event()
+        self._event: WatchEvent | None = None
+
+    def __call__(self, event: WatchEvent) -> None:
+        self._event = self._event or event
+        self._is_over.set()
+
+    def wait(self, seconds: float | None = None) -> WatchEvent | None:
+        """What happened, or None if nothing did in this time. It may be a ``WATCH_LOST``."""
+        self._is_over.wait(seconds)
+        return self._event
 
 
 class Watches:

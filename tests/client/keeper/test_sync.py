@@ -11,11 +11,10 @@ from typing import cast
 import pytest
 from tests.client.keeper.fake_keeper import PASSWORD, SESSION, STAT, answer_to, in_loop
 
-from motet.client.keeper import portal
+from motet.client.keeper import sync
 from motet.client.keeper.client import OPEN, KeeperClient, Outcome
 from motet.client.keeper.errors import KeeperMultiFailed, NoNode
-from motet.client.keeper.portal import ThreadWatch
-from motet.client.keeper.watches import WATCH_LOST
+from motet.client.keeper.watches import WATCH_LOST, ThreadWatch
 from motet.errors import NodeError, error_of
 from motet.format.zookeeper.answers import (
     AnyResult,
@@ -129,7 +128,7 @@ async def test_reads_of_a_multi_fail_one_by_one() -> None:
 
 def test_without_an_event_loop_the_calls_are_the_same() -> None:
     before = threading.active_count()
-    with portal.connect("inside:1", connect=connect_inside) as keeper:
+    with sync.connect("inside:1", connect=connect_inside) as keeper:
         watch = ThreadWatch()
         assert keeper.get("/a", watch) == (b"/a", STAT)
         assert watch.wait(60) == WatchEvent(EventType.CHANGED, "/a")
@@ -153,7 +152,7 @@ def test_without_an_event_loop_the_calls_are_the_same() -> None:
 def test_a_connect_that_fails_leaves_no_thread() -> None:
     before = threading.active_count()
     with pytest.raises(NodeError):
-        portal.connect("127.0.0.1:1", seconds=0.1)
+        sync.connect("127.0.0.1:1", seconds=0.1)
     assert threading.active_count() == before
 
 
