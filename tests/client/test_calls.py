@@ -106,7 +106,7 @@ def test_a_commit_without_an_answer_names_its_transaction(tmp_path: Path) -> Non
         await schemas.look_for(StreamName("a"))
         txn = AsyncTransaction(calls, TransactionId("t-1"), schemas)
         network.losses = 1
-        with pytest.raises(OutcomeUnknown, match="t-1"):
+        with pytest.raises(OutcomeUnknown, match=r"ask db\.transaction_status\('t-1'\)"):
             async with txn:
                 txn.change("a", key="k", op="insert", row={})
         assert txn.clock is None

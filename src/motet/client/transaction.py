@@ -281,7 +281,7 @@ class AsyncTransaction:
             else:
                 done = await self._calls.commit(self._gathered())
         except OutcomeUnknown as error:
-            hint = f"look for transaction {self.id} in the feed before you do it again"
+            hint = f"ask db.transaction_status({self.id!r}) before you do it again"
             raise OutcomeUnknown(error.what, hint=hint) from None
         self.clock = self._shown(done)
 
