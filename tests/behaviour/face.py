@@ -76,7 +76,9 @@ MODULES = {"aio": motet.aio, "sync": motet}
 NOT_FOR_USERS = {
     "Database.attempts": "what ``transact`` is made of",
     "Database.follow": "what a tail is made of",
+    "Database.made": "how the face without an event loop is made",
     "Database.next_transaction_id": "what a transaction is named by",
+    "Database.parts_locator": "where Spark finds the parts of a table",
     "Database.pause": "how long whoever waits for the database waits",
     "Stream.follow": "what a tail is made of",
     "Stream.is_closing": "asked by a tail",
