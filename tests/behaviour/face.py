@@ -76,7 +76,6 @@ MODULES = {"aio": motet.aio, "sync": motet}
 NOT_FOR_USERS = {
     "Database.attempts": "what ``transact`` is made of",
     "Database.follow": "what a tail is made of",
-    "Database.made": "how the face without an event loop is made",
     "Database.next_transaction_id": "what a transaction is named by",
     "Database.parts_locator": "where Spark finds the parts of a table",
     "Database.pause": "how long whoever waits for the database waits",
@@ -88,6 +87,7 @@ NOT_FOR_USERS = {
     "Transaction.commit": "the end of its block",
     "Transaction.is_new": "asked by the face without an event loop",
     "Transaction.look_for": "asked by the face without an event loop",
+    "sync.Database.made": "how it is made",
     "Page.raw": "what a mirror repeats",
     "Page.runs": "what a page was sent as",
     "FeedSplit.request": "what it answers",

@@ -24,6 +24,9 @@ QUICK = (
     ("database", LIES, 2),
     ("time", NONSENSE, 1),
 )
+FOUND = (("keeper", LIES, 140), ("streams", NONSENSE, 131), ("transactions", NONSENSE, 128))
+"""An entry that a keeper's log refuses; twice a shard that a peer has had deleted."""
+
 LONG = (
     *(("vsr", mode, seed) for mode in (NONSENSE, LIES) for seed in range(100, 160)),
     *(("keeper", mode, seed) for mode in (NONSENSE, LIES) for seed in range(100, 160)),
@@ -48,6 +51,11 @@ def check(part: str, mode: str, seed: int, storm_ms: int) -> Verdict:
 def test_a_liar_does_no_lasting_harm(part: str, mode: str, seed: int) -> None:
     verdict = check(part, mode, seed, storm_ms=2_000)
     assert never_made(verdict.forgers) == [], "every kind of message was said"
+
+
+@pytest.mark.parametrize(("part", "mode", "seed"), FOUND)
+def test_a_liar_that_did_harm_once(part: str, mode: str, seed: int) -> None:
+    check(part, mode, seed, storm_ms=5_000)
 
 
 @pytest.mark.long

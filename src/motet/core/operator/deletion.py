@@ -15,6 +15,8 @@ D4  It stops at a shard with transactions: its leader is told to take no more of
     that is certain as in D3.
 D5  A shard that is lost (N5) can never say that. It is deleted without it: what was decided there and logged
     nowhere else is lost with the shard, and counts as not committed.
+D6  No node deletes on one word: the shard map that it has is of the operator that tells it to, and places
+    the shard elsewhere or nowhere. What comes before that map is not obeyed, and said again.
 """
 
 from __future__ import annotations

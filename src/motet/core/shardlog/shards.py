@@ -324,7 +324,7 @@ class Shards:
         if replica is not None:
             return replica.known_epoch
         if type(message) is DeleteShardRequest:
-            return None  # there is nothing to delete, and nothing that could be wrong for ever
+            return self.state.map_epochs.get(message.shard)  # who is in no map never comes back
         return self.state.map_epochs.get(message.shard, Epoch(0))
 
     def _drop(self, sender: Address, message: ShardMessage, problem: str) -> None:

@@ -100,6 +100,21 @@ def problem_with(sender: Address, message: Message, known: ShardMap | None) -> s
     return None
 
 
+def is_gone(sender: Address, shard: ShardName, own: NodeId, known: ShardMap | None) -> bool:
+    """Whether a node may delete what it holds of a shard: its map is the sender's, and places it elsewhere.
+
+    An operator that deletes has pushed such a map, or is about to; it says both again until it is answered.
+    """
+    if known is None or known.operator != NodeId(sender):
+        return False
+    return all(
+        own not in place.ensemble
+        for stream in known.streams
+        for place in stream.places
+        if place.shard == shard
+    )
+
+
 def epochs_of(shard_map: ShardMap) -> dict[ShardName, Epoch]:
     """The epoch of each shard, as the operator saw it."""
     return {place.shard: place.epoch for stream in shard_map.streams for place in stream.places}

@@ -11,10 +11,18 @@ from collections.abc import Callable
 from motet.core.clock.hlc import ZERO, Clock
 from motet.core.clock.node_clock import BOUND_FILE
 from motet.core.machine import Message
+from motet.core.metadata.definitions import StreamDefinition
 from motet.core.shardlog.entry import Entry, EntryId, EntryKind
 from motet.core.shardlog.messages import AddEntryRequest
 from motet.core.streams.change import Token
-from motet.core.streams.cluster_messages import Heartbeat, HeartbeatAnswer
+from motet.core.streams.cluster_messages import (
+    Heartbeat,
+    HeartbeatAnswer,
+    ShardMap,
+    ShardMapPushed,
+    ShardPlace,
+    StreamPlace,
+)
 from motet.core.streams.entries import Chunk, decode_records
 from motet.core.streams.messages import (
     AppendRecords,
@@ -29,7 +37,7 @@ from motet.core.streams.messages import (
 from motet.core.streams.node import CUT_TIMER, DataNode
 from motet.errors import BadScenario
 from motet.format.record_block import decode_block, encode_block
-from motet.ids import Address, NodeId, Offset, RequestId
+from motet.ids import Address, Epoch, NodeId, Offset, RequestId, StreamId, StreamName
 from motet.testing.bench_network import InFlight
 from motet.testing.bench_trace import Line
 from motet.testing.part import verb
@@ -67,6 +75,7 @@ class DataNodePart(ShardlogPart):
         #: all nodes, if they agree on the time; else each goes by its own wall
         self.agreeing: tuple[NodeId, ...] = ()
         self.rounds = 0
+        self.map_version = 0
 
     def run(self, command: Command) -> list[str]:
         lines = super().run(command)
@@ -124,6 +133,21 @@ class DataNodePart(ShardlogPart):
             line
             for name in nodes or self.bench.nodes
             for line in self.bench.receive(name, OPERATOR, message)
+        ]
+
+    @verb
+    def map(self, *nodes: str, epoch: int = 1, operator: str = OPERATOR) -> list[str]:
+        """Push a map to all nodes: an operator places the shard on these; without any, it is gone."""
+        self.map_version += 1
+        definition = StreamDefinition(StreamId("0"), StreamName("s"), 1, None)
+        ensemble = tuple(NodeId(node) for node in nodes)
+        place = ShardPlace(SHARD, Epoch(epoch), None, ensemble)
+        streams = (StreamPlace(definition, (place,)),) if ensemble else ()
+        message = ShardMapPushed(ShardMap(self.map_version, NodeId(operator), (), streams))
+        return [
+            line
+            for name in self.bench.nodes
+            for line in self.bench.receive(name, Address(operator), message)
         ]
 
     @verb
