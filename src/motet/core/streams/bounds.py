@@ -14,6 +14,7 @@ from motet.core.bounds import FieldRules, Rule, first_problem, rules_of
 from motet.core.clock.hlc import Clock
 from motet.core.machine import Message, Note
 from motet.core.shardlog.bounds import is_clock, is_counter, is_shard_name
+from motet.core.shardlog.messages import DeleteShardRequest, ShardMessage
 from motet.core.streams.cluster_messages import (
     Heartbeat,
     NodePlace,
@@ -100,19 +101,20 @@ def problem_with(sender: Address, message: Message, known: ShardMap | None) -> s
     return None
 
 
-def is_gone(sender: Address, shard: ShardName, own: NodeId, known: ShardMap | None) -> bool:
-    """Whether a node may delete what it holds of a shard: its map is the sender's, and places it elsewhere.
+def is_unfounded(
+    sender: Address, message: ShardMessage, own: NodeId, known: ShardMap | None
+) -> bool:
+    """Whether it says to delete a shard that stays, or that nobody can tell of (D6).
 
-    An operator that deletes has pushed such a map, or is about to; it says both again until it is answered.
+    An operator that deletes has pushed a map that places the shard elsewhere, or is about to; it says both
+    again until it is answered.
     """
-    if known is None or known.operator != NodeId(sender):
+    if not isinstance(message, DeleteShardRequest):
         return False
-    return all(
-        own not in place.ensemble
-        for stream in known.streams
-        for place in stream.places
-        if place.shard == shard
-    )
+    if known is None or known.operator != NodeId(sender):
+        return True
+    places = (place for stream in known.streams for place in stream.places)
+    return any(place.shard == message.shard and own in place.ensemble for place in places)
 
 
 def epochs_of(shard_map: ShardMap) -> dict[ShardName, Epoch]:

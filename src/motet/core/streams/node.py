@@ -51,7 +51,7 @@ from motet.core.machine import (
     Written,
 )
 from motet.core.shardlog.config import ShardlogConfig
-from motet.core.shardlog.messages import DeleteShardRequest, ShardMessage
+from motet.core.shardlog.messages import ShardMessage
 from motet.core.shardlog.replica import ShardReplica
 from motet.core.shardlog.shards import Shards
 from motet.core.streams import appends, bounds, dispatch, many, reads
@@ -247,7 +247,9 @@ class DataNode:
     def _on_received(self, event: Received) -> list[Effect]:
         message = event.message
         if isinstance(message, ShardMessage):
-            return self._on_shard(event.sender, message, event.now)
+            if bounds.is_unfounded(event.sender, message, self.own, self.state.map):
+                return [Note("data_not_deleted", f"{message.shard} for {event.sender}")]
+            return self.shards.on_message(event.sender, message, event.now)
         if isinstance(message, bounds.FROM_NODES):
             problem = bounds.problem_with(event.sender, message, self.state.map)
             if problem is not None:
@@ -269,13 +271,6 @@ class DataNode:
                 self.shards.state.map_epochs = bounds.epochs_of(message.map)
             return []
         return [Note("data_foreign_message", type(message).__name__)]
-
-    def _on_shard(self, sender: Address, message: ShardMessage, now: Now) -> list[Effect]:
-        """Nothing is deleted on one word: a replica that the map places here stays (D6)."""
-        is_order = isinstance(message, DeleteShardRequest)
-        if is_order and not bounds.is_gone(sender, message.shard, self.own, self.state.map):
-            return [Note("data_not_deleted", f"{message.shard} for {sender}")]
-        return self.shards.on_message(sender, message, now)
 
     def _on_leader(self, sender: Address, message: BetweenLeaders, now: Now) -> list[Effect]:
         clock = message.clock if isinstance(message, ResolveTransaction) else None
