@@ -78,7 +78,7 @@ DATABASE = Target(
             "motet.client.database",
             "AsyncDatabase",
             is_owner=True,
-            left_out="attempts feed_begins follow go_on_after incomplete_transactions"
+            left_out="attempts feed_begins follow resume_after incomplete_transactions"
             " next_transaction_id nodes parts pause",
             property="endpoint",
             bodies={

@@ -11,8 +11,8 @@ from motet.version import __version__
 
 if TYPE_CHECKING:
     from motet import aio
+    from motet.client.clock_visibility import ClockOff
     from motet.client.sync import Database, connect
-    from motet.client.valve import ClockOff
     from motet.core.clock.hlc import Clock
     from motet.core.tables.records import WriterStep
     from motet.embedded import open  # noqa: A004
@@ -35,7 +35,7 @@ __all__ = [
 
 _HOMES = {
     "Clock": "motet.core.clock.hlc",
-    "ClockOff": "motet.client.valve",
+    "ClockOff": "motet.client.clock_visibility",
     "Conflict": "motet.errors",
     "Database": "motet.client.sync",
     "MotetError": "motet.errors",

@@ -189,7 +189,7 @@ block_records_max = 10_000
 block_bytes_max = 4 * MIB
 """A block of records: half a message, so that it travels and is logged whole."""
 
-bundle_bytes_max = 64 * KIB
+entry_batch_bytes_max = 64 * KIB
 """What comes about transactions in one turn is put together into one entry of a shard's log up to this size:
 who looks for the latest change of one key reads all of it."""
 
@@ -224,8 +224,8 @@ decisions_max = 65_536
 outcomes_remembered = 131_072
 """Transactions of which a shard remembers what became of them: a retry is recognised for as long."""
 
-milestone_step_bytes = 64 * KIB
-"""So much of a shard's log is between two milestones at first: what has to be read to find a record."""
+sparse_index_step_bytes = 64 * KIB
+"""So much of a shard's log is between two index points at first: what has to be read to find a record."""
 
 named_cursors_max = 1000
 """Named cursors of one shard: each holds back what is trimmed."""
@@ -412,7 +412,7 @@ put_bytes_max = 64 << 30
 """Files of parts that were put over HTTP since a database was opened, and of which nothing was published."""
 
 feed_splits_max = 256
-"""Stretches into which a slice of the feed is cut for readers that work side by side."""
+"""Splits into which a slice of the feed is cut for readers that work side by side."""
 
 # The simulated world
 

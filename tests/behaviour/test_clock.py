@@ -73,24 +73,24 @@ async def test_who_connects_after_a_bookmark_sees_all_of_it_at_once(db: Database
             assert found[-1].clock == position.clock
             assert await put(other, name, "k", number) > position.clock
             assert parse_bookmark(await other.bookmark()).clock > position.clock
-            await db.go_on_after(await other.bookmark())
+            await db.resume_after(await other.bookmark())
 
 
-@covers("Database.go_on_after", "Database.bookmark")
+@covers("Database.resume_after", "Database.bookmark")
 async def test_a_client_goes_on_after_the_bookmark_of_another(db: Database) -> None:
     name = fresh("followed")
     await db.create_stream(name, shards=2)
     async with motet.aio.connect(await db.endpoint()) as other:
         for number in range(5):
             clock = await put(db, name, f"k-{number}", number)
-            await other.go_on_after(await db.bookmark())
+            await other.resume_after(await db.bookmark())
             assert (await other.changes(name)).changes[-1].clock == clock
             clock = await put(other, name, f"l-{number}", number)
-            await db.go_on_after(await other.bookmark())
+            await db.resume_after(await other.bookmark())
             assert (await db.changes(name)).changes[-1].clock == clock
 
 
-@covers("aio.connect", "Database.go_on_after")
+@covers("aio.connect", "Database.resume_after")
 async def test_a_bookmark_of_another_database_or_none_is_refused(
     db: Database, tmp_path: Path
 ) -> None:
@@ -100,13 +100,13 @@ async def test_a_bookmark_of_another_database_or_none_is_refused(
     with pytest.raises(BadBookmark, match="another database"):
         await motet.aio.connect(endpoint, after=foreign)
     with pytest.raises(BadBookmark, match="another database"):
-        await db.go_on_after(foreign)
+        await db.resume_after(foreign)
     mark = await db.bookmark()
     for bad in ("garbled", "", mark[:-1], 7):
         with pytest.raises(BadBookmark):
             await motet.aio.connect("127.0.0.1:1", after=bad)  # type: ignore[arg-type]
         with pytest.raises(BadBookmark):
-            await db.go_on_after(bad)  # type: ignore[arg-type]
+            await db.resume_after(bad)  # type: ignore[arg-type]
 
 
 @covers("aio.connect")
@@ -145,7 +145,7 @@ async def moved(db: Database, stream: str, number: int) -> Clock | None:
 async def test_c15_no_clock_while_it_is_off_and_above_everything_before_when_it_is_on_again(
     place: Place, db: Database
 ) -> None:
-    name = fresh("valve")
+    name = fresh("clock visibility")
     await db.create_stream(name, shards=2)
     before = await moved(db, name, 1)
     assert before is not None

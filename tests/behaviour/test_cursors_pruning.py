@@ -60,13 +60,13 @@ async def until_expired(db: Database, *streams: str, cursor: str) -> str:
     "Database.save_cursor",
     "Database.cursors",
     "Database.prune",
-    "Database.horizon",
+    "Database.low watermark",
     "Database.drop_cursor",
 )
 async def test_pruning_stops_at_a_named_cursor_and_goes_on_by_force(db: Database) -> None:
     name, reader = fresh("kept"), fresh("reader")
     clocks = await filled(db, name)
-    assert await db.horizon(name) == ZERO
+    assert await db.low_watermark(name) == ZERO
     first = await db.changes(name, limit=3)
     await db.save_cursor(reader, first.cursor)
     saved = await named(db, reader)
@@ -76,11 +76,11 @@ async def test_pruning_stops_at_a_named_cursor_and_goes_on_by_force(db: Database
     assert clocks[0] <= saved.clock < clocks[1]
     with pytest.raises(CursorInTheWay, match=reader):
         await db.prune(name, up_to=clocks[1])
-    assert await db.horizon(name) == ZERO, "nothing was pruned"
+    assert await db.low_watermark(name) == ZERO, "nothing was pruned"
     assert await db.prune(name, up_to=clocks[0]) == clocks[0]
     assert rows(await db.changes(name, after=first.cursor)) == [1] * 3 + [2] * 3
     assert await db.prune(name, up_to=clocks[1], force=True) == clocks[1]
-    assert await db.horizon(name) == clocks[1]
+    assert await db.low_watermark(name) == clocks[1]
     saved = await named(db, reader)
     assert saved is not None
     assert saved.is_expired
@@ -124,17 +124,17 @@ async def test_a_cursor_of_several_streams_is_dropped_of_one(db: Database) -> No
         await db.prune(right, up_to=clocks[2])
 
 
-@covers("Database.prune", "Database.oldest", "Database.feed_begins", "Database.horizon")
+@covers("Database.prune", "Database.oldest", "Database.feed_begins", "Database.low watermark")
 async def test_streams_that_are_pruned_up_to_different_clocks_are_read_together_when_told_to(
     db: Database,
 ) -> None:
-    """From the last horizon on: below it a part of a transaction would be missing."""
+    """From the last low watermark on: below it a part of a transaction would be missing."""
     left, right = fresh("left"), fresh("right")
     clocks = await filled(db, left, right, transactions=4)
     cursor = (await db.changes(left, right, limit=1)).cursor
     assert await db.prune(left, up_to=clocks[1]) == clocks[1]
     assert await db.prune(right, up_to=clocks[2]) == clocks[2]
-    assert await db.horizon(left, right) == await db.oldest(left, right) == clocks[2]
+    assert await db.low_watermark(left, right) == await db.oldest(left, right) == clocks[2]
     assert await db.oldest(left) == clocks[1]
     assert await db.feed_begins(left, right) == {left: clocks[1], right: clocks[2]}
     reads: list[Any] = [
@@ -155,12 +155,12 @@ async def test_streams_that_are_pruned_up_to_different_clocks_are_read_together_
     tail = db.tail(right, left, after="oldest", stop_after=6)
     assert [change.row["n"] async for change in tail] == [3] * 6
     assert rows(await db.changes(left)) == [2] * 3 + [3] * 3
-    plan = await db.feed_plan([left, right], after="oldest", stretches=4)
+    plan = await db.feed_plan([left, right], after="oldest", splits=4)
     async with motet.aio.connect(await db.endpoint()) as other:
         assert rows(await other.changes(left, right, after=first.cursor)) == []
         found = [
             change.row["n"]
-            for after, up_to in plan.stretches
+            for after, up_to in plan.splits
             for change in await other.changes(left, right, after=after, up_to=up_to)
         ]
     assert found == [3] * 6
@@ -191,10 +191,10 @@ async def test_pruning_by_age_counts_back_from_the_clock(db: Database) -> None:
     clocks = await filled(db, name)
     assert await db.prune(name, older_than=timedelta(hours=1)) < clocks[0]
     assert len((await db.changes(name)).changes) == 9
-    horizon = await db.prune(name, older_than=timedelta(0))
-    assert clocks[0].logical <= horizon.logical <= (await db.clock()).logical
+    low_watermark = await db.prune(name, older_than=timedelta(0))
+    assert clocks[0].logical <= low_watermark.logical <= (await db.clock()).logical
     kept = [change.clock for change in await db.changes(name)]
-    assert set(kept) == {clock for clock in clocks if clock > horizon}
+    assert set(kept) == {clock for clock in clocks if clock > low_watermark}
 
 
 async def test_a_stream_that_came_after_the_pruning_is_read_with_the_others(db: Database) -> None:
@@ -212,7 +212,9 @@ async def test_a_stream_that_came_after_the_pruning_is_read_with_the_others(db: 
 
 
 @covers("Database.sql", "Database.prune")
-@pytest.mark.filterwarnings("ignore::motet.client.valve.ClockOff")  # other cases turn it off
+@pytest.mark.filterwarnings(
+    "ignore::motet.client.clock_visibility.ClockOff"
+)  # other cases turn it off
 async def test_sql_shows_all_that_is_kept_and_each_transaction_once(db: Database) -> None:
     one, other = fresh("one"), fresh("other")
     clocks = await filled(db, one)
@@ -254,4 +256,4 @@ async def test_what_cannot_be_meant_is_refused(db: Database) -> None:
     for bad in ("", "x" * 193):
         with pytest.raises(BadInput, match="name of a cursor"):
             await db.save_cursor(bad, cursor)
-    assert await db.horizon(name) == ZERO
+    assert await db.low_watermark(name) == ZERO

@@ -303,7 +303,7 @@ async def test_what_cannot_be_read_is_refused(db: Database) -> None:
     for wrong in bad:
         with pytest.raises(BadInput):
             await anext(db.tail(name, **wrong))
-    bad = [{"stretches": 0}, {"changes_max": 0}, {"after": 7}, {"up_to": 7}]
+    bad = [{"splits": 0}, {"changes_max": 0}, {"after": 7}, {"up_to": 7}]
     for wrong in bad:
         with pytest.raises(BadInput):
             await db.split_feed(name, **wrong)

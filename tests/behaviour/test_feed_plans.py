@@ -12,15 +12,15 @@ from motet.core.clock.hlc import ZERO, Clock
 
 
 @covers("Database.split_feed")
-async def test_the_stretches_of_a_split_are_the_whole_slice(db: Database) -> None:
+async def test_the_splits_of_a_split_are_the_whole_slice(db: Database) -> None:
     streams = await filled(db)
     whole = (await db.changes(*streams)).changes
-    for stretches in (1, 3, 50):
-        split = await db.split_feed(*streams, stretches=stretches)
-        assert 1 <= len(split.bounds) <= stretches
+    for splits in (1, 3, 50):
+        split = await db.split_feed(*streams, splits=splits)
+        assert 1 <= len(split.bounds) <= splits
         assert list(split.bounds) == sorted(split.bounds)
         assert split.visible >= split.bounds[-1]
-        assert (split.changes_behind, split.database) == (0, db.database_id)
+        assert (split.changes_after, split.database) == (0, db.database_id)
         found: list[Change] = []
         after = None
         for bound in split.bounds:
@@ -33,7 +33,7 @@ async def test_the_stretches_of_a_split_are_the_whole_slice(db: Database) -> Non
     found = (await db.changes(*streams, after=first.cursor, up_to=bound)).changes
     assert 0 < len(found) <= 8
     assert found == whole[len(first) : len(first) + len(found)]
-    assert split.changes_behind > 0
+    assert split.changes_after > 0
 
 
 @covers("Database.feed_plan")
@@ -46,11 +46,11 @@ async def test_a_plan_cuts_the_feed_between_transactions(db: Database) -> None:
         await write(db, name, *keys[: number % 3 + 1])
     end = await db.visible_clock(name, wait=True)
     whole = [(c.clock, c.key) for c in await db.changes(name, up_to=end)]
-    plan = await db.feed_plan([name], begin, stretches=4, up_to=end)
-    assert plan.stretches[0][0] == begin
+    plan = await db.feed_plan([name], begin, splits=4, up_to=end)
+    assert plan.splits[0][0] == begin
     read = [
         (change.clock, change.key)
-        for after, up_to in plan.stretches
+        for after, up_to in plan.splits
         for change in await db.changes(name, after=after, up_to=up_to)
     ]
     assert read == whole
@@ -77,18 +77,18 @@ async def test_a_plan_counts_the_changes_of_its_streams(db: Database) -> None:
         await write(db, other, "c")
     end = await db.visible_clock(name, other, wait=True)
     plan = await db.feed_plan([name], up_to=end)
-    assert (plan.changes, plan.changes_behind) == (10, 0)
+    assert (plan.changes, plan.changes_after) == (10, 0)
     plan = await db.feed_plan([name], max_changes=4, up_to=end)
-    assert (plan.changes, plan.changes_behind) == (4, 6)
+    assert (plan.changes, plan.changes_after) == (4, 6)
     plan = await db.feed_plan([name], after=end, up_to=end)
     assert (plan.changes, plan.up_to) == (0, end)
 
 
-@covers("Database.oldest", "Database.feed_begins", "Database.horizon")
+@covers("Database.oldest", "Database.feed_begins", "Database.low watermark")
 async def test_a_feed_of_which_nothing_is_pruned_is_there_from_the_beginning(db: Database) -> None:
     a, b, _ = await filled(db, 3)
     assert await db.oldest(a, b) == ZERO
-    assert await db.horizon(a, b) == ZERO
+    assert await db.low_watermark(a, b) == ZERO
     assert await db.feed_begins(a, b) == {a: ZERO, b: ZERO}
     whole = (await db.changes(a, b)).changes
     assert (await db.changes(a, b, after="oldest")).changes == whole

@@ -65,7 +65,7 @@ USES: dict[str, Callable[[Database, str], Awaitable[object]]] = {
     "clock enabled": lambda db, _: db.clock_enabled(),
     "visible": lambda db, name: db.visible_clock(name),
     "cursors": lambda db, _: db.cursors(),
-    "horizon": lambda db, name: db.horizon(name),
+    "low watermark": lambda db, name: db.low_watermark(name),
     "nodes": lambda db, _: db.nodes(),
     "endpoint": lambda db, _: db.endpoint(),
     "tables": lambda db, _: db.tables(),

@@ -125,7 +125,9 @@ async def test_a_transaction_whose_clock_is_fixed_is_incomplete(db: Database) ->
 
 
 @covers("Database.sql")
-@pytest.mark.filterwarnings("ignore::motet.client.valve.ClockOff")  # other cases turn it off
+@pytest.mark.filterwarnings(
+    "ignore::motet.client.clock_visibility.ClockOff"
+)  # other cases turn it off
 async def test_sql_shows_the_feed_and_how_the_database_stands(place: Place, db: Database) -> None:
     name = fresh("asked")
     await db.create_stream(name, shards=2)
@@ -158,9 +160,11 @@ async def test_sql_shows_the_feed_and_how_the_database_stands(place: Place, db: 
     assert Clock(**clocks["c"]) >= clock
     assert Clock(**clocks["v"]) <= Clock(**clocks["c"])
     assert clocks["t"] is None
-    (stream,) = await asked("select shards, entries, born from system.streams where name = ?", name)
+    (stream,) = await asked(
+        "select shards, entries, created from system.streams where name = ?", name
+    )
     assert (stream["shards"], stream["entries"]) == (2, 3)
-    assert Clock(**stream["born"]) < txn.clock
+    assert Clock(**stream["created"]) < txn.clock
     shards = await asked("select * from system.shards where stream = ? order by shard", name)
     assert [(each["shard"], each["error"]) for each in shards] == [(0, None), (1, None)]
     assert all(Clock(**each["closed"]) >= clock for each in shards)

@@ -73,7 +73,7 @@ async def test_a_stream_is_listed_with_its_shards_and_entries(db: Database) -> N
     assert (len(listed[a].entries), sum(listed[a].entries)) == (2, 1)
     assert (len(listed[b].entries), sum(listed[b].entries)) == (4, 5)
     assert (listed[a].schema is None, listed[b].schema) == (False, None)
-    assert listed[b].born > before
+    assert listed[b].created > before
     assert db.stream(a).name == a
 
 
@@ -186,7 +186,7 @@ async def test_a_stream_that_is_not_there_is_named(db: Database) -> None:
         "plan": db.feed_plan([there, name]),
         "visible": db.visible_clock(name),
         "status": db.feed_status(name),
-        "horizon": db.horizon(name),
+        "low watermark": db.low_watermark(name),
         "oldest": db.oldest(there, name),
         "prune": db.prune(name, up_to=ZERO),
         "tail": anext(db.tail(there, name)),

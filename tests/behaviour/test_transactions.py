@@ -296,7 +296,7 @@ async def test_what_became_of_a_transaction_can_be_asked_later(db: Database) -> 
             await db.transaction_status(bad)  # type: ignore[arg-type]
 
 
-# Carrying
+# Compaction
 
 
 @covers("Transaction.carry")

@@ -80,7 +80,7 @@ def test_a_stream_from_its_creation_to_its_end(shell: Shell) -> None:
     assert (shown["next_offset"], len(shown["ensemble"])) == (1, 3)
     (listed,) = shell.told("stream", "list")
     assert (listed["stream"], listed["entries"]) == ("orders", 1)
-    assert Clock.parse(listed["born"]) < Clock.parse(entry["clock"])
+    assert Clock.parse(listed["created"]) < Clock.parse(entry["clock"])
     shell.told("stream", "delete", "orders")
     assert shell.refused("stream", "read", "orders") == "NO_SUCH_STREAM"
 
@@ -134,7 +134,7 @@ def test_what_is_kept_of_the_feed(shell: Shell) -> None:
     in_the_way = shell.refused("feed", "prune", "aged", "--up-to", second["clock"])
     assert in_the_way == "CURSOR_IN_THE_WAY"
     (done,) = shell.told("feed", "prune", "aged", "--older-than", "7d")
-    assert Clock.parse(done["horizon"]) < Clock.parse(first["clock"])
+    assert Clock.parse(done["low watermark"]) < Clock.parse(first["clock"])
     shell.told("feed", "keep", "reader")
     assert shell.told("feed", "cursors") == []
 

@@ -175,9 +175,9 @@ def test_what_is_kept_of_the_feed(shell: Shell) -> None:
     in_the_way = shell.refused("feed", "prune", "orders", "--up-to", second["clock"], *where)
     assert in_the_way.startswith("CURSOR_IN_THE_WAY")
     (aged,) = shell.told("feed", "prune", "orders", "stock", "--older-than", "7d")
-    assert Clock.parse(aged["horizon"]) < Clock.parse(first["clock"])
+    assert Clock.parse(aged["low watermark"]) < Clock.parse(first["clock"])
     (done,) = shell.told("feed", "prune", "orders", "--up-to", second["clock"], "--force")
-    assert done["horizon"] == second["clock"]
+    assert done["low watermark"] == second["clock"]
     assert shell.told("feed", "cursors")[0]["expired"]
     late = shell.refused("feed", "page", "orders", "--after", page["cursor"], *where)
     assert late.startswith("CURSOR_EXPIRED")
@@ -188,7 +188,7 @@ def test_what_is_kept_of_the_feed(shell: Shell) -> None:
         uneven = shell.refused("feed", *command)
         assert uneven.startswith("CURSOR_EXPIRED")
         assert f"orders is kept after {second['clock']}" in uneven
-        assert f"stock is kept after {aged['horizon']}" in uneven
+        assert f"stock is kept after {aged['low_watermark']}" in uneven
     change(shell, "orders", "o-3", "insert", "{}")
     oldest = shell.told("feed", "page", "orders", "stock", "--after", "oldest")
     assert [each["key"] for each in oldest["changes"]] == ["o-3"]

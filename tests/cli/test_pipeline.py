@@ -61,10 +61,10 @@ def test_the_status_of_pipelines(tmp_path: Path) -> None:
         head, *rows = run("status", "--endpoint", db.endpoint).stdout.splitlines()
     assert alone == shop
     assert (shop["pipeline"], shop["clock"], shop["steps"]) == ("shop", str(done), 1)
-    assert (shop["changes_behind"], shop["rows"], shop["error"]) == (1, 0, None)
+    assert (shop["changes_after"], shop["rows"], shop["error"]) == (1, 0, None)
     assert shop["lag_ms"] >= 0
     assert (broken["clock"], broken["published"], broken["lag_ms"]) == (None, None, None)
-    assert (broken["changes_behind"], broken["error"][:15]) == (2, "PIPELINE_FAILED")
+    assert (broken["changes_after"], broken["error"][:15]) == (2, "PIPELINE_FAILED")
     assert (unknown.returncode, unknown.stderr[:10]) == (1, "BAD_INPUT ")
     assert head.split()[:3] == ["pipeline", "clock", "lag_ms"]
     assert rows[0].split()[:8] == [
@@ -102,16 +102,16 @@ def test_changes_that_a_pipeline_needs_are_not_pruned(tmp_path: Path) -> None:
         f"run the pipeline until it has caught up, prune up to {clocks[0]}, or prune with --force "
         "(force=True): it must be rebuilt then\n"
     )
-    assert (before["pipeline"], before["changes_behind"], before["error"]) == ("late", 2, None)
+    assert (before["pipeline"], before["changes_after"], before["error"]) == ("late", 2, None)
     late, shop, unknown = found
     assert late["error"] == (
         f"CURSOR_EXPIRED pipeline late has published up to {clocks[0]}, and changes after that are "
         f"pruned: the feed is pruned up to {clocks[1]}; rebuild it: run it with another --name, "
         "other names for its tables and --after oldest; it then begins at the oldest change that is kept"
     )
-    assert (late["lag_ms"], late["changes_behind"]) == (None, None)
-    assert (shop["changes_behind"], shop["error"]) == (1, None)
-    assert (unknown["changes_behind"], unknown["error"]) == (None, None), "it has no cursor"
+    assert (late["lag_ms"], late["changes_after"]) == (None, None)
+    assert (shop["changes_after"], shop["error"]) == (1, None)
+    assert (unknown["changes_after"], unknown["error"]) == (None, None), "it has no cursor"
 
 
 def test_all_readers_in_the_way_are_named(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from motet.client import range_file
-from motet.client.range_file import RangeFile, stretch_bytes, stretches_max
+from motet.client.range_file import RangeFile, range_bytes, ranges_max
 
 Step = tuple[str, int, int]
 steps = st.lists(
@@ -49,9 +49,9 @@ def play(file: io.RawIOBase | io.BytesIO, step: Step) -> object:
 
 
 @given(st.binary(max_size=200), st.integers(1, 50), steps)
-def test_it_behaves_as_a_file_in_memory(data: bytes, stretch: int, played: list[Step]) -> None:
+def test_it_behaves_as_a_file_in_memory(data: bytes, size: int, played: list[Step]) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(range_file, "stretch_bytes", stretch)
+        patch.setattr(range_file, "range_bytes", size)
         file, twin = RangeFile(fetch_of(data, []), len(data)), io.BytesIO(data)
         for step in played:
             # In memory a place before the beginning is the beginning, unless it is named outright.
@@ -67,32 +67,32 @@ def place_of(file: io.BytesIO, size: int, step: Step) -> int:
 
 
 def test_small_reads_share_a_request_and_the_end_is_fetched_with_room() -> None:
-    data = random.Random(0).randbytes(3 * stretch_bytes)
+    data = random.Random(0).randbytes(3 * range_bytes)
     asked: list[tuple[int, int]] = []
     file = RangeFile(fetch_of(data, asked), len(data))
     file.seek(-8, io.SEEK_END)
     assert file.read(8) == data[-8:]
     file.seek(-60_000, io.SEEK_END)
     assert file.read(1000) == data[-60_000:-59_000]
-    assert asked == [(2 * stretch_bytes, stretch_bytes)]
+    assert asked == [(2 * range_bytes, range_bytes)]
     file.seek(0)
     pieces = [file.read(1000) for _ in range(1000)]
     assert b"".join(pieces) == data[:1_000_000]
     assert len(asked) == 2
     file.seek(10)
-    assert file.read(2 * stretch_bytes) == data[10 : 10 + 2 * stretch_bytes]
-    assert asked[2:] == [(10, 2 * stretch_bytes)]
+    assert file.read(2 * range_bytes) == data[10 : 10 + 2 * range_bytes]
+    assert asked[2:] == [(10, 2 * range_bytes)]
 
 
 def test_columns_read_in_turns_do_not_push_each_other_out() -> None:
-    data = bytes(20 * stretch_bytes)
+    data = bytes(20 * range_bytes)
     asked: list[tuple[int, int]] = []
     file = RangeFile(fetch_of(data, asked), len(data))
     for step in range(100):
-        for column in range(stretches_max):
-            file.seek(4 * column * stretch_bytes + 100 * step)
+        for column in range(ranges_max):
+            file.seek(4 * column * range_bytes + 100 * step)
             file.read(100)
-    assert len(asked) == stretches_max
+    assert len(asked) == ranges_max
 
 
 def test_many_threads_read_the_bytes_they_ask_for() -> None:

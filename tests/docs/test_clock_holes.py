@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from motet.verify.models import variant_of
-from motet.verify.storms import PARTS, part_named
+from motet.verify.storms import PARTS, storm_named
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "designs" / "cluster-clock.md"
@@ -23,7 +23,7 @@ def test_there_are_seven_and_each_names_a_test() -> None:
 
 
 def test_what_they_name_exists() -> None:
-    planted = {plant for part in PARTS for plant in part_named(part).plants}
+    planted = {plant for part in PARTS for plant in storm_named(part).plants}
     for hole in holes():
         for name in re.findall(r"`tests/([^`]+)`", hole):
             file, _, function = name.partition("::")

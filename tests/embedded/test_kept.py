@@ -29,17 +29,19 @@ PRUNES = """
     """
 
 
-def test_cursors_and_the_horizon_survive_a_kill(tmp_path: Path) -> None:
+def test_cursors_and_the_low_watermark_survive_a_kill(tmp_path: Path) -> None:
     with python_running(PRUNES, tmp_path) as process:
-        cursor, horizon, third = (line_of(process) for _ in range(3))
+        cursor, low_watermark, third = (line_of(process) for _ in range(3))
         assert process.wait(60) == -9
     with motet.open(tmp_path) as db:
-        assert str(db.horizon("orders")) == horizon
-        assert [(each.name, str(each.clock)) for each in db.cursors()] == [("reader", horizon)]
+        assert str(db.low_watermark("orders")) == low_watermark
+        assert [(each.name, str(each.clock)) for each in db.cursors()] == [
+            ("reader", low_watermark)
+        ]
         assert [change.row["n"] for change in db.changes("orders")] == [2, 3]
         with pytest.raises(CursorExpired) as raised:
             db.changes("orders", after=cursor)
-        assert raised.value.advice == f"read on after {horizon}"
+        assert raised.value.advice == f"read on after {low_watermark}"
         with pytest.raises(CursorInTheWay, match="reader"):
             db.prune("orders", up_to=Clock.parse(third))
         with db.transaction() as txn:

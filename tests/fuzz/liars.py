@@ -35,7 +35,7 @@ from motet.sim.faults import Faults, NodeFaults
 from motet.sim.host import Host, Stepper
 from motet.sim.nemesis import Nemesis
 from motet.sim.world import World
-from motet.verify.storms import part_named
+from motet.verify.storms import storm_named
 from motet.verify.storms.streams_store import StoredOperator
 
 TIME_CALL = PingClock | PongClock
@@ -202,7 +202,7 @@ def lie_to(
 ) -> Verdict:
     """Run a part of the system with a liar in it."""
     world = LiarWorld(seed, faults)
-    run = part_named(part_name).prepare(world, None)
+    run = storm_named(part_name).prepare(world, None)
     agree_on_time(world)
     liar = Liar(world, seed, mode)
     nemesis = Nemesis(world, lambda fault, node: fault == "crash" and run.permits(fault, node))

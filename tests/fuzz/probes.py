@@ -14,7 +14,7 @@ from motet.core.machine import Effect, Message
 from motet.core.metadata.definitions import StreamDefinition
 from motet.core.onelog import messages as embedded
 from motet.core.shardlog.state import Status as ShardStatus
-from motet.core.streams.change import Part, PartChange
+from motet.core.streams.change import Branch, RowChange
 from motet.core.streams.cluster_messages import (
     CreateStream,
     OperatorRefused,
@@ -44,7 +44,7 @@ from motet.errors.shards import OffsetExpired
 from motet.format.record_block import encode_block
 from motet.ids import Address, Offset, ShardName, StreamId, StreamName, TransactionId
 from motet.sim.host import Host
-from motet.sim.part import Run
+from motet.sim.storm import Run
 from motet.sim.world import World
 from motet.verify.storms.asker import Asker
 from motet.verify.storms.keeper import KeeperRun
@@ -66,7 +66,7 @@ class Probe(Protocol):
         ...
 
 
-def probe_for(part: str, run: Run, world: World, number: int, mode: str) -> Probe:
+def probe_for(branch: str, run: Run, world: World, number: int, mode: str) -> Probe:
     """The one for this part of the system."""
     if isinstance(run, VsrRun):
         return VsrProbe(run, world, number)
@@ -74,7 +74,7 @@ def probe_for(part: str, run: Run, world: World, number: int, mode: str) -> Prob
         return KeeperProbe(run, world, number)
     if isinstance(run, StreamsRun):
         return StreamsProbe(run, world, number, is_whole=mode == NONSENSE)
-    if part == "database":
+    if branch == "database":
         return AskerProbe(world, EmbeddedAsker(world, number), "streams")
     return TimeProbe(world)
 
@@ -247,17 +247,19 @@ class StreamsAsker(Asker):
                 block = encode_block([b"raw"], [b"v"])
                 return AppendRecords(request, ZERO, shard, (Chunk(1, None, block),))
             case 2:
-                part = self._part(1, b"k1")
-                return PrepareTransaction(request, ZERO, shard, part, (), self._shard(0), (other,))
+                branch = self._part(1, b"k1")
+                return PrepareTransaction(
+                    request, ZERO, shard, branch, (), self._shard(0), (other,)
+                )
             case 3:
-                part = self._part(0, b"k0")
-                return CommitTransaction(request, ZERO, shard, part, (), (other,), (self._vote,))
+                branch = self._part(0, b"k0")
+                return CommitTransaction(request, ZERO, shard, branch, (), (other,), (self._vote,))
             case _:
                 return ReadRecords(request, ZERO, shard, Offset(-1), 10, 1 << 20)
 
-    def _part(self, index: int, key: bytes) -> Part:
-        change = PartChange(index, key, "insert", b"{}", None)
-        return Part(self._transaction, self._seen, self._seen, 2, (change,))
+    def _part(self, index: int, key: bytes) -> Branch:
+        change = RowChange(index, key, "insert", b"{}", None)
+        return Branch(self._transaction, self._seen, self._seen, 2, (change,))
 
     def answered(self, asked: Message, answer: Message | None) -> list[Effect]:
         self._heard.append(f"{type(asked).__name__}: {answer!r}"[:300])

@@ -29,8 +29,8 @@ def opened(folder: Path, database: int = DATABASE, name: str = "shop") -> Iterat
         checkpoint.close()
 
 
-def stream(name: str, born: int = 1) -> StreamInfo:
-    return StreamInfo(StreamName(name), 1, None, Clock(born, 0), (0,))
+def stream(name: str, created: int = 1) -> StreamInfo:
+    return StreamInfo(StreamName(name), 1, None, Clock(created, 0), (0,))
 
 
 def note(folder: Path, batch: int, logical: int, database: int = DATABASE) -> None:
@@ -93,8 +93,8 @@ def test_a_stream_whose_changes_would_be_missing_is_refused(tmp_path: Path) -> N
         checkpoint.remember((stream("orders"),), ZERO)
         done = Clock(100, 0)
         with pytest.raises(BadPipeline, match="without stream stock"):
-            checkpoint.remember((stream("orders"), stream("stock", born=50)), done)
-        checkpoint.remember((stream("orders"), stream("young", born=101)), done)
+            checkpoint.remember((stream("orders"), stream("stock", created=50)), done)
+        checkpoint.remember((stream("orders"), stream("young", created=101)), done)
 
 
 def test_offsets_of_other_streams_are_forgotten(tmp_path: Path) -> None:

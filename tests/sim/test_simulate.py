@@ -16,7 +16,7 @@ from motet.errors import BadInput
 from motet.sim.simulate import simulate
 from motet.sim.trace import GLYPHS, Trace
 from motet.verify.seed_range import run_seeds
-from motet.verify.storms import PARTS, part_named
+from motet.verify.storms import PARTS, storm_named
 
 ROOT = Path(__file__).parents[2]
 SEEDS = tomllib.loads((Path(__file__).parent / "seeds.toml").read_text())["seed"]
@@ -53,7 +53,7 @@ def test_two_runs_of_a_seed_have_the_same_lines_and_another_seed_has_others(part
     lines = []
     for seed in (5, 5, 6):
         trace = Trace()
-        simulate(part_named(part), seed, profile="all", trace=trace)
+        simulate(storm_named(part), seed, profile="all", trace=trace)
         lines.append(trace.lines)
     assert lines[0] == lines[1] != lines[2]
 
@@ -91,7 +91,7 @@ def test_many_more_seeds_are_ok(part: str) -> None:
 
 @pytest.mark.parametrize("part", ["time", "database"])
 def test_a_planted_bug_ends_a_range_and_replays(part: str) -> None:
-    result = run_seeds(part, 1, 1_000, plant=part_named(part).plants[0])
+    result = run_seeds(part, 1, 1_000, plant=storm_named(part).plants[0])
     assert result.verdict == "violated"
     assert result.failure is not None
     words = result.failure.replay_command().split()
@@ -118,9 +118,9 @@ def test_the_lowest_failing_seed_is_reported_whatever_the_number_of_processes() 
 
 def test_an_unknown_part_or_plant_is_refused() -> None:
     with pytest.raises(BadInput, match="database"):
-        part_named("no-such-part")
+        storm_named("no-such-part")
     with pytest.raises(BadInput, match="ack-before-durable"):
-        simulate(part_named("database"), 1, plant="no-such-bug")
+        simulate(storm_named("database"), 1, plant="no-such-bug")
 
 
 def label(case: dict[str, object]) -> str:
@@ -141,7 +141,7 @@ def test_a_seed_whose_bug_has_a_test_of_its_own_is_ok_now(case: dict[str, object
 def is_ok_now(case: dict[str, object]) -> None:
     part, seed, profile = str(case["part"]), case["seed"], str(case["profile"])
     assert isinstance(seed, int)
-    outcome = simulate(part_named(part), seed, profile=profile)
+    outcome = simulate(storm_named(part), seed, profile=profile)
     assert outcome.verdict == "ok", outcome.violations
 
 

@@ -90,7 +90,7 @@ def test_its_tables_go_on_are_checked_and_belong_to_that_feed(
         checks = check_pipeline(tables, shop.pipeline, feed=cluster)
         assert all(one.difference.is_none for one in checks)
         (status,) = pipeline_status(tables, "shop", cluster)
-        assert (status.lag_ms, status.changes_behind) == (0, 0)
+        assert (status.lag_ms, status.changes_after) == (0, 0)
         assert pipeline_status(tables, "shop")[0].lag_ms is None
         tables.create_stream("orders")
         tables.create_stream("stock")

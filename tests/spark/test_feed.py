@@ -214,12 +214,12 @@ def test_a_large_slice_is_cut_between_transactions_into_stretches_in_order(
     from motet.pipeline import feed_reader
     from motet.pipeline.options import parse_options
 
-    monkeypatch.setattr(feed_reader, "stretch_changes", 10)
+    monkeypatch.setattr(feed_reader, "split_changes", 10)
     asked = parse_options({"endpoint": filled.endpoint, "streams": "orders,stock"})
     reader = feed_reader.FeedReader(asked, feed_reader.load_feed(asked)[0])
     tasks = [
-        [row for batch in reader.read(stretch) for row in batch.to_pylist()]
-        for stretch in reader.partitions()
+        [row for batch in reader.read(split) for row in batch.to_pylist()]
+        for split in reader.partitions()
     ]
     assert len(tasks) == 4
     assert all(tasks)

@@ -79,7 +79,7 @@ def until_caught_up(process: subprocess.Popen[str]) -> list[dict[str, Any]]:
     lines: list[dict[str, Any]] = []
     for text in process.stdout:
         lines.append(json.loads(text))
-        if not lines[-1]["changes_behind"]:
+        if not lines[-1]["changes_after"]:
             break
     return lines
 

@@ -66,7 +66,7 @@ def test_tables_equal_the_feed_folded_by_a_plain_program(shop: Shop) -> None:
     assert published(shop.db) == folded(shop.db)
     assert (done.steps, len(reports)) == (1, 1)
     (report,) = reports
-    assert (report.changes, report.changes_behind, report.lag_ms) == (80, 0, 0)
+    assert (report.changes, report.changes_after, report.lag_ms) == (80, 0, 0)
     info = shop.db.writer("shop")
     assert info is not None
     assert info.step is not None

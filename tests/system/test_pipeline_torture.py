@@ -40,7 +40,7 @@ ERROR = re.compile(r"[A-Z_]+ .+; .+")
 ENDED = "ended by "
 #: small enough that most lives of a driver see several steps, large enough to catch up soon
 CHANGES_PER_STEP = 400
-CHANGES_BEHIND_MAX = 2000
+CHANGES_AFTER_MAX = 2000
 patience_seconds = 300.0
 """How long something that has to happen may take on a machine that is busy."""
 
@@ -183,7 +183,7 @@ class Shop:
         self.endpoint = output.read_text().strip()
         for _ in range(WRITERS):
             name = f"writer-{len(self.started)}"
-            words = (textwrap.dedent(WRITER), self.endpoint, name, str(CHANGES_BEHIND_MAX))
+            words = (textwrap.dedent(WRITER), self.endpoint, name, str(CHANGES_AFTER_MAX))
             process, output = self.start(name, "-c", *words)
             self.writers.append((process, output))
 

@@ -1,4 +1,4 @@
-"""``motet clock``: how the clock of a database stands, and that of a node; its valve."""
+"""``motet clock``: how the clock of a database stands, and that of a node; its clock visibility."""
 
 from __future__ import annotations
 

@@ -77,5 +77,5 @@ def prune(
     if (age is None) == (clock is None):
         raise BadInput("say either --older-than or --up-to", hint="for instance --older-than 7d")
     with open_database(data, endpoint) as db:
-        horizon = db.prune(*streams, older_than=age, up_to=clock, force=force)
-    print_rows([{"streams": streams, "horizon": str(horizon)}], output)
+        low_watermark = db.prune(*streams, older_than=age, up_to=clock, force=force)
+    print_rows([{"streams": streams, "low watermark": str(low_watermark)}], output)

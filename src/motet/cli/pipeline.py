@@ -156,7 +156,7 @@ def status(
                 "pipeline": one.pipeline,
                 "clock": None if one.clock is None else str(one.clock),
                 "lag_ms": never if one.clock is None else one.lag_ms,
-                "changes_behind": one.changes_behind,
+                "changes_after": one.changes_after,
                 "rows": one.rows,
                 "steps": one.steps,
                 "tables": one.tables,
@@ -304,7 +304,7 @@ def _print_batch(batch: BatchReport) -> None:
     typer.echo(
         f"batch {batch.batch} published up to {batch.clock}: {batch.changes} changes -> "
         f"{batch.rows} rows in {batch.seconds:.2f} s, "
-        f"{batch.changes_behind} changes and {batch.lag_ms} ms behind"
+        f"{batch.changes_after} changes and {batch.lag_ms} ms behind"
     )
 
 
@@ -315,7 +315,7 @@ def _print_json_batch(batch: BatchReport) -> None:
         "rows": batch.rows,
         "clock": str(batch.clock),
         "lag_ms": batch.lag_ms,
-        "changes_behind": batch.changes_behind,
+        "changes_after": batch.changes_after,
         "seconds": round(batch.seconds, 3),
     }
     typer.echo(msgspec.json.encode(line).decode())

@@ -82,11 +82,11 @@ def _run_one(
 ) -> bool:
     from motet.sim.simulate import simulate as run
     from motet.sim.trace import Trace
-    from motet.verify.storms import part_named
+    from motet.verify.storms import storm_named
     from motet.verify.storms.histories import Recorded
 
     trace = Trace(lines_max=None if show else 1)
-    part = part_named(name)
+    part = storm_named(name)
     recorded = None if history is None else Recorded(part)
     outcome = run(recorded or part, seed, profile=profile, plant=plant, trace=trace)
     files = [] if recorded is None or history is None else _write(recorded.files(), history)

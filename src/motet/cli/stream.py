@@ -66,7 +66,7 @@ def list_streams(
                 "typed": info.schema is not None,
                 # Not known while a shard has no leader.
                 "entries": sum(info.entries) if info.entries else None,
-                "born": str(info.born) if info.entries else None,
+                "created": str(info.created) if info.entries else None,
             }
             for info in db.streams()
         ]

@@ -10,8 +10,8 @@ import asyncio
 from collections.abc import Callable
 from typing import NamedTuple, TypeVar
 
+from motet.client.clock_visibility import ClockVisibility
 from motet.client.link import Link, answer_seconds_max
-from motet.client.valve import Valve
 from motet.core.clock.hlc import Clock
 from motet.core.onelog.conversation import StreamsRequest
 from motet.core.onelog.messages import (
@@ -125,7 +125,7 @@ class Calls:
         #: what errors call the database
         self.name = name
         self._seconds = seconds
-        self.valve = Valve()
+        self.clock_visibility = ClockVisibility()
         self._closing = asyncio.Event()
 
     def is_closing(self) -> bool:
@@ -182,7 +182,7 @@ class Calls:
     async def feed_begins(self, streams: tuple[StreamName, ...]) -> dict[StreamName, Clock]:
         """For each stream: its feed can be read behind this clock; zero: all of it."""
         kept = await self.repeated(lambda n: DescribeFeed(n, streams), FeedDescribed)
-        return {each.stream: each.horizon for each in kept.streams}
+        return {each.stream: each.low_watermark for each in kept.streams}
 
     async def pause(self, seconds: float) -> None:
         """Wait so long, or until the database is closed."""

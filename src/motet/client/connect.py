@@ -64,7 +64,7 @@ async def connect(endpoint: str | None = None, after: str | None = None) -> Asyn
     parse_bookmark(after)
     async with AsyncExitStack() as opening:
         database = await opening.enter_async_context(await _connect(endpoint))
-        await database.go_on_after(after)
+        await database.resume_after(after)
         opening.pop_all()
         return database
 

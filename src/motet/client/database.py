@@ -253,7 +253,7 @@ class AsyncDatabase(Keeping):
         """
         return bookmark_text(Bookmark(self.database_id, await self.clock()))
 
-    async def go_on_after(self, bookmark: str) -> None:
+    async def resume_after(self, bookmark: str) -> None:
         """Have the guarantees of a bookmark from here on."""
         clock = clock_of(bookmark, database=self.database_id, name=self._calls.name)
         if await self.visible_clock(wait=True) < clock:

@@ -128,9 +128,9 @@ class Feed:
         behind = await self.clock_at(names, after) if last is None else _since(last, after)
         found = await self._read(names, behind, limit, up_to, only)
         while found.more and not found.runs:
-            # A long stretch of other streams or keys: the node looks only so far for one request.
+            # A long range of other streams or keys: the node looks only so far for one request.
             found = await self._read(names, found.through, limit, up_to, only)
-        self._calls.valve.look_at(found.runs)
+        self._calls.clock_visibility.look_at(found.runs)
         cursor = cursor_text(Cursor(self._database, found.through, names))
         schemas = {name: await self._schemas.of(name) for name in names}
         known = tuple(StreamSchema(*each) for each in schemas.items())

@@ -110,23 +110,23 @@ class FeedFace:
         after: str | Clock | None = None,
         up_to: Clock | None = None,
         changes_max: int | None = None,
-        stretches: int = 1,
+        splits: int = 1,
     ) -> FeedSplit:
         """Where to cut the feed behind a cursor or a clock: for readers side by side, or bit by bit."""
         behind = await self._feed.clock_at(stream_names(streams), after)
-        return await split_feed(self._calls, streams, behind, up_to, changes_max, stretches)
+        return await split_feed(self._calls, streams, behind, up_to, changes_max, splits)
 
     async def feed_plan(
         self,
         streams: Sequence[str],
         after: str | Clock | None = None,
         max_changes: int | None = None,
-        stretches: int = 1,
+        splits: int = 1,
         up_to: Clock | None = None,
     ) -> FeedPlan:
         """A slice of the feed with at most so many changes, or one transaction, cut for several readers."""
         begin = await self._feed.clock_at(stream_names(tuple(streams)), after) or ZERO
         split = await self.split_feed(
-            *streams, after=begin, up_to=up_to, changes_max=max_changes, stretches=stretches
+            *streams, after=begin, up_to=up_to, changes_max=max_changes, splits=splits
         )
         return plan_of(split, begin)

@@ -1,4 +1,4 @@
-"""Cutting the feed into slices and stretches, for readers that work bit by bit or side by side."""
+"""Cutting the feed into slices and splits, for readers that work bit by bit or side by side."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ changes_max_max = (1 << 62) - 1
 
 
 class FeedPlan(msgspec.Struct, frozen=True):
-    """A slice of the feed, cut into stretches that readers can read side by side."""
+    """A slice of the feed, cut into splits that readers can read side by side."""
 
     #: each is read behind its first clock and up to its second
-    stretches: tuple[tuple[Clock, Clock], ...]
+    splits: tuple[tuple[Clock, Clock], ...]
     #: changes in the slice; of an embedded database those of other streams are counted too
     changes: int
     #: what is known to be behind the slice
-    changes_behind: int
+    changes_after: int
     visible: Clock
 
     @property
     def up_to(self) -> Clock:
         """Where the slice ends, and the next one begins: between two transactions."""
-        return self.stretches[-1][1]
+        return self.splits[-1][1]
 
 
 def plan_of(split: FeedSplit, after: Clock) -> FeedPlan:
     """A slice with the clocks it begins and ends with."""
     starts = (after, *split.bounds[:-1])
-    stretches = tuple(zip(starts, split.bounds, strict=True))
-    return FeedPlan(stretches, split.changes, split.changes_behind, split.visible)
+    splits = tuple(zip(starts, split.bounds, strict=True))
+    return FeedPlan(splits, split.changes, split.changes_after, split.visible)
 
 
 async def split_feed(
@@ -44,7 +44,7 @@ async def split_feed(
     behind: Clock | None,
     up_to: Clock | None,
     changes_max: int | None,
-    stretches: int,
+    splits: int,
 ) -> FeedSplit:
     """Where to cut the feed behind a clock."""
     names = stream_names(streams)
@@ -52,7 +52,7 @@ async def split_feed(
         raise BadInput(f"up_to is a clock, not {type(up_to).__name__}")
     if changes_max is not None:
         whole_number("changes_max", changes_max, 1, changes_max_max)
-    whole_number("stretches", stretches, 1, feed_splits_max)
+    whole_number("splits", splits, 1, feed_splits_max)
     return await calls.repeated(
-        lambda n: SplitFeed(n, names, behind, up_to, changes_max, stretches), FeedSplit
+        lambda n: SplitFeed(n, names, behind, up_to, changes_max, splits), FeedSplit
     )

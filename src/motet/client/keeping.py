@@ -32,7 +32,7 @@ class FeedOrders(Protocol):
     ) -> None:
         """Prune these streams, if no named cursor is in the way, or all the same."""
 
-    async def horizons(self, streams: tuple[StreamName, ...]) -> dict[StreamName, Clock]:
+    async def low_watermarks(self, streams: tuple[StreamName, ...]) -> dict[StreamName, Clock]:
         """For each stream: everything up to this clock is pruned; zero: nothing."""
 
     async def cursors(self) -> list[NamedCursor]:
@@ -68,7 +68,7 @@ class Keeping(FeedFace):
         up_to: Clock | None = None,
         force: bool = False,
     ) -> Clock:
-        """Forget the feed of these streams up to a clock, or what is older than so long; the horizon then.
+        """Forget the feed of these streams up to a clock, or older than so long; the new low watermark.
 
         ``CursorInTheWay`` if a named cursor has not read that yet, unless it is forced.
         """
@@ -86,11 +86,11 @@ class Keeping(FeedFace):
         except CursorInTheWay as error:
             # A node names the first cursor in the way of one shard or stream: here are all of them.
             raise in_the_way(await self._orders.cursors(), names, wanted) or error from None
-        return await self.horizon(*names)
+        return await self.low_watermark(*names)
 
-    async def horizon(self, *streams: str) -> Clock:
+    async def low_watermark(self, *streams: str) -> Clock:
         """Everything of these streams up to this clock is pruned; zero: nothing."""
-        return max((await self._orders.horizons(stream_names(streams))).values())
+        return max((await self._orders.low_watermarks(stream_names(streams))).values())
 
     async def feed_begins(self, *streams: str) -> dict[StreamName, Clock]:
         """For each of these streams: its feed can be read behind this clock; zero: all of it."""

@@ -144,7 +144,7 @@ class Mirror:
         if not streams or self._after is None:
             return ZERO
         plan = self._source.feed_plan(streams, after=self._after, max_changes=1)
-        return plan.stretches[0][0]
+        return plan.splits[0][0]
 
     def _check(self, note: Note) -> None:
         if note.source != self._identity:

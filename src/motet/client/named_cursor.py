@@ -44,17 +44,17 @@ class NamedCursor(msgspec.Struct, frozen=True):
 def named_cursors(
     kept: Iterable[tuple[StreamName, tuple[tuple[str, Clock], ...], Clock]],
 ) -> list[NamedCursor]:
-    """All named cursors by name, from what is kept of streams or shards: cursors, and the horizon.
+    """All named cursors by name, from what is kept of streams or shards: cursors, and the low watermark.
 
     The clock of one is the lowest that is kept for it.
     """
     found: dict[str, NamedCursor] = {}
-    for stream, cursors, horizon in kept:
+    for stream, cursors, low_watermark in kept:
         for name, clock in cursors:
             known = found.get(name)
             streams = (stream,) if known is None else (*known.streams, stream)
             lowest = clock if known is None else min(clock, known.clock)
-            is_expired = clock < horizon or (known is not None and known.is_expired)
+            is_expired = clock < low_watermark or (known is not None and known.is_expired)
             found[name] = NamedCursor(
                 name, tuple(dict.fromkeys(sorted(streams))), lowest, is_expired
             )

@@ -29,12 +29,12 @@ class NodeOrders:
     ) -> None:
         await self._order(streams, Prune(up_to, is_forced), prune_seconds_max)
 
-    async def horizons(self, streams: tuple[StreamName, ...]) -> dict[StreamName, Clock]:
-        return {each.stream: each.horizon for each in await self._described(streams)}
+    async def low_watermarks(self, streams: tuple[StreamName, ...]) -> dict[StreamName, Clock]:
+        return {each.stream: each.low_watermark for each in await self._described(streams)}
 
     async def cursors(self) -> list[NamedCursor]:
         found = await self._described(())
-        return named_cursors((each.stream, each.cursors, each.horizon) for each in found)
+        return named_cursors((each.stream, each.cursors, each.low_watermark) for each in found)
 
     async def _order(
         self, streams: tuple[StreamName, ...], order: Order, seconds: float | None = None

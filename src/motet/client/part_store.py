@@ -137,7 +137,7 @@ def check_size(key: ObjectKey, size_bytes: int) -> None:
     """``BadInput`` for what is no key, ``TooLarge`` for what is too much for it."""
     most = part_bytes_max if parse_part_key(key).hash is not None else manifest_bytes_max
     if size_bytes > most:
-        raise TooLarge(f"{key} has {size_bytes} bytes, {most} are allowed")
+        raise TooLarge(f"{key} with {size_bytes} bytes exceeds the limit of {most}")
 
 
 def open_parts(locator: PartsLocator) -> PartStore:

@@ -1,6 +1,6 @@
 """A remote file that reads and seeks as if it were here, for readers that want a part of it at a time.
 
-What is read comes in stretches of a megabyte at least, the last few of which are kept: a reader of Parquet
+What is read comes in ranges of a megabyte at least, the last few of which are kept: a reader of Parquet
 takes the end of the file first, and then small pieces one behind the other. Any thread may read; they take
 turns.
 """
@@ -17,10 +17,10 @@ from motet.limits import MIB
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
-stretch_bytes = MIB
+range_bytes = MIB
 """What is fetched at least, if the file has so much."""
 
-stretches_max = 4
+ranges_max = 4
 """How many are kept: columns are read in turns."""
 
 FetchRange = Callable[[int, int], bytes]
@@ -37,7 +37,7 @@ class RangeFile(io.RawIOBase):
         self._position = 0
         self._lock = threading.RLock()
         #: (where it begins, bytes), the last used first
-        self._stretches: list[tuple[int, bytes]] = []
+        self._ranges: list[tuple[int, bytes]] = []
 
     def readable(self) -> bool:
         return True
@@ -77,22 +77,22 @@ class RangeFile(io.RawIOBase):
         return len(data)
 
     def close(self) -> None:
-        self._stretches = []
+        self._ranges = []
         super().close()
 
     def _bytes_at(self, start: int, wanted: int) -> bytes:
         if wanted == 0:
             return b""
-        for index, (begin, data) in enumerate(self._stretches):
+        for index, (begin, data) in enumerate(self._ranges):
             if begin <= start and start + wanted <= begin + len(data):
-                self._stretches.insert(0, self._stretches.pop(index))
+                self._ranges.insert(0, self._ranges.pop(index))
                 return data[start - begin : start - begin + wanted]
-        if wanted >= stretch_bytes:
+        if wanted >= range_bytes:
             return self._fetch(start, wanted)
-        # At the end of the file a stretch begins earlier: there is what Parquet is read by.
-        begin = max(0, min(start, self._size_bytes - stretch_bytes))
-        data = self._fetch(begin, min(stretch_bytes, self._size_bytes - begin))
-        self._stretches = [(begin, data), *self._stretches[: stretches_max - 1]]
+        # At the end of the file a range begins earlier: there is what Parquet is read by.
+        begin = max(0, min(start, self._size_bytes - range_bytes))
+        data = self._fetch(begin, min(range_bytes, self._size_bytes - begin))
+        self._ranges = [(begin, data), *self._ranges[: ranges_max - 1]]
         return data[start - begin : start - begin + wanted]
 
     def _check_open(self) -> None:

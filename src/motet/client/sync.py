@@ -242,7 +242,7 @@ class Database(OwningFace[AsyncDatabase]):
         up_to: Clock | None = None,
         force: bool = False,
     ) -> Clock:
-        """Forget the feed of these streams up to a clock, or what is older than so long; the horizon then.
+        """Forget the feed of these streams up to a clock, or older than so long; the new low watermark.
 
         ``CursorInTheWay`` if a named cursor has not read that yet, unless it is forced.
         """
@@ -250,9 +250,9 @@ class Database(OwningFace[AsyncDatabase]):
             self._inner.prune, *streams, older_than=older_than, up_to=up_to, force=force
         )
 
-    def horizon(self, *streams: str) -> Clock:
+    def low_watermark(self, *streams: str) -> Clock:
         """Everything of these streams up to this clock is pruned; zero: nothing."""
-        return self._portal.call(self._inner.horizon, *streams)
+        return self._portal.call(self._inner.low_watermark, *streams)
 
     @property
     def database_id(self) -> int:
@@ -316,7 +316,7 @@ class Database(OwningFace[AsyncDatabase]):
         after: str | Clock | None = None,
         up_to: Clock | None = None,
         changes_max: int | None = None,
-        stretches: int = 1,
+        splits: int = 1,
     ) -> FeedSplit:
         """Where to cut the feed behind a cursor or a clock: for readers side by side, or bit by bit."""
         return self._portal.call(
@@ -325,7 +325,7 @@ class Database(OwningFace[AsyncDatabase]):
             after=after,
             up_to=up_to,
             changes_max=changes_max,
-            stretches=stretches,
+            splits=splits,
         )
 
     def feed_plan(
@@ -333,13 +333,11 @@ class Database(OwningFace[AsyncDatabase]):
         streams: Sequence[str],
         after: str | Clock | None = None,
         max_changes: int | None = None,
-        stretches: int = 1,
+        splits: int = 1,
         up_to: Clock | None = None,
     ) -> FeedPlan:
         """A slice of the feed with at most so many changes, or one transaction, cut for several readers."""
-        return self._portal.call(
-            self._inner.feed_plan, streams, after, max_changes, stretches, up_to
-        )
+        return self._portal.call(self._inner.feed_plan, streams, after, max_changes, splits, up_to)
 
 
 class Stream(Face[AsyncStream]):

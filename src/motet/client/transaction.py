@@ -138,7 +138,7 @@ class AsyncTransaction:
             found = await self._calls.repeated(lambda n: GetLatest(n, *place), Latest)
             schema = await self._schemas.of(place[0])
             read = None if found.change is None else Change(found.change, schema)
-            self._calls.valve.look_at(() if read is None else (read.raw,))
+            self._calls.clock_visibility.look_at(() if read is None else (read.raw,))
             self._reads.setdefault(place, read)  # another get of the same key may have been first
         return self._reads[place]
 
@@ -286,7 +286,7 @@ class AsyncTransaction:
         self.clock = self._shown(done)
 
     def _shown(self, told: ToldClock) -> Clock | None:
-        return self._calls.valve.shown(told.clock, has_clock=told.has_clock)
+        return self._calls.clock_visibility.shown(told.clock, has_clock=told.has_clock)
 
     def _gathered(self) -> Gathered:
         """What was read and what is to be changed, as it is sent."""

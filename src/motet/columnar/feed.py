@@ -21,7 +21,7 @@ import pyarrow.json as pa_json
 
 from motet.columnar.rows import row_codec
 from motet.columnar.schema import decode_schema
-from motet.core.streams.change import Change, PartChange, Run
+from motet.core.streams.change import Change, RowChange, Run
 from motet.errors import BadSchema
 from motet.ids import StreamName
 
@@ -136,7 +136,7 @@ def _rows_type(streams: Sequence[FeedStream]) -> pa.DataType:
 
 
 def _row_columns(
-    runs: Sequence[Run], changes: Sequence[PartChange], streams: Sequence[FeedStream]
+    runs: Sequence[Run], changes: Sequence[RowChange], streams: Sequence[FeedStream]
 ) -> list[pa.Array]:
     """``row`` and ``before``."""
     rows = [change.row for change in changes]
@@ -150,11 +150,11 @@ def _row_columns(
     ]
 
 
-def _has_raw(changes: Sequence[PartChange]) -> bool:
+def _has_raw(changes: Sequence[RowChange]) -> bool:
     return any(change.op == "append" for change in changes)
 
 
-def _text(change: PartChange) -> bytes | str | None:
+def _text(change: RowChange) -> bytes | str | None:
     if change.op != "append" or change.row is None:
         return change.row
     try:
@@ -165,7 +165,7 @@ def _text(change: PartChange) -> bytes | str | None:
 
 def _typed_column(
     runs: Sequence[Run],
-    changes: Sequence[PartChange],
+    changes: Sequence[RowChange],
     rows: Sequence[bytes | None],
     streams: Sequence[FeedStream],
 ) -> pa.Array:
@@ -178,7 +178,7 @@ def _typed_column(
 
 def _stream_column(
     runs: Sequence[Run],
-    changes: Sequence[PartChange],
+    changes: Sequence[RowChange],
     rows: Sequence[bytes | None],
     stream: FeedStream,
 ) -> pa.StructArray:

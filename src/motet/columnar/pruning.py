@@ -30,7 +30,7 @@ from motet.columnar.filters import (
 
 
 class Bounds(msgspec.Struct, frozen=True):
-    """What is known about a column in a stretch of rows."""
+    """What is known about a column in a range of rows."""
 
     rows: int
     #: None where it is not known

@@ -54,7 +54,7 @@ def encode_manifest(manifest: Manifest) -> bytes:
     data = encode_record(int(manifest.part_id, 16), 0, MANIFEST_KIND, _encode(manifest))
     if len(data) > manifest_bytes_max:
         raise BadInput(
-            f"a manifest of {len(data)} bytes, {manifest_bytes_max} are allowed",
+            f"a manifest of {len(data)} bytes exceeds the limit of {manifest_bytes_max}",
             hint="order the table by shorter columns",
         )
     return data

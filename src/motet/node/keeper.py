@@ -139,7 +139,7 @@ def describe_keeper(node: KeeperNode) -> Mapping[str, object]:
         "ephemerals": counts.ephemerals,
         "tree_bytes": counts.tree_bytes,
         "client_sessions": counts.sessions,
-        "watches": node.front.desk.state.watches.count,
+        "watches": node.front.context.state.watches.count,
     }
 
 
@@ -148,7 +148,7 @@ def server_facts(
 ) -> ServerFacts:
     """What the four-letter words tell."""
     counts, core = node.keeper.counts(), node.replica.core
-    watches = node.front.desk.state.watches
+    watches = node.front.context.state.watches
     mode = "standalone" if core.is_solo else "leader" if core.is_primary else "follower"
     return ServerFacts(
         mode=mode,

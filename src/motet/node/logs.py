@@ -65,8 +65,8 @@ _ROUTINE = frozenset(
         "shard_state_on_disk",
         "vsr_checkpoint",
         "vsr_checkpoint_durable",
-        "carried_change_read",
-        "transaction_bundle",
+        "compacted_change_read",
+        "transaction_batch",
         "streams_segment",
     }
 )

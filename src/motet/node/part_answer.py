@@ -1,4 +1,4 @@
-"""A stretch of a file as the body of an HTTP answer, read in threads while it leaves."""
+"""A range of a file as the body of an HTTP answer, read in threads while it leaves."""
 
 from __future__ import annotations
 

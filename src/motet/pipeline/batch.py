@@ -54,7 +54,7 @@ class BatchReport:
     clock: Clock
     #: how far the visible clock is ahead while there is something to do, in milliseconds
     lag_ms: int
-    changes_behind: int
+    changes_after: int
     seconds: float
 
 

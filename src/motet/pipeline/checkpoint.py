@@ -90,7 +90,7 @@ class Checkpoint:
             for info in streams
             if self._known is not None
             and info.name not in self._known.streams
-            and info.born <= done
+            and info.created <= done
         ]
         if missed:
             raise BadPipeline(
@@ -104,14 +104,14 @@ class Checkpoint:
                 self._forget_offsets()
             self._write(owner)
 
-    def skip_pruned(self, horizon: Clock) -> None:
+    def skip_pruned(self, low_watermark: Clock) -> None:
         """Remove Spark's notes if its last batch began where the feed is pruned.
 
         Spark may plan that batch once more, though it is published: it would ask for changes that are gone.
         """
         names = [each.name for each in self.folder.glob(f"{OFFSETS}/*")]
         batches = [int(name) for name in names if name.isdigit()]
-        if not batches or self._offset(max(max(batches) - 1, 0)) >= horizon:
+        if not batches or self._offset(max(max(batches) - 1, 0)) >= low_watermark:
             return
         self._forget_offsets()
 

@@ -1,7 +1,7 @@
 """The feed of some streams as a batch: all changes behind one clock and up to another.
 
 The end is fixed when it is loaded, so all tasks read the same slice, and so does everything that is done with
-the DataFrame. A slice is cut between transactions into stretches, one per task; within a stretch the
+the DataFrame. A slice is cut between transactions into splits, one per task; within a split the
 changes come in the order of the feed.
 """
 
@@ -25,13 +25,13 @@ from motet.pipeline.arrow_types import arrow_schema, check_asked, fitted, picked
 from motet.pipeline.options import SourceOptions
 from motet.pipeline.spark_worker import settle_in
 
-stretch_changes = 50_000
+split_changes = 50_000
 """About how many changes one task reads: half a second of work, so that a task is worth its start."""
 
 FEED = "the feed"
 
 
-class FeedStretch(InputPartition):
+class FeedSplitPartition(InputPartition):
     """What one task reads: behind one clock and up to another."""
 
     def __init__(self, after: Clock, up_to: Clock) -> None:
@@ -50,15 +50,15 @@ class FeedShape:
         check_asked(asked, spark_schema(feed_schema(streams)), options.columns, FEED)
         self.schema = arrow_schema(asked)
 
-    def read(self, stretch: FeedStretch) -> Iterator[pa.RecordBatch]:
-        """The changes of a stretch, in the order of the feed."""
+    def read(self, split: FeedSplitPartition) -> Iterator[pa.RecordBatch]:
+        """The changes of a split, in the order of the feed."""
         settle_in()
-        after: Clock | str = stretch.after
+        after: Clock | str = split.after
         with connect(self.endpoint) as db:
-            has_more = stretch.after < stretch.up_to
+            has_more = split.after < split.up_to
             while has_more:
                 page = db.changes(
-                    *self.names, after=after, limit=page_changes_max, up_to=stretch.up_to
+                    *self.names, after=after, limit=page_changes_max, up_to=split.up_to
                 )
                 after, has_more = page.cursor, page.more
                 if page.runs:
@@ -77,13 +77,13 @@ class FeedReader(DataSourceReader):
             self._after = feed_begin(db, names, options.after)
             self._up_to = feed_end(db, options)
 
-    def partitions(self) -> list[FeedStretch]:
+    def partitions(self) -> list[FeedSplitPartition]:
         with connect(self._shape.endpoint) as db:
-            found = stretches(db, self._shape.names, self._after, self._up_to)
-        return found or [FeedStretch(self._after, self._after)]
+            found = splits(db, self._shape.names, self._after, self._up_to)
+        return found or [FeedSplitPartition(self._after, self._after)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, FeedStretch)
+        assert isinstance(partition, FeedSplitPartition)
         return self._shape.read(partition)
 
 
@@ -128,16 +128,18 @@ def find_streams(db: Database, names: Sequence[str]) -> tuple[StreamInfo, ...]:
     return tuple(known[name] for name in names)
 
 
-def stretches(db: Database, names: Sequence[str], after: Clock, up_to: Clock) -> list[FeedStretch]:
+def splits(
+    db: Database, names: Sequence[str], after: Clock, up_to: Clock
+) -> list[FeedSplitPartition]:
     """A slice cut between transactions; none when there is nothing in it."""
     if after >= up_to:
         return []
     whole = db.split_feed(*names, after=after, up_to=up_to)
     if not whole.changes:
         return []
-    tasks = min(-(-whole.changes // stretch_changes), feed_splits_max)
+    tasks = min(-(-whole.changes // split_changes), feed_splits_max)
     bounds = whole.bounds
     if tasks > 1:
-        bounds = db.split_feed(*names, after=after, up_to=up_to, stretches=tasks).bounds
+        bounds = db.split_feed(*names, after=after, up_to=up_to, splits=tasks).bounds
     starts = [after, *bounds[:-1]]
-    return [FeedStretch(*ends) for ends in zip(starts, bounds, strict=True)]
+    return [FeedSplitPartition(*ends) for ends in zip(starts, bounds, strict=True)]

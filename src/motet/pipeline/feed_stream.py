@@ -29,7 +29,13 @@ from motet.client.sync import Database, connect
 from motet.core.clock.hlc import Clock
 from motet.errors import BadCheckpoint, BadInput
 from motet.pipeline.feed_cursor import FeedCursor
-from motet.pipeline.feed_reader import FeedShape, FeedStretch, feed_begin, find_streams, stretches
+from motet.pipeline.feed_reader import (
+    FeedShape,
+    FeedSplitPartition,
+    feed_begin,
+    find_streams,
+    splits,
+)
 from motet.pipeline.options import SourceOptions
 
 Offset = dict[str, Any]
@@ -124,12 +130,12 @@ class FeedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         # As it was given, since Spark compares texts: one of an older version stays as it is until it moves.
         return start if end == after else self._offset(end)
 
-    def partitions(self, start: Offset, end: Offset) -> list[FeedStretch]:
+    def partitions(self, start: Offset, end: Offset) -> list[FeedSplitPartition]:
         after, up_to = self._clock(start), self._clock(end)
-        return stretches(self._db(), self._shape.names, after, up_to)
+        return splits(self._db(), self._shape.names, after, up_to)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, FeedStretch)
+        assert isinstance(partition, FeedSplitPartition)
         return self._shape.read(partition)
 
     def commit(self, end: Offset) -> None:

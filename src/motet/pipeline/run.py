@@ -142,7 +142,7 @@ def _run(
         _, behind = lag(feed or db, plan.stream_names, first)
         begin = f"after {done}" if last is not None else "from the oldest change that is kept"
         say(f"{plan.name} reads {', '.join(plan.stream_names)} {begin}: {behind} changes behind")
-        notes.skip_pruned((feed or db).horizon(*plan.stream_names))
+        notes.skip_pruned((feed or db).low_watermark(*plan.stream_names))
         query = _start(spark, feed or db, plan, notes, worker, once, changes_max)
         _follow(query, worker, stop)
     except (MotetError, *SPARK_ERRORS) as error:

@@ -38,7 +38,7 @@ class PipelineStatus:
     lag_ms: int | None
     #: changes of its streams that are still to be looked at; both None when that cannot be known: the feed is
     #: elsewhere, or the pipeline has no cursor that says which streams it reads, or ``error`` says why
-    changes_behind: int | None
+    changes_after: int | None
     rows: int
     steps: int
     tables: tuple[str, ...]
@@ -69,7 +69,7 @@ def pipeline_status(
 def lag(db: Database, streams: tuple[str, ...], done: Clock) -> tuple[int, int]:
     """How far tables are behind: in milliseconds, and in changes of these streams."""
     split = db.split_feed(*streams, after=done, changes_max=counted_changes_max)
-    changes = split.changes_behind
+    changes = split.changes_after
     if split.changes:
         changes += _count(db, streams, done, split.bounds[-1])
     lag_ms = max(split.visible.logical - done.logical, 0) if changes else 0
@@ -101,11 +101,11 @@ class _Found:
 
     def status(self, info: WriterInfo) -> PipelineStatus:
         lag_ms: int | None = None
-        changes_behind: int | None = None
+        changes_after: int | None = None
         error = info.error
         try:
             if self._is_of_this_feed(info):
-                lag_ms, changes_behind = self._lag(info)
+                lag_ms, changes_after = self._lag(info)
         except CursorExpired as found:
             error = str(expired(str(info.writer), done_through(info.step), found))
         except MotetError as found:
@@ -115,7 +115,7 @@ class _Found:
             str(info.writer),
             info.step.through if info.step is not None else None,
             lag_ms if has_published else None,
-            changes_behind,
+            changes_after,
             info.rows,
             info.steps,
             tuple(str(table) for table in info.tables),

@@ -137,7 +137,7 @@ def _low(group: Any, column: str) -> Any:
 
 
 def _cuts(lows: list[tuple[Any, int]], tasks: int) -> list[Any]:
-    """Keys that cut the rows into about so many stretches of the same size."""
+    """Keys that cut the rows into about so many ranges of the same size."""
     lows.sort(key=lambda low: low[0])
     total = sum(rows for _, rows in lows)
     cuts: list[Any] = []

@@ -1,6 +1,6 @@
 """Reading a table: one snapshot for all tasks, straight from the files of its parts.
 
-Only the columns that are asked for are read, and of them only the stretches of rows that can meet the
+Only the columns that are asked for are read, and of them only the ranges of rows that can meet the
 conditions. Of a table that replaces, conditions on the key are applied while reading; others only when the
 latest rows are known, or a row that was replaced long ago would come back.
 

@@ -4,7 +4,7 @@
 
     sku = 'a' and qty >= 2 and day in ('2026-01-05', '2026-01-06') and name like 'n-%' and at is not null
 
-Only rows that meet them are read, and stretches of rows in which none can are skipped. A value is written
+Only rows that meet them are read, and ranges of rows in which none can are skipped. A value is written
 as a number, ``true``, ``false``, ``x'05'``, or a text in quotes, which also stands for dates
 (``'2026-01-05'``) and times (``'2026-01-05T12:00:00Z'``), as the column wants it.
 

@@ -12,7 +12,7 @@ from motet.limits import simulation_events_max
 from motet.sim.dice import Dice
 from motet.sim.faults import faults_for
 from motet.sim.nemesis import Nemesis
-from motet.sim.part import Outcome, Part, Run
+from motet.sim.storm import Outcome, Run, Storm
 from motet.sim.trace import Trace
 from motet.sim.world import World
 
@@ -21,7 +21,7 @@ LIVENESS = "liveness"
 
 
 def simulate(
-    part: Part,
+    part: Storm,
     seed: int,
     *,
     profile: str = "swarm",
@@ -47,7 +47,7 @@ def simulate(
 
 
 def _outcome(
-    part: Part, world: World, run: Run, profile: str, plant: str | None, *, finished: bool
+    part: Storm, world: World, run: Run, profile: str, plant: str | None, *, finished: bool
 ) -> Outcome:
     violations = list(world.violations)
     exhausted = world.events >= simulation_events_max

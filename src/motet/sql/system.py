@@ -33,7 +33,7 @@ def tables_table(tables: Iterable[TableInfo]) -> pa.Table:
             ("parts", pa.int64()),
             ("rows", pa.int64()),
             ("bytes", pa.int64()),
-            ("born", CLOCK),
+            ("created", CLOCK),
         ]
     )
     rows = [
@@ -48,7 +48,7 @@ def tables_table(tables: Iterable[TableInfo]) -> pa.Table:
             "parts": info.parts,
             "rows": info.rows,
             "bytes": info.size_bytes,
-            "born": _clock(info.born),
+            "created": _clock(info.created),
         }
         for info in tables
     ]
@@ -96,7 +96,7 @@ def streams_table(streams: Iterable[StreamInfo]) -> pa.Table:
             ("shards", pa.int32()),
             ("entries", pa.int64()),
             ("typed", pa.bool_()),
-            ("born", CLOCK),
+            ("created", CLOCK),
         ]
     )
     rows = [
@@ -105,7 +105,7 @@ def streams_table(streams: Iterable[StreamInfo]) -> pa.Table:
             "shards": info.shards,
             "entries": sum(info.entries) if info.entries else None,
             "typed": info.schema is not None,
-            "born": _clock(info.born) if info.entries else None,
+            "created": _clock(info.created) if info.entries else None,
         }
         for info in streams
     ]

@@ -19,11 +19,11 @@ from multiprocessing import get_context
 
 import msgspec
 
-from motet.sim.part import Outcome
 from motet.sim.simulate import simulate
+from motet.sim.storm import Outcome
 from motet.verify.parent import end_with_parent
 from motet.verify.plants import search_for
-from motet.verify.storms import part_named
+from motet.verify.storms import storm_named
 
 ALONE_SEEDS_MAX = 8
 """So few seeds are run before another process would have started."""
@@ -64,7 +64,7 @@ def run_seeds(
 
     A range that never saw one of the part's coverage marks fails too: it has not tested what it claims.
     """
-    part = part_named(part_name)
+    part = storm_named(part_name)
     result = RangeOutcome(part_name, profile, plant, first_seed, last_seed)
     run_one = partial(_run_seed, part_name, profile, plant)
     with closing(_outcomes(run_one, range(first_seed, last_seed + 1), jobs)) as outcomes:
@@ -96,7 +96,7 @@ def find_plant(part_name: str, plant: str, *, jobs: int = 1) -> Outcome | None:
 
 
 def _run_seed(part_name: str, profile: str, plant: str | None, seed: int) -> Outcome:
-    return simulate(part_named(part_name), seed, profile=profile, plant=plant)
+    return simulate(storm_named(part_name), seed, profile=profile, plant=plant)
 
 
 def _outcomes(run_one: Callable[[int], Outcome], seeds: range, jobs: int) -> Generator[Outcome]:

@@ -17,7 +17,7 @@ from motet.client.sync import Transaction
 from motet.core.clock.hlc import Clock
 from motet.core.onelog.messages import Wanted
 from motet.core.placement.key_hash import shard_of
-from motet.core.streams.change import Part
+from motet.core.streams.change import Branch
 from motet.errors import NoSuchTable
 from motet.ids import ShardName, StreamName, TransactionId
 from motet.testing.local_cluster import LocalCluster
@@ -91,18 +91,19 @@ def test_the_status_names_the_shard_and_the_transaction_that_hold_the_feed_back(
 
 async def leave_behind(
     db: AsyncClusterDatabase, name: TransactionId, left: str, right: str
-) -> tuple[ShardName, list[ShardName], Part]:
+) -> tuple[ShardName, list[ShardName], Branch]:
     """A coordinator that dies before it asks for the commit."""
     coordinator = db._cluster.coordinator
     keys = (left.encode(), right.encode())
     changes = tuple(Wanted(StreamName("held"), key, "update", b"{}", None) for key in keys)
-    parts = await coordinator._parts((), changes)
-    home, participant = parts
+    branches = await coordinator._parts((), changes)
+    home, participant = branches
     clock = db.router.clock
     made = {
-        shard: Part(name, clock, clock, 2, tuple(part.changes)) for shard, part in parts.items()
+        shard: Branch(name, clock, clock, 2, tuple(branch.changes))
+        for shard, branch in branches.items()
     }
-    await coordinator._prepare(home, [participant], [participant], parts, made)
+    await coordinator._prepare(home, [participant], [participant], branches, made)
     return home, [participant], made[home]
 
 
@@ -164,10 +165,10 @@ def test_clocks_and_how_the_cluster_stands_in_sql(db: motet.Database) -> None:
     assert Clock(**clock["clock"]) >= done
     (stream,) = db.sql("select * from system.streams where name = 'asked'").to_pylist()
     assert (stream["shards"], stream["entries"]) == (2, 2)
-    assert Clock(**stream["born"]) < done
+    assert Clock(**stream["created"]) < done
     db.create_stream("asked_later", shards=1)
-    (later,) = db.sql("select born from system.streams where name = 'asked_later'").to_pylist()
-    assert Clock(**later["born"]) > done, "whoever has read up to there misses nothing of it"
+    (later,) = db.sql("select created from system.streams where name = 'asked_later'").to_pylist()
+    assert Clock(**later["created"]) > done, "whoever has read up to there misses nothing of it"
     with pytest.raises(NoSuchTable):
         db.sql("select * from sales")
 

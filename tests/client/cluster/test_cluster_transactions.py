@@ -15,7 +15,7 @@ from motet.client.sync import Transaction
 from motet.client.transaction import AsyncTransaction
 from motet.core.clock.hlc import Clock
 from motet.core.placement.key_hash import shard_of
-from motet.core.streams.change import Part, PartChange
+from motet.core.streams.change import Branch, RowChange
 from motet.core.streams.messages import (
     CommitTransaction,
     PrepareTransaction,
@@ -58,23 +58,25 @@ def test_a_client_that_lies_about_a_vote_stops_no_shard(cluster: LocalCluster) -
         home, other = [each.shard for each in (await db.router.stream(StreamName("lies"))).places]
         seen = await db.clock()
 
-        def part(index: int) -> Part:
-            change = PartChange(index, keys[index].encode(), "insert", b"{}", None)
-            return Part(name, seen, seen, 2, (change,))
+        def branch(index: int) -> Branch:
+            change = RowChange(index, keys[index].encode(), "insert", b"{}", None)
+            return Branch(name, seen, seen, 2, (change,))
 
         async def ask(shard: ShardName, make: MakeData, kind: type[D]) -> D:
             return await db.router.ask_leader(shard, make, kind, may_repeat=True, seconds=10)
 
         vote = await ask(
             other,
-            lambda n, clock: PrepareTransaction(n, clock, other, part(1), (), home, (other,)),
+            lambda n, clock: PrepareTransaction(n, clock, other, branch(1), (), home, (other,)),
             TransactionPrepared,
         )
         below = Vote(Clock(vote.clock.logical - 400, 0), vote.seal)
         with pytest.raises(BadInput, match="has not voted to commit a-lie"):
             await ask(
                 home,
-                lambda n, clock: CommitTransaction(n, clock, home, part(0), (), (other,), (below,)),
+                lambda n, clock: CommitTransaction(
+                    n, clock, home, branch(0), (), (other,), (below,)
+                ),
                 TransactionEnded,
             )
 

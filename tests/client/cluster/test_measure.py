@@ -13,9 +13,9 @@ from motet.ids import RequestId, StreamName
 counts = st.lists(st.tuples(st.integers(1, 40), st.integers(1, 9)), max_size=30)
 
 
-def wanted(changes_max: int | None, stretches: int) -> SplitFeed:
+def wanted(changes_max: int | None, splits: int) -> SplitFeed:
     streams = (StreamName("s"),)
-    return SplitFeed(RequestId(1), streams, None, None, changes_max, stretches)
+    return SplitFeed(RequestId(1), streams, None, None, changes_max, splits)
 
 
 @given(
@@ -30,20 +30,20 @@ def test_a_slice_has_what_it_says_and_no_more_than_it_may(
     begin: int,
     end: int,
     changes_max: int | None,
-    stretches: int,
+    splits: int,
 ) -> None:
     entries = sorted((Clock(clock, 0), changes) for clock, changes in found)
     measured = Measured(ZERO, Clock(100, 0))
     for entry in entries:
         measured.add(*entry)
     after, target = Clock(begin, 0), Clock(end, 0)
-    bounds, changes, behind = measured.behind(after).split(wanted(changes_max, stretches), target)
+    bounds, changes, behind = measured.behind(after).split(wanted(changes_max, splits), target)
     inside = [each for each in entries if after < each[0] <= target]
     taken = [each for each in inside if each[0] <= bounds[-1]]
     assert changes == sum(each[1] for each in taken)
     assert changes + behind == sum(each[1] for each in inside)
     assert list(bounds) == sorted(set(bounds))
-    assert len(bounds) <= stretches
+    assert len(bounds) <= splits
     if not inside:
         assert bounds == (after,)
     else:

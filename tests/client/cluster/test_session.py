@@ -48,8 +48,8 @@ def test_a_leader_that_may_not_have_logged_our_transaction_has_to_close() -> Non
 
 def test_a_bookmark_is_for_all_shards() -> None:
     session = Session()
-    session.go_on_after(Clock(70, 0))
-    session.go_on_after(Clock(60, 0))
+    session.resume_after(Clock(70, 0))
+    session.resume_after(Clock(60, 0))
     for shard in (A, B):
         assert session.closed_floor(shard) == Clock(70, 0)
         assert not session.is_enough(shard, answer(9, Clock(69, 0)))

@@ -1,4 +1,4 @@
-"""Streams and tables with their catalog: defined first, born then, and complete after any crash."""
+"""Streams and tables with their catalog: defined first, created then, and complete after any crash."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_a_stream_is_in_the_keeper_before_it_is_in_the_log() -> None:
     assert bench.described() == {"orders": (3, None)}
 
 
-def test_a_table_is_defined_and_born() -> None:
+def test_a_table_is_defined_and_created() -> None:
     bench = serving()
     ready = bench.create_table("sales")
     assert isinstance(ready, TableReady)

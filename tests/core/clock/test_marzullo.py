@@ -16,7 +16,7 @@ def sources_of(piece: Interval, given_intervals: list[Interval]) -> int:
 
 
 def tried_out(given_intervals: list[Interval]) -> Agreement | None:
-    """The naive twin: of all stretches from some lower to some upper end, the best."""
+    """The naive twin: of all ranges from some lower to some upper end, the best."""
     candidates = [
         Interval(low.lower, high.upper)
         for low in given_intervals

@@ -120,10 +120,10 @@ def test_a_refused_write_changes_nothing_but_the_zxid(
 
 def test_a_node_from_its_creation_to_its_end() -> None:
     harness = Harness()
-    born = harness.one(Write(SessionId(1), GENERATION, Create("/a", b"one", OPEN, 0)))
-    assert born.result == Created("/a")
+    created = harness.one(Write(SessionId(1), GENERATION, Create("/a", b"one", OPEN, 0)))
+    assert created.result == Created("/a")
     stat = harness.stat("/a")
-    assert stat.czxid == stat.mzxid == stat.pzxid == born.zxid
+    assert stat.czxid == stat.mzxid == stat.pzxid == created.zxid
     assert stat.ctime_ms == stat.mtime_ms == harness.op * 1000
     assert (stat.version, stat.cversion, stat.aversion) == (0, 0, 0)
     assert (stat.ephemeral_owner, stat.data_length, stat.num_children) == (0, 3, 0)
@@ -134,7 +134,7 @@ def test_a_node_from_its_creation_to_its_end() -> None:
     assert (changed.version, changed.data_length) == (1, 4)
     assert changed.mzxid == harness.keeper.zxid
     assert (changed.ctime_ms, changed.mtime_ms) == (stat.ctime_ms, harness.op * 1000)
-    assert (changed.czxid, changed.pzxid) == (born.zxid, born.zxid)
+    assert (changed.czxid, changed.pzxid) == (created.zxid, created.zxid)
     assert harness.data("/a") == b"two!"
 
     assert isinstance(harness.write(SetAcl("/a", CLOSED, 0)), StatResult)

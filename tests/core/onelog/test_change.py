@@ -48,7 +48,7 @@ def test_kinds_keep_their_numbers_for_ever() -> None:
         "WRITER_NOTED": 36,
         "FEED_ORDERED": 37,
         "CLOCK_TURNED": 40,
-        "CARRIED": 41,
+        "CHANGES_COMPACTED": 41,
     }
 
 

@@ -52,7 +52,7 @@ def rows(bench: Bench, *keys: str, stream: str = STOCK) -> list[str | None]:
     ]
 
 
-def test_files_below_the_horizon_go_and_a_start_knows_all_that_was_in_them() -> None:
+def test_files_below_the_low_watermark_go_and_a_start_knows_all_that_was_in_them() -> None:
     bench = serving()
     bench.append("raw", "r", Token("p", 7))
     old = bench.commit("only", put("once", "x"), put("twice", "1"), put("twice", "2"))
@@ -121,12 +121,12 @@ def test_files_that_are_mostly_of_latest_changes_stay() -> None:
     written(bench, 24, keys=12)
     prune(bench, bench.visible())
     assert before[0] not in segments(bench)
-    carried = dict(bench.index.carried)
-    assert sum(carried.values()) == 12
+    compacted = dict(bench.index.compacted)
+    assert sum(compacted.values()) == 12
     for _ in range(3):
         restart(bench)
         prune(bench, bench.visible())
-        assert bench.index.carried == carried, "they are carried once"
+        assert bench.index.compacted == compacted, "they are carried once"
     assert rows(bench, "k0", "k11") == ["12", "23"]
 
 

@@ -38,7 +38,7 @@ def test_where_things_are() -> None:
     assert stream.tokens == {"p": TokenUse(3, ShardId(0), EPOCH, Offset(0), Clock(1, 5))}
     assert (made.places.behind, made.records) == (3, 3)
     info = stream.info()
-    assert (info.schema, info.born, info.entries) == (b"schema", Clock(1, 0), (3, 0))
+    assert (info.schema, info.created, info.entries) == (b"schema", Clock(1, 0), (3, 0))
 
 
 def test_the_later_change_of_a_key_in_a_transaction_is_the_latest() -> None:

@@ -87,12 +87,12 @@ def test_an_order_that_could_not_be_written_has_changed_nothing() -> None:
     request = send_order(bench, Prune(clock, is_forced=False))
     fill(bench)
     assert bench.code(request) == "DISK_FULL"
-    assert kept(bench)[0].horizon == ZERO
+    assert kept(bench)[0].low_watermark == ZERO
     obeyed(bench, Prune(clock, is_forced=False))
     assert values(bench) == []
 
 
-def test_several_streams_obey_together_and_begin_at_the_last_horizon() -> None:
+def test_several_streams_obey_together_and_begin_at_the_last_low_watermark() -> None:
     bench = serving()
     bench.create(MORE)
     clocks = appended(bench, "a", "b")
@@ -116,13 +116,13 @@ def test_several_streams_obey_together_and_begin_at_the_last_horizon() -> None:
     obeyed(bench, SetCursor("both", more[0]), STOCK, MORE)
     in_the_way = OrderFeed(bench.request(), (MORE, STOCK), Prune(last[0], is_forced=False))
     assert bench.refused(in_the_way) == "CURSOR_IN_THE_WAY"
-    assert [each.horizon for each in kept(bench)] == [more[0], clocks[0]]
+    assert [each.low_watermark for each in kept(bench)] == [more[0], clocks[0]]
     obeyed(bench, Prune(last[0], is_forced=True), STOCK, MORE)
-    assert [each.horizon for each in kept(bench, STOCK)] == [last[0]]
+    assert [each.low_watermark for each in kept(bench, STOCK)] == [last[0]]
     assert bench.feed(STOCK, MORE) == []
 
 
-def test_a_slice_begins_at_the_horizon() -> None:
+def test_a_slice_begins_at_the_low_watermark() -> None:
     bench = serving()
     clocks = appended(bench, "a", "b", "c")
     obeyed(bench, Prune(clocks[0], is_forced=False))
@@ -137,7 +137,7 @@ def test_a_slice_begins_at_the_horizon() -> None:
     assert (nothing.bounds, nothing.changes) == ((clocks[2],), 0)
 
 
-def test_a_page_that_ends_below_the_horizon_leads_to_it() -> None:
+def test_a_page_that_ends_below_the_low_watermark_leads_to_it() -> None:
     bench = serving()
     clocks = appended(bench, "a", "b", "c")
     obeyed(bench, Prune(clocks[1], is_forced=False))

@@ -190,7 +190,7 @@ def stages() -> list[tuple[str, StreamsMachine]]:
     bench.append("k", LONG)
     bench.append("k", LONG)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reading, "STRETCH_BYTES", 1)
+        patch.setattr(reading, "RANGE_BYTES", 1)
         bench.send(ReadFeed(bench.request(), (STOCK,), None, 9))
         while not any(begun.runs for begun in bench.state.readings.values()):
             bench.read_back()
@@ -248,7 +248,7 @@ def test_numbers_are_not_used_twice_and_phases_follow_each_other() -> None:
     for _ in range(5):
         bench.append("k", LONG)
     bench.feed()
-    desk = bench.machine.core.shards.desk
+    desk = bench.machine.core.shards.effects
     assert sorted(bench.used_writes) == list(range(1, desk.next_write))
     assert sorted(bench.used_reads) == list(range(1, desk.next_read))
     assert bench.state.phase is Phase.SERVING

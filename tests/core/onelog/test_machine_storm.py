@@ -203,10 +203,10 @@ class Storm(RuleBasedStateMachine):
         assert self.bench.state.phase is Phase.SERVING
         feed = self.bench.feed(*STREAMS)
         assert self.bench.feed(*STREAMS, limit=limit) == feed
-        horizon = self.bench.index.streams[StreamName("stock")].rules.horizon
-        assert all(change.clock > horizon for change in feed)
+        low_watermark = self.bench.index.streams[StreamName("stock")].rules.low_watermark
+        assert all(change.clock > low_watermark for change in feed)
         # What is pruned was followed before; all that is not the feed knows of it still.
-        feed = [change for change in self.followed if change.clock <= horizon] + feed
+        feed = [change for change in self.followed if change.clock <= low_watermark] + feed
         places = [(change.clock, change.index) for change in feed]
         assert places == sorted(set(places))
         self._check_follower(feed)

@@ -1,4 +1,4 @@
-"""Pages, entries and the latest change, read in stretches while the log goes on."""
+"""Pages, entries and the latest change, read in ranges while the log goes on."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ def rows(page: FeedPage) -> list[bytes | None]:
     return [change.row for change in page.changes]
 
 
-@pytest.mark.parametrize("stretch_bytes", [1, 300, 1 << 20])
+@pytest.mark.parametrize("range_bytes", [1, 300, 1 << 20])
 @pytest.mark.parametrize("page_bytes", [1, 700, 1 << 20])
 def test_however_it_is_cut_the_whole_is_the_same(
-    monkeypatch: pytest.MonkeyPatch, stretch_bytes: int, page_bytes: int
+    monkeypatch: pytest.MonkeyPatch, range_bytes: int, page_bytes: int
 ) -> None:
     bench = filled()
     whole = bench.feed(STOCK, "other")
     entries = [bench.entries(shard) for shard in (0, 1)]
-    monkeypatch.setattr(reading, "STRETCH_BYTES", stretch_bytes)
+    monkeypatch.setattr(reading, "RANGE_BYTES", range_bytes)
     monkeypatch.setattr(reading, "page_bytes_max", page_bytes)
     for limit in (1, 2, 5, 100):
         assert bench.feed(STOCK, "other", limit=limit) == whole
@@ -67,7 +67,7 @@ def test_a_page_that_has_looked_at_enough_may_be_empty_and_still_leads_on(
         bench.append("k", LONG)
     bench.append("k", "found", stream="rare")
     monkeypatch.setattr(reading, "page_bytes_max", 300)
-    monkeypatch.setattr(reading, "STRETCH_BYTES", 200)
+    monkeypatch.setattr(reading, "RANGE_BYTES", 200)
     first = bench.page("rare")
     assert (rows(first), first.more) == ([], True)
     assert [change.row for change in bench.feed("rare")] == [b"found"]
@@ -81,7 +81,7 @@ def test_entries_of_a_shard_that_lie_far_apart_are_found(monkeypatch: pytest.Mon
         for _ in range(4):
             bench.append("k", LONG)
     monkeypatch.setattr(reading, "page_bytes_max", 300)
-    monkeypatch.setattr(reading, "STRETCH_BYTES", 200)
+    monkeypatch.setattr(reading, "RANGE_BYTES", 200)
     for after in (-5, -1, 0, 1):
         found = bench.entries(after=after, stream="rare")
         assert found[0].offset == max(after + 1, 0), "a page is empty at the end only"

@@ -52,10 +52,10 @@ def ask(
     after: Clock | None = None,
     up_to: Clock | None = None,
     changes_max: int | None = None,
-    stretches: int = 1,
+    splits: int = 1,
     visible: Clock | None = None,
 ) -> FeedSplit:
-    message = SplitFeed(REQUEST, (STOCK,), after, up_to, changes_max, stretches)
+    message = SplitFeed(REQUEST, (STOCK,), after, up_to, changes_max, splits)
     return split(index, message, DATABASE, visible or index.places.newest)
 
 
@@ -93,10 +93,10 @@ def test_a_slice_is_what_its_twin_says(
     after: Clock | None,
     up_to: Clock | None,
     changes_max: int | None,
-    stretches: int,
+    splits: int,
 ) -> None:
     index = index_of(counts)
-    found = ask(index, after, up_to, changes_max, stretches)
+    found = ask(index, after, up_to, changes_max, splits)
     twin = Twin(counts, after, up_to)
     taken = twin.slice(changes_max)
     assert (found.request, found.database, found.visible) == (
@@ -105,8 +105,8 @@ def test_a_slice_is_what_its_twin_says(
         index.places.newest,
     )
     assert found.changes == sum(count for _, count in taken)
-    assert found.changes_behind == twin.behind - found.changes
-    assert len(found.bounds) <= stretches
+    assert found.changes_after == twin.behind - found.changes
+    assert len(found.bounds) <= splits
     if not taken:
         assert found.bounds == (after or ZERO,)
         return
@@ -117,12 +117,12 @@ def test_a_slice_is_what_its_twin_says(
 
 
 @given(counts, places, st.integers(1, 10))
-def test_stretches_are_of_about_the_same_size(
-    counts: list[int], after: Clock | None, stretches: int
+def test_splits_are_of_about_the_same_size(
+    counts: list[int], after: Clock | None, splits: int
 ) -> None:
     """Each bound is the first place at or behind its even share of the changes."""
     index = index_of(counts)
-    found = ask(index, after, stretches=stretches)
+    found = ask(index, after, splits=splits)
     totals: dict[Clock, int] = {}
     total = 0
     for clock, count in Twin(counts, after, None).reach:
@@ -131,8 +131,8 @@ def test_stretches_are_of_about_the_same_size(
     if not total:
         return
     wanted = []
-    for number in range(1, stretches + 1):
-        share = total * number // stretches
+    for number in range(1, splits + 1):
+        share = total * number // splits
         if share:
             wanted.append(next(clock for clock, reached in totals.items() if reached >= share))
     assert list(found.bounds) == sorted(set(wanted))
@@ -140,17 +140,17 @@ def test_stretches_are_of_about_the_same_size(
 
 @given(counts, st.integers(1, 5), st.integers(1, 4))
 def test_slice_by_slice_the_feed_is_read_once_and_to_its_end(
-    counts: list[int], changes_max: int, stretches: int
+    counts: list[int], changes_max: int, splits: int
 ) -> None:
     index = index_of(counts)
     after: Clock | None = None
     seen: list[int] = []
     for _ in range(len(counts) + 1):
-        found = ask(index, after, None, changes_max, stretches)
+        found = ask(index, after, None, changes_max, splits)
         end = found.bounds[-1]
         if found.changes == 0:
             assert end == (after or ZERO)
-            assert found.changes_behind == 0
+            assert found.changes_after == 0
             break
         for low, high in zip((after, *found.bounds), found.bounds, strict=False):
             inside = range(index.places.first_after(low), index.places.first_after(high))
@@ -174,7 +174,7 @@ def test_what_is_written_about_tables_wakes_nobody(
     ended = ask(index_of(counts)).bounds[-1]
     grown = index_of([*counts, *([0] * published)])
     found = ask(grown, None if ended == ZERO else ended)
-    assert (found.bounds, found.changes, found.changes_behind) == ((ended,), 0, 0)
+    assert (found.bounds, found.changes, found.changes_after) == ((ended,), 0, 0)
     news = index_of([*counts, *([0] * published), 1, *([0] * more)])
     found = ask(news, None if ended == ZERO else ended)
     assert (found.changes, found.bounds) == (1, (at(2 * (len(counts) + published + 1)),))
@@ -182,7 +182,7 @@ def test_what_is_written_about_tables_wakes_nobody(
 
 def test_an_empty_log_has_nothing_to_split() -> None:
     for after in (None, at(4)):
-        found = ask(Index(), after, stretches=3, visible=at(9))
+        found = ask(Index(), after, splits=3, visible=at(9))
         assert found == FeedSplit(REQUEST, DATABASE, at(9), (after or ZERO,), 0, 0)
 
 
@@ -190,17 +190,17 @@ def test_nothing_above_the_visible_clock_is_in_a_slice_or_counted() -> None:
     index = index_of([1, 2, 3])
     for up_to in (None, at(4), at(6), at(9)):
         found = ask(index, None, up_to, visible=at(5))
-        assert (found.bounds, found.changes, found.changes_behind) == ((at(4),), 3, 0)
+        assert (found.bounds, found.changes, found.changes_after) == ((at(4),), 3, 0)
     found = ask(index, at(6), visible=at(3))
-    assert (found.bounds, found.changes, found.changes_behind) == ((at(6),), 0, 0)
+    assert (found.bounds, found.changes, found.changes_after) == ((at(6),), 0, 0)
 
 
 # Through the machine
 
 
 def split_of(bench: Bench, after: Clock | None = None, **options: int) -> FeedSplit:
-    stretches, changes_max = options.get("stretches", 1), options.get("changes_max")
-    message = SplitFeed(bench.request(), (STOCK,), after, None, changes_max, stretches)
+    splits, changes_max = options.get("splits", 1), options.get("changes_max")
+    message = SplitFeed(bench.request(), (STOCK,), after, None, changes_max, splits)
     answer = bench.ask(message)
     assert isinstance(answer, FeedSplit), answer
     return answer
@@ -210,7 +210,7 @@ def test_each_stretch_read_by_itself_gives_the_feed() -> None:
     bench = serving(segment_bytes=8192)
     for number in range(6):
         bench.commit(f"t{number}", *(put(f"k{each}", "v") for each in range(number % 3 + 1)))
-    found = split_of(bench, stretches=4)
+    found = split_of(bench, splits=4)
     assert len(found.bounds) > 2
     pages = [
         bench.page(after=low, up_to=high).changes
@@ -228,14 +228,14 @@ def test_what_is_not_durable_is_not_in_a_slice() -> None:
     bench.send(message)
     found = bench.answers[message.request]
     assert isinstance(found, FeedSplit)
-    assert (found.bounds, found.changes, found.changes_behind) == ((first,), 1, 0)
+    assert (found.bounds, found.changes, found.changes_after) == ((first,), 1, 0)
     assert found.visible == bench.visible()
     bench.finish()
     assert split_of(bench, first).changes == 1
 
 
 @pytest.mark.parametrize(
-    ("streams", "stretches", "changes_max", "code"),
+    ("streams", "splits", "changes_max", "code"),
     [
         ((), 1, None, BadInput.code),
         (("nowhere",), 1, None, NoSuchStream.code),
@@ -245,10 +245,10 @@ def test_what_is_not_durable_is_not_in_a_slice() -> None:
     ],
 )
 def test_a_split_that_cannot_be_made_is_refused(
-    streams: tuple[str, ...], stretches: int, changes_max: int | None, code: str
+    streams: tuple[str, ...], splits: int, changes_max: int | None, code: str
 ) -> None:
     bench = serving()
     names = tuple(StreamName(name) for name in streams)
-    message = SplitFeed(bench.request(), names, None, None, changes_max, stretches)
+    message = SplitFeed(bench.request(), names, None, None, changes_max, splits)
     assert bench.refused(message) == code
-    assert split_of(bench, stretches=feed_splits_max, changes_max=1).changes == 0
+    assert split_of(bench, splits=feed_splits_max, changes_max=1).changes == 0

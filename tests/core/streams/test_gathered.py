@@ -30,8 +30,8 @@ from motet.core.machine import (
 )
 from motet.core.shardlog.entry import EntryKind
 from motet.core.shardlog.messages import BecomeLeaderRequest, FenceRequest
-from motet.core.streams.change import Part, PartChange
-from motet.core.streams.entries import unbundled
+from motet.core.streams.change import Branch, RowChange
+from motet.core.streams.entries import unbatched
 from motet.core.streams.messages import CommitTransaction, DataRefused, SeenKey, TransactionEnded
 from motet.core.streams.node import DataNode
 from motet.core.streams.shard import machine_of
@@ -96,10 +96,10 @@ def commits(shapes: Sequence[tuple[int, int | None]]) -> list[CommitTransaction]
     """Each changes a key, and may have read one that it takes for never changed."""
     found = []
     for number, (changed, read) in enumerate(shapes):
-        change = PartChange(0, KEYS[changed], "update", b"%d" % number, None)
-        part = Part(TransactionId(f"t{number}"), ZERO, ZERO, 1, (change,))
+        change = RowChange(0, KEYS[changed], "update", b"%d" % number, None)
+        branch = Branch(TransactionId(f"t{number}"), ZERO, ZERO, 1, (change,))
         reads = () if read is None else (SeenKey(KEYS[read], None),)
-        found.append(CommitTransaction(RequestId(number), ZERO, SHARD, part, reads, (), (), None))
+        found.append(CommitTransaction(RequestId(number), ZERO, SHARD, branch, reads, (), (), None))
     return found
 
 
@@ -114,8 +114,8 @@ def test_what_comes_in_one_turn_is_one_write() -> None:
             assert not lone.changes, "the others are waited for"
     assert lone.log_writes == 1
     (head,) = lone.node.shards.replicas[SHARD].core.state.log.tail[-1:]
-    assert head.kind == EntryKind.BUNDLE
-    assert len(unbundled(head)) == 3
+    assert head.kind == EntryKind.BATCH
+    assert len(unbatched(head)) == 3
     lone.finish()
     assert [type(answer) for answer in lone.answers.values()] == [TransactionEnded] * 4
     assert machine_of(lone.node.shards.replicas[SHARD]).state.next_offset == 4
@@ -152,15 +152,20 @@ def test_everybody_is_answered_and_conflicts_are_found(
     assert machine_of(replica).state.next_offset == len(ended)
 
 
-def test_a_leader_that_is_deposed_waits_for_nothing_of_its_bundle() -> None:
+def test_a_leader_that_is_deposed_waits_for_nothing_of_its_batch() -> None:
     lone = Lone()
     messages = commits([(0, None), (1, None), (2, 2)])
     for message in messages:
         lone.step(Received(NOW, CLIENT, message, is_followed=message is not messages[-1]))
     lone.step(Written(NOW, lone.changes.pop(0).id))  # the clock has its bound, and all go as one
-    ours = lone.node.state.errands.of_shards[SHARD]
-    assert len(ours.flying_keys) == 3
+    ours = lone.node.state.requests.of_shards[SHARD]
+    assert len(ours.in_flight_keys) == 3
     fence = FenceRequest(SHARD, Epoch(2), lone.node.shards.incarnation, True)
     lone.step(Received(NOW, OPERATOR, fence))
-    assert (ours.flights, ours.flying, ours.flying_keys, ours.flying_prepares) == ([], {}, {}, 0)
+    assert (
+        ours.in_flight,
+        ours.in_flight_transactions,
+        ours.in_flight_keys,
+        ours.in_flight_prepares,
+    ) == ([], {}, {}, 0)
     assert [type(answer) for answer in lone.answers.values()] == [DataRefused] * 3

@@ -290,8 +290,8 @@ def test_a_turn_asks_some_of_many_questions_and_the_next_one_goes_on(
     while leader.is_many_due:
         leader.ask_queued()
         leader.write_bound()
-        works = leader.node.state.errands.of_shards.values()
-        asked_of.append(sum(len(ours.waiting) + len(ours.pending) for ours in works))
+        requests = leader.node.state.requests.of_shards.values()
+        asked_of.append(sum(len(ours.waiting) + len(ours.pending) for ours in requests))
         assert leader.node.waiting > 0
     assert asked_of == [FEW, 2 * FEW, 3 * FEW, 4 * FEW]
     leader.settle()
@@ -307,8 +307,8 @@ def test_a_message_that_is_repeated_while_it_is_under_way_is_worked_on_once() ->
     leader.ask_queued()
     leader.receive(CLIENT, message)  # while the followers are waited for
     assert not leader.is_many_due
-    works = leader.node.state.errands.of_shards.values()
-    assert sum(len(ours.waiting) + len(ours.pending) for ours in works) == FEW
+    requests = leader.node.state.requests.of_shards.values()
+    assert sum(len(ours.waiting) + len(ours.pending) for ours in requests) == FEW
     leader.settle()
     assert [type(answer) for answer in leader.answers] == [ManyAnswered]
     leader.receive(CLIENT, message)  # the answer may have been lost
@@ -376,11 +376,11 @@ def test_what_a_client_asked_goes_with_its_connection() -> None:
     assert not state.readings.under_way
     assert not state.readings.unconfirmed
     assert not state.together.asked
-    assert not any(ours.waiting for ours in state.errands.of_shards.values())
+    assert not any(ours.waiting for ours in state.requests.of_shards.values())
     assert not any(of_shard.gathered for of_shard in state.appends.values())
     leader.settle()
     leader.pass_time(500)
-    assert not state.errands.busy
+    assert not state.requests.busy
     assert not state.busy, "what was in the logs is done"
 
 

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from motet.core.clock.hlc import ZERO, Clock
 from motet.core.shardlog.entry import Entry, EntryId, EntryKind
-from motet.core.streams.change import Change, Part, PartChange
-from motet.core.streams.entries import Aborted, Committed, Prepared, encode_part
+from motet.core.streams.change import Branch, Change, RowChange
+from motet.core.streams.entries import Aborted, Committed, Prepared, encode_body
 from motet.core.streams.feed_merge import MergedPage, ShardPage, changes_of, merge
 from motet.core.streams.feed_scan import FeedScan
 from motet.core.streams.messages import FoundEntry, ReadShardFeed
@@ -44,12 +44,12 @@ class Log:
         self.entries.append(Entry(entry, kind, clock, body))
 
     def commit(self, name: TransactionId, index: int, count: int, at: Clock, clock: Clock) -> None:
-        change = PartChange(index, b"k", "update", b"v", None)
-        part = Part(name, ZERO, ZERO, count, (change,))
-        body = Committed(part, at, 0, Offset(self.next_offset))
+        change = RowChange(index, b"k", "update", b"v", None)
+        branch = Branch(name, ZERO, ZERO, count, (change,))
+        body = Committed(branch, at, 0, Offset(self.next_offset))
         self.next_offset += 1
         self.opened.pop(name, None)
-        self.add(EntryKind.PART_COMMITTED, encode_part(body), clock)
+        self.add(EntryKind.BRANCH_COMMITTED, encode_body(body), clock)
 
     def closed(self) -> Clock:
         oldest = min(self.opened.values(), default=None)
@@ -72,11 +72,11 @@ def play(steps: list[tuple[int, int]], shards: int) -> list[Log]:
             log.commit(name, 0, 1, clock, clock)
         elif what == 1:
             for each in logs:
-                part = Part(name, ZERO, ZERO, shards, ())
+                branch = Branch(name, ZERO, ZERO, shards, ())
                 clock = next_above(each.clock)
-                body = Prepared(part, (), HOME, ())
+                body = Prepared(branch, (), HOME, ())
                 each.opened[name] = clock
-                each.add(EntryKind.PREPARED, encode_part(body), clock)
+                each.add(EntryKind.PREPARED, encode_body(body), clock)
             waiting[name] = max(each.clock for each in logs)
         elif waiting:
             resolved = list(waiting)[shard % len(waiting)]
@@ -87,7 +87,7 @@ def play(steps: list[tuple[int, int]], shards: int) -> list[Log]:
                     each.commit(resolved, index, shards, at, clock)
                 else:
                     del each.opened[resolved]
-                    each.add(EntryKind.ABORTED, encode_part(Aborted(resolved, ZERO)), clock)
+                    each.add(EntryKind.ABORTED, encode_body(Aborted(resolved, ZERO)), clock)
     return logs
 
 
@@ -115,7 +115,7 @@ def naive(logs: list[Log]) -> list[Change]:
         change
         for log in logs
         for entry in log.entries
-        if entry.kind == EntryKind.PART_COMMITTED
+        if entry.kind == EntryKind.BRANCH_COMMITTED
         for change in changes_of(
             STREAM,
             ShardId(log.shard),
@@ -177,9 +177,11 @@ def test_what_has_no_clock_for_its_readers_has_none_in_any_piece() -> None:
     """The changes of two shards take turns, so that each run is cut."""
     clock, name, pages = Clock(5, 0), TransactionId("t1"), []
     for shard, indices in ((0, (0, 2, 3)), (1, (1, 4))):
-        made = tuple(PartChange(n, f"k{n}".encode(), "update", b"v", None) for n in indices)
-        body = Committed(Part(name, ZERO, ZERO, 5, made), clock, 0, Offset(0), (), has_clock=False)
-        entry = FoundEntry(Epoch(1), clock, EntryKind.PART_COMMITTED, encode_part(body))
+        made = tuple(RowChange(n, f"k{n}".encode(), "update", b"v", None) for n in indices)
+        body = Committed(
+            Branch(name, ZERO, ZERO, 5, made), clock, 0, Offset(0), (), has_clock=False
+        )
+        entry = FoundEntry(Epoch(1), clock, EntryKind.BRANCH_COMMITTED, encode_body(body))
         pages.append(
             ShardPage(STREAM, ShardId(shard), ShardName(f"s.{shard}"), (entry,), Clock(6, 0))
         )

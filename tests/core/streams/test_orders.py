@@ -52,10 +52,10 @@ def test_the_newest_setting_of_the_clock_counts() -> None:
     assert (rules.has_clock, rules.clock_version) == (True, 3)
 
 
-def test_the_horizon_never_falls() -> None:
+def test_the_low_watermark_never_falls() -> None:
     rules = obeyed(FeedRules(), Prune(Clock(6, 0), is_forced=False))
     rules.apply(Prune(Clock(5, 0), is_forced=True))
-    assert rules.horizon == Clock(6, 0)
+    assert rules.low_watermark == Clock(6, 0)
     assert not rules.check(Prune(ZERO, is_forced=False), CLOSED)
 
 

@@ -9,7 +9,7 @@ from tests.core.streams.test_gathered import CLIENT, NOW, SHARD, Lone
 from motet.core.clock.hlc import ZERO, Clock
 from motet.core.machine import ReadBack, Received, Written
 from motet.core.shardlog.config import ShardlogConfig
-from motet.core.streams.change import Part, PartChange
+from motet.core.streams.change import Branch, RowChange
 from motet.core.streams.entries import record_range
 from motet.core.streams.messages import (
     CommitTransaction,
@@ -21,7 +21,7 @@ from motet.core.streams.messages import (
 from motet.core.streams.messages import TransactionEnded as Ended
 from motet.core.streams.node import DataNode
 from motet.ids import FileName, NodeId, Offset, RequestId, TransactionId
-from motet.limits import KIB, milestone_step_bytes, page_bytes_max, shard_index_step_bytes
+from motet.limits import KIB, page_bytes_max, shard_index_step_bytes, sparse_index_step_bytes
 
 TOGETHER = 100
 ROW = b"." * 80
@@ -52,9 +52,9 @@ class OnDisk(Lone):
                 self.step(Written(NOW, change.id))
 
     def commit(self, number: int) -> Clock:
-        changes = [PartChange(n, b"k%d" % n, "update", ROW, None) for n in range(TOGETHER)]
-        part = Part(TransactionId(f"t{number}"), ZERO, ZERO, TOGETHER, tuple(changes))
-        message = CommitTransaction(RequestId(number), ZERO, SHARD, part, (), (), (), None)
+        changes = [RowChange(n, b"k%d" % n, "update", ROW, None) for n in range(TOGETHER)]
+        branch = Branch(TransactionId(f"t{number}"), ZERO, ZERO, TOGETHER, tuple(changes))
+        message = CommitTransaction(RequestId(number), ZERO, SHARD, branch, (), (), (), None)
         self.step(Received(NOW, CLIENT, message))
         self.finish()
         answer = self.answers[number]
@@ -87,7 +87,7 @@ def test_a_few_records_cost_little_wherever_they_are(count: int) -> None:
     for number in range(count):
         node.commit(number)
     body = TOGETHER * (len(ROW) + 16)
-    allowed = 5 * body + milestone_step_bytes + shard_index_step_bytes + 160 * KIB
+    allowed = 5 * body + sparse_index_step_bytes + shard_index_step_bytes + 160 * KIB
     for tenth in range(10):
         node.read_bytes = 0
         after = count * TOGETHER * tenth // 10 - 1
@@ -104,8 +104,8 @@ def test_a_short_page_reads_little_wherever_it_is(count: int) -> None:
     node = OnDisk()
     clocks = [node.commit(number) for number in range(count)]
     body = TOGETHER * (len(ROW) + 16)
-    # What it returns, what lies before it behind the last milestone and mark, and what is read in one go.
-    allowed = 5 * body + milestone_step_bytes + shard_index_step_bytes + 160 * KIB
+    # What it returns, what lies before it behind the last index point and mark, and what is read in one go.
+    allowed = 5 * body + sparse_index_step_bytes + shard_index_step_bytes + 160 * KIB
     for tenth in range(10):
         node.read_bytes = 0
         at = count * tenth // 10

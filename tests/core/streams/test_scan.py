@@ -8,8 +8,8 @@ import pytest
 
 from motet.core.clock.hlc import ZERO, Clock, plus
 from motet.core.shardlog.entry import Entry, EntryId, EntryKind
-from motet.core.streams.change import Part, PartChange
-from motet.core.streams.entries import Aborted, Committed, Prepared, encode_part
+from motet.core.streams.change import Branch, RowChange
+from motet.core.streams.entries import Aborted, Committed, Prepared, encode_body
 from motet.core.streams.feed_scan import FeedScan
 from motet.core.streams.messages import ReadShardFeed
 from motet.core.streams.shard import StreamShard
@@ -24,35 +24,35 @@ def clock(number: int) -> Clock:
 
 
 class Log:
-    """A shard with a milestone at every entry that holds changes."""
+    """A shard with an index point at every entry that holds changes."""
 
     def __init__(self) -> None:
-        self.shard = StreamShard(outcomes=3, milestone_bytes=1)
+        self.shard = StreamShard(outcomes=3, index_step_bytes=1)
         self.entries: list[Entry] = []
 
     def add(self, kind: EntryKind, body: object) -> Clock:
         number = len(self.entries) + 1
-        entry = Entry(EntryId(Epoch(1), Offset(number)), kind, clock(number), encode_part(body))
+        entry = Entry(EntryId(Epoch(1), Offset(number)), kind, clock(number), encode_body(body))
         self.entries.append(entry)
         self.shard.apply(entry)
         return entry.clock
 
-    def part(self, name: TransactionId) -> Part:
+    def branch(self, name: TransactionId) -> Branch:
         key = name.encode()
-        return Part(name, ZERO, ZERO, 1, (PartChange(0, key, "insert", b"{}", None),))
+        return Branch(name, ZERO, ZERO, 1, (RowChange(0, key, "insert", b"{}", None),))
 
     def commit(self, name: TransactionId, at: Clock | None = None) -> Clock:
         offset = self.shard.state.next_offset
         commit_clock = at or clock(len(self.entries) + 1)
-        body = Committed(self.part(name), commit_clock, 1, offset)
-        return self.add(EntryKind.PART_COMMITTED, body)
+        body = Committed(self.branch(name), commit_clock, 1, offset)
+        return self.add(EntryKind.BRANCH_COMMITTED, body)
 
     def short(self, count: int) -> list[Clock]:
         first = len(self.entries)
         return [self.commit(TransactionId(f"t{first + n}")) for n in range(count)]
 
     def prepare(self) -> Clock:
-        return self.add(EntryKind.PREPARED, Prepared(self.part(LONG), (), HOME, (SHARD,)))
+        return self.add(EntryKind.PREPARED, Prepared(self.branch(LONG), (), HOME, (SHARD,)))
 
     def page(self, after: Clock, limit: int) -> tuple[list[Clock], Clock, int]:
         """What a page holds, how far it is complete, and how many entries were read for it."""
@@ -118,14 +118,14 @@ def test_one_that_is_open_holds_back_everything_behind_it() -> None:
 
 
 def test_what_is_known_goes_with_its_milestones(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("motet.core.streams.shard.milestones_max", 8)
+    monkeypatch.setattr("motet.core.streams.shard.index_points_max", 8)
     log = Log()
     log.prepare()
     log.short(2)
     log.add(EntryKind.ABORTED, Aborted(LONG, ZERO))
     assert LONG in log.shard.state.long_open
     log.short(60)
-    kept = {name for opens in log.shard.state.milestone_opens for name, _ in opens}
+    kept = {name for opens in log.shard.state.index_opens for name, _ in opens}
     assert set(log.shard.state.long_open) == kept
     twin = StreamShard()
     twin.restore(log.shard.snapshot())

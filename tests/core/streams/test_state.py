@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from motet.core.clock.hlc import ZERO, Clock
-from motet.core.streams.change import Part, PartChange
+from motet.core.streams.change import Branch, RowChange
 from motet.core.streams.entries import Aborted, Committed, Forgotten, Prepared
 from motet.core.streams.latest import LatestChanges
 from motet.core.streams.transactions import TransactionState
@@ -15,18 +15,18 @@ from motet.limits import raw_keys_max
 HOME, OTHER = ShardName("h.0"), ShardName("o.0")
 
 
-def part(name: str, key: str = "k", asked: Clock = ZERO) -> Part:
-    change = PartChange(0, key.encode(), "update", b"v", None)
-    return Part(TransactionId(name), ZERO, asked, 1, (change,))
+def branch(name: str, key: str = "k", asked: Clock = ZERO) -> Branch:
+    change = RowChange(0, key.encode(), "update", b"v", None)
+    return Branch(TransactionId(name), ZERO, asked, 1, (change,))
 
 
 def committed(name: str, clock: Clock, *participants: ShardName, asked: Clock = ZERO) -> Committed:
-    return Committed(part(name, asked=asked), clock, 0, Offset(0), participants)
+    return Committed(branch(name, asked=asked), clock, 0, Offset(0), participants)
 
 
 def test_an_open_prepare_locks_its_keys_and_holds_the_closed_clock_below_it() -> None:
     state = TransactionState()
-    state.prepare(Clock(5, 1), Prepared(part("t1"), (b"read",), HOME, (OTHER,)))
+    state.prepare(Clock(5, 1), Prepared(branch("t1"), (b"read",), HOME, (OTHER,)))
     state.clock = Clock(9, 0)
     assert state.locks == {b"read": "t1", b"k": "t1"}
     assert state.closed == Clock(5, 0)
@@ -38,7 +38,7 @@ def test_an_open_prepare_locks_its_keys_and_holds_the_closed_clock_below_it() ->
 def test_the_oldest_of_several_prepares_holds_it() -> None:
     state = TransactionState()
     for number in range(1, 4):
-        body = Prepared(part(f"t{number}", f"k{number}"), (), HOME, (OTHER,))
+        body = Prepared(branch(f"t{number}", f"k{number}"), (), HOME, (OTHER,))
         state.prepare(Clock(number, 1), body)
     state.abort(Aborted(TransactionId("t2"), ZERO))
     assert state.closed == Clock(1, 0)
@@ -48,9 +48,9 @@ def test_the_oldest_of_several_prepares_holds_it() -> None:
 
 def test_a_key_is_never_locked_twice() -> None:
     state = TransactionState()
-    state.prepare(Clock(1, 0), Prepared(part("t1"), (), HOME, (OTHER,)))
+    state.prepare(Clock(1, 0), Prepared(branch("t1"), (), HOME, (OTHER,)))
     with pytest.raises(AssertionError, match="X1"):
-        state.prepare(Clock(2, 0), Prepared(part("t2"), (), HOME, (OTHER,)))
+        state.prepare(Clock(2, 0), Prepared(branch("t2"), (), HOME, (OTHER,)))
 
 
 def test_a_transaction_is_decided_once() -> None:
@@ -81,7 +81,7 @@ def test_what_is_older_than_what_was_forgotten_is_refused() -> None:
         clock = Clock(number, 0)
         state.commit(clock, committed(f"t{number}", clock, asked=clock))
     assert list(state.outcomes) == ["t3", "t4"]
-    assert state.horizon == Clock(2, 0)
+    assert state.low_watermark == Clock(2, 0)
     assert state.is_expired(Clock(2, 0))
     assert not state.is_expired(Clock(2, 1))
 

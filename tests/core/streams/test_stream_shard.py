@@ -1,4 +1,4 @@
-"""The state of a stream's shard: offsets, tokens, milestones."""
+"""The state of a stream's shard: offsets, tokens, index points."""
 
 from __future__ import annotations
 
@@ -92,34 +92,34 @@ def test_a_record_is_found_from_the_milestone_before_it(
     counts: list[int], data: st.DataObject
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(shard, "milestones_max", 4)
+        patch.setattr(shard, "index_points_max", 4)
         feeder = Feeder()
-        feeder.machine.state.milestone_step_bytes = 60
+        feeder.machine.state.sparse_index_step_bytes = 60
         first: dict[int, int] = {}
         for count in counts:
             offset = feeder.machine.state.next_offset
             entry = feeder.records(chunk(count))
             first[entry.offset] = offset
-        assert len(feeder.machine.state.milestone_records) <= 4
+        assert len(feeder.machine.state.index_records) <= 4
         record = Offset(data.draw(st.integers(0, sum(counts) - 1)))
         assert first[feeder.machine.entry_before(record)] <= record
 
 
 def test_the_feed_begins_at_a_milestone_where_the_log_does_not_begin_with_its_first_entry() -> None:
     feeder = Feeder()
-    feeder.machine.state.milestone_step_bytes = 60
+    feeder.machine.state.sparse_index_step_bytes = 60
     for _ in range(12):
         feeder.records(chunk(1))
-    machine, milestones = feeder.machine, feeder.machine.state.milestone_entries
-    assert len(milestones) > 2
+    machine, index_points = feeder.machine, feeder.machine.state.index_entries
+    assert len(index_points) > 2
     assert machine.feed_begins(Offset(1)) == ZERO
-    trimmed = Offset(milestones[1] + 1)
+    trimmed = Offset(index_points[1] + 1)
     begins = machine.feed_begins(trimmed)
-    assert begins == plus(Clock(milestones[2], 0), -1)
-    assert machine.entry_above(begins, trimmed)[0] == milestones[2], "its own records are shown"
-    later = Clock(milestones[2], 0)
-    assert machine.entry_above(later, trimmed)[0] == milestones[2]
-    assert machine.entry_above(Clock(12, 0), trimmed)[0] == milestones[-1]
+    assert begins == plus(Clock(index_points[2], 0), -1)
+    assert machine.entry_above(begins, trimmed)[0] == index_points[2], "its own records are shown"
+    later = Clock(index_points[2], 0)
+    assert machine.entry_above(later, trimmed)[0] == index_points[2]
+    assert machine.entry_above(Clock(12, 0), trimmed)[0] == index_points[-1]
 
 
 def test_what_is_pruned_and_not_gone_is_not_shown() -> None:
@@ -128,7 +128,7 @@ def test_what_is_pruned_and_not_gone_is_not_shown() -> None:
         feeder.records(chunk(1))
     feeder.machine.state.rules.apply(Prune(Clock(3, 0), is_forced=False))
     assert feeder.machine.feed_begins(Offset(1)) == Clock(3, 0)
-    assert feeder.machine.feed_begins(Offset(2)) == Clock(5, 0), "there is no milestone left"
+    assert feeder.machine.feed_begins(Offset(2)) == Clock(5, 0), "there is no index point left"
 
 
 def test_records_say_whether_they_have_a_clock_only_if_they_have_none() -> None:

@@ -7,7 +7,7 @@ import pytest
 from motet.core.clock.hlc import ZERO, Clock
 from motet.core.machine import Message
 from motet.core.shardlog.messages import BecomeLeaderRequest, FenceRequest
-from motet.core.streams.change import Part, PartChange
+from motet.core.streams.change import Branch, RowChange
 from motet.core.streams.messages import (
     CommitTransaction,
     DataRefused,
@@ -53,7 +53,7 @@ class Pair:
     def prepare(self, shard: ShardName, request: int) -> Vote:
         others = (OTHER,)
         message = PrepareTransaction(
-            RequestId(request), ZERO, shard, part(request), (), HOME, others
+            RequestId(request), ZERO, shard, branch(request), (), HOME, others
         )
         vote = self.ask(message)
         assert isinstance(vote, TransactionPrepared)
@@ -61,13 +61,13 @@ class Pair:
 
     def commit(self, *votes: Vote, fixed: Clock | None = None) -> Message:
         return self.ask(
-            CommitTransaction(RequestId(9), ZERO, HOME, part(0), (), (OTHER,), votes, fixed)
+            CommitTransaction(RequestId(9), ZERO, HOME, branch(0), (), (OTHER,), votes, fixed)
         )
 
 
-def part(index: int) -> Part:
-    change = PartChange(index, b"k%d" % index, "insert", b"1", None)
-    return Part(NAME, Clock(1, 0), ASKED, 2, (change,))
+def branch(index: int) -> Branch:
+    change = RowChange(index, b"k%d" % index, "insert", b"1", None)
+    return Branch(NAME, Clock(1, 0), ASKED, 2, (change,))
 
 
 def refusal(answer: Message) -> str:

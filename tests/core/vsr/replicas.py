@@ -9,7 +9,7 @@ from motet.core.vsr.replica import Replica
 from motet.ids import ReplicaIndex
 from motet.testing.register import Register
 from motet.testing.script import parse_command
-from motet.testing.scripts.vsr import VsrPart, small_config
+from motet.testing.scripts.vsr import VsrStorm, small_config
 
 CONFIG = small_config(3, 4, 1)
 BUSY = ("cluster", "client c1", "puts c1 14")
@@ -39,9 +39,9 @@ LIVES: dict[str, tuple[str, tuple[str, ...]]] = {
 """Which replica, and what has happened in its cluster."""
 
 
-def after(*lines: str) -> VsrPart:
+def after(*lines: str) -> VsrStorm:
     """A cluster with which all this has been done."""
-    part = VsrPart()
+    part = VsrStorm()
     for line in lines:
         part.run(parse_command(line, "test"))
     return part

@@ -16,7 +16,7 @@ from motet.ids import Address, ClientId, Op, ReplicaIndex
 from motet.testing.bench_node import BenchNode
 from motet.testing.register import Register
 from motet.testing.script import parse_command
-from motet.testing.scripts.vsr import VsrPart
+from motet.testing.scripts.vsr import VsrStorm
 
 STORY = (
     "cluster",
@@ -63,7 +63,7 @@ class Recorded(BenchNode):
 @pytest.fixture(scope="module")
 def recorded() -> dict[int, Recorded]:
     """What happened to each replica in the story."""
-    part = VsrPart()
+    part = VsrStorm()
     part.run(parse_command("cluster start=off", "test"))
     for name in CONFIG.replicas:
         part.bench.nodes[name] = Recorded(part.bench.nodes[name])

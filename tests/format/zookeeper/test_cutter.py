@@ -45,7 +45,7 @@ def test_the_tail_is_kept_and_nothing_more() -> None:
 def test_the_bound_itself_is_allowed_and_one_more_is_not(payload_bytes_max: int) -> None:
     largest = bytes(payload_bytes_max)
     assert FrameCutter(payload_bytes_max).feed(framed(largest)) == [largest]
-    with pytest.raises(BadFrame, match=f"at most {payload_bytes_max}"):
+    with pytest.raises(BadFrame, match=f"limit of {payload_bytes_max}"):
         FrameCutter(payload_bytes_max).feed(write_int(payload_bytes_max + 1))
 
 

@@ -18,7 +18,7 @@ from motet.ids import TableName
 from motet.sim.faults import PROFILES, Faults
 from motet.sim.simulate import simulate
 from motet.sim.world import World
-from motet.verify.storms.database import DatabasePart, DatabaseRun
+from motet.verify.storms.database import DatabaseRun, DatabaseStorm
 from motet.verify.storms.database_actor import SERVER
 from motet.verify.storms.database_plants import SEGMENT_BYTES
 from motet.verify.storms.publishing import AUDIT, INBOX, LARGE, Parts
@@ -42,7 +42,7 @@ class Spoiled:
         return []
 
 
-class SpoiledPart(DatabasePart):
+class SpoiledPart(DatabaseStorm):
     """The part with another machine on its server."""
 
     def __init__(self, spoil: Callable[[Send], Send | None]) -> None:
@@ -198,11 +198,11 @@ def test_a_node_that_lies_is_noticed_without_any_fault(
 def test_the_honest_machine_is_ok_in_every_profile() -> None:
     for profile in PROFILES:
         for seed in range(4):
-            outcome = simulate(DatabasePart(), seed, profile=profile)
+            outcome = simulate(DatabaseStorm(), seed, profile=profile)
             assert outcome.verdict == "ok", (profile, seed, outcome.violations)
 
 
 def test_the_part_claims_to_survive_all_but_rot() -> None:
-    run = DatabasePart().prepare(World(1, Faults()), None)
+    run = DatabaseStorm().prepare(World(1, Faults()), None)
     faults = ("crash", "pause", "partition", "slow_disk", "full_disk", "read_error", "rot")
     assert [fault for fault in faults if not run.permits(fault, SERVER)] == ["rot"]

@@ -11,7 +11,7 @@ from motet.sim.simulate import simulate
 from motet.sim.trace import Trace
 from motet.verify.history.checkers import CHECKERS, read_history
 from motet.verify.history.verdict import Verdict, budget_steps_default
-from motet.verify.storms import part_named
+from motet.verify.storms import storm_named
 from motet.verify.storms.histories import TAPS, Recorded
 
 KINDS = {
@@ -24,7 +24,7 @@ KINDS = {
 
 
 def judged(part: str, seed: int, **options: Any) -> dict[str, Verdict]:
-    recorded = Recorded(part_named(part))
+    recorded = Recorded(storm_named(part))
     simulate(recorded, seed, **options)
     verdicts = {}
     for checker, data in recorded.files().items():
@@ -70,11 +70,11 @@ def test_a_planted_bug_is_found_by_what_clients_saw(part: str, plant: str) -> No
 @pytest.mark.parametrize("part", ["vsr", "database"])
 def test_a_seed_does_the_same_whether_it_is_written_down_or_not(part: str) -> None:
     traces = Trace(lines_max=1), Trace(lines_max=1)
-    simulate(part_named(part), 4, trace=traces[0])
-    simulate(Recorded(part_named(part)), 4, trace=traces[1])
+    simulate(storm_named(part), 4, trace=traces[0])
+    simulate(Recorded(storm_named(part)), 4, trace=traces[1])
     assert traces[0].digest() == traces[1].digest()
 
 
 def test_a_part_without_histories_is_refused() -> None:
     with pytest.raises(BadInput, match="clients of time see; choose one of vsr, keeper"):
-        Recorded(part_named("time"))
+        Recorded(storm_named("time"))

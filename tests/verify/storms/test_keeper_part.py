@@ -10,7 +10,7 @@ import pytest
 from motet.sim.simulate import simulate
 from motet.sim.trace import Trace
 from motet.verify.seed_range import run_seeds
-from motet.verify.storms.keeper import KeeperPart
+from motet.verify.storms.keeper import KeeperStorm
 
 SEEDS_A_DAY = 1_000
 STEPS_MIN = 10_000
@@ -28,13 +28,13 @@ def test_seeds_that_nobody_has_run_before_are_ok() -> None:
 
 
 def test_the_same_seed_is_the_same_run() -> None:
-    runs = [simulate(KeeperPart(), 7, trace=Trace(lines_max=1)) for _ in range(2)]
+    runs = [simulate(KeeperStorm(), 7, trace=Trace(lines_max=1)) for _ in range(2)]
     assert runs[0].trace_digest == runs[1].trace_digest
 
 
 @pytest.mark.parametrize("seed", [3, 5])
 def test_a_run_is_long_also_where_there_is_one_node(seed: int) -> None:
-    assert simulate(KeeperPart(), seed).events >= STEPS_MIN
+    assert simulate(KeeperStorm(), seed).events >= STEPS_MIN
 
 
 @pytest.mark.long

@@ -11,12 +11,12 @@ import pytest
 
 from motet.errors import BadInput
 from motet.sim.faults import Faults
-from motet.sim.part import Outcome
 from motet.sim.simulate import simulate
+from motet.sim.storm import Outcome
 from motet.sim.world import World
 from motet.verify.plants import PLANTS, Plant, Search, kind_of, named, search_for
 from motet.verify.seed_range import find_plant
-from motet.verify.storms import PARTS, part_named, planting
+from motet.verify.storms import PARTS, planting, storm_named
 
 SEARCHES = [(plant, search) for plant in PLANTS for search in plant.searches]
 QUICK = [(search.part, plant.name) for plant, search in SEARCHES if search.is_quick]
@@ -36,7 +36,7 @@ def labelled(row: object) -> str:
 def test_a_part_has_every_planted_bug_once() -> None:
     rows = [(search.part, plant.name) for plant, search in SEARCHES]
     assert len({*rows}) == len(rows)
-    planted = [(part, plant) for part in PARTS for plant in part_named(part).plants]
+    planted = [(part, plant) for part in PARTS for plant in storm_named(part).plants]
     assert sorted(rows) == sorted(planted)
 
 
@@ -87,7 +87,7 @@ def is_replaced(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> bool:
 
     monkeypatch.setattr(planting, "_put", put)
     world = World(1, Faults())
-    part_named(plant.searches[0].part).prepare(world, plant.name)
+    storm_named(plant.searches[0].part).prepare(world, plant.name)
     for node in world.nodes.values():
         world.start(node)
     world.run(SOON_MS, lambda: plant.target in replaced)
@@ -122,7 +122,7 @@ def is_bypassed(plant: Plant, _monkeypatch: pytest.MonkeyPatch) -> bool:
 def is_found(part: str, name: str, jobs: int) -> None:
     found = find_plant(part, name, jobs=jobs)
     assert found is not None, f"{name} is not found in {part}"
-    honest = simulate(part_named(part), found.seed, profile=found.profile)
+    honest = simulate(storm_named(part), found.seed, profile=found.profile)
     assert honest.verdict == "ok", honest.replay_command()
 
 

@@ -8,10 +8,10 @@ from functools import partial
 import pytest
 
 from motet.errors import BadInput
-from motet.sim.part import Outcome
+from motet.sim.storm import Outcome
 from motet.verify import seed_range
 from motet.verify.seed_range import RangeOutcome, run_seeds
-from motet.verify.storms import PARTS, part_named
+from motet.verify.storms import PARTS, storm_named
 
 
 def outcome(seed: int, verdict: str = "ok", **marks: int) -> Outcome:
@@ -21,7 +21,7 @@ def outcome(seed: int, verdict: str = "ok", **marks: int) -> Outcome:
 def faked(monkeypatch: pytest.MonkeyPatch, **verdicts: str) -> list[int]:
     """Replace the runs: ``s7="violated"`` is what seed 7 comes to. The seeds that were run."""
     ran: list[int] = []
-    marks = dict.fromkeys(part_named("time").marks, 1)
+    marks = dict.fromkeys(storm_named("time").marks, 1)
 
     def run(_part: str, _profile: str, _plant: str | None, seed: int) -> Outcome:
         ran.append(seed)
@@ -68,7 +68,7 @@ def test_marks_that_no_seed_saw_are_missing(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(seed_range, "_run_seed", lambda *_: outcome(1, crash=2))
     result = run_seeds("time", 1, 4)
     assert result.verdict == "uncovered"
-    assert result.missing_marks == [mark for mark in part_named("time").marks if mark != "crash"]
+    assert result.missing_marks == [mark for mark in storm_named("time").marks if mark != "crash"]
 
 
 def test_progress_is_told_after_each_seed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,6 +94,6 @@ def test_an_error_in_another_process_is_the_same_error() -> None:
 
 def test_every_part_has_its_name_and_marks() -> None:
     for name in PARTS:
-        part = part_named(name)
+        part = storm_named(name)
         assert part.name == name
         assert len(set(part.marks)) == len(part.marks) > 3

@@ -19,13 +19,13 @@ from motet.sim.simulate import simulate
 from motet.sim.world import World
 from motet.verify.models import model_named
 from motet.verify.seed_range import run_seeds
-from motet.verify.storms.shard_changes import ShardChangesPart, ShardChangesRun
+from motet.verify.storms.shard_changes import ShardChangesRun, ShardChangesStorm
 from motet.verify.storms.shard_steps import UNBOUNDED
 from motet.verify.trace import check_trace, read_trace
 from motet.verify.trace.metadata import store_steps
 
 
-class Kept(ShardChangesPart):
+class Kept(ShardChangesStorm):
     """Keeps its run."""
 
     def prepare(self, world: World, plant: str | None) -> ShardChangesRun:
@@ -60,7 +60,7 @@ def test_every_step_of_a_changing_ensemble_is_a_step_of_the_model() -> None:
 def test_a_hundred_seeds_are_followed() -> None:
     result = run_seeds("shard-changes", 1, 100)
     assert result.failure is None, result.failure.replay_command()
-    assert all(result.marks.get(mark) for mark in ShardChangesPart.marks)
+    assert all(result.marks.get(mark) for mark in ShardChangesStorm.marks)
 
 
 def test_a_write_to_the_store_becomes_a_named_action() -> None:
@@ -70,8 +70,8 @@ def test_a_write_to_the_store_becomes_a_named_action() -> None:
     def names(before: ShardMetadata | None, after: ShardMetadata) -> list[Any]:
         return [line["action"] for line in store_steps(before, after, numbers)]
 
-    born = ShardMetadata(ShardName("s"), Epoch(1), ShardStatus.ELECTION, None, (n1, n2), 2)
-    steady = msgspec.structs.replace(born, status=ShardStatus.STEADY_STATE, leader=n1)
+    created = ShardMetadata(ShardName("s"), Epoch(1), ShardStatus.ELECTION, None, (n1, n2), 2)
+    steady = msgspec.structs.replace(created, status=ShardStatus.STEADY_STATE, leader=n1)
     change = Reconfiguration(
         ReconfigurationOp.NODE_SWAP, ReconfigurationPhase.PREPARE, n2, n3, 2, None
     )
@@ -89,8 +89,8 @@ def test_a_write_to_the_store_becomes_a_named_action() -> None:
     again = msgspec.structs.replace(
         ordered, epoch=Epoch(3), status=ShardStatus.ELECTION, leader=None
     )
-    assert names(None, born) == ["Found"]
-    assert names(born, steady) == ["Elected"]
+    assert names(None, created) == ["Found"]
+    assert names(created, steady) == ["Elected"]
     assert names(steady, begun) == ["BeginChange"]
     assert names(begun, ordered) == ["OrderChange"]
     assert names(ordered, done) == ["EndChange"]

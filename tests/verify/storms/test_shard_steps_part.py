@@ -13,13 +13,13 @@ from motet.sim.simulate import simulate
 from motet.sim.world import World
 from motet.verify.models import model_named
 from motet.verify.seed_range import run_seeds
-from motet.verify.storms.shard_steps import ShardStepsPart, ShardStepsRun
+from motet.verify.storms.shard_steps import ShardStepsRun, ShardStepsStorm
 from motet.verify.trace import check_trace, read_trace
 
 SETTINGS = {"founded": 0, "entries": 1_000, "epochs": 1_000, "most_restarts": 1_000}
 
 
-class Kept(ShardStepsPart):
+class Kept(ShardStepsStorm):
     """Keeps its run."""
 
     def prepare(self, world: World, plant: str | None) -> ShardStepsRun:
@@ -47,7 +47,7 @@ def test_every_step_of_the_core_is_a_step_of_the_model() -> None:
 def test_a_hundred_seeds_are_followed() -> None:
     result = run_seeds("shard-log", 1, 100)
     assert result.failure is None, result.failure.replay_command()
-    assert all(result.marks.get(mark) for mark in ShardStepsPart.marks)
+    assert all(result.marks.get(mark) for mark in ShardStepsStorm.marks)
 
 
 NUMBERS = {NodeId("n1"): 0, NodeId("n2"): 1}

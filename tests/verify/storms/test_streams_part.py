@@ -9,13 +9,13 @@ import pytest
 
 from motet.sim.simulate import simulate
 from motet.verify.seed_range import run_seeds
-from motet.verify.storms.streams import StreamsPart, steps_min
+from motet.verify.storms.streams import StreamsStorm, steps_min
 
 SEEDS_A_DAY = 1_000
 
 
 def test_a_world_without_faults_is_ok() -> None:
-    outcome = simulate(StreamsPart(), 1, profile="none")
+    outcome = simulate(StreamsStorm(), 1, profile="none")
     assert (outcome.verdict, outcome.violations) == ("ok", [])
     assert outcome.events >= steps_min
     assert outcome.marks["operator_reconfigured"] > 0
@@ -24,7 +24,7 @@ def test_a_world_without_faults_is_ok() -> None:
 
 def test_a_seed_that_nobody_has_run_before_is_ok() -> None:
     seed = int(time.time() // 86_400) * SEEDS_A_DAY
-    outcome = simulate(StreamsPart(), seed)
+    outcome = simulate(StreamsStorm(), seed)
     assert outcome.verdict == "ok", outcome.replay_command()
     assert outcome.events >= steps_min
 

@@ -8,13 +8,13 @@ import pytest
 
 from motet.sim.simulate import simulate
 from motet.verify.seed_range import run_seeds
-from motet.verify.storms.transactions_turns import TurnsPart
+from motet.verify.storms.transactions_turns import TurnsStorm
 
 
 def test_what_is_gathered_is_one_entry_and_breaks_no_rule() -> None:
-    outcome = simulate(TurnsPart(), 3)
+    outcome = simulate(TurnsStorm(), 3)
     assert (outcome.verdict, outcome.violations) == ("ok", [])
-    assert outcome.marks["transaction_bundle"] > 0
+    assert outcome.marks["transaction_batch"] > 0
 
 
 @pytest.mark.long

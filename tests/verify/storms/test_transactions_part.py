@@ -9,11 +9,11 @@ import pytest
 from motet.sim.simulate import simulate
 from motet.sim.trace import Trace
 from motet.verify.seed_range import run_seeds
-from motet.verify.storms.transactions import TransactionsPart
+from motet.verify.storms.transactions import TransactionsStorm
 
 
 def test_a_world_without_faults_is_ok() -> None:
-    outcome = simulate(TransactionsPart(), 1, profile="none")
+    outcome = simulate(TransactionsStorm(), 1, profile="none")
     assert (outcome.verdict, outcome.violations) == ("ok", [])
     assert outcome.marks["transaction_committed"] > 50
     assert outcome.marks["transaction_decisions_forgotten"] > 0
@@ -22,14 +22,14 @@ def test_a_world_without_faults_is_ok() -> None:
 
 def test_a_seed_is_one_run() -> None:
     traces = [Trace(lines_max=1), Trace(lines_max=1)]
-    first, second = (simulate(TransactionsPart(), 2, trace=trace) for trace in traces)
+    first, second = (simulate(TransactionsStorm(), 2, trace=trace) for trace in traces)
     assert first.trace_digest == second.trace_digest
     assert first.verdict == "ok"
 
 
 def test_the_first_seeds_are_ok() -> None:
     for seed in range(3, 6):
-        outcome = simulate(TransactionsPart(), seed)
+        outcome = simulate(TransactionsStorm(), seed)
         assert outcome.verdict == "ok", outcome.replay_command()
 
 

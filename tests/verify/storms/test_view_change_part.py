@@ -12,12 +12,12 @@ from motet.sim.simulate import simulate
 from motet.sim.world import World
 from motet.verify.models import model_named
 from motet.verify.seed_range import run_seeds
-from motet.verify.storms.view_change import REPLICAS, VIEWS, ViewChangePart, ViewChangeRun
+from motet.verify.storms.view_change import REPLICAS, VIEWS, ViewChangeRun, ViewChangeStorm
 from motet.verify.trace import check_trace, read_trace
 from motet.verify.trace.view_changes import lines_between
 
 
-class Kept(ViewChangePart):
+class Kept(ViewChangeStorm):
     """Keeps its run."""
 
     def prepare(self, world: World, plant: str | None) -> ViewChangeRun:
@@ -27,7 +27,7 @@ class Kept(ViewChangePart):
 
 @pytest.mark.parametrize("seed", [1, 41])
 def test_every_step_of_the_core_is_a_step_of_the_model(seed: int) -> None:
-    outcome = simulate(ViewChangePart(), seed)
+    outcome = simulate(ViewChangeStorm(), seed)
     assert outcome.violations == []
     assert outcome.marks["followed"] > 300
     assert outcome.marks["vsr_view_started"] > 1
@@ -38,7 +38,7 @@ def test_every_step_of_the_core_is_a_step_of_the_model(seed: int) -> None:
 def test_two_hundred_seeds_are_followed() -> None:
     result = run_seeds("view-change", 1, 200)
     assert result.failure is None, result.failure.replay_command()
-    assert all(result.marks.get(mark) for mark in ViewChangePart.marks)
+    assert all(result.marks.get(mark) for mark in ViewChangeStorm.marks)
 
 
 def test_the_lines_of_a_run_are_a_trace_and_a_change_in_them_is_found() -> None:

@@ -12,20 +12,20 @@ from motet.sim.faults import PROFILES
 from motet.sim.simulate import simulate
 from motet.sim.trace import Trace
 from motet.sim.world import World
-from motet.verify.storms.vsr import VsrPart, VsrRun, draw_config
+from motet.verify.storms.vsr import VsrRun, VsrStorm, draw_config
 from motet.verify.storms.vsr_atlas import Atlas
 
 
 @pytest.mark.parametrize("profile", [*PROFILES, "swarm"])
 def test_a_cluster_survives(profile: str) -> None:
-    outcome = simulate(VsrPart(), 3, profile=profile)
+    outcome = simulate(VsrStorm(), 3, profile=profile)
     assert outcome.violations == []
     assert outcome.verdict == "ok"
 
 
 def test_a_seed_is_one_run() -> None:
     traces = [Trace(lines_max=1), Trace(lines_max=1)]
-    first, second = (simulate(VsrPart(), 1, trace=trace) for trace in traces)
+    first, second = (simulate(VsrStorm(), 1, trace=trace) for trace in traces)
     assert first.trace_digest == second.trace_digest
     assert first.events >= 10_000
 

@@ -8,11 +8,11 @@ import pytest
 
 from motet.sim.simulate import simulate
 from motet.verify.seed_range import run_seeds
-from motet.verify.storms.wrong_wall import WrongWallPart
+from motet.verify.storms.wrong_wall import WrongWallStorm
 
 
 def test_a_wrong_wall_stops_nobody_and_moves_no_clock() -> None:
-    outcome = simulate(WrongWallPart(), 3)
+    outcome = simulate(WrongWallStorm(), 3)
     assert (outcome.verdict, outcome.violations) == ("ok", [])
     assert outcome.marks["wall_jumped"] > 0
     assert outcome.marks["operator_node_drifts"] > 0

@@ -18,7 +18,7 @@ from motet.sim.host import Host
 from motet.sim.simulate import simulate
 from motet.sim.world import World
 from motet.verify.models import model_named
-from motet.verify.storms.view_change import REPLICAS, ViewChangePart, ViewChangeRun
+from motet.verify.storms.view_change import REPLICAS, ViewChangeRun, ViewChangeStorm
 from motet.verify.trace import Checked, check_trace
 from motet.verify.trace.consensus import read_looks, steps_of
 from motet.verify.trace.nodes import read_of_nodes
@@ -26,7 +26,7 @@ from motet.verify.trace.nodes import read_of_nodes
 LOOKS = 250
 
 
-class Told(ViewChangePart):
+class Told(ViewChangeStorm):
     """Its replicas write their looks down, as nodes do."""
 
     def __init__(self) -> None:

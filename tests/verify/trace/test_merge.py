@@ -9,7 +9,7 @@ from motet.sim.simulate import simulate
 from motet.sim.world import World
 from motet.verify.models import model_named
 from motet.verify.models.shard_log_steps import ShardLogChanges
-from motet.verify.storms.shard_changes import ShardChangesPart, ShardChangesRun
+from motet.verify.storms.shard_changes import ShardChangesRun, ShardChangesStorm
 from motet.verify.storms.shard_steps import UNBOUNDED
 from motet.verify.trace import TraceLine, check_trace
 from motet.verify.trace.merge import check_merged
@@ -18,7 +18,7 @@ from motet.verify.trace.waiting import Placed
 ORDERS = 3
 
 
-class Kept(ShardChangesPart):
+class Kept(ShardChangesStorm):
     """Keeps its run."""
 
     def prepare(self, world: World, plant: str | None) -> ShardChangesRun:

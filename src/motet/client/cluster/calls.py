@@ -10,6 +10,7 @@ import asyncio
 import msgspec
 
 from motet.client.calls import Calls, Expected, Gathered, Make, ToldClock, closed
+from motet.client.clock_visibility import ClockVisibility
 from motet.client.cluster.feed import ClusterFeed
 from motet.client.cluster.measure import FeedMeasure
 from motet.client.cluster.moments import after_a_moment
@@ -17,7 +18,6 @@ from motet.client.cluster.router import Router
 from motet.client.cluster.transactions import Coordinator
 from motet.client.cluster.under_way import UnderWay
 from motet.client.link import answer_seconds_max
-from motet.client.valve import Valve
 from motet.core.clock.hlc import ZERO, Clock
 from motet.core.metadata.definitions import StreamDefinition
 from motet.core.onelog.conversation import StreamsRequest
@@ -81,7 +81,7 @@ class ClusterCalls(Calls):
         self.coordinator = Coordinator(router)
         self.feed = ClusterFeed(router)
         self._measure = FeedMeasure(self.feed)
-        self.valve = Valve()
+        self.clock_visibility = ClockVisibility()
         self._closing = asyncio.Event()
         #: what closing waits for
         self.under_way = UnderWay()
@@ -216,7 +216,9 @@ class ClusterCalls(Calls):
         except MotetError:
             return info  # a shard without a leader: nobody can say
         entries = tuple(each.next_offset - each.first_offset for each in shown)
-        return msgspec.structs.replace(info, entries=entries, born=min(each.born for each in shown))
+        return msgspec.structs.replace(
+            info, entries=entries, created=min(each.created for each in shown)
+        )
 
 
 def info_of(definition: StreamDefinition) -> StreamInfo:

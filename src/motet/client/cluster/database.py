@@ -135,8 +135,8 @@ class AsyncClusterDatabase(AsyncDatabase):
     async def bookmark(self) -> str:
         return bookmark_text(Bookmark(self.database_id, self.router.clock))
 
-    async def go_on_after(self, bookmark: str) -> None:
-        self.router.go_on_after(
+    async def resume_after(self, bookmark: str) -> None:
+        self.router.resume_after(
             clock_of(bookmark, database=self.database_id, name=self.router.name)
         )
 

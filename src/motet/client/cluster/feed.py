@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 
-from motet.client.cluster.read_ahead import ReadAhead, Stretch
+from motet.client.cluster.read_ahead import ReadAhead, ShardRange
 from motet.client.cluster.router import Router
 from motet.client.cluster.together import Make, ask_leaders, ask_replicas
 from motet.client.feed_status import FeedStatus, IncompleteTransaction, ShardStanding
@@ -200,11 +200,11 @@ class ClusterFeed:
         found = await ask_leaders(self._router, questions, FeedDescribed, answer_seconds_max)
         return [found[place.shard] for *_, place in places]
 
-    async def horizons(self, places: Places) -> dict[StreamName, Clock]:
-        """The highest horizon of the shards of each stream."""
+    async def low_watermarks(self, places: Places) -> dict[StreamName, Clock]:
+        """The highest low watermark of the shards of each stream."""
         found: dict[StreamName, Clock] = {}
         for (stream, *_), kept in zip(places, await self.kept(places), strict=True):
-            found[stream] = max(kept.horizon, found.get(stream, ZERO))
+            found[stream] = max(kept.low_watermark, found.get(stream, ZERO))
         return found
 
     async def begins(self, places: Places) -> dict[StreamName, Clock]:
@@ -215,7 +215,7 @@ class ClusterFeed:
         return found
 
     async def begin(self, places: Places, after: Clock | None) -> Clock:
-        """Where a reader begins: who wants the beginning gets whole transactions, from the last horizon on.
+        """Where a reader begins: one that wants all gets whole transactions, after the last low watermark.
 
         ``CursorExpired`` if some streams have more than others: see ``common_begin``.
         """
@@ -235,7 +235,7 @@ class ClusterFeed:
         shown = await asyncio.gather(*(self._router.describe(place.shard) for *_, place in places))
         found: dict[StreamName, Clock] = {}
         for (stream, *_), each in zip(places, shown, strict=True):
-            found[stream] = min(each.born, found.get(stream, each.born))
+            found[stream] = min(each.created, found.get(stream, each.created))
         return found
 
     # Pages
@@ -289,7 +289,7 @@ class ClusterFeed:
     async def _merged(
         self, places: Places, message: ReadFeed, after: Clock, target: Clock
     ) -> MergedPage:
-        pages = await self.stretches(places, after, target, message.limit)
+        pages = await self.splits(places, after, target, message.limit)
         merged = merge(pages, message.limit, message.key)
         while merged.through < target and not merged.more:
             if merged.count >= message.limit or _size_bytes(pages) >= page_bytes_max:
@@ -298,26 +298,26 @@ class ClusterFeed:
             merged = merge(pages, message.limit, message.key)
         return merged
 
-    async def stretches(
+    async def splits(
         self, places: Places, after: Clock, target: Clock, limit: int
     ) -> list[ShardPage]:
         """What each shard has behind one clock, up to another at most: what is at hand, or else some."""
         share = max(-(-limit // len(places)), 1)
         wanted: dict[ShardName, tuple[Clock, int]] = {}
-        stretches: dict[ShardName, Stretch] = {}
+        splits: dict[ShardName, ShardRange] = {}
         for *_, place in places:
             kept = self._ahead.of(place.shard, after)
             if kept is not None:
-                stretches[place.shard] = kept
+                splits[place.shard] = kept
                 continue
             # Whoever reads on where the last page ended will want the next one too.
             is_next = self._ahead.has_ended_at(place.shard, after)
             wanted[place.shard] = after, page_changes_max if is_next else share
         for shard, found in (await self._fetch(wanted, target)).items():
             self._ahead.keep(shard, found)
-            stretches[shard] = found
+            splits[shard] = found
         return [
-            stretches[place.shard].page(stream, number, place.shard, after, target)
+            splits[place.shard].page(stream, number, place.shard, after, target)
             for stream, number, place in places
         ]
 
@@ -334,14 +334,14 @@ class ClusterFeed:
             if more is None:
                 longer.append(page)
                 continue
-            whole = Stretch(after, more.through, [*page.entries, *more.entries])
+            whole = ShardRange(after, more.through, [*page.entries, *more.entries])
             self._ahead.keep(page.shard, whole)
             longer.append(whole.page(page.stream, page.number, page.shard, after, target))
         return longer
 
     async def _fetch(
         self, wanted: dict[ShardName, tuple[Clock, int]], target: Clock
-    ) -> dict[ShardName, Stretch]:
+    ) -> dict[ShardName, ShardRange]:
         """What shards have behind a clock each, some of it if it is much."""
 
         def make(shard: ShardName, after: Clock, limit: int) -> Make:
@@ -349,15 +349,15 @@ class ClusterFeed:
                 n, clock, shard, after, target, limit, page_bytes_max
             )
 
-        stretches = {
-            shard: Stretch(after, target, [])
+        splits = {
+            shard: ShardRange(after, target, [])
             for shard, (after, _) in wanted.items()
             if self._is_quiet(shard, after, target)
         }
         questions = {
             shard: make(shard, after, limit)
             for shard, (after, limit) in wanted.items()
-            if shard not in stretches
+            if shard not in splits
         }
         router = self._router
         found = await ask_replicas(router, questions, ShardFeed, first=self._favourite)
@@ -375,8 +375,8 @@ class ClusterFeed:
                 # From the beginning a shard gives what it has, which is not what all of them have.
                 label = router.map.label(shard)
                 raise CursorExpired(f"the feed of {label} is kept only behind {page.begins}")
-            stretches[shard] = Stretch(wanted[shard][0], page.through, list(page.entries))
-        return stretches
+            splits[shard] = ShardRange(wanted[shard][0], page.through, list(page.entries))
+        return splits
 
     def _is_quiet(self, shard: ShardName, after: Clock, target: Clock) -> bool:
         """Whether its leader has said that nothing was changed between these clocks."""

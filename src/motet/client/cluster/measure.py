@@ -1,7 +1,7 @@
 """Where to cut the feed of a cluster: by counting the changes behind a clock, shard by shard.
 
 Entries are fetched and counted, not looked into, and what has been counted is remembered: whoever asks for a
-slice, then for its stretches, then for the slice behind it has every entry counted once.
+slice, then for its splits, then for the slice behind it has every entry counted once.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ class Measured(msgspec.Struct):
             return (self.after,), 0, 0
         changes = self.totals[count - 1]
         bounds: list[Clock] = []
-        for number in range(1, message.stretches + 1):
-            wanted = changes * number // message.stretches
+        for number in range(1, message.splits + 1):
+            wanted = changes * number // message.splits
             if wanted:
                 clock = self.clocks[bisect_left(self.totals, wanted, 0, count)]
                 if not bounds or clock > bounds[-1]:
@@ -83,7 +83,7 @@ class FeedMeasure:
         self._known: dict[tuple[StreamName, ...], Measured] = {}
 
     async def split(self, message: SplitFeed, cluster: int) -> FeedSplit:
-        """The slice behind a clock, cut into stretches of about the same size."""
+        """The slice behind a clock, cut into splits of about the same size."""
         visible = await self._feed.visible(message.streams, wait=False)
         target = visible if message.up_to is None else min(visible, message.up_to)
         places = await self._feed.places(message.streams)
@@ -112,7 +112,7 @@ class FeedMeasure:
             if message.changes_max is not None and measured.total > message.changes_max:
                 return
             begin = measured.through
-            pages = await self._feed.stretches(places, begin, target, page_changes_max)
+            pages = await self._feed.splits(places, begin, target, page_changes_max)
             if measured.through != begin:
                 continue  # somebody else has counted on meanwhile
             through = min(page.through for page in pages)

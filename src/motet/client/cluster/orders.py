@@ -38,18 +38,18 @@ class ClusterOrders:
         """Prune these streams, if no named cursor is in the way, or all the same."""
         places, order = await self._feed.places(streams), Prune(up_to, is_forced)
         for found in await self._feed.kept(places):
-            FeedRules(dict(found.cursors), found.horizon).check(order, up_to)
+            FeedRules(dict(found.cursors), found.low_watermark).check(order, up_to)
         await self._order(places, order)
 
-    async def horizons(self, streams: tuple[StreamName, ...]) -> dict[StreamName, Clock]:
+    async def low_watermarks(self, streams: tuple[StreamName, ...]) -> dict[StreamName, Clock]:
         """Everything up to this clock is pruned, in one shard of the stream at least."""
-        return await self._feed.horizons(await self._feed.places(streams))
+        return await self._feed.low_watermarks(await self._feed.places(streams))
 
     async def cursors(self) -> list[NamedCursor]:
         places = await self._feed.places(())
         described = await self._feed.kept(places)
         return named_cursors(
-            (stream, each.cursors, each.horizon)
+            (stream, each.cursors, each.low_watermark)
             for (stream, *_), each in zip(places, described, strict=True)
         )
 

@@ -20,7 +20,7 @@ ahead_bytes_max = 64 * MIB
 """What one client keeps of all shards; what was used longest ago goes first."""
 
 
-class Stretch(msgspec.Struct):
+class ShardRange(msgspec.Struct):
     """All entries of a shard behind one clock and through another, by their clocks."""
 
     after: Clock
@@ -45,32 +45,32 @@ class Stretch(msgspec.Struct):
 
 
 class ReadAhead:
-    """The last stretch of each shard."""
+    """The last range of each shard."""
 
     def __init__(self) -> None:
-        self._stretches: dict[ShardName, Stretch] = {}
+        self._ranges: dict[ShardName, ShardRange] = {}
         self._bytes: dict[ShardName, int] = {}
         self._total_bytes = 0
 
-    def of(self, shard: ShardName, after: Clock) -> Stretch | None:
+    def of(self, shard: ShardName, after: Clock) -> ShardRange | None:
         """What is kept of a shard behind a clock; None for nothing."""
-        kept = self._stretches.get(shard)
+        kept = self._ranges.get(shard)
         return kept if kept is not None and kept.after <= after < kept.through else None
 
     def has_ended_at(self, shard: ShardName, after: Clock) -> bool:
         """Whether what was kept ended there, and had something in it: somebody reads on and on."""
-        kept = self._stretches.get(shard)
+        kept = self._ranges.get(shard)
         return kept is not None and kept.through == after and bool(kept.entries)
 
-    def keep(self, shard: ShardName, found: Stretch) -> None:
+    def keep(self, shard: ShardName, found: ShardRange) -> None:
         """Keep this one instead of what was kept."""
         self._forget(shard)
-        self._stretches[shard] = found
+        self._ranges[shard] = found
         self._bytes[shard] = found.size_bytes
         self._total_bytes += self._bytes[shard]
-        while self._total_bytes > ahead_bytes_max and len(self._stretches) > 1:
-            self._forget(next(iter(self._stretches)))
+        while self._total_bytes > ahead_bytes_max and len(self._ranges) > 1:
+            self._forget(next(iter(self._ranges)))
 
     def _forget(self, shard: ShardName) -> None:
-        if self._stretches.pop(shard, None) is not None:
+        if self._ranges.pop(shard, None) is not None:
             self._total_bytes -= self._bytes.pop(shard)

@@ -105,10 +105,10 @@ class Router:
         """Remember a clock that an answer has shown."""
         self.clock = max(self.clock, clock)
 
-    def go_on_after(self, clock: Clock) -> None:
+    def resume_after(self, clock: Clock) -> None:
         """Somebody else has seen everything up to here: so have we."""
         self.see(clock)
-        self.session.go_on_after(clock)
+        self.session.resume_after(clock)
 
     # The map
 

@@ -29,7 +29,7 @@ class Session:
         #: the same, of those that were not logged everywhere when we heard of them
         self._unsettled: dict[ShardName, Clock] = {}
 
-    def go_on_after(self, clock: Clock) -> None:
+    def resume_after(self, clock: Clock) -> None:
         """Somebody else has seen everything up to here: so have we."""
         self.bookmark = max(self.bookmark, clock)
 

@@ -20,7 +20,7 @@ from motet.client.cluster.router import D, MakeData, Router
 from motet.client.link import answer_seconds_max
 from motet.core.clock.hlc import Clock
 from motet.core.onelog.messages import KeyRead, Standing, Wanted
-from motet.core.streams.change import Change, Part, PartChange
+from motet.core.streams.change import Branch, Change, RowChange
 from motet.core.streams.cluster_messages import StreamPlace
 from motet.core.streams.feed_merge import changes_of
 from motet.core.streams.messages import (
@@ -51,11 +51,11 @@ fresh_seconds_max = 1.0
 """Who has not heard of the cluster for so long asks for its clock before a commit: shards forget old ones."""
 
 
-class PartInShard(msgspec.Struct):
+class BranchInShard(msgspec.Struct):
     """What a transaction does in one shard."""
 
     reads: list[SeenKey]
-    changes: list[PartChange]
+    changes: list[RowChange]
 
 
 class FixedTransaction(msgspec.Struct, frozen=True):
@@ -63,8 +63,8 @@ class FixedTransaction(msgspec.Struct, frozen=True):
 
     home: ShardName
     participants: list[ShardName]
-    part_in_home: PartInShard
-    part: Part
+    branch_in_home: BranchInShard
+    branch: Branch
     votes: tuple[Vote, ...]
     clock: Clock
 
@@ -105,20 +105,20 @@ class Coordinator:
 
     async def commit(self, it: Gathered) -> ToldClock:
         """Commit, and the clock; ``Conflict`` when it was not, ``OutcomeUnknown`` when nobody can tell."""
-        parts, made = await self._divided(it)
-        home, *participants = parts
+        branches, made = await self._divided(it)
+        home, *participants = branches
         votes: tuple[Vote, ...] = ()
         if participants:
-            _, votes = await self._prepare(home, participants, participants, parts, made)
-        return await self._commit(home, participants, parts[home], made[home], votes)
+            _, votes = await self._prepare(home, participants, participants, branches, made)
+        return await self._commit(home, participants, branches[home], made[home], votes)
 
     async def fix(self, it: Gathered) -> ToldClock:
         """Have all shards prepare, the home shard too: what it will be committed at, if it is."""
-        parts, made = await self._divided(it)
-        home, *participants = parts
-        told, votes = await self._prepare(home, participants, list(parts), parts, made)
+        branches, made = await self._divided(it)
+        home, *participants = branches
+        told, votes = await self._prepare(home, participants, list(branches), branches, made)
         self._fixed[it.name] = FixedTransaction(
-            home, participants, parts[home], made[home], votes, told.clock
+            home, participants, branches[home], made[home], votes, told.clock
         )
         return told
 
@@ -128,35 +128,35 @@ class Coordinator:
         if it is None:
             raise Conflict(f"transaction {transaction} has no clock, so it is not committed")
         return await self._commit(
-            it.home, it.participants, it.part_in_home, it.part, it.votes, it.clock
+            it.home, it.participants, it.branch_in_home, it.branch, it.votes, it.clock
         )
 
     async def release(self, transaction: TransactionId) -> None:
         """Have it given up."""
         it = self._fixed.pop(transaction, None)
         if it is not None:
-            await self._abort(it.home, it.participants, it.part)
+            await self._abort(it.home, it.participants, it.branch)
 
     async def _divided(
         self, it: Gathered
-    ) -> tuple[dict[ShardName, PartInShard], dict[ShardName, Part]]:
+    ) -> tuple[dict[ShardName, BranchInShard], dict[ShardName, Branch]]:
         """What is done in each shard, and how that is told; with a clock that is not old."""
         reads, changes = it.reads, it.changes
-        parts = self._known_parts(reads, changes) or await self._parts(reads, changes)
-        if len(parts) > transaction_participants_max:
+        branches = self._known_parts(reads, changes) or await self._parts(reads, changes)
+        if len(branches) > transaction_participants_max:
             raise TooLarge(f"a transaction has at most {transaction_participants_max} shards")
         if not self._is_fresh():
-            await self._freshen(next(iter(parts)))
+            await self._freshen(next(iter(branches)))
         asked, count = self._router.clock, len(changes)
         made = {
-            shard: Part(it.name, it.begin, asked, count, tuple(part.changes))
-            for shard, part in parts.items()
+            shard: Branch(it.name, it.begin, asked, count, tuple(branch.changes))
+            for shard, branch in branches.items()
         }
-        return parts, made
+        return branches, made
 
     async def _parts(
         self, reads: Sequence[KeyRead], changes: Sequence[Wanted]
-    ) -> dict[ShardName, PartInShard]:
+    ) -> dict[ShardName, BranchInShard]:
         """By shard; ``NoSuchStream`` if a fresh map does not have one of the streams."""
         for name in (*(wanted.stream for wanted in changes), *(read.stream for read in reads)):
             if self._router.known_stream(name) is None:
@@ -165,23 +165,23 @@ class Coordinator:
 
     def _known_parts(
         self, reads: Sequence[KeyRead], changes: Sequence[Wanted]
-    ) -> dict[ShardName, PartInShard] | None:
+    ) -> dict[ShardName, BranchInShard] | None:
         """By shard; the first one with a change, or else a read, is home. None: some stream is not known."""
         known = self._router.known_stream
-        parts: dict[ShardName, PartInShard] = {}
+        branches: dict[ShardName, BranchInShard] = {}
         for index, wanted in enumerate(changes):
             place = known(wanted.stream)
             if place is None:
                 return None
             key = wanted.key
-            change = PartChange(index, key, wanted.op, wanted.row, wanted.before)
-            _part(parts, place, key).changes.append(change)
+            change = RowChange(index, key, wanted.op, wanted.row, wanted.before)
+            _part(branches, place, key).changes.append(change)
         for read in reads:
             place = known(read.stream)
             if place is None:
                 return None
-            _part(parts, place, read.key).reads.append(SeenKey(read.key, read.seen))
-        return parts
+            _part(branches, place, read.key).reads.append(SeenKey(read.key, read.seen))
+        return branches
 
     def _is_fresh(self) -> bool:
         return self._fresh_at is not None and monotonic() - self._fresh_at < fresh_seconds_max
@@ -204,15 +204,15 @@ class Coordinator:
         home: ShardName,
         participants: Sequence[ShardName],
         voters: Sequence[ShardName],
-        parts: dict[ShardName, PartInShard],
-        made: dict[ShardName, Part],
+        branches: dict[ShardName, BranchInShard],
+        made: dict[ShardName, Branch],
     ) -> tuple[ToldClock, tuple[Vote, ...]]:
         """Have these vote: the highest clock, what the home shard says, if it votes; and the other votes."""
         others = tuple(participants)
 
         def make_for(shard: ShardName) -> MakeData:
-            part, reads = made[shard], tuple(parts[shard].reads)
-            return lambda n, clock: PrepareTransaction(n, clock, shard, part, reads, home, others)
+            branch, reads = made[shard], tuple(branches[shard].reads)
+            return lambda n, clock: PrepareTransaction(n, clock, shard, branch, reads, home, others)
 
         # All are asked before any is waited for, without a task for each.
         asked = [(shard, make := make_for(shard), self._begin(shard, make)) for shard in voters]
@@ -239,13 +239,15 @@ class Coordinator:
         votes = tuple([Vote(vote.clock, vote.seal) for vote in others_voted])
         return ToldClock(highest, prepared[0].has_clock), votes
 
-    async def _abort(self, home: ShardName, participants: Sequence[ShardName], part: Part) -> None:
+    async def _abort(
+        self, home: ShardName, participants: Sequence[ShardName], branch: Branch
+    ) -> None:
         """Have it given up now. If nobody hears this, the home shard will do so by itself."""
         try:
             await self._router.ask_leader(
                 home,
                 lambda n, clock: AbortTransaction(
-                    n, clock, home, part.transaction, part.asked, tuple(participants)
+                    n, clock, home, branch.transaction, branch.asked, tuple(participants)
                 ),
                 TransactionEnded,
                 may_repeat=True,
@@ -258,27 +260,27 @@ class Coordinator:
         self,
         home: ShardName,
         participants: Sequence[ShardName],
-        part_in_home: PartInShard,
-        part: Part,
+        branch_in_home: BranchInShard,
+        branch: Branch,
         votes: tuple[Vote, ...],
         fixed: Clock | None = None,
     ) -> ToldClock:
-        reads, others = tuple(part_in_home.reads), tuple(participants)
+        reads, others = tuple(branch_in_home.reads), tuple(participants)
 
         def make(request: RequestId, clock: Clock) -> CommitTransaction:
-            return CommitTransaction(request, clock, home, part, reads, others, votes, fixed)
+            return CommitTransaction(request, clock, home, branch, reads, others, votes, fixed)
 
         try:
             ended = await self._answer(home, make, TransactionEnded, self._begin(home, make))
         except (NotLeader, NoSuchShard, NodeError, TransactionExpired, OutcomeUnknown) as error:
             # One of the repeats may have been heard.
             raise OutcomeUnknown(
-                f"it is not known what became of transaction {part.transaction}: {error.what}",
+                f"it is not known what became of transaction {branch.transaction}: {error.what}",
                 hint="ask db.transaction_status(id) later",
             ) from None
         if ended.clock is None:
             raise Conflict(
-                f"transaction {part.transaction} was given up: another one was in its way"
+                f"transaction {branch.transaction} was given up: another one was in its way"
             )
         self._router.see(ended.clock)
         self._router.session.committed((home, *others), ended.clock, is_settled=ended.is_settled)
@@ -333,13 +335,15 @@ class Coordinator:
             return None
 
 
-def _part(parts: dict[ShardName, PartInShard], place: StreamPlace, key: bytes) -> PartInShard:
+def _part(
+    branches: dict[ShardName, BranchInShard], place: StreamPlace, key: bytes
+) -> BranchInShard:
     """What is done in the shard of a key."""
     shard = place.places[place.shard_of(key)].shard
-    part = parts.get(shard)
-    if part is None:
-        part = parts[shard] = PartInShard([], [])
-    return part
+    branch = branches.get(shard)
+    if branch is None:
+        branch = branches[shard] = BranchInShard([], [])
+    return branch
 
 
 def _worst(errors: Sequence[BaseException]) -> BaseException:

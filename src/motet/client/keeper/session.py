@@ -184,7 +184,7 @@ class Session:
         except BadFrame as error:
             raise BadInput(error.what, hint=error.advice) from None
         if len(frame) > self._request_bytes_max:
-            what = f"a request of {len(frame)} bytes: at most {self._request_bytes_max} are allowed"
+            what = f"a request of {len(frame)} bytes exceeds the limit of {self._request_bytes_max}"
             raise TooLarge(what)
         return Call(xid, request, frame)
 

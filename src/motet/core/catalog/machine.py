@@ -10,11 +10,11 @@ in the keeper, and bear it in the log. A crash may come between them.
                             ◀───── kept ──────┘
     client ◀── ready ── streams ◀── create (what the keeper has)
 
-C1  What is in the log is in the keeper: a definition is kept before its stream or table is born, and whoever
+C1  What is in the log is in the keeper: a definition is kept before its stream or table is created, and who
     asked is told when both are durable.
 C2  Of two who define the same name, the one whom the keeper took first is right. The other is told that it is
     there, or, if it wants something else, that it exists already.
-C3  Before anything is served all that is defined is born: what a crash has left behind its first step is
+C3  Before anything is served all that is defined is created: what a crash has left behind its first step is
     completed.
 C4  A log and a keeper that do not belong together are not served: a log with something that is not defined,
     or defined otherwise, and a keeper with the number of another database.
@@ -191,12 +191,12 @@ class CatalogedStreams:
         self, client: Address, message: Creation, wanted: Definition, known: Definition, now: Now
     ) -> list[Effect]:
         """Have the log begin it, as the keeper has it, if that is what was wanted."""
-        if self._is_born(known):
+        if self._is_created(known):
             return self.streams.step(Received(now, client, message))  # which compares them too
         check_same(known, wanted)
         return self.streams.step(Received(now, client, _creation(message.request, known)))
 
-    def _is_born(self, definition: Definition) -> bool:
+    def _is_created(self, definition: Definition) -> bool:
         index = self.streams.index
         if isinstance(definition, StreamDefinition):
             return definition.name in index.streams
@@ -222,7 +222,7 @@ class CatalogedStreams:
 
     def _table_info(self, info: TableInfo) -> TableInfo:
         spec = self.state.tables[info.spec.name].spec()
-        return TableInfo(spec, info.born, info.parts, info.rows, info.size_bytes)
+        return TableInfo(spec, info.created, info.parts, info.rows, info.size_bytes)
 
     # What the keeper says
 
@@ -353,9 +353,9 @@ class CatalogedStreams:
         effects: list[Effect] = []
         definitions: list[Definition] = [*state.streams.values(), *state.tables.values()]
         for definition in definitions:
-            if not self._is_born(definition):
+            if not self._is_created(definition):
                 request = state.number()
-                state.births[request] = definition.name
+                state.creations[request] = definition.name
                 effects.append(Note("catalog_completes", definition.name))
                 effects += self.streams.step(Received(now, OWN, _creation(request, definition)))
         return self._take_births(effects)
@@ -370,10 +370,10 @@ class CatalogedStreams:
                 continue
             answer = effect.message
             assert isinstance(answer, StreamReady | TableReady | StreamsRefused)
-            name = state.births.pop(answer.request)
+            name = state.creations.pop(answer.request)
             if isinstance(answer, StreamsRefused):
                 kept.append(Note("catalog_not_completed", f"{name}: {answer.code} {answer.what}"))
-        if not state.births:
+        if not state.creations:
             state.phase = Phase.SERVING
         return kept
 
@@ -395,7 +395,7 @@ class CatalogedStreams:
         names = [name for name in index.streams if name not in self.state.streams]
         tables = [name for name in index.catalog.tables if name not in self.state.tables]
         if names or tables:
-            found.append(Violation("C1", f"born and not defined: {[*names, *tables]}"))
+            found.append(Violation("C1", f"created and not defined: {[*names, *tables]}"))
         return found
 
 

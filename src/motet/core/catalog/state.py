@@ -55,7 +55,7 @@ class State(msgspec.Struct):
     reading: RequestId | None = None
     listing: Listing = Listing(())
     #: what is put into the log at the start: the request -> its name
-    births: dict[RequestId, str] = msgspec.field(default_factory=dict)
+    creations: dict[RequestId, str] = msgspec.field(default_factory=dict)
     #: numbers given to what the keeper was asked
     numbers: int = 0
     nonce: int = 0
@@ -87,13 +87,15 @@ class State(msgspec.Struct):
                 "too many definitions wait for the keeper", hint="try again in a moment"
             )
         if len(data) > definition_bytes_max:
-            raise TooLarge(f"a definition of {len(data)} bytes, {definition_bytes_max} are allowed")
+            raise TooLarge(
+                f"a definition of {len(data)} bytes exceeds the limit of {definition_bytes_max}"
+            )
         coming = sum(type(each.message) is type(message) for each in self.asked.values())
         if isinstance(message, CreateStream):
             if len(self.streams) + coming >= streams_max:
-                raise BadInput(f"there are {streams_max} streams already, and no more are allowed")
+                raise BadInput(f"another stream exceeds the limit of {streams_max}")
         elif len(self.tables) + coming >= tables_max:
-            raise BadInput(f"there are {tables_max} tables already, and no more are allowed")
+            raise BadInput(f"another table exceeds the limit of {tables_max}")
 
 
 def check_same(known: Definition, wanted: Definition) -> None:

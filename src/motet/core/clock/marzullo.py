@@ -66,7 +66,7 @@ def _rank(agreement: Agreement) -> tuple[int, int, int]:
 
 
 def _pieces(intervals: Sequence[Interval]) -> list[Agreement]:
-    """The stretches between neighbouring ends, from low to high, with the sources each has in common."""
+    """The ranges between neighbouring ends, from low to high, with the sources each has in common."""
     # Among equal ends those that open come first, so that intervals that touch count as overlapping.
     opens, closes = -1, 1
     ends = sorted(

@@ -65,7 +65,7 @@ class FeedOrdered(msgspec.Struct, frozen=True, array_like=True):
     order: Order
 
 
-class CarriedChange(msgspec.Struct, frozen=True, array_like=True):
+class CompactedChange(msgspec.Struct, frozen=True, array_like=True):
     """The latest change of a key, as it was committed before."""
 
     clock: Clock
@@ -77,11 +77,11 @@ class CarriedChange(msgspec.Struct, frozen=True, array_like=True):
     change: LoggedChange
 
 
-class Carried(msgspec.Struct, frozen=True, array_like=True):
+class Compacted(msgspec.Struct, frozen=True, array_like=True):
     """Changes that no feed shows any more, for who asks for their keys: where they were is given back."""
 
     clock: Clock
-    changes: tuple[CarriedChange, ...]
+    changes: tuple[CompactedChange, ...]
 
 
 encode_body = msgspec.msgpack.Encoder().encode
@@ -89,7 +89,7 @@ decode_stream_created = msgspec.msgpack.Decoder(StreamCreated).decode
 decode_clock_turned = msgspec.msgpack.Decoder(ClockTurned).decode
 decode_committed = msgspec.msgpack.Decoder(Committed).decode
 decode_feed_ordered = msgspec.msgpack.Decoder(FeedOrdered).decode
-decode_carried = msgspec.msgpack.Decoder(Carried).decode
+decode_compacted = msgspec.msgpack.Decoder(Compacted).decode
 
 
 def feed_change(committed: Committed, index: int, *, has_clock: bool = True) -> Change:
@@ -97,9 +97,9 @@ def feed_change(committed: Committed, index: int, *, has_clock: bool = True) -> 
     return shown_change(carry(committed, index), has_clock=has_clock)
 
 
-def carry(committed: Committed, index: int) -> CarriedChange:
+def carry(committed: Committed, index: int) -> CompactedChange:
     """The change with this index, to be carried on."""
-    return CarriedChange(
+    return CompactedChange(
         committed.clock,
         committed.transaction,
         committed.at_ms,
@@ -109,14 +109,14 @@ def carry(committed: Committed, index: int) -> CarriedChange:
     )
 
 
-def shown_change(carried: CarriedChange, *, has_clock: bool = True) -> Change:
+def shown_change(compacted: CompactedChange, *, has_clock: bool = True) -> Change:
     """A change as the feed shows it."""
-    logged = carried.change
+    logged = compacted.change
     return Change(
-        clock=carried.clock,
-        transaction=carried.transaction,
-        index=carried.index,
-        count=carried.count,
+        clock=compacted.clock,
+        transaction=compacted.transaction,
+        index=compacted.index,
+        count=compacted.count,
         stream=logged.stream,
         shard=logged.shard,
         offset=logged.offset,
@@ -124,6 +124,6 @@ def shown_change(carried: CarriedChange, *, has_clock: bool = True) -> Change:
         op=logged.op,
         row=logged.row,
         before=logged.before,
-        at_ms=carried.at_ms,
+        at_ms=compacted.at_ms,
         has_clock=has_clock,
     )

@@ -67,8 +67,8 @@ def check(message: StreamsRequest) -> None:
 
 def _check_reading(message: ReadEntries | ReadFeed | SplitFeed) -> None:
     if isinstance(message, SplitFeed):
-        if not 0 < message.stretches <= feed_splits_max:
-            raise BadInput(f"{message.stretches} is not between 1 and {feed_splits_max} stretches")
+        if not 0 < message.splits <= feed_splits_max:
+            raise BadInput(f"{message.splits} is not between 1 and {feed_splits_max} splits")
         if message.changes_max is not None and message.changes_max < 1:
             raise BadInput("a slice has room for one change at least")
     elif not 0 < message.limit <= page_changes_max:
@@ -100,12 +100,16 @@ def _check_commit(message: Commit | FixClock) -> None:
     _check_transaction(message.transaction)
     count = len(message.changes) + len(message.reads)
     if count > transaction_changes_max:
-        raise TooLarge(f"{count} reads and changes, {transaction_changes_max} are allowed")
+        raise TooLarge(
+            f"a transaction of {count} reads and changes exceeds the limit of {transaction_changes_max}"
+        )
     total_bytes = 0
     for wanted in message.changes:
         total_bytes += _check_change(wanted)
     if total_bytes > transaction_bytes_max:
-        raise TooLarge(f"a transaction of {total_bytes} bytes, {transaction_bytes_max} are allowed")
+        raise TooLarge(
+            f"a transaction of {total_bytes} bytes exceeds the limit of {transaction_bytes_max}"
+        )
     for read in message.reads:
         _check_key(read.key)
 
@@ -124,10 +128,10 @@ def _check_key(key: bytes) -> None:
     if not key:
         raise BadInput("a key cannot be empty")
     if len(key) > key_bytes_max:
-        raise TooLarge(f"a key of {len(key)} bytes, {key_bytes_max} are allowed")
+        raise TooLarge(f"a key of {len(key)} bytes exceeds the limit of {key_bytes_max}")
 
 
 def _check_row(row: bytes) -> int:
     if len(row) > row_bytes_max:
-        raise TooLarge(f"a row of {len(row)} bytes, {row_bytes_max} are allowed")
+        raise TooLarge(f"a row of {len(row)} bytes exceeds the limit of {row_bytes_max}")
     return len(row)

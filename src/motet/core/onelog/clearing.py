@@ -22,17 +22,17 @@ from bisect import bisect_left, bisect_right
 from motet.core.clock.hlc import ZERO
 from motet.core.machine import Effect, Note, Now, Send
 from motet.core.onelog import writing
-from motet.core.onelog.change import Carried, CarriedChange, Committed, carry
+from motet.core.onelog.change import Committed, Compacted, CompactedChange, carry
 from motet.core.onelog.context import Core
 from motet.core.onelog.index import Index
 from motet.core.onelog.messages import FeedObeyed, StreamsRefused
-from motet.core.onelog.plan import Carry
-from motet.core.onelog.reading import STRETCH_BYTES
+from motet.core.onelog.plan import Compact
+from motet.core.onelog.reading import RANGE_BYTES
 from motet.core.onelog.record import decode_record
 from motet.core.onelog.starting import OPERATOR
 from motet.core.onelog.state import Clearing, Waiting
 from motet.core.shardlog import retention
-from motet.core.shardlog.carry_rules import piece_of, worth_carrying
+from motet.core.shardlog.compaction_rules import piece_of, worth_compacting
 from motet.core.shardlog.entry import Entry
 from motet.core.shardlog.shards import BEAT
 from motet.core.shardlog.state import FinishedRead
@@ -40,7 +40,7 @@ from motet.errors import BadRecord
 from motet.ids import Offset, RequestId, StreamName
 from motet.limits import page_bytes_max
 
-CARRY = RequestId(0)
+COMPACTION = RequestId(0)
 
 
 def go_on(core: Core, effects: list[Effect], now: Now) -> list[Effect]:
@@ -69,9 +69,9 @@ def _overhear(clearing: Clearing, effects: list[Effect]) -> list[Effect]:
         if not isinstance(effect, Send) or effect.to != OPERATOR:
             kept.append(effect)
         elif isinstance(effect.message, FeedObeyed):
-            clearing.is_carrying = False
+            clearing.is_compacting = False
         elif isinstance(effect.message, StreamsRefused):
-            clearing.is_carrying, clearing.failure = False, effect.message.what
+            clearing.is_compacting, clearing.failure = False, effect.message.what
     return kept
 
 
@@ -80,10 +80,10 @@ def _advance(core: Core, clearing: Clearing, now: Now) -> list[Effect] | None:
     if clearing.failure is not None:
         core.state.clearing = None
         return [Note("streams_not_cleared", clearing.failure)]
-    if clearing.is_carrying or clearing.reading is not None:
+    if clearing.is_compacting or clearing.reading is not None:
         return None
-    if clearing.carrying:
-        return _carry(core, clearing, now)
+    if clearing.compaction:
+        return _compact(core, clearing, now)
     if clearing.holding:
         return _read(core, clearing)
     return _trim(core, clearing, now)
@@ -95,7 +95,7 @@ def _advance(core: Core, clearing: Clearing, now: Now) -> list[Effect] | None:
 def _plan(core: Core) -> Clearing | None:
     """How much of the log can go, and what has to be carried for that; None for nothing."""
     index, log = core.index, core.log
-    if all(stream.rules.horizon == ZERO for stream in index.streams.values()):
+    if all(stream.rules.low_watermark == ZERO for stream in index.streams.values()):
         return None
     pruned = pruned_before(index)
     ends = retention.closed_ends(log.core)
@@ -106,10 +106,10 @@ def _plan(core: Core) -> Clearing | None:
     first = log.first_offset - 1
 
     def total_before(until: int) -> int:
-        carried = sum(count for at, count in index.carried.items() if at < until)
-        return index.places.total_before(until) - index.places.total_before(first) + carried
+        compacted = sum(count for at, count in index.compacted.items() if at < until)
+        return index.places.total_before(until) - index.places.total_before(first) + compacted
 
-    until = worth_carrying(ends, held, total_before)
+    until = worth_compacting(ends, held, total_before)
     if until is None:
         return None
     return Clearing(until, sorted(set(held[: bisect_left(held, until)])))
@@ -119,7 +119,7 @@ def pruned_before(index: Index) -> int:
     """The first record that a feed may show, or the one behind all: no stream needs what is before it."""
     places = index.places
     shown = [
-        stream.first_at(places.first_after(stream.rules.horizon))
+        stream.first_at(places.first_after(stream.rules.low_watermark))
         for stream in index.streams.values()
     ]
     return min((at for at in shown if at is not None), default=places.behind)
@@ -136,11 +136,11 @@ def _holding(index: Index, until: int) -> list[int]:
     return sorted(found)
 
 
-# Carrying
+# Compaction
 
 
 def _read(core: Core, clearing: Clearing) -> list[Effect]:
-    clearing.reading, effects = core.log.read(Offset(clearing.holding[0]), STRETCH_BYTES)
+    clearing.reading, effects = core.log.read(Offset(clearing.holding[0]), RANGE_BYTES)
     for done in core.log.take_finished():  # it was in memory
         take(core, clearing, done)
     return effects
@@ -158,22 +158,22 @@ def take(core: Core, clearing: Clearing, done: FinishedRead) -> None:
             if passed == len(holding):
                 break
             if holding[passed] == entry.id.offset - 1:
-                clearing.carrying += _needed(core.index, entry)
+                clearing.compaction += _needed(core.index, entry)
                 passed += 1
     except BadRecord as error:
         clearing.failure = error.what
     del holding[:passed]
 
 
-def _needed(index: Index, entry: Entry) -> list[CarriedChange]:
+def _needed(index: Index, entry: Entry) -> list[CompactedChange]:
     """The latest changes of their keys that are in an entry."""
     record, sequence = decode_record(entry), entry.id.offset - 1
-    found: list[CarriedChange] = []
+    found: list[CompactedChange] = []
     if isinstance(record, Committed):
         for at, change in enumerate(record.changes):
             if _is_latest(index, change.stream, change.key, sequence, at):
                 found.append(carry(record, at))
-    elif isinstance(record, Carried):
+    elif isinstance(record, Compacted):
         for at, each in enumerate(record.changes):
             if _is_latest(index, each.change.stream, each.change.key, sequence, at):
                 found.append(each)
@@ -185,18 +185,18 @@ def _is_latest(index: Index, stream: StreamName, key: bytes, sequence: int, at: 
     return (latest.sequence, latest.index) == (sequence, at)
 
 
-def _carry(core: Core, clearing: Clearing, now: Now) -> list[Effect]:
+def _compact(core: Core, clearing: Clearing, now: Now) -> list[Effect]:
     """Have some of what was read written once more, like any other record."""
-    count = piece_of(map(_size_bytes, clearing.carrying), page_bytes_max)
-    changes = tuple(clearing.carrying[:count])
-    del clearing.carrying[:count]
-    clearing.is_carrying = True
-    core.state.waiting.append(Waiting(OPERATOR, Carry(CARRY, changes), now.wall_ms))
+    count = piece_of(map(_size_bytes, clearing.compaction), page_bytes_max)
+    changes = tuple(clearing.compaction[:count])
+    del clearing.compaction[:count]
+    clearing.is_compacting = True
+    core.state.waiting.append(Waiting(OPERATOR, Compact(COMPACTION, changes), now.wall_ms))
     return writing.drain(core, now)
 
 
-def _size_bytes(carried: CarriedChange) -> int:
-    change = carried.change
+def _size_bytes(compacted: CompactedChange) -> int:
+    change = compacted.change
     return len(change.key) + len(change.row or b"") + len(change.before or b"")
 
 

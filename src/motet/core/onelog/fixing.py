@@ -38,7 +38,7 @@ def commit(core: Core, client: Address, message: CommitFixed, now: Now) -> list[
             hint=f"leave the block within {clock_held_ms_max} ms of commit_clock()",
         )
     state.held = None
-    # Nobody has turned the clock's valve since it was fixed: who writes waits.
+    # Nobody has turned clock visibility since it was fixed: who writes waits.
     has_clock = state.overlay.has_clock(core.index)
     done = Send(client, CommitDone(message.request, held.transaction, held.clock, has_clock))
     if held.record is None:

@@ -20,7 +20,7 @@ import msgspec
 
 from motet.core.clock.hlc import ZERO, Clock
 from motet.core.fingerprint import clone_plain, fingerprint
-from motet.core.onelog.change import Carried, ClockTurned, Committed, FeedOrdered, StreamCreated
+from motet.core.onelog.change import ClockTurned, Committed, Compacted, FeedOrdered, StreamCreated
 from motet.core.onelog.messages import StreamInfo
 from motet.core.onelog.places import Places
 from motet.core.onelog.record import LogRecord, decode_record
@@ -53,13 +53,13 @@ class TokenUse(msgspec.Struct, frozen=True):
     clock: Clock
 
 
-class StreamState(msgspec.Struct):
+class StreamState(msgspec.Struct, rename={"created": "born"}):
     """One stream."""
 
     name: StreamName
     shards: int
     schema: bytes | None
-    born: Clock
+    created: Clock
     #: entries[shard][offset - firsts[shard]] is the sequence of the record that holds the entry
     entries: list[list[int]]
     #: how many of each shard are forgotten
@@ -75,7 +75,7 @@ class StreamState(msgspec.Struct):
     def info(self) -> StreamInfo:
         counts = tuple(self.next_offset(ShardId(shard)) for shard in range(self.shards))
         return StreamInfo(
-            self.name, self.shards, self.schema, self.born, counts, tuple(self.firsts)
+            self.name, self.shards, self.schema, self.created, counts, tuple(self.firsts)
         )
 
     def next_offset(self, shard: ShardId) -> Offset:
@@ -104,13 +104,13 @@ class StreamState(msgspec.Struct):
             self.firsts[shard] += gone
 
 
-class Index(msgspec.Struct):
+class Index(msgspec.Struct, rename={"compacted": "carried"}):
     """Everything durable, by where it is."""
 
     streams: dict[StreamName, StreamState] = msgspec.field(default_factory=dict)
     places: Places = msgspec.field(default_factory=Places)
     #: how many changes each record holds that carries some on; by sequence, which rises
-    carried: dict[int, int] = msgspec.field(default_factory=dict)
+    compacted: dict[int, int] = msgspec.field(default_factory=dict)
     #: the newest transactions and their clocks, in the order of the log
     transactions: dict[TransactionId, Clock] = msgspec.field(default_factory=dict)
     catalog: Catalog = msgspec.field(default_factory=Catalog)
@@ -179,7 +179,7 @@ class Index(msgspec.Struct):
             return f"there is no stream {strange[0]}" if strange else None
         if isinstance(record, ClockTurned):
             return None
-        if isinstance(record, Carried):
+        if isinstance(record, Compacted):
             names = [each.change.stream for each in record.changes]
             strange = [name for name in names if name not in self.streams]
             return f"there is no stream {strange[0]}" if strange else None
@@ -224,8 +224,8 @@ class Index(msgspec.Struct):
         elif isinstance(record, FeedOrdered):
             for name in record.streams:
                 self.streams[name].rules.apply(record.order)
-        elif isinstance(record, Carried):
-            self._add_carried(record, sequence)
+        elif isinstance(record, Compacted):
+            self._add_compacted(record, sequence)
         elif isinstance(record, ClockTurned):
             self.turned_at.append(record.clock)
             self.turned_on.append(record.is_on)
@@ -245,9 +245,9 @@ class Index(msgspec.Struct):
             use = token_use(record, record.token, epoch)
             self.streams[change.stream].tokens[record.token.producer] = use
 
-    def _add_carried(self, record: Carried, sequence: int) -> None:
+    def _add_compacted(self, record: Compacted, sequence: int) -> None:
         """What it carries is there from now on, unless there is something newer."""
-        self.carried[sequence] = len(record.changes)
+        self.compacted[sequence] = len(record.changes)
         for index, each in enumerate(record.changes):
             stream, key = self.streams[each.change.stream], each.change.key
             latest = stream.latest.get(key)
@@ -257,7 +257,7 @@ class Index(msgspec.Struct):
     def forget(self, before: int) -> None:
         """The log will not keep what is before this record: no feed shows it, and no key needs it (S7)."""
         self.places.forget(before)
-        self.carried = {at: count for at, count in self.carried.items() if at >= before}
+        self.compacted = {at: count for at, count in self.compacted.items() if at >= before}
         for stream in self.streams.values():
             stream.forget(before)
 

@@ -4,9 +4,9 @@ The rules are P1 and P2 of :mod:`motet.core.streams.orders`. An order for severa
 the log: all of them obey it, or none. What is pruned is not shown in the feed any more; the log, which it
 shares with other streams and with tables, gives it back a file at a time (``clearing``).
 
-The feed of several streams begins at the highest of their horizons. Below it some of them would be missing,
-and with them parts of transactions. Whoever begins there says so: a reader who names no clock is refused if
-others of the streams have more (``common_begin``).
+The feed of several streams begins at the highest of their low watermarks. Below it some of them would be
+missing, and with them parts of transactions. A reader that names no clock is refused
+if others of the streams have more (``common_begin``).
 """
 
 from __future__ import annotations
@@ -47,20 +47,24 @@ def describe(index: Index, message: DescribeFeed) -> FeedDescribed:
     kept = []
     for name in names:
         rules = index.streams[name].rules
-        kept.append(KeptFeed(name, tuple(sorted(rules.cursors.items())), rules.horizon))
+        kept.append(KeptFeed(name, tuple(sorted(rules.cursors.items())), rules.low_watermark))
     return FeedDescribed(message.request, tuple(kept))
 
 
 def begin_of(index: Index, streams: Iterable[StreamName], after: Clock | None) -> Clock | None:
     """Where a reader of these streams begins who has everything up to a clock.
 
-    From the beginning is from the horizon on, if all have the same; ``CursorExpired`` for a clock below it.
+    The beginning is the low watermark, if all have the same; a clock below it is ``CursorExpired``.
     """
     known = [index.streams[name] for name in streams if name in index.streams]
-    horizon = max((stream.rules.horizon for stream in known), default=ZERO)
+    low_watermark = max((stream.rules.low_watermark for stream in known), default=ZERO)
     if after is None or after == ZERO:
-        common_begin([KeptFrom(each.name, each.rules.horizon, each.born) for each in known])
-        return horizon if horizon > ZERO else after
-    if after < horizon:
-        raise CursorExpired(f"the feed is pruned up to {horizon}", hint=f"read on after {horizon}")
+        common_begin(
+            [KeptFrom(each.name, each.rules.low_watermark, each.created) for each in known]
+        )
+        return low_watermark if low_watermark > ZERO else after
+    if after < low_watermark:
+        raise CursorExpired(
+            f"the feed is pruned up to {low_watermark}", hint=f"read on after {low_watermark}"
+        )
     return after

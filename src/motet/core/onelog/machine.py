@@ -3,7 +3,7 @@
 Every change goes through one log, one record per transaction, in the order of their clocks; so does what
 is published to tables. A request gets
 its clock when it is put into the log and its answer when its record, and every record before it, is
-durable. So the log *is* the feed, and a page of it is a stretch of the file.
+durable. So the log *is* the feed, and a page of it is a range of the file.
 
 Rules:
 
@@ -213,7 +213,7 @@ class StreamsMachine:
     # Reading
 
     def _read_on(self, begun: reading.Reading) -> list[Effect]:
-        """Answer, or have the log read the next stretch; what is in memory is there at once."""
+        """Answer, or have the log read the next range; what is in memory is there at once."""
         if begun.next < self.core.log.first_offset - 1:
             # Given back while it was read: from where it begins now, or the error that says so.
             visible = self.core.tell_visible()

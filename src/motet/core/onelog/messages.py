@@ -160,8 +160,8 @@ class SplitFeed(StreamsRequest, frozen=True):
     up_to: Clock | None
     #: the slice ends before more changes than this; None for no bound
     changes_max: int | None
-    #: into how many stretches of about the same size the slice is cut at most
-    stretches: int
+    #: into how many splits of about the same size the slice is cut at most
+    splits: int
 
 
 class OrderFeed(StreamsRequest, frozen=True):
@@ -186,7 +186,7 @@ class StreamInfo(msgspec.Struct, frozen=True, array_like=True):
     name: StreamName
     shards: int
     schema: bytes | None
-    born: Clock
+    created: Clock
     entries: tuple[int, ...]
     firsts: tuple[int, ...] = ()
 
@@ -310,7 +310,7 @@ class VisibleIs(StreamsMessage, frozen=True):
 class FeedSplit(StreamsMessage, frozen=True):
     """A slice of the feed: behind ``after`` and through the last of the bounds, which rise.
 
-    A reader of stretch i reads behind ``bounds[i - 1]`` and up to ``bounds[i]``. There is always one, the
+    A reader of split i reads behind ``bounds[i - 1]`` and up to ``bounds[i]``. There is always one, the
     end of the slice; it is not below ``after``, and equal to it when nothing is there to read.
     """
 
@@ -321,7 +321,7 @@ class FeedSplit(StreamsMessage, frozen=True):
     #: changes of all streams in the slice
     changes: int
     #: and behind the slice, up to the visible clock
-    changes_behind: int
+    changes_after: int
 
 
 class FeedObeyed(StreamsMessage, frozen=True):
@@ -337,7 +337,7 @@ class KeptFeed(msgspec.Struct, frozen=True, array_like=True):
     #: named cursors of it, and how far they are
     cursors: tuple[tuple[str, Clock], ...]
     #: everything up to here is pruned; zero: nothing
-    horizon: Clock
+    low_watermark: Clock
 
 
 class FeedDescribed(StreamsMessage, frozen=True):

@@ -11,7 +11,7 @@ import msgspec
 
 from motet.core.clock.hlc import Clock
 from motet.core.fingerprint import clone_plain
-from motet.core.onelog.change import Carried, ClockTurned, Committed, FeedOrdered, StreamCreated
+from motet.core.onelog.change import ClockTurned, Committed, Compacted, FeedOrdered, StreamCreated
 from motet.core.onelog.index import Index, TokenUse, token_use
 from motet.core.onelog.record import LogRecord
 from motet.core.placement.key_hash import KeyHash
@@ -34,7 +34,7 @@ class Overlay(msgspec.Struct):
     orders: list[FeedOrdered] = msgspec.field(default_factory=list)
     #: oldest first
     tables: list[TableRecord] = msgspec.field(default_factory=list)
-    #: turns of the clock's valve; oldest first
+    #: turns of clock visibility; oldest first
     turns: list[ClockTurned] = msgspec.field(default_factory=list)
 
     def clear(self) -> None:
@@ -101,7 +101,7 @@ class Overlay(msgspec.Struct):
             self.orders.append(record)
         elif isinstance(record, ClockTurned):
             self.turns.append(record)
-        elif not isinstance(record, Carried):  # which changes nothing that a request is judged by
+        elif not isinstance(record, Compacted):  # which changes nothing that a request is judged by
             self.tables.append(record)
 
     def _add_changes(self, record: Committed, epoch: Epoch) -> None:
@@ -125,7 +125,7 @@ class Overlay(msgspec.Struct):
             del self.orders[0]
         elif isinstance(record, ClockTurned):
             del self.turns[0]
-        elif not isinstance(record, Carried):
+        elif not isinstance(record, Compacted):
             assert self.tables[0] == record, "records become durable in their order"
             del self.tables[0]
 

@@ -10,10 +10,10 @@ import msgspec
 
 from motet.core.clock.hlc import Clock
 from motet.core.onelog.change import (
-    Carried,
-    CarriedChange,
     ClockTurned,
     Committed,
+    Compacted,
+    CompactedChange,
     LoggedChange,
     StreamCreated,
 )
@@ -47,14 +47,14 @@ LogRequest = CreateStream | EnableClock | Append | Commit | FixClock | OrderFeed
 """The requests that want to write to the log."""
 
 
-class Carry(msgspec.Struct, frozen=True):
+class Compact(msgspec.Struct, frozen=True):
     """The machine's own wish: these changes are to be written once more (``clearing``)."""
 
     request: RequestId
-    changes: tuple[CarriedChange, ...]
+    changes: tuple[CompactedChange, ...]
 
 
-LogWrite = LogRequest | Carry
+LogWrite = LogRequest | Compact
 
 
 def plan(
@@ -79,8 +79,8 @@ def plan(
         return _commit(index, overlay, message, clock, wall_ms)
     if isinstance(message, OrderFeed):
         return plan_order(index, overlay, message, clock)
-    if isinstance(message, Carry):
-        return Planned(Carried(clock, message.changes), FeedObeyed(message.request))
+    if isinstance(message, Compact):
+        return Planned(Compacted(clock, message.changes), FeedObeyed(message.request))
     return plan_table(Ahead(index.catalog, overlay.tables), message, clock, wall_ms)
 
 
@@ -91,7 +91,7 @@ def _create(
     pending = overlay.streams.get(message.name)
     if known is None and pending is None:
         if len(index.streams) + len(overlay.streams) >= streams_max:
-            raise BadInput(f"there are {streams_max} streams already, and no more are allowed")
+            raise BadInput(f"another stream exceeds the limit of {streams_max}")
         record = StreamCreated(
             clock, message.name, message.shards, message.schema, message.key_hash
         )
@@ -105,7 +105,7 @@ def _create(
         differs = "another schema" if schema != message.schema else f"{shards} shards"
         raise StreamExists(f"the stream {message.name!r} exists already, with {differs}")
     if known is not None:
-        return Answered(StreamReady(message.request, False, known.info()), known.born)
+        return Answered(StreamReady(message.request, False, known.info()), known.created)
     assert pending is not None
     info = StreamInfo(message.name, shards, schema, pending.clock, (0,) * shards)
     return Answered(StreamReady(message.request, False, info), pending.clock)

@@ -1,6 +1,6 @@
 """Reading back: pages of the feed, entries of a shard, the latest change of a key.
 
-All of them read a stretch of the log, pick what was asked for, and go on with the next stretch until the
+All of them read a range of the log, pick what was asked for, and go on with the next range until the
 page is full, the log ends, or enough has been looked at for one request. Only what is durable is read.
 """
 
@@ -12,7 +12,7 @@ import msgspec
 
 from motet.core.clock.hlc import Clock
 from motet.core.machine import Message
-from motet.core.onelog.change import Carried, Committed, LoggedChange, feed_change, shown_change
+from motet.core.onelog.change import Committed, Compacted, LoggedChange, feed_change, shown_change
 from motet.core.onelog.index import Index
 from motet.core.onelog.keeping import begin_of
 from motet.core.onelog.messages import (
@@ -26,12 +26,12 @@ from motet.core.onelog.messages import (
 from motet.core.onelog.record import decode_record
 from motet.core.shardlog.entry import Entry, EntryKind
 from motet.core.shardlog.records import entry_bytes
-from motet.core.streams.change import Change, PartChange, Run
+from motet.core.streams.change import Change, RowChange, Run
 from motet.errors.shards import OffsetExpired
 from motet.ids import Address, Epoch, Offset
 from motet.limits import page_bytes_max
 
-STRETCH_BYTES = 256 * 1024
+RANGE_BYTES = 256 * 1024
 """One read of the log, unless a single record is longer."""
 
 
@@ -68,7 +68,7 @@ class Reading(msgspec.Struct):
     @property
     def bytes_max(self) -> int:
         """How much of the log to read next; one entry at least."""
-        return 1 if isinstance(self.message, GetLatest) else STRETCH_BYTES
+        return 1 if isinstance(self.message, GetLatest) else RANGE_BYTES
 
 
 def begin(
@@ -97,7 +97,7 @@ def begin(
 
 
 def take(reading: Reading, entries: Sequence[Entry], index: Index) -> None:
-    """Pick from the stretch what was asked for; ``BadRecord`` when it is not what was written."""
+    """Pick from the range what was asked for; ``BadRecord`` when it is not what was written."""
     for entry in entries:
         if reading.next >= reading.stop:
             return
@@ -110,8 +110,8 @@ def take(reading: Reading, entries: Sequence[Entry], index: Index) -> None:
             if not _pick(reading, committed, entry.id.epoch, has_clock=has_clock):
                 reading.is_full = True
                 return
-        elif entry.kind == EntryKind.CARRIED and isinstance(reading.message, GetLatest):
-            _pick_carried(reading, reading.message, entry, index)
+        elif entry.kind == EntryKind.CHANGES_COMPACTED and isinstance(reading.message, GetLatest):
+            _pick_compacted(reading, reading.message, entry, index)
         reading.next += 1
 
 
@@ -139,12 +139,12 @@ def _pick(reading: Reading, committed: Committed, epoch: Epoch, *, has_clock: bo
     return len(reading.found) < message.limit
 
 
-def _pick_carried(reading: Reading, message: GetLatest, entry: Entry, index: Index) -> None:
-    carried = decode_record(entry)
-    assert isinstance(carried, Carried)
+def _pick_compacted(reading: Reading, message: GetLatest, entry: Entry, index: Index) -> None:
+    compacted = decode_record(entry)
+    assert isinstance(compacted, Compacted)
     reading.found = [
         shown_change(each, has_clock=index.has_clock_at(each.clock))
-        for each in carried.changes
+        for each in compacted.changes
         if each.change.stream == message.stream and each.change.key == message.key
     ]
 
@@ -187,7 +187,7 @@ def _run(committed: Committed, picked: list[tuple[int, LoggedChange]], *, has_cl
         first.shard,
         committed.at_ms,
         first.offset,
-        tuple([PartChange(n, each.key, each.op, each.row, each.before) for n, each in picked]),
+        tuple([RowChange(n, each.key, each.op, each.row, each.before) for n, each in picked]),
         has_clock,
     )
 

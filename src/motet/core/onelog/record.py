@@ -7,14 +7,14 @@ from collections.abc import Callable
 import msgspec
 
 from motet.core.onelog.change import (
-    Carried,
     ClockTurned,
     Committed,
+    Compacted,
     FeedOrdered,
     StreamCreated,
-    decode_carried,
     decode_clock_turned,
     decode_committed,
+    decode_compacted,
     decode_feed_ordered,
     decode_stream_created,
 )
@@ -30,7 +30,7 @@ from motet.core.tables.records import (
 )
 from motet.errors import BadRecord
 
-LogRecord = StreamCreated | Committed | FeedOrdered | ClockTurned | Carried | TableRecord
+LogRecord = StreamCreated | Committed | FeedOrdered | ClockTurned | Compacted | TableRecord
 
 KINDS: dict[type[LogRecord], EntryKind] = {
     StreamCreated: EntryKind.STREAM_CREATED,
@@ -40,7 +40,7 @@ KINDS: dict[type[LogRecord], EntryKind] = {
     Published: EntryKind.PUBLISHED,
     WriterNoted: EntryKind.WRITER_NOTED,
     FeedOrdered: EntryKind.FEED_ORDERED,
-    Carried: EntryKind.CARRIED,
+    Compacted: EntryKind.CHANGES_COMPACTED,
 }
 _DECODERS: dict[int, Callable[[bytes], LogRecord]] = {
     EntryKind.STREAM_CREATED: decode_stream_created,
@@ -50,7 +50,7 @@ _DECODERS: dict[int, Callable[[bytes], LogRecord]] = {
     EntryKind.PUBLISHED: decode_published,
     EntryKind.WRITER_NOTED: decode_writer_noted,
     EntryKind.FEED_ORDERED: decode_feed_ordered,
-    EntryKind.CARRIED: decode_carried,
+    EntryKind.CHANGES_COMPACTED: decode_compacted,
 }
 
 

@@ -10,7 +10,7 @@ from motet.core.onelog.places import Places
 
 
 def split(index: Index, message: SplitFeed, database: int, visible: Clock) -> FeedSplit:
-    """The slice behind ``after``, cut into stretches of about the same size.
+    """The slice behind ``after``, cut into splits of about the same size.
 
     It ends with a record that has changes, so a reader who follows is not woken by anything else: what
     is published from the feed would otherwise look like news to the one who publishes.
@@ -30,18 +30,18 @@ def split(index: Index, message: SplitFeed, database: int, visible: Clock) -> Fe
     if end == base:
         bounds: tuple[Clock, ...] = (after or ZERO,)
     else:
-        bounds = _bounds(places, base, end, first, behind, message.stretches)
+        bounds = _bounds(places, base, end, first, behind, message.splits)
     return FeedSplit(
         message.request, database, visible, bounds, end - base, max(last_total - end, 0)
     )
 
 
 def _bounds(
-    places: Places, base: int, end: int, first: int, behind: int, stretches: int
+    places: Places, base: int, end: int, first: int, behind: int, splits: int
 ) -> tuple[Clock, ...]:
     found: list[Clock] = []
-    for number in range(1, stretches + 1):
-        target = base + (end - base) * number // stretches
+    for number in range(1, splits + 1):
+        target = base + (end - base) * number // splits
         if target == base:
             continue
         clock = places.clock_of(places.reaching(target, first, behind))

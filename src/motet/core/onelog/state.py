@@ -9,7 +9,7 @@ import msgspec
 from motet.core.clock.hlc import ZERO, Clock
 from motet.core.clock.reservation import Reservation
 from motet.core.machine import Send
-from motet.core.onelog.change import CarriedChange
+from motet.core.onelog.change import CompactedChange
 from motet.core.onelog.messages import ReadVisible
 from motet.core.onelog.overlay import Overlay
 from motet.core.onelog.plan import LogWrite
@@ -97,9 +97,9 @@ class Clearing(msgspec.Struct):
     #: what the log reads of them now, by its number
     reading: int | None = None
     #: read, and not written once more yet
-    carrying: list[CarriedChange] = msgspec.field(default_factory=list)
+    compaction: list[CompactedChange] = msgspec.field(default_factory=list)
     #: a record that carries some of them is under way
-    is_carrying: bool = False
+    is_compacting: bool = False
     #: all of them are carried, and the index is being put on disk without what goes
     is_trimming: bool = False
     #: why nothing more can be done about it now

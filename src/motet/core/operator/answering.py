@@ -16,7 +16,15 @@ from motet.core.metadata.messages import (
     Written,
 )
 from motet.core.metadata.paths import DRAINS, MAPS, SETTINGS, STREAMS
-from motet.core.operator import deletion, loading, moves, shard_map, streams, valve, writing
+from motet.core.operator import (
+    clock_visibility,
+    deletion,
+    loading,
+    moves,
+    shard_map,
+    streams,
+    writing,
+)
 from motet.core.operator.context import Core
 from motet.core.operator.state import CallKind, ShardControl, StoreCall
 from motet.ids import NodeId, RequestId, ShardName
@@ -27,7 +35,7 @@ REREAD: dict[CallKind, tuple[str, ...]] = {
     CallKind.PUT_DRAIN: (DRAINS,),
     CallKind.FORGET_DRAIN: (DRAINS,),
     CallKind.PUT_TERM: (MAPS,),
-    CallKind.PUT_VALVE: (SETTINGS,),
+    CallKind.PUT_CLOCK_VISIBILITY: (SETTINGS,),
 }
 """What to read again when such a write was not done, or perhaps was."""
 
@@ -100,8 +108,8 @@ def _on_done(core: Core, message: Written, call: StoreCall) -> None:
     elif call.kind is CallKind.PUT_TERM:
         shard_map.on_term_raised(core, call, version)
         streams.on_streams_read(core)
-    elif call.kind is CallKind.PUT_VALVE:
-        valve.on_valve_put(core, call, version)
+    elif call.kind is CallKind.PUT_CLOCK_VISIBILITY:
+        clock_visibility.on_clock_visibility_put(core, call, version)
 
 
 def _on_not_done(

@@ -41,7 +41,7 @@ def check_definition(definition: StreamDefinition) -> None:
         raise BadInput(f"{definition.replicas} replicas are not between 1 and {shard_replicas_max}")
     if definition.schema is not None and len(definition.schema) > schema_bytes_max:
         raise TooLarge(
-            f"a schema of {len(definition.schema)} bytes, {schema_bytes_max} are allowed"
+            f"a schema of {len(definition.schema)} bytes exceeds the limit of {schema_bytes_max}"
         )
     if definition.is_deleted:
         raise BadInput("a stream cannot be created as deleted")

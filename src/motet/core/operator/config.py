@@ -42,8 +42,8 @@ class OperatorConfig(msgspec.Struct, frozen=True):
     look_again_ms: int = 15_000
     #: replicas of a dead node are replaced after so long
     replace_after_ms: int = 30_000
-    #: so long is waited for nodes of other shards to say which clocks were handed out, before a shard is born
-    birth_ms: int = 10_000
+    #: before a shard is created, nodes of other shards have so long to say which clocks were handed out
+    creation_ms: int = 10_000
     #: leaderships are balanced by one after so long in which every shard was steady
     balance_after_ms: int = 10_000
     #: a node whose wall was wrong leads nothing until it has been right for so long

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import msgspec
 
-from motet.core.operator import births
+from motet.core.operator import creations
 from motet.core.operator.context import Core
 from motet.core.operator.ensembles import (
     Choice,
@@ -218,7 +218,7 @@ def keep_notifying(core: Core, control: ShardControl) -> None:
     assert choice is not None
     if core.is_dead(choice.leader) or core.now_ns >= control.until_ns:
         fail_election(core, control, f"{choice.leader} does not answer")
-    elif _is_newborn(control) and not births.may_begin(core, control):
+    elif _is_newborn(control) and not creations.may_begin(core, control):
         control.until_ns = core.in_ms(core.config.step_ms)
     elif core.due(control.retry, doubles=False):
         factor, clock = final_factor(known), core.state.logged  # L3

@@ -10,14 +10,14 @@ H3  Whether a node's wall is wrong is what the node says itself, which compares 
 from __future__ import annotations
 
 from motet.core.machine import NS_PER_MS
-from motet.core.operator import births
+from motet.core.operator import creations
+from motet.core.operator.clock_visibility import take_turned
 from motet.core.operator.context import Core
 from motet.core.operator.deletion import find_leftovers, find_missing, take_sealed
 from motet.core.operator.elections import start_election
 from motet.core.operator.followers import look_at_reports, look_at_stranger
 from motet.core.operator.loading import HEARTBEAT
 from motet.core.operator.state import NodeState, Phase
-from motet.core.operator.valve import take_turned
 from motet.core.streams.cluster_messages import HeartbeatAnswer
 from motet.ids import NodeId
 from motet.limits import clock_drift_ms_max
@@ -34,7 +34,7 @@ def on_heartbeat_timer(core: Core) -> None:
     """Ask everybody, and see who has been silent for too long."""
     state = core.state
     core.timer(HEARTBEAT, core.config.heartbeat_ms, in_step=True)
-    births.ask(core)
+    creations.ask(core)
     silent_ns = core.config.dead_after_ms * NS_PER_MS
     for node in state.nodes.values():
         if not node.has_data:

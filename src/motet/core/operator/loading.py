@@ -31,8 +31,9 @@ from motet.core.metadata.paths import (
     STREAMS,
     stream_path,
 )
-from motet.core.operator import births
+from motet.core.operator import creations
 from motet.core.operator.answers import check_definition
+from motet.core.operator.clock_visibility import take_settings
 from motet.core.operator.context import Core
 from motet.core.operator.elections import start_election
 from motet.core.operator.shard_map import decode_term, lose_term
@@ -45,7 +46,6 @@ from motet.core.operator.state import (
     ShardControl,
     StoreCall,
 )
-from motet.core.operator.valve import take_settings
 from motet.core.operator.writing import is_ours, is_unsettled, load, on_saved, save
 from motet.core.streams.cluster_messages import ShardMetadata, ShardStatus, decode_metadata
 from motet.errors import BadInput, MotetError
@@ -203,7 +203,7 @@ def _take_shards(core: Core, call: StoreCall, found: list[Found]) -> None:
         metadata = _decoded(core, each)
         if metadata is None or metadata.shard not in streams:
             continue  # garbage before loss: somebody has to look at it
-        control = births.control(core, metadata.shard, streams[metadata.shard])
+        control = creations.control(core, metadata.shard, streams[metadata.shard])
         state.shards[metadata.shard] = control
         control.incarnations = dict(call.incarnations)
         adopt(core, control, metadata, each.stat.version)

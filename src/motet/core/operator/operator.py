@@ -18,7 +18,7 @@ How to read it, a file per protocol:
 ``streams``           founding what is defined; ``deletion`` is its end
 ``moves``             away from nodes that are dead for long or are to be emptied
 ``shard_map``         who gets to know where everything is
-``valve``             whether users get to see clocks, for all leaders to hear
+``clock_visibility``  whether users get to see clocks, for all leaders to hear
 ``requests``          what people ask for; ``changes`` of ensembles among it, and ``preconditions``
 ====================  ==========================================================================
 
@@ -232,8 +232,8 @@ class Operator:
         state.nodes, state.shards = {}, {}
         state.definitions, state.drains = {}, {}
         state.leftovers, state.missing = {}, {}
-        state.term, state.map, state.cluster, state.valve = 0, None, 0, None
-        state.born_round = 0
+        state.term, state.map, state.cluster, state.clock_visibility = 0, None, 0, None
+        state.created_round = 0
 
     def _on_heartbeat_answer(self, sender: NodeId, message: HeartbeatAnswer) -> None:
         core = self.core

@@ -20,6 +20,7 @@ from motet.core.operator.changes import (
     settle_change,
     swap_node,
 )
+from motet.core.operator.clock_visibility import enable_clock, settle_clock_visibility
 from motet.core.operator.context import Core
 from motet.core.operator.deletion import delete_stream, settle_deletion
 from motet.core.operator.elections import start_election
@@ -27,7 +28,6 @@ from motet.core.operator.moves import drain_node, settle_drain
 from motet.core.operator.preconditions import check_steady, shard_control
 from motet.core.operator.state import Waiting
 from motet.core.operator.streams import create_stream, settle_creation
-from motet.core.operator.valve import enable_clock, settle_valve
 from motet.core.streams.cluster_messages import (
     ContractShard,
     CreateStream,
@@ -160,5 +160,5 @@ SETTLES: dict[type[OperatorRequest], Start] = {
     ExpandShard: settle_change,
     ContractShard: settle_change,
     DrainNode: settle_drain,
-    EnableClock: settle_valve,
+    EnableClock: settle_clock_visibility,
 }

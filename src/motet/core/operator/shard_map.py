@@ -15,9 +15,9 @@ from __future__ import annotations
 
 from motet.core.metadata.definitions import shard_names
 from motet.core.metadata.paths import MAP_TERM, MAPS
+from motet.core.operator.clock_visibility import is_enabled
 from motet.core.operator.context import Core
 from motet.core.operator.state import CallKind, Definition, NodeState, StoreCall
-from motet.core.operator.valve import is_enabled
 from motet.core.streams.cluster_messages import (
     NodePlace,
     ShardMap,

@@ -91,7 +91,7 @@ class ShardControl(msgspec.Struct):
     incarnations: dict[NodeId, int] = {}
 
     #: a shard without an entry begins above all clocks that nodes knew of in this heartbeat or a later one
-    birth_round: int = 0
+    creation_round: int = 0
     #: founded by this operator in its present life, so it was new then
     is_founded: bool = False
     #: when it came to be known here
@@ -132,8 +132,8 @@ class ShardControl(msgspec.Struct):
     deletions: dict[NodeId, Retry] = {}
     #: transactions that its deletion waits for
     unsettled: int = 0
-    #: the version of the valve's setting that its log has
-    valve_version: int = -1
+    #: the version of clock visibility's setting that its log has
+    visibility_version: int = -1
     #: followers that do not get on, as the leader says
     stalled: dict[NodeId, str] = {}
     steady_epoch: Epoch = Epoch(0)
@@ -223,7 +223,7 @@ class CallKind(StrEnum):
     PUT_DRAIN = "put_drain"
     FORGET_DRAIN = "forget_drain"
     PUT_TERM = "put_term"
-    PUT_VALVE = "put_valve"
+    PUT_CLOCK_VISIBILITY = "put_clock_visibility"
 
 
 class StoreCall(msgspec.Struct, frozen=True):
@@ -258,8 +258,8 @@ class Waiting(msgspec.Struct):
     #: the definition has been written by us, or found
     is_defined: bool = False
     created: bool = False
-    #: of the valve's setting when it was asked for
-    valve_version: int = -1
+    #: of clock visibility's setting when it was asked for
+    visibility_version: int = -1
 
 
 class State(msgspec.Struct):
@@ -302,7 +302,7 @@ class State(msgspec.Struct):
 
     round: int = 0
     #: every clock is known that was handed out before a shard of this birth round was known, or an older one
-    born_round: int = 0
+    created_round: int = 0
     #: the highest clock heard of
     clock: Clock = Clock(0, 0)
     #: the highest clock of any entry, as nodes have said
@@ -318,15 +318,15 @@ class State(msgspec.Struct):
     term_seen: int = 0
     #: the highest term of a map that a node says it has
     term_heard: int = 0
-    #: the highest version of the valve's setting that a shard says it has, beyond what stands in the store
-    valve_heard: int = -1
+    #: the highest version of clock visibility that a shard says it has, beyond what stands in the store
+    visibility_heard: int = -1
     term_version: int | None = None
     #: which cluster this is, as the store says; 0: not known
     cluster: int = 0
-    #: the setting of the clock's valve; None: it was never set
-    valve: TurnClock | None = None
+    #: the setting of clock visibility; None: it was never set
+    clock_visibility: TurnClock | None = None
     #: the version of its node in the store; None: it is not there
-    valve_stored: int | None = None
+    visibility_stored: int | None = None
     map: ShardMap | None = None
     map_changed: bool = False
     map_again_ns: int = 0

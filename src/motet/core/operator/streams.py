@@ -21,13 +21,13 @@ from motet.core.metadata.definitions import (
 )
 from motet.core.metadata.messages import Check
 from motet.core.metadata.paths import MAP_TERM, stream_path
-from motet.core.operator import births
+from motet.core.operator import creations
 from motet.core.operator.answers import answer, check_definition, refuse
+from motet.core.operator.clock_visibility import has_obeyed
 from motet.core.operator.context import Core
 from motet.core.operator.loading import is_equal
 from motet.core.operator.shard_map import place_of
 from motet.core.operator.state import CallKind, Definition, Phase, StoreCall, Waiting
-from motet.core.operator.valve import has_obeyed
 from motet.core.operator.writing import save
 from motet.core.placement.choosing import new_ensemble
 from motet.core.streams.cluster_messages import (
@@ -117,7 +117,7 @@ def on_stream_put(core: Core, call: StoreCall, version: int) -> None:
         if isinstance(message, CreateStream) and message.definition.id == definition.id:
             waiting.is_defined = waiting.created = True
     if definition.is_deleted:
-        births.ask(core)  # so that leaders hear of it
+        creations.ask(core)  # so that leaders hear of it
     found_shards(core)
 
 
@@ -173,7 +173,7 @@ def found_shards(core: Core) -> None:
             if ensemble is None:
                 return
             load.place(ensemble)
-            control = state.shards[shard] = births.control(core, shard, name)
+            control = state.shards[shard] = creations.control(core, shard, name)
             control.preferred, control.is_founded = ensemble[0], True
             metadata = ShardMetadata(
                 shard, Epoch(1), ShardStatus.ELECTION, None, ensemble, len(ensemble), is_new=True
@@ -181,7 +181,7 @@ def found_shards(core: Core) -> None:
             core.note_shard("founds", control, " ".join(ensemble))
             save(core, control, metadata, Phase.FENCING)
     if load is not None:
-        births.ask(core)
+        creations.ask(core)
 
 
 def settle_creation(core: Core, waiting: Waiting, message: CreateStream) -> None:

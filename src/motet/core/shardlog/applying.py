@@ -79,7 +79,7 @@ def put_state_on_disk(core: Core, *, is_wanted: bool = False) -> None:
     number = state.next_number
     state.next_number += 1
     data = encode_state(core.shard, head, state.applied_clock, core.machine.snapshot())
-    write = core.change(Replace(core.desk.new_write(), state_file(core.shard, number), data))
+    write = core.change(Replace(core.effects.new_write(), state_file(core.shard, number), data))
     state.state_write = write, number, head
 
 

@@ -2,7 +2,7 @@
 
 Each protocol is a module of functions over a ``Core``. They change the state and add effects; what follows
 from a change for the others is worked out once, at the end of a step (``replica``). All replicas of a node
-write on one ``Desk``, since writes and reads are numbered over the whole machine.
+write on one ``EffectBuffer``, since writes and reads are numbered over the whole machine.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from motet.ids import Address, FileName, NodeId, ReadId, ShardName, WriteId
 NS_PER_MS = 1_000_000
 
 
-class Desk:
+class EffectBuffer:
     """Numbers, time and effects of one step of a node."""
 
     __slots__ = (
         "ceiling_ms",
         "clock",
-        "effects",
         "found",
+        "items",
         "next_read",
         "next_write",
         "nonce",
@@ -51,14 +51,14 @@ class Desk:
         self.found: Clock = ZERO
         #: clocks of other nodes beyond this are refused; None: it is not known what is too far ahead
         self.ceiling_ms: int | None = None
-        self.effects: list[Effect] = []
+        self.items: list[Effect] = []
         #: shards that something has happened to since somebody looked (the values mean nothing)
         self.touched: dict[ShardName, None] = {}
 
     def take(self) -> list[Effect]:
-        """What has to be done; the desk is clean then."""
-        effects, self.effects = self.effects, []
-        return effects
+        """What has to be done; the buffer is empty then."""
+        items, self.items = self.items, []
+        return items
 
     def new_write(self) -> WriteId:
         write = self.next_write
@@ -70,7 +70,7 @@ class Desk:
         self.next_read = ReadId(read + 1)
         return read
 
-    def hear_clock(self, clock: Clock) -> None:
+    def observe_clock(self, clock: Clock) -> None:
         if clock > self.clock:
             self.clock = clock
 
@@ -82,30 +82,30 @@ class Desk:
 class Core:
     """One replica while it takes a step."""
 
-    __slots__ = ("config", "desk", "machine", "own", "shard", "state")
+    __slots__ = ("config", "effects", "machine", "own", "shard", "state")
 
     def __init__(
         self,
         shard: ShardName,
         own: NodeId,
         config: ShardlogConfig,
-        desk: Desk,
+        effects: EffectBuffer,
         machine: StateMachine,
     ) -> None:
         self.shard = shard
         self.own = own
         self.config = config
-        self.desk = desk
+        self.effects = effects
         self.machine = machine
         self.state = State()
 
     @property
     def now_ns(self) -> int:
-        return self.desk.now.monotonic_ns
+        return self.effects.now.monotonic_ns
 
     def is_over(self, since_ns: int, after_ms: int) -> bool:
         """Whether so much time has passed."""
-        return self.desk.now.monotonic_ns - since_ns >= after_ms * NS_PER_MS
+        return self.effects.now.monotonic_ns - since_ns >= after_ms * NS_PER_MS
 
     # How things are
 
@@ -126,7 +126,7 @@ class Core:
     @property
     def loss(self) -> int:
         """Of a replica that is not a member: another number for each time that it lost its log."""
-        return 0 if self.state.is_member else max(1, self.desk.nonce + self.state.losses)
+        return 0 if self.state.is_member else max(1, self.effects.nonce + self.state.losses)
 
     @property
     def head(self) -> EntryId:
@@ -136,7 +136,7 @@ class Core:
     # Effects
 
     def send(self, to: Address | NodeId, message: Message, after: WriteId | None = None) -> None:
-        self.desk.effects.append(Send(Address(to), message, after))
+        self.effects.items.append(Send(Address(to), message, after))
 
     def refuse(self, to: Address, message: ShardMessage, why: Refusal, what: str = "") -> None:
         """Say that it was not done."""
@@ -148,19 +148,19 @@ class Core:
 
     def change(self, change: DiskChange) -> WriteId:
         """Change a file; the change has a number of its own already."""
-        self.desk.writers[change.id] = self.shard
-        self.desk.effects.append(change)
+        self.effects.writers[change.id] = self.shard
+        self.effects.items.append(change)
         return change.id
 
     def read(self, file: FileName, offset: int = 0, size_bytes: int | None = None) -> ReadId:
-        read = self.desk.new_read()
-        self.desk.readers[read] = self.shard
-        self.desk.effects.append(Read(read, file, offset, size_bytes))
+        read = self.effects.new_read()
+        self.effects.readers[read] = self.shard
+        self.effects.items.append(Read(read, file, offset, size_bytes))
         return read
 
     def note(self, what: str, detail: str = "") -> None:
         text = f"{self.shard} {detail}" if detail else str(self.shard)
-        self.desk.effects.append(Note(f"shard_{what}", text))
+        self.effects.items.append(Note(f"shard_{what}", text))
 
     def drop(self, why: str) -> None:
         """Count a message that is not acted on."""

@@ -36,7 +36,7 @@ class EntryKind(IntEnum):
     BARRIER = 1
     RECORDS = 16
     #: of transactions: see :mod:`motet.core.streams.entries`
-    PART_COMMITTED = 17
+    BRANCH_COMMITTED = 17
     PREPARED = 18
     ABORTED = 19
     FORGOTTEN = 20
@@ -45,9 +45,9 @@ class EntryKind(IntEnum):
     #: see :mod:`motet.core.streams.orders`
     ORDERED = 22
     #: see :mod:`motet.core.streams.entries`
-    BUNDLE = 23
+    BATCH = 23
     #: see :mod:`motet.core.streams.compaction`
-    CARRIED_ON = 24
+    COMPACTED = 24
     # Of a database in one log (``core.onelog``)
     STREAM_CREATED = 32
     COMMITTED = 33
@@ -56,7 +56,7 @@ class EntryKind(IntEnum):
     WRITER_NOTED = 36
     FEED_ORDERED = 37
     CLOCK_TURNED = 40
-    CARRIED = 41
+    CHANGES_COMPACTED = 41
 
 
 class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):

@@ -33,7 +33,7 @@ from motet.limits import shard_replicas_max
 def on_fence_request(core: Core, sender: Address, message: FenceRequest) -> None:
     """Stop, and say how far the log goes."""
     state = core.state
-    names_us = message.incarnation != 0 and message.incarnation == core.desk.nonce
+    names_us = message.incarnation != 0 and message.incarnation == core.effects.nonce
     if message.epoch < state.epoch:
         core.refuse(sender, message, Refusal.INVALID_EPOCH)
         return
@@ -86,7 +86,7 @@ def on_become_leader_request(core: Core, sender: Address, message: BecomeLeaderR
     if not state.may_lead or state.status is not Status.FENCED:  # F2
         core.refuse(sender, message, Refusal.NOT_FENCED)
         return
-    if core.desk.is_ahead(message.clock):
+    if core.effects.is_ahead(message.clock):
         core.refuse(sender, message, Refusal.CLOCK_DRIFT, f"{message.clock} is too far ahead")
         return
     if not leader.has_clock(core):
@@ -109,7 +109,7 @@ def _lead(core: Core, message: BecomeLeaderRequest) -> None:
     state.round += 1
     state.asked_round = state.confirmed_round = state.round - 1
     state.leader = core.own
-    core.desk.hear_clock(message.clock)
+    core.effects.observe_clock(message.clock)
     core.note("leads", f"epoch {message.epoch}, head {state.log.head}")
     for follower, head in message.follower_map:
         alignment.add_cursor(core, follower, head)

@@ -39,7 +39,7 @@ def on_add_entry_request(core: Core, sender: NodeId, message: AddEntryRequest) -
     if ahead is not None:
         core.refuse(address, message, Refusal.CLOCK_DRIFT, f"{ahead} is too far ahead")  # C5
         return
-    core.desk.hear_clock(message.clock)
+    core.effects.observe_clock(message.clock)
     if not _may_follow(core, message):
         core.refuse(address, message, Refusal.NOT_MEMBER)
     elif state.status is Status.LEADER and message.epoch == state.epoch:
@@ -56,12 +56,12 @@ def on_add_entry_request(core: Core, sender: NodeId, message: AddEntryRequest) -
 
 
 def _too_far_ahead(core: Core, message: AddEntryRequest) -> Clock | None:
-    desk = core.desk
-    if desk.ceiling_ms is None:
+    effects = core.effects
+    if effects.ceiling_ms is None:
         return None
-    if desk.is_ahead(message.clock):
+    if effects.is_ahead(message.clock):
         return message.clock
-    return next((entry.clock for entry in message.entries if desk.is_ahead(entry.clock)), None)
+    return next((entry.clock for entry in message.entries if effects.is_ahead(entry.clock)), None)
 
 
 def _may_follow(core: Core, message: AddEntryRequest) -> bool:
@@ -146,7 +146,9 @@ def acknowledge(core: Core) -> None:
         return
     state.acknowledged = state.log.durable
     head = state.log.runs.id_at(state.log.durable)
-    response = AddEntryResponse(core.shard, state.epoch, head, state.heard_round, core.desk.clock)
+    response = AddEntryResponse(
+        core.shard, state.epoch, head, state.heard_round, core.effects.clock
+    )
     core.send(state.leader, response)
 
 

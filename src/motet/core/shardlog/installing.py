@@ -67,7 +67,7 @@ def _objection(core: Core, message: SnapshotRequest) -> tuple[Refusal, str] | No
     state = core.state
     if message.epoch < state.epoch:
         return Refusal.INVALID_EPOCH, ""
-    if message.incarnation not in (0, core.desk.nonce):
+    if message.incarnation not in (0, core.effects.nonce):
         return Refusal.NOT_MEMBER, "it is for another life of this node"
     was_fenced = state.fenced_epoch == state.epoch == message.epoch
     if not state.is_member and not message.incarnation:
@@ -79,7 +79,7 @@ def _objection(core: Core, message: SnapshotRequest) -> tuple[Refusal, str] | No
         return Refusal.NOT_FENCED, ""
     if message.snapshot.state_bytes > shard_state_bytes_max or state.is_disk_full:
         return Refusal.DISK_FULL, ""
-    if core.desk.is_ahead(message.snapshot.clock):
+    if core.effects.is_ahead(message.snapshot.clock):
         return Refusal.CLOCK_DRIFT, f"{message.snapshot.clock} is too far ahead"
     return None
 
@@ -162,7 +162,7 @@ def _take_entries(core: Core, installing: Installing, entries: tuple[Entry, ...]
     log, head = installing.log, installing.snapshot.head_index
     if not entries or entries[0].id.offset != log.head.offset + 1 or entries[-1].id > head:
         return False
-    if core.state.is_disk_full or any(core.desk.is_ahead(entry.clock) for entry in entries):
+    if core.state.is_disk_full or any(core.effects.is_ahead(entry.clock) for entry in entries):
         return False  # they are asked for again
     storage.append(core, log, entries)
     return True
@@ -228,7 +228,7 @@ def _write_state(core: Core, installing: Installing) -> None:
         core.shard, snapshot.head_index, snapshot.clock, b"".join(installing.pieces)
     )
     file = state_file(core.shard, installing.state_number)
-    installing.state_write = core.change(Replace(core.desk.new_write(), file, content))
+    installing.state_write = core.change(Replace(core.effects.new_write(), file, content))
 
 
 def state_written(core: Core, write: WriteId) -> bool:

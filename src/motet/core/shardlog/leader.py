@@ -46,19 +46,19 @@ def append(core: Core, kind: int, clock: Clock, body: bytes) -> EntryId:
     entry = EntryId(state.epoch, Offset(log.head.offset + 1))
     storage.append(core, log, [Entry(entry, kind, clock, body)])
     state.unapplied_bytes += len(body)
-    core.desk.hear_clock(clock)
+    core.effects.observe_clock(clock)
     push_all(core)
     return entry
 
 
 def has_clock(core: Core) -> bool:
     """Whether there is a clock for one more entry; else it is at the end of its range."""
-    return max(core.state.log.clock, core.desk.clock) < END
+    return max(core.state.log.clock, core.effects.clock) < END
 
 
 def append_barrier(core: Core) -> EntryId:
     """An entry of the new epoch, so that there is something to commit (B2)."""
-    clock = plus(max(core.state.log.clock, core.desk.clock), 1)
+    clock = plus(max(core.state.log.clock, core.effects.clock), 1)
     return append(core, EntryKind.BARRIER, clock, b"")
 
 
@@ -151,7 +151,7 @@ def _request(core: Core, previous: Offset, entries: tuple[Entry, ...]) -> AddEnt
         state.commit_index,
         log.first,
         state.round,
-        core.desk.clock,
+        core.effects.clock,
     )
 
 
@@ -161,10 +161,10 @@ def _request(core: Core, previous: Offset, entries: tuple[Entry, ...]) -> AddEnt
 def on_add_entry_response(core: Core, sender: NodeId, message: AddEntryResponse) -> None:
     """A follower has everything up to an entry."""
     state, log = core.state, core.state.log
-    if core.desk.is_ahead(message.clock):
+    if core.effects.is_ahead(message.clock):
         core.drop("clock_drift")  # what it says of its log counts, its clock does not
     else:
-        core.desk.hear_clock(message.clock)
+        core.effects.observe_clock(message.clock)
     cursor = state.cursors.get(sender)
     if not core.is_leader or message.epoch != state.epoch or cursor is None:
         core.drop("late_answer")

@@ -257,8 +257,8 @@ def _finish(core: Core) -> None:
     state.recovery = None
     state.status = Status.FENCED
     state.fenced_epoch = state.epoch if state.is_member else state.fenced_epoch
-    core.desk.hear_clock(state.log.clock)
-    core.desk.found = max(core.desk.found, state.log.clock)
+    core.effects.observe_clock(state.log.clock)
+    core.effects.found = max(core.effects.found, state.log.clock)
     if state.is_damaged:
         state.log = Log.behind(NO_ENTRY, state.log.clock)
     storage.remove_garbage(core)

@@ -58,7 +58,7 @@ from motet.core.shardlog import (
     storage,
 )
 from motet.core.shardlog.config import ShardlogConfig
-from motet.core.shardlog.context import Core, Desk
+from motet.core.shardlog.context import Core, EffectBuffer
 from motet.core.shardlog.entry import EntryId
 from motet.core.shardlog.messages import (
     AbortReconfigurationRequest,
@@ -104,17 +104,17 @@ HANDLERS: dict[type[Message], Callable[[Core, Any, Any], None]] = {
 
 
 class ShardReplica:
-    """One replica. What it wants done is on the desk of its node after each call."""
+    """One replica. What it wants done is in the effect buffer of its node after each call."""
 
     def __init__(
         self,
         shard: ShardName,
         own: NodeId,
         config: ShardlogConfig,
-        desk: Desk,
+        effects: EffectBuffer,
         machine: StateMachine,
     ) -> None:
-        self.core = Core(shard, own, config, desk, machine)
+        self.core = Core(shard, own, config, effects, machine)
 
     # What the data node looks at
 
@@ -220,24 +220,24 @@ class ShardReplica:
         error = self.refusal(len(body))
         if error is not None:
             raise error
-        self.core.desk.now = now
+        self.core.effects.now = now
         entry = leader.append(self.core, kind, clock, body)
-        return entry, self.core.desk.take()
+        return entry, self.core.effects.take()
 
     def look_for_room(self, now: Now) -> list[Effect]:
         """Try again what the disk had no room for, without waiting for the next beat."""
-        self.core.desk.now = now
+        self.core.effects.now = now
         storage.try_again(self.core)
-        return self.core.desk.take()
+        return self.core.effects.take()
 
     def confirm(self, now: Now) -> tuple[int, list[Effect]]:
         """A round: once it is confirmed, this node still led after the call."""
         if not self.core.is_serving:
             raise NotLeader(f"this node does not lead shard {self.shard}")
-        self.core.desk.now = now
+        self.core.effects.now = now
         number = leader.confirm(self.core)
         self._progress()
-        return number, self.core.desk.take()
+        return number, self.core.effects.take()
 
     def read(self, after: Offset, bytes_max: int) -> tuple[int, list[Effect]]:
         """Read committed entries behind an offset; ``take_finished`` has them by and by, under this number.
@@ -254,7 +254,7 @@ class ShardReplica:
         asked = Reading(Purpose.CLIENT, after, last, bytes_max, number=state.read_numbers)
         if after >= last or reading.begin(core, asked):
             reading.finish(core, asked)
-        return asked.number, core.desk.take()
+        return asked.number, core.effects.take()
 
     def take_finished(self) -> list[FinishedRead]:
         """What has been read since the last call."""
@@ -267,7 +267,7 @@ class ShardReplica:
         if (state.keep_from, state.pruned_from) != (offset, pruned):
             state.keep_from, state.pruned_from = offset, pruned
             state.is_trim_due = True
-            self.core.desk.touched[self.shard] = None
+            self.core.effects.touched[self.shard] = None
 
     def report(self) -> ShardReport:
         """For the answer to an operator's heartbeat."""
@@ -405,9 +405,9 @@ class ShardReplica:
 
     # What a checker needs
 
-    def clone(self, desk: Desk) -> ShardReplica:
+    def clone(self, effects: EffectBuffer) -> ShardReplica:
         core = self.core
-        twin = ShardReplica(core.shard, core.own, core.config, desk, core.machine.clone())
+        twin = ShardReplica(core.shard, core.own, core.config, effects, core.machine.clone())
         twin.core.state = clone_plain(core.state)
         return twin
 

@@ -38,7 +38,7 @@ from motet.core.machine import (
 )
 from motet.core.shardlog.bounds import problem_with
 from motet.core.shardlog.config import ShardlogConfig
-from motet.core.shardlog.context import Desk
+from motet.core.shardlog.context import EffectBuffer
 from motet.core.shardlog.messages import (
     DeleteShardRequest,
     DeleteShardResponse,
@@ -124,7 +124,7 @@ class Shards:
     ) -> None:
         self.own = own
         self.config = config
-        self.desk = Desk()
+        self.effects = EffectBuffer()
         self.state = NodeState()
         self.replicas: dict[ShardName, ShardReplica] = {}
         self._machine_factory = machine_factory
@@ -140,28 +140,28 @@ class Shards:
 
     def touch(self, shard: ShardName) -> None:
         """Something has happened to a shard that its readers and writers may have waited for."""
-        self.desk.touched[shard] = None
+        self.effects.touched[shard] = None
 
     def take_touched(self) -> list[ShardName]:
         """The shards that something has happened to since the last call."""
-        touched = list(self.desk.touched)
-        self.state.active.update(self.desk.touched)
-        self.desk.touched.clear()
+        touched = list(self.effects.touched)
+        self.state.active.update(self.effects.touched)
+        self.effects.touched.clear()
         return touched
 
     @property
     def incarnation(self) -> int:
         """This life of the node."""
-        return self.desk.nonce
+        return self.effects.nonce
 
     @property
     def clock(self) -> Clock:
         """The highest clock that was seen in any log or message."""
-        return self.desk.clock
+        return self.effects.clock
 
-    def hear_clock(self, clock: Clock) -> None:
+    def observe_clock(self, clock: Clock) -> None:
         """The node's own clock is here: messages carry it on."""
-        self.desk.hear_clock(clock)
+        self.effects.observe_clock(clock)
 
     @property
     def is_started(self) -> bool:
@@ -173,27 +173,27 @@ class Shards:
     @property
     def is_writing(self) -> bool:
         """Whether a change to the disk is under way."""
-        return bool(self.desk.writers or self.state.list_writes)
+        return bool(self.effects.writers or self.state.list_writes)
 
     def new_write(self) -> WriteId:
-        return self.desk.new_write()
+        return self.effects.new_write()
 
     def new_read(self) -> ReadId:
-        return self.desk.new_read()
+        return self.effects.new_read()
 
     # Events
 
     def start(self, now: Now, nonce: int) -> list[Effect]:
         """The first event of a life."""
-        self.desk.now, self.desk.nonce = now, nonce
+        self.effects.now, self.effects.nonce = now, nonce
         self.state.beat_ns = now.monotonic_ns
         self._set_beat()
         self._read_list()
         return self._take()
 
     def on_message(self, sender: Address, message: ShardMessage, now: Now) -> list[Effect]:
-        self.desk.now = now
-        self.desk.touched[message.shard] = None
+        self.effects.now = now
+        self.effects.touched[message.shard] = None
         replica = self.replicas.get(message.shard)
         problem = problem_with(message, self._known_epoch(message, replica))
         if problem is not None:
@@ -208,31 +208,31 @@ class Shards:
         return self._take()
 
     def on_written(self, write: WriteId, now: Now) -> list[Effect]:
-        self.desk.now = now
-        shard = self.desk.writers.pop(write, None)
+        self.effects.now = now
+        shard = self.effects.writers.pop(write, None)
         if shard is None:
             if write in self.state.list_writes:
                 self._list_written(self.state.list_writes.pop(write))
         elif (replica := self.replicas.get(shard)) is not None:
             replica.on_written(write)
-            self.desk.touched[shard] = None
+            self.effects.touched[shard] = None
         elif (deleting := self.state.deleting.get(shard)) is not None:
             self._removed(shard, deleting, write)
         return self._take()
 
     def on_write_failed(self, write: WriteId, why: str, now: Now) -> list[Effect]:
-        self.desk.now = now
-        shard = self.desk.writers.pop(write, None)
+        self.effects.now = now
+        shard = self.effects.writers.pop(write, None)
         if shard is None:
             if write in self.state.list_writes:
                 self._list_failed(self.state.list_writes.pop(write), why)
         elif (replica := self.replicas.get(shard)) is not None:
             replica.on_write_failed(write, why)
-            self.desk.touched[shard] = None
+            self.effects.touched[shard] = None
         return self._take()
 
     def on_read_back(self, read: ReadId, data: bytes, now: Now) -> list[Effect]:
-        self.desk.now = now
+        self.effects.now = now
         if read == self.state.list_read:
             self.state.list_read = None
             self._take_list(data)
@@ -241,7 +241,7 @@ class Shards:
         return self._take()
 
     def on_read_failed(self, read: ReadId, why: str, now: Now) -> list[Effect]:
-        self.desk.now = now
+        self.effects.now = now
         if read == self.state.list_read:
             self.state.list_read = None  # the next beat tries again
         elif (replica := self._reader(read)) is not None:
@@ -249,7 +249,7 @@ class Shards:
         return self._take()
 
     def on_fired(self, timer: TimerName, now: Now) -> list[Effect]:
-        self.desk.now = now
+        self.effects.now = now
         if timer == BEAT:
             self._read_list()
             if self.state.is_list_due and not self.state.list_writes:
@@ -262,7 +262,7 @@ class Shards:
     def _tick(self) -> None:
         """Time has passed for those that have something under way, and for some of the others in turn."""
         state, config = self.state, self.config
-        state.active.update(self.desk.touched)
+        state.active.update(self.effects.touched)
         due: dict[ShardName, None] = {}
         for shard in list(state.active):
             replica = self.replicas.get(shard)
@@ -277,11 +277,11 @@ class Shards:
             state.beats += 1
         for shard in due:
             self.replicas[shard].tick()
-            self.desk.touched[shard] = None
+            self.effects.touched[shard] = None
 
     def _beats_passed(self) -> int:
         """Since the last one, at least one."""
-        now_ns, before_ns = self.desk.now.monotonic_ns, self.state.beat_ns
+        now_ns, before_ns = self.effects.now.monotonic_ns, self.state.beat_ns
         self.state.beat_ns = now_ns
         beat_ns = self.config.beat_ms * NS_PER_MS
         return max((now_ns - before_ns) // beat_ns, 1) if beat_ns else 1
@@ -289,14 +289,14 @@ class Shards:
     def _set_beat(self) -> None:
         if self.config.beat_ms:
             beats = idle_beats if self.state.is_idle else 1
-            self.desk.effects.append(SetTimer(BEAT, beats * self.config.beat_ms, in_step=True))
+            self.effects.items.append(SetTimer(BEAT, beats * self.config.beat_ms, in_step=True))
 
     def _is_under_way(self) -> bool:
         """Whether anything can be late before long."""
         state = self.state
         if not state.is_started or state.list_writes or state.is_list_due or state.deleting:
             return True
-        for shard in (*state.active, *self.desk.touched):
+        for shard in (*state.active, *self.effects.touched):
             replica = self.replicas.get(shard)
             if replica is not None and not replica.is_at_rest:
                 return True
@@ -310,13 +310,13 @@ class Shards:
 
     def _take(self) -> list[Effect]:
         self.beat_soon()
-        return self.desk.take()
+        return self.effects.take()
 
     def _reader(self, read: ReadId) -> ShardReplica | None:
-        shard = self.desk.readers.pop(read, None)
+        shard = self.effects.readers.pop(read, None)
         if shard is None:
             return None
-        self.desk.touched[shard] = None
+        self.effects.touched[shard] = None
         return self.replicas.get(shard)
 
     def _known_epoch(self, message: ShardMessage, replica: ShardReplica | None) -> Epoch | None:
@@ -334,14 +334,14 @@ class Shards:
         if count & (count - 1) == 0:
             said = str(getattr(message, problem, ""))[:100]
             what = f"{type(message).__name__} from {sender}: {problem} {said}, {count} so far"
-            self.desk.effects.append(Note("shards_out_of_bounds", what))
+            self.effects.items.append(Note("shards_out_of_bounds", what))
 
     # The list
 
     def _read_list(self) -> None:
         if not self.state.is_started and self.state.list_read is None:
-            self.state.list_read = self.desk.new_read()
-            self.desk.effects.append(Read(self.state.list_read, LIST_FILE))
+            self.state.list_read = self.effects.new_read()
+            self.effects.items.append(Read(self.state.list_read, LIST_FILE))
 
     def _take_list(self, data: bytes) -> None:
         state = self.state
@@ -351,7 +351,7 @@ class Shards:
         except BadRecord as error:
             # Nobody knows what this node has promised: it promises nothing more.
             state.broken = error.what
-            self.desk.effects.append(Note("shards_broken", error.what))
+            self.effects.items.append(Note("shards_broken", error.what))
             return
         for name in names:
             self.replicas[name] = replica = self._make(name)
@@ -360,7 +360,7 @@ class Shards:
 
     def _make(self, shard: ShardName) -> ShardReplica:
         machine = self._machine_factory(shard)
-        return ShardReplica(shard, self.own, self.config, self.desk, machine)
+        return ShardReplica(shard, self.own, self.config, self.effects, machine)
 
     def _write_list(self) -> int:
         """Write down which shards there are, and which are about to be."""
@@ -370,8 +370,8 @@ class Shards:
         leaving = [name for name, each in state.deleting.items() if not each.version]
         names = sorted({*self.replicas, *state.creating, *leaving})
         data = encode_list(names)
-        write = self.desk.new_write()
-        self.desk.effects.append(Replace(write, LIST_FILE, data))
+        write = self.effects.new_write()
+        self.effects.items.append(Replace(write, LIST_FILE, data))
         state.list_writes[write] = state.list_version
         return state.list_version
 
@@ -381,7 +381,7 @@ class Shards:
         for name in ready:
             waiting = state.creating.pop(name).waiting
             self.replicas[name] = replica = self._make(name)
-            self.desk.touched[name] = None
+            self.effects.touched[name] = None
             replica.found()
             for sender, message in waiting:
                 replica.on_message(sender, message)
@@ -390,12 +390,12 @@ class Shards:
             deleted = state.deleting.pop(name)
             for asker in deleted.askers:
                 answer = DeleteShardResponse(name, deleted.epoch)
-                self.desk.effects.append(Send(asker, answer))
+                self.effects.items.append(Send(asker, answer))
 
     def _list_failed(self, version: int, why: str) -> None:
         """A full disk: what was to be created is refused, what was deleted stays listed a while longer."""
         state = self.state
-        self.desk.effects.append(Note("shards_disk_full", why))
+        self.effects.items.append(Note("shards_disk_full", why))
         state.is_list_due = bool(state.deleting)
         for name in [n for n, each in state.creating.items() if each.version <= version]:
             for sender, message in state.creating.pop(name).waiting:
@@ -414,7 +414,7 @@ class Shards:
                     deleting.askers.append(sender)
             elif shard not in state.creating:
                 self._remember(shard, message)
-                self.desk.effects.append(Send(sender, DeleteShardResponse(shard, message.epoch)))
+                self.effects.items.append(Send(sender, DeleteShardResponse(shard, message.epoch)))
         elif shard in state.deleting or isinstance(message, Refused):
             return
         elif message.epoch <= state.left.get(shard, -1):
@@ -436,7 +436,7 @@ class Shards:
         """Who holds nothing has forgotten its promises: only what names this life begins a new replica."""
         if not isinstance(message, FenceRequest | SnapshotRequest):
             return False
-        return message.incarnation == self.desk.nonce != 0
+        return message.incarnation == self.effects.nonce != 0
 
     def _refuse(
         self, to: Address, message: ShardMessage, why: Refusal, epoch: Epoch = NO_EPOCH
@@ -444,7 +444,7 @@ class Shards:
         name = type(message).__name__
         if not name.endswith("Response"):
             refused = Refused(message.shard, message.epoch, why, name, epoch)
-            self.desk.effects.append(Send(to, refused))
+            self.effects.items.append(Send(to, refused))
 
     # Deleting
 
@@ -476,10 +476,10 @@ class Shards:
 
     def _remove(self, shard: ShardName, deleting: Deleting, files: list[FileName]) -> None:
         for file in files:
-            write = self.desk.new_write()
-            self.desk.writers[write] = shard
+            write = self.effects.new_write()
+            self.effects.writers[write] = shard
             deleting.removals[write] = None
-            self.desk.effects.append(Remove(write, file))
+            self.effects.items.append(Remove(write, file))
         if not files:
             self._removed(shard, deleting, WriteId(0))
 
@@ -498,20 +498,26 @@ class Shards:
 
     def clone(self) -> Shards:
         twin = Shards(self.own, self.config, self._machine_factory)
-        desk = twin.desk
-        desk.next_write, desk.next_read = self.desk.next_write, self.desk.next_read
-        desk.writers, desk.readers = dict(self.desk.writers), dict(self.desk.readers)
-        desk.nonce, desk.now, desk.clock = self.desk.nonce, self.desk.now, self.desk.clock
-        desk.found, desk.ceiling_ms = self.desk.found, self.desk.ceiling_ms
-        desk.touched = dict(self.desk.touched)
+        effects = twin.effects
+        effects.next_write, effects.next_read = self.effects.next_write, self.effects.next_read
+        effects.writers, effects.readers = dict(self.effects.writers), dict(self.effects.readers)
+        effects.nonce, effects.now, effects.clock = (
+            self.effects.nonce,
+            self.effects.now,
+            self.effects.clock,
+        )
+        effects.found, effects.ceiling_ms = self.effects.found, self.effects.ceiling_ms
+        effects.touched = dict(self.effects.touched)
         twin.state = clone_plain(self.state)
-        twin.replicas = {name: each.clone(desk) for name, each in self.replicas.items()}
+        twin.replicas = {name: each.clone(effects) for name, each in self.replicas.items()}
         return twin
 
     def fingerprint(self) -> bytes:
         replicas = {name: each.fingerprint() for name, each in self.replicas.items()}
-        desk = self.desk
-        return fingerprint((self.state, replicas, desk.next_write, desk.next_read, desk.clock))
+        effects = self.effects
+        return fingerprint(
+            (self.state, replicas, effects.next_write, effects.next_read, effects.clock)
+        )
 
     def invariants(self) -> list[Violation]:
         return [

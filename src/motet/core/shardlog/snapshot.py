@@ -29,7 +29,7 @@ def take_snapshot(core: Core) -> Snapshot:
     data = core.machine.snapshot()
     snapshot = Snapshot(
         # Nobody may take it for one of an earlier life of this node.
-        number=(core.desk.nonce & 0xFFFFFFFF) << 24 | state.snapshots & 0xFFFFFF,
+        number=(core.effects.nonce & 0xFFFFFFFF) << 24 | state.snapshots & 0xFFFFFF,
         source=core.own,
         head_index=log.runs.id_at(state.applied),
         first_offset=log.first,

@@ -65,9 +65,9 @@ def _write(core: Core, log: Log, segment: Segment, place: int, batch: list[bytes
         grown = segment.size_bytes + config.preallocate_bytes
         segment.allocated_bytes = max(segment.size_bytes, min(grown, config.segment_bytes))
         # If there is no room for that, writing will do it, or fail by itself.
-        core.change(Preallocate(core.desk.new_write(), file, segment.allocated_bytes))
+        core.change(Preallocate(core.effects.new_write(), file, segment.allocated_bytes))
     data = batch[0] if len(batch) == 1 else b"".join(batch)
-    write = core.change(Write(core.desk.new_write(), file, place, data))
+    write = core.change(Write(core.effects.new_write(), file, place, data))
     log.pending.append(Pending(write, segment.number, place, data, log.head.offset))
 
 
@@ -84,7 +84,7 @@ def _begin_segment(core: Core, log: Log) -> Segment:
         log.segments[-1].end = log.head.offset
     number = state.next_number
     state.next_number += 1
-    salt = (core.desk.nonce ^ crc32c(f"{core.shard} {number}".encode())) & (1 << 64) - 1
+    salt = (core.effects.nonce ^ crc32c(f"{core.shard} {number}".encode())) & (1 << 64) - 1
     segment = Segment(number, salt, Offset(log.head.offset + 1), clock=log.clock)
     log.segments.append(segment)
     write_meta(core)
@@ -148,7 +148,7 @@ def write_meta(core: Core) -> WriteId:
         damaged=tuple(state.damaged),
     )
     data = encode_meta(core.shard, meta)
-    write = core.change(Replace(core.desk.new_write(), meta_file(core.shard), data))
+    write = core.change(Replace(core.effects.new_write(), meta_file(core.shard), data))
     state.meta_writes[write] = state.meta_version, state.epoch
     return write
 
@@ -217,7 +217,7 @@ def remove_garbage(core: Core) -> None:
             if version > state.meta_durable or (kind, number) in under_way:
                 continue
             file = (segment_file if kind == SEGMENT else state_file)(core.shard, number)
-            write = core.change(Remove(core.desk.new_write(), file))
+            write = core.change(Remove(core.effects.new_write(), file))
             state.removals[write] = kind, number
 
 
@@ -266,9 +266,9 @@ def try_again(core: Core) -> None:
     if state.is_meta_due and not state.meta_writes:
         write_meta(core)
     for pending in _failed(core):
-        if pending.write not in core.desk.writers:
+        if pending.write not in core.effects.writers:
             file = segment_file(core.shard, pending.segment)
-            change = Write(core.desk.new_write(), file, pending.place, pending.data)
+            change = Write(core.effects.new_write(), file, pending.place, pending.data)
             pending.write = core.change(change)
 
 

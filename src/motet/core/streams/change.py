@@ -47,7 +47,7 @@ class Change(msgspec.Struct, frozen=True, array_like=True, gc=False):
     has_clock: bool = True
 
 
-class PartChange(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class RowChange(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One change of a transaction, in its shard."""
 
     #: among all changes of the transaction, over all its shards
@@ -58,7 +58,7 @@ class PartChange(msgspec.Struct, frozen=True, array_like=True, gc=False):
     before: bytes | None
 
 
-class Part(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class Branch(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What requests and entries say about a transaction: its name, its age, and its part in a shard."""
 
     transaction: TransactionId
@@ -69,7 +69,7 @@ class Part(msgspec.Struct, frozen=True, array_like=True, gc=False):
     asked: Clock
     #: changes in all shards
     count: int = 0
-    changes: tuple[PartChange, ...] = ()
+    changes: tuple[RowChange, ...] = ()
 
     @property
     def age(self) -> tuple[Clock, TransactionId]:
@@ -89,7 +89,7 @@ class Run(msgspec.Struct, frozen=True, array_like=True, gc=False):
     at_ms: int
     #: of the first of them; they follow each other in the shard, too
     first_offset: Offset
-    changes: tuple[PartChange, ...]
+    changes: tuple[RowChange, ...]
     #: for readers: False if the clock was off when it was committed
     has_clock: bool = True
 
@@ -162,7 +162,7 @@ def _follows(last: Change, change: Change) -> bool:
 
 def _run(some: list[Change]) -> Run:
     first = some[0]
-    parts = [PartChange(each.index, each.key, each.op, each.row, each.before) for each in some]
+    branches = [RowChange(each.index, each.key, each.op, each.row, each.before) for each in some]
     return Run(
         first.clock,
         first.transaction,
@@ -171,6 +171,6 @@ def _run(some: list[Change]) -> Run:
         first.shard,
         first.at_ms,
         first.offset,
-        tuple(parts),
+        tuple(branches),
         first.has_clock,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from motet.core.streams.change import OPS, Part, PartChange
+from motet.core.streams.change import OPS, Branch, RowChange
 from motet.core.streams.messages import (
     AbortTransaction,
     CloseShard,
@@ -40,18 +40,20 @@ def check_request(
     if isinstance(message, AbortTransaction):
         _check_name(message.transaction)
         return
-    part = message.part
-    _check_name(part.transaction)
-    count = len(part.changes) + len(message.reads)
+    branch = message.branch
+    _check_name(branch.transaction)
+    count = len(branch.changes) + len(message.reads)
     if count > transaction_changes_max:
-        raise TooLarge(f"{count} reads and changes, {transaction_changes_max} are allowed")
-    _check_changes(part)
+        raise TooLarge(
+            f"a transaction of {count} reads and changes exceeds the limit of {transaction_changes_max}"
+        )
+    _check_changes(branch)
     for read in message.reads:
         _check_key(read.key)
     if isinstance(message, CommitTransaction):
         if len(message.votes) != len(message.participants):  # X7
             counts = f"{len(message.votes)} votes of {len(message.participants)} participants"
-            raise BadInput(f"a commit of {part.transaction} with {counts}")
+            raise BadInput(f"a commit of {branch.transaction} with {counts}")
         return
     if isinstance(message, PrepareTransaction):
         is_home = message.shard == message.home
@@ -76,20 +78,22 @@ def _check_name(name: str) -> None:
         raise BadInput(f"a transaction id has 1 to {transaction_id_length_max} characters")
 
 
-def _check_changes(part: Part) -> None:
-    total_bytes, last, count = 0, -1, part.count
+def _check_changes(branch: Branch) -> None:
+    total_bytes, last, count = 0, -1, branch.count
     if not 0 <= count <= transaction_changes_max:
         raise TooLarge(f"{count} changes exceed the limit of {transaction_changes_max}")
-    for change in part.changes:
+    for change in branch.changes:
         if not last < change.index < count:
             raise BadInput("the changes of a transaction are numbered from 0, and rise")
         last = change.index
         total_bytes += _check_change(change)
     if total_bytes > transaction_bytes_max:
-        raise TooLarge(f"a transaction of {total_bytes} bytes, {transaction_bytes_max} are allowed")
+        raise TooLarge(
+            f"a transaction of {total_bytes} bytes exceeds the limit of {transaction_bytes_max}"
+        )
 
 
-def _check_change(change: PartChange) -> int:
+def _check_change(change: RowChange) -> int:
     key, op, row, before = change.key, change.op, change.row, change.before
     _check_key(key)
     if op not in OPS:
@@ -100,7 +104,7 @@ def _check_change(change: PartChange) -> int:
     for each in (row, before):
         if each is not None:
             if len(each) > row_bytes_max:
-                raise TooLarge(f"a row of {len(each)} bytes, {row_bytes_max} are allowed")
+                raise TooLarge(f"a row of {len(each)} bytes exceeds the limit of {row_bytes_max}")
             size_bytes += len(each)
     return size_bytes
 
@@ -109,7 +113,7 @@ def _check_key(key: bytes) -> None:
     if not key:
         raise BadInput("a key cannot be empty")
     if len(key) > key_bytes_max:
-        raise TooLarge(f"a key of {len(key)} bytes, {key_bytes_max} are allowed")
+        raise TooLarge(f"a key of {len(key)} bytes exceeds the limit of {key_bytes_max}")
 
 
 NAME = re.compile(rf"[A-Za-z][A-Za-z0-9_.-]{{0,{name_length_max - 1}}}")

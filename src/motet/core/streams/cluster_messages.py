@@ -42,8 +42,8 @@ class Heartbeat(OperatorMessage, frozen=True):
     clock: Clock
     #: shards that are about to be deleted: their leaders take no more transactions
     seal: tuple[ShardName, ...] = ()
-    #: the setting of the clock's valve, for leaders; None: it was never set
-    valve: TurnClock | None = None
+    #: the setting of clock visibility, for leaders; None: it was never set
+    clock_visibility: TurnClock | None = None
     #: the highest clock that a node has found on its disk, if that is too far ahead of the time; else zero
     found: Clock = ZERO
 
@@ -71,7 +71,7 @@ class HeartbeatAnswer(OperatorMessage, frozen=True):
     sealed: tuple[SealedShard, ...] = ()
     #: shards that transactions wait for, and that are not in its map
     missing: tuple[ShardName, ...] = ()
-    #: of the shards that it leads: which version of the valve's setting their logs have
+    #: of the shards that it leads: which version of clock visibility's setting their logs have
     turned: tuple[tuple[ShardName, int], ...] = ()
     #: how far its wall is ahead of the time that the nodes agree on; None: they do not, or it is alone
     drift_ms: int | None = None

@@ -24,7 +24,7 @@ H1  Nothing is trimmed from the oldest transaction on that is not decided, or no
     a named cursor has not read.
 H2  What is pruned goes, but not where the latest change of a key lies: that is carried on first. So a leader
     that has applied what is committed finds it in its log.
-H3  Where milestones are closer than files end, the last one stays: a reader of the feed begins at one.
+H3  Where index points are closer than files end, the last one stays: a reader of the feed begins at one.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ from itertools import takewhile
 from motet.core.clock.hlc import ZERO, plus
 from motet.core.machine import Effect, Note, Now
 from motet.core.shardlog import retention
-from motet.core.shardlog.carry_rules import piece_of, worth_carrying
+from motet.core.shardlog.compaction_rules import piece_of, worth_compacting
 from motet.core.shardlog.entry import Entry, EntryKind
 from motet.core.shardlog.replica import ShardReplica
 from motet.core.streams import reads
-from motet.core.streams.change import Part, Run
-from motet.core.streams.entries import Carried, Committed, decode_carried, unbundled
+from motet.core.streams.change import Branch, Run
+from motet.core.streams.entries import Committed, Compacted, decode_compacted, unbatched
 from motet.core.streams.feed_merge import run_of
 from motet.core.streams.latest import LatestChanges
 from motet.core.streams.messages import FoundEntry
-from motet.core.streams.pending import Carrying, ShardTransactions, Work
+from motet.core.streams.pending import Compaction, PendingRequest, ShardTransactions
 from motet.core.streams.reads import Readings
 from motet.core.streams.shard import machine_of
 from motet.ids import Address, Offset, ShardId, ShardName, StreamName
@@ -52,7 +52,7 @@ from motet.ids import Address, Offset, ShardId, ShardName, StreamName
 
 def is_due(ours: ShardTransactions | None, replica: ShardReplica) -> bool:
     """Whether somebody should look for something to carry: something was pruned, or a file has ended."""
-    if ours is not None and (ours.carrying is not None or ours.is_sealed):
+    if ours is not None and (ours.compaction is not None or ours.is_sealed):
         return False
     found = _ends(replica)
     if found is None or (ours is not None and ours.looked_for == found):
@@ -72,12 +72,12 @@ def begin(ours: ShardTransactions, replica: ShardReplica) -> None:
     before = machine.records_before(first)
 
     def total_before(bound: int) -> int:
-        carried = sum(count for at, count in latest.carried.items() if first <= at < bound)
-        return machine.records_before(Offset(bound)) - before + carried
+        compacted = sum(count for at, count in latest.compacted.items() if first <= at < bound)
+        return machine.records_before(Offset(bound)) - before + compacted
 
-    bound = worth_carrying(bounds, held, total_before)
+    bound = worth_compacting(bounds, held, total_before)
     if bound is not None and held[0] < bound:
-        ours.carrying = Carrying(Offset(bound))
+        ours.compaction = Compaction(Offset(bound))
 
 
 def go_on(
@@ -85,58 +85,60 @@ def go_on(
 ) -> list[Effect]:
     """Do what can be done now."""
     effects: list[Effect] = []
-    while (carrying := ours.carrying) is not None:
-        if carrying.is_out:
-            if any(isinstance(work.errand, Carried) for work in (*ours.waiting, *ours.pending)):
+    while (compaction := ours.compaction) is not None:
+        if compaction.is_out:
+            if any(
+                isinstance(pending.message, Compacted) for pending in (*ours.waiting, *ours.pending)
+            ):
                 break
             effects.append(_give_up(ours, replica, "the log does not take it"))
-        elif carrying.ready:
-            _write(ours, carrying, replica, bytes_max, now)
-        elif carrying.reading is None:
-            effects += _read(ours, carrying, replica, readings)
+        elif compaction.ready:
+            _write(ours, compaction, replica, bytes_max, now)
+        elif compaction.reading is None:
+            effects += _read(ours, compaction, replica, readings)
         elif (done := readings.take_own(replica.shard)) is None:
             break
         elif done.error is not None:
             effects.append(_give_up(ours, replica, done.error[1]))
         else:
             latest = machine_of(replica).state.latest
-            entries = [each for each in done.entries if each.id.offset < carrying.bound]
-            carrying.ready = needed(latest, replica.shard, entries)
-            if not carrying.ready and _oldest(replica) == carrying.reading:
-                effects.append(_give_up(ours, replica, f"nothing is in entry {carrying.reading}"))
-            carrying.reading = None
+            entries = [each for each in done.entries if each.id.offset < compaction.bound]
+            compaction.ready = needed(latest, replica.shard, entries)
+            if not compaction.ready and _oldest(replica) == compaction.reading:
+                effects.append(_give_up(ours, replica, f"nothing is in entry {compaction.reading}"))
+            compaction.reading = None
     return effects
 
 
 def _read(
-    ours: ShardTransactions, carrying: Carrying, replica: ShardReplica, readings: Readings
+    ours: ShardTransactions, compaction: Compaction, replica: ShardReplica, readings: Readings
 ) -> list[Effect]:
     """Read where the oldest of what is needed lies; if that is behind the bound, all of it is carried."""
     oldest = _oldest(replica)
-    if oldest >= carrying.bound:
-        ours.carrying = None
-        return [Note("transaction_carried_on", f"{replica.shard} {carrying.count}")]
-    carrying.reading = oldest
+    if oldest >= compaction.bound:
+        ours.compaction = None
+        return [Note("transaction_compacted", f"{replica.shard} {compaction.count}")]
+    compaction.reading = oldest
     return reads.read_own(readings, replica, Offset(oldest - 1))
 
 
 def _write(
-    ours: ShardTransactions, carrying: Carrying, replica: ShardReplica, bytes_max: int, now: Now
+    ours: ShardTransactions, compaction: Compaction, replica: ShardReplica, bytes_max: int, now: Now
 ) -> None:
     """Have some of what was read put into the log."""
-    count = piece_of(map(size_bytes, carrying.ready), bytes_max)
-    piece = Carried(tuple(carrying.ready[:count]), replica.first_offset)
-    del carrying.ready[:count]
-    carrying.count += count
-    carrying.is_out = True
-    ours.waiting.append(Work(Address(""), piece, now.monotonic_ns))
+    count = piece_of(map(size_bytes, compaction.ready), bytes_max)
+    piece = Compacted(tuple(compaction.ready[:count]), replica.first_offset)
+    del compaction.ready[:count]
+    compaction.count += count
+    compaction.is_out = True
+    ours.waiting.append(PendingRequest(Address(""), piece, now.monotonic_ns))
     ours.looked_at = Offset(-1)
 
 
 def _give_up(ours: ShardTransactions, replica: ShardReplica, why: str) -> Note:
     """For now: it is looked at again."""
-    ours.carrying = ours.looked_for = None
-    return Note("transaction_not_carried", f"{replica.shard}: {why}")
+    ours.compaction = ours.looked_for = None
+    return Note("transaction_not_compacted", f"{replica.shard}: {why}")
 
 
 def _oldest(replica: ShardReplica) -> Offset:
@@ -166,28 +168,30 @@ def needed(latest: LatestChanges, shard: ShardName, entries: Sequence[Entry]) ->
     found: list[Committed] = []
     for entry in entries:
         if entry.id.offset in holding:
-            for each in unbundled(entry):
+            for each in unbatched(entry):
                 found += _needed(latest, shard, each)
     return found
 
 
 def size_bytes(change: Committed) -> int:
     """What it takes in an entry, roughly."""
-    only = change.part.changes[0]
+    only = change.branch.changes[0]
     return len(only.key) + len(only.row or b"") + len(only.before or b"")
 
 
 def _needed(latest: LatestChanges, shard: ShardName, entry: Entry) -> list[Committed]:
-    """Of an entry, or of one in a bundle, in which no key is twice (U2)."""
+    """Of an entry, or of one in a batch, in which no key is twice (U2)."""
 
     def is_latest(key: bytes, place: int) -> bool:
         known = latest.keys.get(key)
         return known is not None and (known.entry, known.place) == (entry.id.offset, place)
 
-    if entry.kind == EntryKind.CARRIED_ON:
-        changes = enumerate(decode_carried(entry.body).changes)
-        return [change for place, change in changes if is_latest(change.part.changes[0].key, place)]
-    if entry.kind not in (EntryKind.RECORDS, EntryKind.PART_COMMITTED):
+    if entry.kind == EntryKind.COMPACTED:
+        changes = enumerate(decode_compacted(entry.body).changes)
+        return [
+            change for place, change in changes if is_latest(change.branch.changes[0].key, place)
+        ]
+    if entry.kind not in (EntryKind.RECORDS, EntryKind.BRANCH_COMMITTED):
         return []
     found = FoundEntry(entry.id.epoch, entry.clock, entry.kind, entry.body)
     run = run_of(NOWHERE, ShardId(0), shard, found)
@@ -196,9 +200,9 @@ def _needed(latest: LatestChanges, shard: ShardName, entry: Entry) -> list[Commi
 
 def _alone(run: Run, place: int) -> Committed:
     """One change of a run."""
-    part = Part(run.transaction, ZERO, ZERO, run.count, run.changes[place : place + 1])
+    branch = Branch(run.transaction, ZERO, ZERO, run.count, run.changes[place : place + 1])
     offset = Offset(run.first_offset + place)
-    return Committed(part, run.clock, run.at_ms, offset, (), run.has_clock)
+    return Committed(branch, run.clock, run.at_ms, offset, (), run.has_clock)
 
 
 def hold_retention(replica: ShardReplica) -> None:
@@ -213,10 +217,10 @@ def hold_retention(replica: ShardReplica) -> None:
 def pruned_before(replica: ShardReplica) -> Offset | None:
     """What is before this entry can go, but for the latest changes of keys; None if nothing was pruned."""
     machine = machine_of(replica)
-    horizon = machine.state.rules.horizon
-    if horizon == ZERO:
+    low_watermark = machine.state.rules.low_watermark
+    if low_watermark == ZERO:
         return None
-    pruned, kept = machine.entry_above(horizon)[0], _kept_from(replica)
+    pruned, kept = machine.entry_above(low_watermark)[0], _kept_from(replica)
     return pruned if kept is None else min(pruned, kept)
 
 
@@ -229,6 +233,6 @@ def _kept_from(replica: ShardReplica) -> Offset | None:
     if rules.kept_from is not None:
         clocks.append(rules.kept_from)
     kept = [] if not clocks else [machine.entry_above(min(clocks))[0]]
-    if machine.state.milestone_step_bytes <= replica.core.config.segment_bytes:
-        kept += machine.state.milestone_entries[-1:]
+    if machine.state.sparse_index_step_bytes <= replica.core.config.segment_bytes:
+        kept += machine.state.index_entries[-1:]
     return min(kept, default=None)

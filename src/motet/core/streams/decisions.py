@@ -1,4 +1,4 @@
-"""What is said about errands once their entries are applied, and what leaders tell each other.
+"""What is said about requests once their entries are applied, and what leaders tell each other.
 
 The home shard tells every participant what was decided, at once and then again until each has logged it; then
 it logs that the decision can be forgotten (X4). The answer to the client waits for them, up to a bound: until
@@ -13,7 +13,7 @@ import msgspec
 from motet.core.clock.hlc import ZERO, Clock
 from motet.core.machine import NS_PER_MS, Effect, Note, Now, Send
 from motet.core.shardlog.replica import ShardReplica
-from motet.core.streams.entries import Carried, Forgotten
+from motet.core.streams.entries import Compacted, Forgotten
 from motet.core.streams.judging import expired
 from motet.core.streams.messages import (
     AbortTransaction,
@@ -31,7 +31,7 @@ from motet.core.streams.messages import (
     TransactionResolved,
 )
 from motet.core.streams.orders import FeedRules, TurnClock
-from motet.core.streams.pending import ShardTransactions, TransactionConfig, Work
+from motet.core.streams.pending import PendingRequest, ShardTransactions, TransactionConfig
 from motet.core.streams.refusals import refusal
 from motet.core.streams.shard import machine_of
 from motet.core.streams.transactions import Open, TransactionState
@@ -46,57 +46,57 @@ forgotten_at_once_max = 1000
 def answer_applied(
     ours: ShardTransactions,
     replica: ShardReplica,
-    work: Work,
+    pending: PendingRequest,
     now: Now,
     config: TransactionConfig,
 ) -> list[Effect | Forward]:
-    """The entry of an errand is applied: answer, and if it is a decision, tell the participants."""
-    errand = work.errand
-    answers = answer_known(ours, replica, work, now, config)
-    if isinstance(errand, CommitTransaction):
-        if not errand.participants:
+    """The entry of a request is applied: answer, and if it is a decision, tell the participants."""
+    message = pending.message
+    answers = answer_known(ours, replica, pending, now, config)
+    if isinstance(message, CommitTransaction):
+        if not message.participants:
             return answers  # there is nobody to tell
-        return [*tell(ours, replica, errand.part.transaction, now), *answers]
-    if isinstance(errand, AbortTransaction | AskOutcome):
-        return [*tell(ours, replica, errand.transaction, now), *answers]
+        return [*tell(ours, replica, message.branch.transaction, now), *answers]
+    if isinstance(message, AbortTransaction | AskOutcome):
+        return [*tell(ours, replica, message.transaction, now), *answers]
     return answers
 
 
 def answer_known(
     ours: ShardTransactions,
     replica: ShardReplica,
-    work: Work,
+    pending: PendingRequest,
     now: Now,
     config: TransactionConfig,
 ) -> list[Effect | Forward]:
     """Answer from what is applied."""
-    state, errand = state_of(replica), work.errand
-    match errand:
+    state, message = state_of(replica), pending.message
+    match message:
         case PrepareTransaction():
-            opened = state.prepared.get(errand.part.transaction)
+            opened = state.prepared.get(message.branch.transaction)
             if opened is None:
-                gone = Conflict(f"transaction {errand.part.transaction} is over already")
-                return [refusal(work.client, errand.request, gone)]
-            return [Send(work.client, _vote(replica.shard, opened, errand.request, config))]
+                gone = Conflict(f"transaction {message.branch.transaction} is over already")
+                return [refusal(pending.client, message.request, gone)]
+            return [Send(pending.client, _vote(replica.shard, opened, message.request, config))]
         case CommitTransaction():
-            return _answer_ended(ours, state, work, errand.part.transaction, now, config)
-        case AbortTransaction() if work.died is not None:
-            return [refusal(work.client, errand.request, Conflict(work.died))]
+            return _answer_ended(ours, state, pending, message.branch.transaction, now, config)
+        case AbortTransaction() if pending.died is not None:
+            return [refusal(pending.client, message.request, Conflict(pending.died))]
         case AbortTransaction():
-            return _answer_ended(ours, state, work, errand.transaction, now, config)
+            return _answer_ended(ours, state, pending, message.transaction, now, config)
         case CloseShard():
-            return [Send(work.client, _closed(errand.request, replica))]
+            return [Send(pending.client, _closed(message.request, replica))]
         case AskOutcome():
-            return _answer_doubt(replica.shard, state, work.client, errand)
+            return _answer_doubt(replica.shard, state, pending.client, message)
         case ResolveTransaction():
-            return _acknowledge(replica, state, work.client, errand)
-        case Forgotten() | Carried():
-            return _note_own(ours, errand)
+            return _acknowledge(replica, state, pending.client, message)
+        case Forgotten() | Compacted():
+            return _note_own(ours, message)
         case OrderShard():
-            return [Send(work.client, ShardOrdered(errand.request, state.clock))]
+            return [Send(pending.client, ShardOrdered(message.request, state.clock))]
         case TurnClock():
             ours.turning = None
-            is_on = "on" if errand.is_on else "off"
+            is_on = "on" if message.is_on else "off"
             return [Note("transaction_clock_turned", f"{replica.shard} {is_on}")]
 
 
@@ -104,17 +104,17 @@ def _vote(
     shard: ShardName, opened: Open, request: RequestId, config: TransactionConfig
 ) -> TransactionPrepared:
     clock, prepared = opened.clock, opened.prepared
-    part = prepared.part
-    seal = seal_of(config.vote_key, part.transaction, part.asked, shard, prepared.home, clock)
+    branch = prepared.branch
+    seal = seal_of(config.vote_key, branch.transaction, branch.asked, shard, prepared.home, clock)
     return TransactionPrepared(request, clock, seal, prepared.has_clock)
 
 
-def _note_own(ours: ShardTransactions, errand: Forgotten | Carried) -> list[Effect | Forward]:
+def _note_own(ours: ShardTransactions, message: Forgotten | Compacted) -> list[Effect | Forward]:
     """Nobody has asked for it but this leader."""
-    if isinstance(errand, Forgotten):
-        return [Note("transaction_decisions_forgotten", str(len(errand.transactions)))]
-    assert ours.carrying is not None, "one piece at a time"
-    ours.carrying.is_out = False
+    if isinstance(message, Forgotten):
+        return [Note("transaction_decisions_forgotten", str(len(message.transactions)))]
+    assert ours.compaction is not None, "one piece at a time"
+    ours.compaction.is_out = False
     return []
 
 
@@ -138,49 +138,49 @@ def _closed(request: RequestId, replica: ShardReplica) -> ShardClosed:
 def _answer_ended(
     ours: ShardTransactions,
     state: TransactionState,
-    work: Work,
+    pending: PendingRequest,
     transaction: TransactionId,
     now: Now,
     config: TransactionConfig,
 ) -> list[Effect | Forward]:
     """The decision is applied; participants have a moment to log it."""
-    assert isinstance(work.errand, CommitTransaction | AbortTransaction)
+    assert isinstance(pending.message, CommitTransaction | AbortTransaction)
     outcome = state.outcome_of(transaction)
     if outcome is None:
-        return [refusal(work.client, work.errand.request, expired(transaction))]
+        return [refusal(pending.client, pending.message.request, expired(transaction))]
     is_settled = transaction not in state.decisions or not missing(ours, state, transaction)
-    is_late = now.monotonic_ns - work.since_ns >= config.adjust_ms * NS_PER_MS
+    is_late = now.monotonic_ns - pending.since_ns >= config.adjust_ms * NS_PER_MS
     if not is_settled and not is_late and outcome.clock is not None:
-        ours.adjusting.setdefault(transaction, []).append(work)
+        ours.adjusting.setdefault(transaction, []).append(pending)
         return []
-    ended = TransactionEnded(work.errand.request, outcome.clock, is_settled, outcome.has_clock)
-    return [Send(work.client, ended)]
+    ended = TransactionEnded(pending.message.request, outcome.clock, is_settled, outcome.has_clock)
+    return [Send(pending.client, ended)]
 
 
 def _answer_doubt(
-    shard: ShardName, state: TransactionState, sender: Address, errand: AskOutcome
+    shard: ShardName, state: TransactionState, sender: Address, message: AskOutcome
 ) -> list[Effect | Forward]:
     """A participant in doubt hears what was decided.
 
     A commit that is below its prepare was decided without its vote: so it has no part in that.
     """
     decision, outcome = (
-        state.decisions.get(errand.transaction),
-        state.outcome_of(errand.transaction),
+        state.decisions.get(message.transaction),
+        state.outcome_of(message.transaction),
     )
     clock, has_clock = (None, True) if outcome is None else (outcome.clock, outcome.has_clock)
-    if clock is not None and clock < errand.clock:
+    if clock is not None and clock < message.clock:
         clock = None
     at_ms = 0 if decision is None else decision.at_ms
     what = "transaction_doubt_aborted" if clock is None else "transaction_doubt_committed"
-    message = ResolveTransaction(
-        errand.participant, errand.transaction, errand.asked, shard, clock, at_ms, has_clock
+    outcome_known = ResolveTransaction(
+        message.participant, message.transaction, message.asked, shard, clock, at_ms, has_clock
     )
-    return [Note(what, errand.transaction), Forward(errand.participant, message, sender)]
+    return [Note(what, message.transaction), Forward(message.participant, outcome_known, sender)]
 
 
 def _acknowledge(
-    replica: ShardReplica, state: TransactionState, sender: Address, errand: ResolveTransaction
+    replica: ShardReplica, state: TransactionState, sender: Address, message: ResolveTransaction
 ) -> list[Effect | Forward]:
     """Say that the outcome is logged; or that there is nothing to be logged, which there never will be.
 
@@ -188,16 +188,16 @@ def _acknowledge(
     same once more. What is committed here stays so, and a shard that has been made to give it up without
     being its home need not know.
     """
-    known = state.outcomes.get(errand.transaction)
-    is_lost = known is None and errand.clock is not None and not state.is_expired(errand.asked)
-    is_other = known is not None and (known.clock is None) != (errand.clock is None)
+    known = state.outcomes.get(message.transaction)
+    is_lost = known is None and message.clock is not None and not state.is_expired(message.asked)
+    is_other = known is not None and (known.clock is None) != (message.clock is None)
     said: list[Effect | Forward] = []
     if is_lost or is_other:
-        said.append(Note("transaction_outcome_strange", f"{replica.shard} {errand.transaction}"))
-        if errand.clock is not None:
+        said.append(Note("transaction_outcome_strange", f"{replica.shard} {message.transaction}"))
+        if message.clock is not None:
             return said
-    message = TransactionResolved(errand.home, errand.transaction, replica.shard, state.clock)
-    return [*said, Forward(errand.home, message, sender)]
+    done = TransactionResolved(message.home, message.transaction, replica.shard, state.clock)
+    return [*said, Forward(message.home, done, sender)]
 
 
 # As the home shard
@@ -262,11 +262,11 @@ def _answer_adjusted(
     """Answer those who wait for the participants of a transaction, if these are done or had their time."""
     said: list[Effect | Forward] = []
     state, left = state_of(replica), []
-    for work in ours.adjusting.pop(transaction, ()):
-        if _is_adjusting(ours, state, work, now, config):
-            left.append(work)
+    for pending in ours.adjusting.pop(transaction, ()):
+        if _is_adjusting(ours, state, pending, now, config):
+            left.append(pending)
         else:
-            said += answer_known(ours, replica, work, now, config)
+            said += answer_known(ours, replica, pending, now, config)
     if left:
         ours.adjusting[transaction] = left
     return said
@@ -275,18 +275,18 @@ def _answer_adjusted(
 def _is_adjusting(
     ours: ShardTransactions,
     state: TransactionState,
-    work: Work,
+    pending: PendingRequest,
     now: Now,
     config: TransactionConfig,
 ) -> bool:
     """Whether participants of a commit have not logged it, and have time left."""
-    if not isinstance(work.errand, CommitTransaction):
+    if not isinstance(pending.message, CommitTransaction):
         return False
-    transaction = work.errand.part.transaction
+    transaction = pending.message.branch.transaction
     decision = state.decisions.get(transaction)
     if decision is None or decision.clock is None:
         return False
-    if now.monotonic_ns - work.since_ns >= config.adjust_ms * NS_PER_MS:
+    if now.monotonic_ns - pending.since_ns >= config.adjust_ms * NS_PER_MS:
         return False
     done = ours.acknowledged.get(transaction)
     return done is None or any(shard not in done for shard in decision.participants)
@@ -316,7 +316,7 @@ def lose(
     for name, opened in state.prepared.items():
         home = opened.prepared.home
         if home in shards:
-            asked = opened.prepared.part.asked
+            asked = opened.prepared.branch.asked
             message = ResolveTransaction(replica.shard, name, asked, home, None, 0)
             said += [Note("transaction_home_gone", name), Forward(replica.shard, message)]
     return said
@@ -337,7 +337,7 @@ def sweep(
         since_ns = ours.doubts_ns.setdefault(transaction, now.monotonic_ns)
         if now.monotonic_ns - since_ns >= config.doubt_ms * NS_PER_MS:
             ours.doubts_ns[transaction] = now.monotonic_ns
-            said.append(_doubt(replica.shard, transaction, opened.prepared.part.asked, state))
+            said.append(_doubt(replica.shard, transaction, opened.prepared.branch.asked, state))
     for transaction in state.decisions:
         since_ns = ours.told_ns.get(transaction, -config.tell_ms * NS_PER_MS)
         if now.monotonic_ns - since_ns >= config.tell_ms * NS_PER_MS:
@@ -358,10 +358,10 @@ def _doubt(
     return Forward(prepared.home, message)
 
 
-def to_forget(ours: ShardTransactions, replica: ShardReplica, now: Now) -> Work | None:
-    """Decisions that every participant has logged, as an errand; None while one is under way."""
+def to_forget(ours: ShardTransactions, replica: ShardReplica, now: Now) -> PendingRequest | None:
+    """Decisions that every participant has logged, as a request; None while one is under way."""
     state = state_of(replica)
-    if any(isinstance(work.errand, Forgotten) for work in (*ours.waiting, *ours.pending)):
+    if any(isinstance(pending.message, Forgotten) for pending in (*ours.waiting, *ours.pending)):
         return None
     for name in [name for name in ours.told_ns if name not in state.decisions]:
         del ours.told_ns[name]
@@ -373,7 +373,9 @@ def to_forget(ours: ShardTransactions, replica: ShardReplica, now: Now) -> Work 
     ]
     if not done:
         return None
-    return Work(Address(""), Forgotten(tuple(done[:forgotten_at_once_max])), now.monotonic_ns)
+    return PendingRequest(
+        Address(""), Forgotten(tuple(done[:forgotten_at_once_max])), now.monotonic_ns
+    )
 
 
 def state_of(replica: ShardReplica) -> TransactionState:

@@ -34,7 +34,7 @@ from motet.core.streams.messages import (
     TransactionResolved,
 )
 from motet.core.streams.orders import TurnClock
-from motet.core.streams.pending import ShardTransactions, TransactionConfig, Work
+from motet.core.streams.pending import PendingRequest, ShardTransactions, TransactionConfig
 from motet.core.streams.reads import Question, Readings
 from motet.core.streams.shard import machine_of
 from motet.errors import MotetError
@@ -44,11 +44,11 @@ from motet.limits import epoch_step_max, missing_shards_max
 Asked = PrepareTransaction | CommitTransaction | AbortTransaction | CloseShard | OrderShard
 
 
-class Errands(msgspec.Struct):
-    """All errands of a node."""
+class PendingRequests(msgspec.Struct):
+    """All requests of a node."""
 
     of_shards: dict[ShardName, ShardTransactions] = msgspec.field(default_factory=dict)
-    #: shards with errands under way, in the order in which they came (the values mean nothing)
+    #: shards with requests under way, in the order in which they came (the values mean nothing)
     busy: dict[ShardName, None] = msgspec.field(default_factory=dict)
     #: shards that something has happened to since they were last swept, or in which something may be late
     to_sweep: dict[ShardName, None] = msgspec.field(default_factory=dict)
@@ -58,9 +58,9 @@ def clocks_of(message: Asked) -> tuple[Clock, ...]:
     """The clocks that a request carries besides what its client has seen."""
     if isinstance(message, CommitTransaction):
         fixed = () if message.fixed is None else (message.fixed,)
-        return message.floor, message.part.asked, *fixed
+        return message.floor, message.branch.asked, *fixed
     if isinstance(message, PrepareTransaction):
-        return (message.part.asked,)
+        return (message.branch.asked,)
     if isinstance(message, AbortTransaction):
         return (message.asked,)
     if isinstance(message, CloseShard) and message.at_least is not None:
@@ -69,62 +69,62 @@ def clocks_of(message: Asked) -> tuple[Clock, ...]:
 
 
 def take(
-    errands: Errands, replica: ShardReplica, client: Address, message: Asked, now: Now
+    requests: PendingRequests, replica: ShardReplica, client: Address, message: Asked, now: Now
 ) -> None:
     """Take what a client asks for; an error says why not."""
     check_request(message)
-    _take(errands, replica, Work(client, message, now.monotonic_ns))
+    _take(requests, replica, PendingRequest(client, message, now.monotonic_ns))
 
 
-def _take(errands: Errands, replica: ShardReplica, work: Work) -> None:
-    leader.take(_of(errands, replica), replica, work)
-    errands.busy[replica.shard] = None
+def _take(requests: PendingRequests, replica: ShardReplica, pending: PendingRequest) -> None:
+    leader.take(_of(requests, replica), replica, pending)
+    requests.busy[replica.shard] = None
 
 
-def refuse_waiting(errands: Errands, error: MotetError) -> list[Effect]:
-    """No errand of any shard can go on."""
+def refuse_waiting(requests: PendingRequests, error: MotetError) -> list[Effect]:
+    """No request of any shard can go on."""
     said = [
-        each for ours in errands.of_shards.values() for each in leader.refuse_waiting(ours, error)
+        each for ours in requests.of_shards.values() for each in leader.refuse_waiting(ours, error)
     ]
     return [each for each in said if not isinstance(each, Forward)]
 
 
-def forget_clients(errands: Errands, gone: Container[Address]) -> list[ShardName]:
+def forget_clients(requests: PendingRequests, gone: Container[Address]) -> list[ShardName]:
     """Nobody is there any more to be answered: what is not in the log does not go there.
 
     The shards in which somebody was.
     """
     left: list[ShardName] = []
-    for shard in errands.busy:
-        ours = errands.of_shards[shard]
-        if any(work.client in gone for work in ours.waiting):
-            ours.waiting = [work for work in ours.waiting if work.client not in gone]
+    for shard in requests.busy:
+        ours = requests.of_shards[shard]
+        if any(pending.client in gone for pending in ours.waiting):
+            ours.waiting = [pending for pending in ours.waiting if pending.client not in gone]
             left.append(shard)
     return left
 
 
-def has_clock(errands: Errands, replica: ShardReplica) -> bool:
+def has_clock(requests: PendingRequests, replica: ShardReplica) -> bool:
     """Whether what is put into the log of a shard now has a clock for its readers."""
-    rules, ours = machine_of(replica).state.rules, errands.of_shards.get(replica.shard)
+    rules, ours = machine_of(replica).state.rules, requests.of_shards.get(replica.shard)
     if ours is None or ours.elected_epoch != replica.elected_epoch:
         return rules.has_clock
     return ours.has_clock(rules)
 
 
-def _of(errands: Errands, replica: ShardReplica) -> ShardTransactions:
-    ours = errands.of_shards.get(replica.shard)
+def _of(requests: PendingRequests, replica: ShardReplica) -> ShardTransactions:
+    ours = requests.of_shards.get(replica.shard)
     if ours is None:
-        ours = errands.of_shards[replica.shard] = ShardTransactions()
+        ours = requests.of_shards[replica.shard] = ShardTransactions()
     return ours
 
 
 class Dispatcher:
-    """One step of a node about its errands; what it says to itself, as another leader, comes back at once."""
+    """One step of a node about its requests; messages to itself, as another leader, are handled at once."""
 
     def __init__(
         self,
         own: NodeId,
-        errands: Errands,
+        requests: PendingRequests,
         readings: Readings,
         shards: Shards,
         leaders: dict[ShardName, NodeId | None],
@@ -132,7 +132,7 @@ class Dispatcher:
         now: Now,
     ) -> None:
         self._own = own
-        self._errands = errands
+        self._requests = requests
         self._readings = readings
         self._shards = shards
         #: of each shard of the map, if there is one
@@ -145,7 +145,7 @@ class Dispatcher:
         replica = self._shards.replica(message.shard)
         if replica is None or not replica.is_serving:
             return [Note("transaction_message_astray", type(message).__name__)]
-        ours = _of(self._errands, replica)
+        ours = _of(self._requests, replica)
         if ours.elected_epoch != replica.elected_epoch and not ours.is_idle:
             return []  # another leadership has to be ended first; it is said again
         if isinstance(message, TransactionResolved):
@@ -154,26 +154,26 @@ class Dispatcher:
             return self._carry_out(said)
         self._shards.touch(message.shard)
         try:
-            _take(self._errands, replica, Work(sender, message, self._now.monotonic_ns))
+            _take(self._requests, replica, PendingRequest(sender, message, self._now.monotonic_ns))
         except MotetError as error:
-            return [Note("transaction_errand_failed", error.what)]
+            return [Note("transaction_request_failed", error.what)]
         return []
 
     def sweep(self) -> list[Effect]:
         """Time has passed: look at everything that may be late."""
         effects: list[Effect] = []
-        to_sweep = self._errands.to_sweep
+        to_sweep = self._requests.to_sweep
         for shard in list(to_sweep):
-            replica, ours = self._shards.replica(shard), self._errands.of_shards.get(shard)
+            replica, ours = self._shards.replica(shard), self._requests.of_shards.get(shard)
             if replica is None or not replica.is_serving:
                 del to_sweep[shard]  # whoever leads it next hears of that
                 continue
             compaction.hold_retention(replica)
-            self._look_for_carrying(replica, ours)
+            self._look_for_compaction(replica, ours)
             if self._is_settled(replica):
                 del to_sweep[shard]
                 continue
-            ours = _of(self._errands, replica)
+            ours = _of(self._requests, replica)
             if ours.elected_epoch != replica.elected_epoch and not ours.is_idle:
                 continue
             leader.lead(ours, replica)
@@ -183,30 +183,30 @@ class Dispatcher:
                 ours.waiting.append(forgetting)
             if ours.waiting:
                 ours.looked_at = Offset(-1)
-                self._errands.busy[shard] = None
+                self._requests.busy[shard] = None
             self._shards.touch(shard)
         return effects
 
     def _is_settled(self, replica: ShardReplica) -> bool:
         """Whether nothing is under way in a shard, and no other shard is waited for."""
-        state, ours = decisions.state_of(replica), self._errands.of_shards.get(replica.shard)
+        state, ours = decisions.state_of(replica), self._requests.of_shards.get(replica.shard)
         return not state.prepared and not state.decisions and (ours is None or ours.is_idle)
 
-    def _look_for_carrying(self, replica: ShardReplica, ours: ShardTransactions | None) -> None:
+    def _look_for_compaction(self, replica: ShardReplica, ours: ShardTransactions | None) -> None:
         if not compaction.is_due(ours, replica):
             return
-        ours = _of(self._errands, replica)
+        ours = _of(self._requests, replica)
         if ours.elected_epoch == replica.elected_epoch or ours.is_idle:
             leader.lead(ours, replica)
             compaction.begin(ours, replica)
-            self._errands.busy[replica.shard] = None
+            self._requests.busy[replica.shard] = None
             self._shards.touch(replica.shard)
 
-    # The clock's valve
+    # clock visibility
 
-    def turn(self, valve: TurnClock | None) -> tuple[tuple[ShardName, int], ...]:
+    def turn(self, clock_visibility: TurnClock | None) -> tuple[tuple[ShardName, int], ...]:
         """Have the shards that are led here obey the setting; and which version of it each has obeyed."""
-        if valve is None:
+        if clock_visibility is None:
             return ()
         found = []
         for shard, replica in self._shards.replicas.items():
@@ -214,13 +214,17 @@ class Dispatcher:
                 continue
             version = machine_of(replica).state.rules.clock_version
             found.append((shard, version))
-            ours = _of(self._errands, replica)
+            ours = _of(self._requests, replica)
             is_of_another = ours.elected_epoch != replica.elected_epoch and not ours.is_idle
-            is_beyond = valve.version > version + epoch_step_max
-            if version >= valve.version or is_beyond or is_of_another or ours.is_turned:
+            is_beyond = clock_visibility.version > version + epoch_step_max
+            if version >= clock_visibility.version or is_beyond or is_of_another or ours.is_turned:
                 continue
             with suppress(MotetError):  # it is said again with the next heartbeat
-                _take(self._errands, replica, Work(Address(""), valve, self._now.monotonic_ns))
+                _take(
+                    self._requests,
+                    replica,
+                    PendingRequest(Address(""), clock_visibility, self._now.monotonic_ns),
+                )
                 self._shards.touch(shard)
         return tuple(found)
 
@@ -233,7 +237,7 @@ class Dispatcher:
             replica = self._shards.replica(shard)
             if replica is None or not replica.is_serving:
                 continue
-            ours = _of(self._errands, replica)
+            ours = _of(self._requests, replica)
             if ours.elected_epoch != replica.elected_epoch and not ours.is_idle:
                 continue
             leader.lead(ours, replica)
@@ -247,7 +251,7 @@ class Dispatcher:
         if not known:
             return ()
         found: dict[ShardName, None] = {}
-        for name in self._errands.to_sweep:
+        for name in self._requests.to_sweep:
             replica = self._shards.replica(name)
             if replica is not None and replica.is_serving:
                 for shard in decisions.awaited(replica):
@@ -258,10 +262,10 @@ class Dispatcher:
     def lose(self, shards: tuple[ShardName, ...]) -> list[Effect]:
         """These shards have been deleted: nobody decides there any more, or has to hear of anything."""
         effects: list[Effect] = []
-        for name in list(self._errands.to_sweep):
+        for name in list(self._requests.to_sweep):
             replica = self._shards.replica(name)
             if replica is not None and replica.is_serving:
-                ours = _of(self._errands, replica)
+                ours = _of(self._requests, replica)
                 if ours.elected_epoch != replica.elected_epoch and not ours.is_idle:
                     continue
                 leader.lead(ours, replica)
@@ -277,16 +281,16 @@ class Dispatcher:
         """What a step of these replicas means for those who wait."""
         effects: list[Effect] = []
         for shard in touched:
-            if shard not in self._errands.busy:
+            if shard not in self._requests.busy:
                 continue
-            ours, replica = self._errands.of_shards[shard], self._shards.replica(shard)
+            ours, replica = self._requests.of_shards[shard], self._shards.replica(shard)
             if replica is None:
                 effects += self._carry_out(leader.abandon(ours, shard))
-                del self._errands.of_shards[shard]
+                del self._requests.of_shards[shard]
             else:
                 effects += self._go_on(ours, replica, appends, tick(replica))
             if ours.is_idle:
-                self._errands.busy.pop(shard, None)
+                self._requests.busy.pop(shard, None)
         return effects
 
     def _go_on(
@@ -297,8 +301,8 @@ class Dispatcher:
         tick: Tick,
     ) -> list[Effect]:
         effects = self._carry_out(leader.settle(ours, replica, self._now, self._config))
-        if ours.carrying is not None:
-            few = self._config.carry_bytes
+        if ours.compaction is not None:
+            few = self._config.compaction_bytes
             effects += compaction.go_on(ours, replica, self._readings, few, self._now)
         if ours.waiting:
             beside = appends.setdefault(replica.shard, ShardAppends())
@@ -349,9 +353,9 @@ def ticker(clock: DataClock, shards: Shards, now: Now) -> Callable[[ShardReplica
     return of
 
 
-ERRANDS: frozenset[type[Message]] = frozenset(get_args(Asked))
+TRANSACTION_REQUESTS: frozenset[type[Message]] = frozenset(get_args(Asked))
 QUESTIONS: frozenset[type[Message]] = frozenset(get_args(Question))
 BETWEEN_LEADERS: tuple[type[Message], ...] = get_args(BetweenLeaders)
 
-GATHERED = ERRANDS | {AppendRecords, *BETWEEN_LEADERS}
+GATHERED = TRANSACTION_REQUESTS | {AppendRecords, *BETWEEN_LEADERS}
 """What is put into a log together with what else has come in the same turn."""

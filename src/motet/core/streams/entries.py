@@ -6,12 +6,12 @@ shard then logs the decision, which is its own part of the transaction as well: 
 ``Committed`` always holds the changes of its shard, so whoever reads a log needs nothing else.
 
 What comes to a leader in one turn is one write, one message to each follower and one entry to commit: a
-bundle. It says what its entries would have said by themselves, in the same order, each with a clock of its
+batch. It says what its entries would have said by themselves, in the same order, each with a clock of its
 own.
 
-U1  Clocks rise within a bundle, and the last one is that of the entry: whoever knows an entry's clock knows
+U1  Clocks rise within a batch, and the last one is that of the entry: whoever knows an entry's clock knows
     that nothing below it follows.
-U2  A transaction is in a bundle once, and no two in it change the same key: whatever touches what is on its
+U2  A transaction is in a batch once, and no two in it change the same key: whatever touches what is on its
     way waits until that is applied.
 """
 
@@ -23,14 +23,14 @@ import msgspec
 
 from motet.core.clock.hlc import Clock
 from motet.core.shardlog.entry import Entry, EntryKind
-from motet.core.streams.change import Part, Token
+from motet.core.streams.change import Branch, Token
 from motet.ids import Offset, ShardName, TransactionId
 
 
 class Prepared(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A participant promises to do its part if the home shard says so; its keys are locked until then."""
 
-    part: Part
+    branch: Branch
     #: keys that were read and are as they were read
     read_keys: tuple[bytes, ...]
     #: who decides
@@ -44,7 +44,7 @@ class Prepared(msgspec.Struct, frozen=True, array_like=True, gc=False):
 class Committed(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The transaction is committed, and this is its part in this shard."""
 
-    part: Part
+    branch: Branch
     #: of the whole transaction; not above that of the entry
     clock: Clock
     #: the time of day at the home shard's leader
@@ -72,7 +72,7 @@ class Forgotten(msgspec.Struct, frozen=True, array_like=True, gc=False):
     transactions: tuple[TransactionId, ...]
 
 
-class PartOutline(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class BranchOutline(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A part, its changes not looked into."""
 
     transaction: TransactionId
@@ -93,13 +93,13 @@ class PartOutline(msgspec.Struct, frozen=True, array_like=True, gc=False):
 class PreparedOutline(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What a reader on its way through a log has to know of a ``Prepared``."""
 
-    part: PartOutline
+    branch: BranchOutline
 
 
 class CommittedOutline(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The same of a ``Committed``."""
 
-    part: PartOutline
+    branch: BranchOutline
     clock: Clock
     at_ms: int
     first_offset: Offset
@@ -110,14 +110,14 @@ def record_range(kind: int, body: bytes) -> tuple[Offset, int] | None:
     if kind == EntryKind.RECORDS:
         records = decode_records(body)
         return records.first_offset, records.count
-    if kind == EntryKind.PART_COMMITTED:
+    if kind == EntryKind.BRANCH_COMMITTED:
         committed = outline_committed(body)
-        size = committed.part.size
+        size = committed.branch.size
         return (committed.first_offset, size) if size else None
     return None
 
 
-encode_part = msgspec.msgpack.Encoder().encode
+encode_body = msgspec.msgpack.Encoder().encode
 decode_prepared = msgspec.msgpack.Decoder(Prepared).decode
 decode_committed = msgspec.msgpack.Decoder(Committed).decode
 outline_prepared = msgspec.msgpack.Decoder(PreparedOutline).decode
@@ -126,7 +126,7 @@ decode_aborted = msgspec.msgpack.Decoder(Aborted).decode
 decode_forgotten = msgspec.msgpack.Decoder(Forgotten).decode
 
 
-class Carried(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class Compacted(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Changes that are the latest of their keys, or were when they were read."""
 
     #: each has one change
@@ -135,10 +135,10 @@ class Carried(msgspec.Struct, frozen=True, array_like=True, gc=False):
     first: Offset
 
 
-decode_carried = msgspec.msgpack.Decoder(Carried).decode
+decode_compacted = msgspec.msgpack.Decoder(Compacted).decode
 
 
-class Bundled(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class BatchedEntry(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What would have been an entry."""
 
     kind: int
@@ -146,29 +146,29 @@ class Bundled(msgspec.Struct, frozen=True, array_like=True, gc=False):
     body: bytes
 
 
-BUNDLED_KINDS = (
-    EntryKind.PART_COMMITTED,
+BATCHED_KINDS = (
+    EntryKind.BRANCH_COMMITTED,
     EntryKind.PREPARED,
     EntryKind.ABORTED,
     EntryKind.FORGOTTEN,
 )
-"""What may be in a bundle: what many clients ask for at the same time, and what follows from it."""
+"""What may be in a batch: what many clients ask for at the same time, and what follows from it."""
 
-decode_bundle = msgspec.msgpack.Decoder(tuple[Bundled, ...]).decode
+decode_batch = msgspec.msgpack.Decoder(tuple[BatchedEntry, ...]).decode
 
 
-def encode_bundle(bundled: Sequence[Bundled]) -> tuple[int, bytes]:
+def encode_batch(batched: Sequence[BatchedEntry]) -> tuple[int, bytes]:
     """The kind and the body of the entry that holds these; one alone is an entry by itself."""
-    if len(bundled) == 1:
-        return bundled[0].kind, bundled[0].body
-    return EntryKind.BUNDLE, encode_part(bundled)
+    if len(batched) == 1:
+        return batched[0].kind, batched[0].body
+    return EntryKind.BATCH, encode_body(batched)
 
 
-def unbundled(entry: Entry) -> Sequence[Entry]:
+def unbatched(entry: Entry) -> Sequence[Entry]:
     """What an entry says, one after the other: all have its place in the log."""
-    if entry.kind != EntryKind.BUNDLE:
+    if entry.kind != EntryKind.BATCH:
         return (entry,)
-    return [Entry(entry.id, each.kind, each.clock, each.body) for each in decode_bundle(entry.body)]
+    return [Entry(entry.id, each.kind, each.clock, each.body) for each in decode_batch(entry.body)]
 
 
 class Chunk(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -215,10 +215,10 @@ class RecordsLook(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 def encode_records(records: Records) -> bytes:
-    """What is logged. Those that have a clock do not say so, which is how it was before there was a valve."""
+    """What is logged. Records with a clock do not say so, as before there was clock visibility."""
     if records.has_clock:
-        return encode_part((records.first_offset, records.at_ms, records.chunks))
-    return encode_part(records)
+        return encode_body((records.first_offset, records.at_ms, records.chunks))
+    return encode_body(records)
 
 
 decode_records = msgspec.msgpack.Decoder(Records).decode

@@ -14,7 +14,7 @@ import msgspec
 
 from motet.core.clock.hlc import Clock
 from motet.core.shardlog.entry import EntryKind
-from motet.core.streams.change import Change, PartChange, Run, changes_in, count_in
+from motet.core.streams.change import Change, RowChange, Run, changes_in, count_in
 from motet.core.streams.entries import decode_committed, decode_records
 from motet.core.streams.messages import FoundEntry
 from motet.format.record_block import decode_block
@@ -151,19 +151,19 @@ def changes_of(
 
 def run_of(stream: StreamName, number: ShardId, shard: ShardName, found: FoundEntry) -> Run:
     """The records or changes of an entry."""
-    if found.kind != EntryKind.PART_COMMITTED:
+    if found.kind != EntryKind.BRANCH_COMMITTED:
         return _records(stream, number, shard, found)
     body = decode_committed(found.body)
-    part = body.part
+    branch = body.branch
     return Run(
         body.clock,
-        part.transaction,
-        part.count,
+        branch.transaction,
+        branch.count,
         stream,
         number,
         body.at_ms,
         body.first_offset,
-        part.changes,
+        branch.changes,
         body.has_clock,
     )
 
@@ -175,7 +175,7 @@ def _records(stream: StreamName, number: ShardId, shard: ShardName, found: Found
         zip(*decode_block(chunk.block), strict=True) for chunk in records.chunks
     )
     changes = [
-        PartChange(index, key, "append", value, None) for index, (key, value) in enumerate(rows)
+        RowChange(index, key, "append", value, None) for index, (key, value) in enumerate(rows)
     ]
     return Run(
         clock,

@@ -1,4 +1,4 @@
-"""A stretch of a shard's log, read as the feed: changes by the clocks of their transactions.
+"""A range of a shard's log, read as the feed: changes by the clocks of their transactions.
 
 A log is in the order of its entries, and a transaction over several shards has a commit clock below that of
 the entry that holds its changes: it was decided elsewhere, before. So a scan begins at the first entry above
@@ -27,7 +27,7 @@ from motet.core.streams.entries import (
     decode_records,
     outline_committed,
     outline_prepared,
-    unbundled,
+    unbatched,
 )
 from motet.core.streams.messages import FoundEntry, ReadShardFeed
 from motet.core.streams.transactions import Outcome
@@ -89,7 +89,7 @@ class FeedScan(msgspec.Struct):
     def take(self, entries: Iterable[Entry], known: Known = NOTHING) -> bool:
         """Take in the next entries of the log; True when that is enough."""
         for entry in entries:
-            for each in unbundled(entry):
+            for each in unbatched(entry):
                 self._take(each, known)
             self.reached = entry.id.offset
             if not self.is_held_known:
@@ -114,12 +114,12 @@ class FeedScan(msgspec.Struct):
     def _take(self, entry: Entry, known: Known) -> None:
         if entry.kind == EntryKind.RECORDS:
             self._add(entry, entry.clock, decode_records(entry.body).count)
-        elif entry.kind == EntryKind.PART_COMMITTED:
+        elif entry.kind == EntryKind.BRANCH_COMMITTED:
             body = outline_committed(entry.body)
-            self._end(body.part.transaction)
-            self._add(entry, body.clock, body.part.size)
+            self._end(body.branch.transaction)
+            self._add(entry, body.clock, body.branch.size)
         elif entry.kind == EntryKind.PREPARED:
-            self._open(outline_prepared(entry.body).part.transaction, entry.clock, known)
+            self._open(outline_prepared(entry.body).branch.transaction, entry.clock, known)
         elif entry.kind == EntryKind.ABORTED:
             self._end(decode_aborted(entry.body).transaction)
 

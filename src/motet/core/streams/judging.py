@@ -1,4 +1,4 @@
-"""May an errand go into the log now, must it wait, or is it answered already?
+"""May a request go into the log now, must it wait, or is it answered already?
 
 A leader judges by what is applied. Whatever touches a key that an entry on its way touches waits for it, so
 what is applied is all there is to know. An entry that is logged is therefore right, and applying it cannot
@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import Enum
 
-from motet.core.streams.change import Part
+from motet.core.streams.change import Branch
 from motet.core.streams.latest import LatestChanges
 from motet.core.streams.messages import (
     AbortTransaction,
@@ -34,7 +34,7 @@ from motet.limits import decisions_max, prepared_bytes_max, prepared_max
 
 
 class Verdict(Enum):
-    """What becomes of an errand."""
+    """What becomes of a request."""
 
     GO = "go"
     WAIT = "wait"
@@ -50,18 +50,18 @@ def judge_prepare(
     message: PrepareTransaction,
 ) -> Verdict:
     """``Conflict`` when it dies."""
-    part = message.part
-    if ahead.is_flying(part.transaction):
+    branch = message.branch
+    if ahead.is_in_flight(branch.transaction):
         return Verdict.WAIT
-    if part.transaction in state.prepared:
+    if branch.transaction in state.prepared:
         return Verdict.KNOWN
-    if part.transaction in state.outcomes:
-        raise Conflict(f"transaction {part.transaction} is over already")
-    _check_expired(state, part)
-    count = len(state.prepared) + ahead.flying_prepares
+    if branch.transaction in state.outcomes:
+        raise Conflict(f"transaction {branch.transaction} is over already")
+    _check_expired(state, branch)
+    count = len(state.prepared) + ahead.in_flight_prepares
     if count >= prepared_max or state.prepared_bytes >= prepared_bytes_max:
         raise NodeError("too many transactions are prepared", hint="try again in a moment")
-    return _judge_keys(state, latest, ahead, is_touched, part, message.reads)
+    return _judge_keys(state, latest, ahead, is_touched, branch, message.reads)
 
 
 def judge_commit(
@@ -73,28 +73,28 @@ def judge_commit(
     vote_key: bytes,
 ) -> Verdict:
     """``Conflict`` when it dies: then it is aborted. ``BadInput`` for votes that nobody has given."""
-    part = message.part
-    if part.transaction in ahead.flying:
+    branch = message.branch
+    if branch.transaction in ahead.in_flight_transactions:
         return Verdict.WAIT
-    if part.transaction in state.outcomes or part.transaction in state.decisions:
+    if branch.transaction in state.outcomes or branch.transaction in state.decisions:
         return Verdict.KNOWN
-    opened = state.prepared.get(part.transaction)
+    opened = state.prepared.get(branch.transaction)
     if opened is None:
-        _check_expired(state, part)
+        _check_expired(state, branch)
     else:
         _check_home(opened, message)
     if message.participants:
         _check_votes(message, vote_key)
     if message.fixed is not None:
         if opened is None:
-            raise Conflict(f"transaction {part.transaction} was not prepared, or given up")
+            raise Conflict(f"transaction {branch.transaction} was not prepared, or given up")
         if message.fixed < max(opened.clock, message.floor):
-            raise BadInput(f"{message.fixed} is below a prepare of {part.transaction}")
+            raise BadInput(f"{message.fixed} is below a prepare of {branch.transaction}")
     if message.participants and len(state.decisions) >= decisions_max:
         raise NodeError("too many decisions wait to be logged elsewhere", hint="try again later")
     if opened is not None:  # its keys are locked, and what it has read is as it was
         return Verdict.GO
-    return _judge_keys(state, latest, ahead, is_touched, part, message.reads)
+    return _judge_keys(state, latest, ahead, is_touched, branch, message.reads)
 
 
 def judge_abort(
@@ -104,10 +104,10 @@ def judge_abort(
 
     A participant in doubt has not logged an outcome, so no decision has been forgotten (X4): what the home
     shard does not know was not decided when it asked. But its question may have been long on its way. At or
-    below the horizon nothing is logged for it: a transaction that is still open there was never decided, and
+    below the low watermark nothing is logged for it: a transaction that is open there was never decided, and
     never can be, since its commit would be refused; one that is over is not touched by the answer.
     """
-    if ahead.is_flying(message.transaction):
+    if ahead.is_in_flight(message.transaction):
         return Verdict.WAIT
     if state.outcome_of(message.transaction) is not None:
         return Verdict.KNOWN
@@ -129,7 +129,7 @@ def judge_outcome(
     A client can have any shard decide about any name. What is prepared for another home shard ends when that
     one says so.
     """
-    if ahead.is_flying(message.transaction):
+    if ahead.is_in_flight(message.transaction):
         return Verdict.WAIT
     opened = state.prepared.get(message.transaction)
     if opened is None or opened.prepared.home != message.home:
@@ -141,24 +141,24 @@ def _check_home(opened: Open, message: CommitTransaction | AbortTransaction | As
     """What is prepared for a home shard is decided there, and nowhere else (X2)."""
     home = opened.prepared.home
     if home != message.shard:
-        name = opened.prepared.part.transaction
+        name = opened.prepared.branch.transaction
         raise BadInput(f"{name} is prepared in {message.shard}, and decided in {home}")
 
 
 def _check_votes(message: CommitTransaction, vote_key: bytes) -> None:
     """X7: the clocks of all prepares are what the participants have said, not what the client says."""
-    part, home = message.part, message.shard
+    branch, home = message.branch, message.shard
     for shard, vote in zip(message.participants, message.votes, strict=True):
-        if not is_genuine(vote_key, vote, part.transaction, part.asked, shard, home):
+        if not is_genuine(vote_key, vote, branch.transaction, branch.asked, shard, home):
             raise BadInput(
-                f"{shard} has not voted to commit {part.transaction} at {vote.clock}",
+                f"{shard} has not voted to commit {branch.transaction} at {vote.clock}",
                 hint="ask to commit with the votes that the participants have given",
             )
 
 
-def _check_expired(state: TransactionState, part: Part) -> None:
-    if state.is_expired(part.asked):
-        raise expired(part.transaction)
+def _check_expired(state: TransactionState, branch: Branch) -> None:
+    if state.is_expired(branch.asked):
+        raise expired(branch.transaction)
 
 
 def expired(transaction: TransactionId) -> TransactionExpired:
@@ -171,15 +171,15 @@ def _judge_keys(
     latest: LatestChanges,
     ahead: ShardTransactions,
     is_touched: Callable[[list[bytes]], bool],
-    part: Part,
+    branch: Branch,
     reads: tuple[SeenKey, ...],
 ) -> Verdict:
-    keys = [change.key for change in part.changes]
+    keys = [change.key for change in branch.changes]
     if reads:
         keys = [*(read.key for read in reads), *keys]
-    flying = ahead.flying_keys
+    in_flight_transactions = ahead.in_flight_keys
     for key in keys:
-        if key in flying:
+        if key in in_flight_transactions:
             return Verdict.WAIT
     if is_touched(keys):
         return Verdict.WAIT
@@ -187,7 +187,7 @@ def _judge_keys(
         holder = state.locks.get(key)
         if holder is None:
             continue
-        if part.age > state.prepared[holder].prepared.part.age:  # W1
+        if branch.age > state.prepared[holder].prepared.branch.age:  # W1
             raise Conflict(f"{shown(key)} is locked by the older transaction {holder}")
         return Verdict.WAIT
     for read in reads:  # W2

@@ -3,7 +3,7 @@
 Y1  A key that is remembered is remembered with its newest change, raw records being changes too.
 Y2  ``forgotten`` is at or above the clock of the newest change of every key that is not remembered. While it
     is zero, a key that is not there has never been changed.
-Y3  Keys are in the order of the log, by where their newest change lies. Carrying it on moves it to the end,
+Y3  Keys are in the order of the log, by where their newest change lies. Compaction it on moves it to the end,
     and changes nothing else about it: not if there is a newer one, and once more if it is said twice.
 
 A shard that nobody ever used in a transaction must not pay for it: beyond ``raw_keys_max`` keys of raw
@@ -31,12 +31,12 @@ class Latest(msgspec.Struct, frozen=True, array_like=True, gc=False):
     place: int
 
 
-class LatestChanges(msgspec.Struct):
+class LatestChanges(msgspec.Struct, rename={"compacted": "carried"}):
     """Keys, in the order of the log (Y3)."""
 
     keys: dict[bytes, Latest] = msgspec.field(default_factory=dict)
     #: how many changes each entry holds that carries some on; the oldest entry first
-    carried: dict[Offset, int] = msgspec.field(default_factory=dict)
+    compacted: dict[Offset, int] = msgspec.field(default_factory=dict)
     #: a transaction has been here
     is_wanted: bool = False
     forgotten: Clock = ZERO
@@ -62,9 +62,9 @@ class LatestChanges(msgspec.Struct):
             if latest is not None and latest.clock == clock:  # Y3
                 del known[key]
                 known[key] = Latest(clock, entry, place)
-        self.carried[entry] = len(changes)
-        while (oldest := next(iter(self.carried))) < first:
-            del self.carried[oldest]
+        self.compacted[entry] = len(changes)
+        while (oldest := next(iter(self.compacted))) < first:
+            del self.compacted[oldest]
         # What was trimmed without being pruned was never carried.
         while known and known[front := next(iter(known))].entry < first:
             self.forgotten = max(self.forgotten, known.pop(front).clock)

@@ -18,7 +18,7 @@ from motet.core.machine import Message
 from motet.core.onelog.messages import Standing
 from motet.core.shardlog import messages as shardlog
 from motet.core.shardlog.entry import EntryKind
-from motet.core.streams.change import Part
+from motet.core.streams.change import Branch
 from motet.core.streams.cluster_messages import Heartbeat, ShardMap, ShardMapPushed, ShardsGone
 from motet.core.streams.entries import Chunk
 from motet.core.streams.orders import Order
@@ -50,7 +50,7 @@ class FoundEntry(msgspec.Struct, frozen=True, array_like=True, gc=False):
     epoch: Epoch
     #: of its transaction
     clock: Clock
-    #: ``EntryKind.RECORDS`` or ``EntryKind.PART_COMMITTED``
+    #: ``EntryKind.RECORDS`` or ``EntryKind.BRANCH_COMMITTED``
     kind: int
     body: bytes
 
@@ -72,7 +72,7 @@ class PrepareTransaction(DataRequest, frozen=True):
     """
 
     shard: ShardName
-    part: Part
+    branch: Branch
     reads: tuple[SeenKey, ...]
     home: ShardName
     participants: tuple[ShardName, ...]
@@ -82,7 +82,7 @@ class CommitTransaction(DataRequest, frozen=True):
     """Commit; asked of the home shard when all participants have voted. A repeat gets the same answer."""
 
     shard: ShardName
-    part: Part
+    branch: Branch
     reads: tuple[SeenKey, ...]
     #: those that have prepared
     participants: tuple[ShardName, ...]
@@ -249,8 +249,8 @@ class FeedDescribed(DataMessage, frozen=True):
     request: RequestId
     cursors: tuple[tuple[str, Clock], ...]
     #: everything up to here is pruned; zero: nothing
-    horizon: Clock
-    #: behind this clock the feed can be read: not below the horizon; zero: all of it
+    low_watermark: Clock
+    #: behind this clock the feed can be read: not below the low watermark; zero: all of it
     begins: Clock = ZERO
 
 
@@ -434,7 +434,7 @@ class ShardDescribed(DataMessage, frozen=True):
     first_offset: Offset
     clock: Clock
     #: of its first entry
-    born: Clock
+    created: Clock
 
 
 class ShardMapIs(DataMessage, frozen=True):

@@ -65,11 +65,11 @@ from motet.core.streams.cluster_messages import (
 )
 from motet.core.streams.dispatch import (
     BETWEEN_LEADERS,
-    ERRANDS,
     GATHERED,
     QUESTIONS,
+    TRANSACTION_REQUESTS,
     Dispatcher,
-    Errands,
+    PendingRequests,
     leaders_of,
     ticker,
 )
@@ -127,7 +127,7 @@ class DataState(msgspec.Struct):
     #: those of them with appends that are still to be put into the log
     to_cut: dict[ShardName, None] = msgspec.field(default_factory=dict)
     readings: Readings = msgspec.field(default_factory=Readings)
-    errands: Errands = msgspec.field(default_factory=Errands)
+    requests: PendingRequests = msgspec.field(default_factory=PendingRequests)
     together: Together = msgspec.field(default_factory=Together)
     is_cut_due: bool = False
     is_many_due: bool = False
@@ -152,7 +152,7 @@ class DataNode:
         self.config = config or ShardlogConfig()
         self.transactions = transactions or TransactionConfig()
         few = self.transactions
-        shard = StreamShard(few.outcomes_remembered, few.milestone_bytes)
+        shard = StreamShard(few.outcomes_remembered, few.index_step_bytes)
         self.shards = Shards(own, self.config, lambda _shard: shard.clone())
         self.state = DataState(NodeTime.of(own, nodes))
 
@@ -165,7 +165,7 @@ class DataNode:
         if now is not event.now:
             event = msgspec.structs.replace(event, now=now)  # D3
         clock.has_time = time.is_known
-        self.shards.desk.ceiling_ms = clock.ceiling_ms(now.wall_ms) if time.can_judge else None
+        self.shards.effects.ceiling_ms = clock.ceiling_ms(now.wall_ms) if time.can_judge else None
         return effects + self._step(event)
 
     def _keep_time(self, event: Event) -> list[Effect]:
@@ -274,7 +274,7 @@ class DataNode:
 
     def _on_leader(self, sender: Address, message: BetweenLeaders, now: Now) -> list[Effect]:
         clock = message.clock if isinstance(message, ResolveTransaction) else None
-        if clock is not None and self.shards.desk.is_ahead(clock):
+        if clock is not None and self.shards.effects.is_ahead(clock):
             # It is said again, and taken when the time is there.
             return [Note("data_clock_drift", f"{clock} of {message.transaction} from {sender}")]
         return self._dispatcher(now).on_message(sender, message)
@@ -284,7 +284,7 @@ class DataNode:
         ahead_ms = drift_ms(found, now.wall_ms)
         if self.state.time.is_known and clock_drift_ms_max < ahead_ms <= clock_found_ms_max:
             self.state.clock.find(found)
-            self.shards.hear_clock(found)
+            self.shards.observe_clock(found)
 
     def _refuse(self, sender: Address, message: Message, problem: str) -> list[Effect]:
         counts = self.state.out_of_bounds
@@ -303,7 +303,7 @@ class DataNode:
             self.shards.clock,
             dispatcher.seal(message.seal),
             dispatcher.missing(),
-            dispatcher.turn(message.valve),
+            dispatcher.turn(message.clock_visibility),
             self.state.time.drift_ms,
             self.state.clock.found_ahead(now.wall_ms) if self.state.time.is_known else ZERO,
         )
@@ -320,8 +320,8 @@ class DataNode:
                 return self._take_many(client, message)
             if isinstance(message, AppendRecords):
                 return self._take_append(client, message, now)
-            if kind in ERRANDS:
-                return self._take_errand(client, cast("dispatch.Asked", message), now)
+            if kind in TRANSACTION_REQUESTS:
+                return self._take_request(client, cast("dispatch.Asked", message), now)
             if kind in QUESTIONS:
                 asked = cast("Question", message)
                 replica = self._replica(asked.shard)
@@ -409,23 +409,23 @@ class DataNode:
             if clock is None:
                 self.state.to_cut[shard] = None  # goes on when the bound is durable
                 return effects
-            has_clock = dispatch.has_clock(self.state.errands, replica)
+            has_clock = dispatch.has_clock(self.state.requests, replica)
             begun, has_more = appends.cut(of_shard, replica, clock, now, has_clock=has_clock)
             effects += begun
         return effects
 
     def _hold(self, of_shard: ShardAppends, replica: ShardReplica) -> bool:
         """Hold back what touches locked keys; False if nothing is left."""
-        beside = self.state.errands.of_shards.get(replica.shard)
+        beside = self.state.requests.of_shards.get(replica.shard)
         appends.hold(of_shard, replica, {} if beside is None else beside.locks_ahead())
         return bool(of_shard.gathered)
 
     # Transactions
 
-    def _take_errand(self, client: Address, message: dispatch.Asked, now: Now) -> list[Effect]:
+    def _take_request(self, client: Address, message: dispatch.Asked, now: Now) -> list[Effect]:
         for clock in dispatch.clocks_of(message):
             self.state.clock.check(clock, now.wall_ms)
-        dispatch.take(self.state.errands, self._replica(message.shard), client, message, now)
+        dispatch.take(self.state.requests, self._replica(message.shard), client, message, now)
         self.shards.touch(message.shard)
         return []
 
@@ -433,7 +433,7 @@ class DataNode:
         state = self.state
         return Dispatcher(
             self.own,
-            state.errands,
+            state.requests,
             state.readings,
             self.shards,
             state.leaders,
@@ -446,7 +446,7 @@ class DataNode:
     def _on_written(self, event: Written) -> list[Effect]:
         if event.write == self.state.clock.write:
             self.state.clock.written(event.now.wall_ms, is_durable=True)
-            for shard in self.state.errands.busy:
+            for shard in self.state.requests.busy:
                 self.shards.touch(shard)  # some may wait for a clock
             return self._cut(event.now)
         return self.shards.on_written(event.write, event.now)
@@ -465,13 +465,13 @@ class DataNode:
                 effects.append(refusal(waiting.client, waiting.message.request, error))
             of_shard.gathered, of_shard.held = [], []
         error = NodeError(f"the clock cannot go on: {why}", hint="make room on the disk")
-        return effects + dispatch.refuse_waiting(self.state.errands, error)
+        return effects + dispatch.refuse_waiting(self.state.requests, error)
 
     def _on_read_back(self, event: ReadBack) -> list[Effect]:
         if event.read == self.state.bound_read:
             return self._take_bound(event)
         effects = self.shards.on_read_back(event.read, event.data, event.now)
-        self.state.clock.find(self.shards.desk.found)
+        self.state.clock.find(self.shards.effects.found)
         return effects
 
     def _on_read_failed(self, event: ReadFailed) -> list[Effect]:
@@ -503,10 +503,10 @@ class DataNode:
     def waiting(self) -> int:
         """Requests of clients that are not answered yet."""
         state = self.state
-        of_shards = [state.errands.of_shards[shard] for shard in state.errands.busy]
-        errands_waiting = sum(len(ours.waiting) + len(ours.pending) for ours in of_shards)
+        of_shards = [state.requests.of_shards[shard] for shard in state.requests.busy]
+        requests_waiting = sum(len(ours.waiting) + len(ours.pending) for ours in of_shards)
         queued = len(state.together.queue)
-        return len(state.readings.under_way) + len(state.busy) + errands_waiting + queued
+        return len(state.readings.under_way) + len(state.busy) + requests_waiting + queued
 
     def _expire(self, now: Now) -> list[Effect]:
         """Whoever has waited so long has given up, and may have asked again."""
@@ -523,7 +523,7 @@ class DataNode:
         state = self.state
         gone = dict.fromkeys((client, *many.forget_client(state.together, client)))
         reads.forget_clients(state.readings, gone)
-        for shard in dispatch.forget_clients(state.errands, gone):
+        for shard in dispatch.forget_clients(state.requests, gone):
             self.shards.touch(shard)
         for shard in state.busy:
             appends.forget_client(state.appends[shard], client)
@@ -541,11 +541,11 @@ class DataNode:
                 effects += reads.go_on(state.readings, shard, shards.replica(shard))
                 if shard in state.busy:
                     effects += self._settle(shard)
-            if state.errands.busy:
+            if state.requests.busy:
                 dispatcher = self._dispatcher(now)
                 tick = ticker(state.clock, shards, now)
                 effects += dispatcher.go_on(touched, state.appends, tick)
-            state.errands.to_sweep.update(dict.fromkeys(touched))
+            state.requests.to_sweep.update(dict.fromkeys(touched))
         if state.clock.wants_bound:
             bound = state.clock.bound_to_write(self.shards.new_write(), now.wall_ms)
             if bound is not None:
@@ -554,12 +554,12 @@ class DataNode:
             state.is_sweep_due = True
             effects.append(SetTimer(SWEEP_TIMER, self.transactions.sweep_ms, in_step=True))
         shards.beat_soon()
-        return effects + shards.desk.take() if shards.desk.effects else effects
+        return effects + shards.effects.take() if shards.effects.items else effects
 
     def _has_to_sweep(self) -> bool:
         """Whether anything may be late before long."""
         state = self.state
-        is_any_late = state.errands.to_sweep or state.readings.under_way or state.busy
+        is_any_late = state.requests.to_sweep or state.readings.under_way or state.busy
         return bool(is_any_late or state.to_cut or self._is_bound_unread)
 
     def _settle(self, shard: ShardName) -> list[Effect]:
@@ -584,8 +584,10 @@ class DataNode:
         return twin
 
     def fingerprint(self) -> bytes:
-        desk = self.shards.desk
-        return fingerprint((self.shards.fingerprint(), desk.found, tuple(desk.touched), self.state))
+        effects = self.shards.effects
+        return fingerprint(
+            (self.shards.fingerprint(), effects.found, tuple(effects.touched), self.state)
+        )
 
     def invariants(self) -> list[Violation]:
         of_clock = self.state.clock.invariants()

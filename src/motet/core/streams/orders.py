@@ -1,12 +1,12 @@
-"""Orders to a shard about its feed, each an entry of its log: named cursors, pruning, and the clock's valve.
+"""Orders to a shard about its feed, each an entry of its log: named cursors, pruning, and clock visibility.
 
 P1  A *named cursor* stands for a reader that has everything up to its clock. What is above it is kept, by
     retention and by pruning.
-P2  Everything up to the *horizon* is pruned: nobody is shown it any more, and what is on disk goes by and by.
-    The horizon never falls. It does not pass a named cursor, unless that is forced; then the cursor has
+P2  Everything up to the *low watermark* is pruned: it is not shown any more, and its files go later.
+    The low watermark never falls. It does not pass a named cursor, unless that is forced; then the cursor has
     expired, and holds nothing any more.
-P3  *The valve*: while it is off, what is committed has no clock for its readers. Inside all goes on by the
-    same clocks: order, locks, feed, cursors, and how far the shard is closed. So what is committed after it
+P3  *Clock visibility*: while it is off, what is committed has no clock for its readers. Inside all goes on by
+    the same clocks: order, locks, feed, cursors, and how far the shard is closed. What is committed after it
     was turned on again is above everything before. What is committed says of itself whether it has a clock,
     as the last order before it in the log says; a transaction over several shards as its home shard says.
     Operators give this order, each with the version of the setting that stands in their store. One that is
@@ -54,11 +54,11 @@ Order = SetCursor | Prune
 LoggedOrder = Order | TurnClock
 
 
-class FeedRules(msgspec.Struct):
+class FeedRules(msgspec.Struct, rename={"low_watermark": "horizon"}):
     """What the orders of a shard have come to."""
 
     cursors: dict[str, Clock] = msgspec.field(default_factory=dict)
-    horizon: Clock = ZERO
+    low_watermark: Clock = ZERO
     #: None: the clock was never turned off
     turned: TurnClock | None = None
 
@@ -67,7 +67,7 @@ class FeedRules(msgspec.Struct):
             if order.version > self.clock_version:
                 self.turned = order
         elif isinstance(order, Prune):
-            self.horizon = max(self.horizon, order.up_to)
+            self.low_watermark = max(self.low_watermark, order.up_to)
         elif order.clock is None:
             self.cursors.pop(order.name, None)
         else:
@@ -76,7 +76,7 @@ class FeedRules(msgspec.Struct):
     @property
     def kept_from(self) -> Clock | None:
         """What is above this clock is kept for named cursors (P1); None: there are none."""
-        return min((c for c in self.cursors.values() if c >= self.horizon), default=None)
+        return min((c for c in self.cursors.values() if c >= self.low_watermark), default=None)
 
     @property
     def has_clock(self) -> bool:
@@ -101,19 +101,19 @@ class FeedRules(msgspec.Struct):
             return self._check_pruning(order)
         if order.clock is None:
             return order.name in self.cursors
-        if order.clock < self.horizon:
+        if order.clock < self.low_watermark:
             raise CursorExpired(
-                f"the feed is pruned up to {self.horizon}, and the cursor is at {order.clock}",
-                hint=f"read on after {self.horizon}",
+                f"the feed is pruned up to {self.low_watermark}, and the cursor is at {order.clock}",
+                hint=f"read on after {self.low_watermark}",
             )
         if order.name not in self.cursors and len(self.cursors) >= named_cursors_max:
             raise TooLarge(f"there are {named_cursors_max} named cursors already")
         return self.cursors.get(order.name) != order.clock
 
     def _check_pruning(self, order: Prune) -> bool:
-        if order.up_to <= self.horizon:
+        if order.up_to <= self.low_watermark:
             return False
-        slow = [name for name, at in self.cursors.items() if self.horizon <= at < order.up_to]
+        slow = [name for name, at in self.cursors.items() if self.low_watermark <= at < order.up_to]
         if slow and not order.is_forced:  # P2
             at = self.cursors[slow[0]]
             raise CursorInTheWay(f"the named cursor {slow[0]!r} is at {at}, below {order.up_to}")

@@ -7,7 +7,7 @@ from typing import TypeVar
 import msgspec
 
 from motet.core.shardlog.entry import EntryId
-from motet.core.streams.entries import Carried, Committed, Forgotten
+from motet.core.streams.entries import Committed, Compacted, Forgotten
 from motet.core.streams.messages import (
     AbortTransaction,
     AskOutcome,
@@ -19,7 +19,7 @@ from motet.core.streams.messages import (
 )
 from motet.core.streams.orders import FeedRules, TurnClock
 from motet.ids import Address, Epoch, Offset, ShardName, TransactionId
-from motet.limits import bundle_bytes_max, milestone_step_bytes, outcomes_remembered
+from motet.limits import entry_batch_bytes_max, outcomes_remembered, sparse_index_step_bytes
 
 
 class TransactionConfig(msgspec.Struct, frozen=True):
@@ -39,15 +39,15 @@ class TransactionConfig(msgspec.Struct, frozen=True):
     close_ms: int = 100
     #: of so many transactions a shard remembers what became of them
     outcomes_remembered: int = outcomes_remembered
-    #: so much of a log is between two milestones at first: what has to be read to find something
-    milestone_bytes: int = milestone_step_bytes
+    #: so much of a log is between two index points at first: what has to be read to find something
+    index_step_bytes: int = sparse_index_step_bytes
     #: the latest changes of keys are carried on in entries of so many bytes, give or take the last one
-    carry_bytes: int = bundle_bytes_max
+    compaction_bytes: int = entry_batch_bytes_max
     #: what the nodes of the cluster seal votes with, up to 64 bytes
     vote_key: bytes = b""
 
 
-Errand = (
+TransactionRequest = (
     PrepareTransaction
     | CommitTransaction
     | AbortTransaction
@@ -57,16 +57,16 @@ Errand = (
     | Forgotten
     | OrderShard
     | TurnClock
-    | Carried
+    | Compacted
 )
 """What may lead to an entry."""
 
 
-class Work(msgspec.Struct):
-    """An errand that is not done yet."""
+class PendingRequest(msgspec.Struct):
+    """A request that is not done yet."""
 
     client: Address
-    errand: Errand
+    message: TransactionRequest
     since_ns: int
     #: must be applied before it can be answered
     entry: EntryId | None = None
@@ -74,7 +74,7 @@ class Work(msgspec.Struct):
     died: str | None = None
 
 
-class Flight(msgspec.Struct, frozen=True):
+class InFlight(msgspec.Struct, frozen=True):
     """An entry about transactions that is in the log and not applied."""
 
     #: the values mean nothing
@@ -86,7 +86,7 @@ class Flight(msgspec.Struct, frozen=True):
     changes: int
 
 
-class Carrying(msgspec.Struct):
+class Compaction(msgspec.Struct):
     """Latest changes of keys are carried on; see :mod:`motet.core.streams.compaction`."""
 
     #: entries before this one are to go
@@ -102,33 +102,33 @@ class Carrying(msgspec.Struct):
 
 
 class ShardTransactions(msgspec.Struct):
-    """The errands of one shard."""
+    """The requests of one shard."""
 
     #: the epoch in which this node was elected; all of this belongs to that leadership
     elected_epoch: Epoch = Epoch(0)
     #: not in the log: they wait for a lock, for an entry to be applied, or for a clock
-    waiting: list[Work] = msgspec.field(default_factory=list)
+    waiting: list[PendingRequest] = msgspec.field(default_factory=list)
     #: in the log, not applied, in the order of the log
-    pending: list[Work] = msgspec.field(default_factory=list)
+    pending: list[PendingRequest] = msgspec.field(default_factory=list)
     #: decided here, and the participants have not all logged it: those who wait for that
-    adjusting: dict[TransactionId, list[Work]] = msgspec.field(default_factory=dict)
+    adjusting: dict[TransactionId, list[PendingRequest]] = msgspec.field(default_factory=dict)
     #: and the entry of each
-    flights: list[tuple[EntryId, Flight]] = msgspec.field(default_factory=list)
+    in_flight: list[tuple[EntryId, InFlight]] = msgspec.field(default_factory=list)
     #: what the flights are about, and in how many of them it is
-    flying: dict[TransactionId, int] = msgspec.field(default_factory=dict)
-    flying_keys: dict[bytes, int] = msgspec.field(default_factory=dict)
+    in_flight_transactions: dict[TransactionId, int] = msgspec.field(default_factory=dict)
+    in_flight_keys: dict[bytes, int] = msgspec.field(default_factory=dict)
     #: how many of the flights are prepares
-    flying_prepares: int = 0
+    in_flight_prepares: int = 0
     #: as home: who has logged which decision, and when we told last
     acknowledged: dict[TransactionId, dict[ShardName, None]] = msgspec.field(default_factory=dict)
     told_ns: dict[TransactionId, int] = msgspec.field(default_factory=dict)
     #: as a participant: since when a prepare is open, or when we asked last
     doubts_ns: dict[TransactionId, int] = msgspec.field(default_factory=dict)
-    #: the clock's valve is being turned: in the log, not applied
+    #: clock visibility is being turned: in the log, not applied
     turning: TurnClock | None = None
     #: the shard is about to be deleted: no more transactions
     is_sealed: bool = False
-    carrying: Carrying | None = None
+    compaction: Compaction | None = None
     #: where the files ended that were last looked at for something to carry: up to where the log is pruned,
     #: and all of them
     looked_for: tuple[Offset, Offset] | None = None
@@ -137,60 +137,74 @@ class ShardTransactions(msgspec.Struct):
 
     @property
     def is_idle(self) -> bool:
-        return not (self.waiting or self.pending or self.adjusting or self.flights or self.carrying)
+        return not (
+            self.waiting or self.pending or self.adjusting or self.in_flight or self.compaction
+        )
 
     @property
     def is_ordered(self) -> bool:
         """Whether an order is in the log and not applied: the next one waits for it."""
-        return any(isinstance(work.errand, OrderShard | TurnClock) for work in self.pending)
+        return any(isinstance(pending.message, OrderShard | TurnClock) for pending in self.pending)
 
     @property
     def is_turned(self) -> bool:
-        """Whether somebody is about to turn the clock's valve."""
+        """Whether somebody is about to turn clock visibility."""
         return self.turning is not None or any(
-            isinstance(work.errand, TurnClock) for work in self.waiting
+            isinstance(pending.message, TurnClock) for pending in self.waiting
         )
 
     def has_clock(self, rules: FeedRules) -> bool:
         """Whether what is put into the log now has a clock for its readers (P3)."""
         return rules.has_clock if self.turning is None else self.turning.is_on
 
-    def is_flying(self, transaction: TransactionId) -> bool:
+    def is_in_flight(self, transaction: TransactionId) -> bool:
         """Whether an entry about it is in the log and not applied."""
-        return transaction in self.flying
+        return transaction in self.in_flight_transactions
 
-    def take_off(self, entry: EntryId, flight: Flight) -> None:
+    def add_in_flight(self, entry: EntryId, each_in_flight: InFlight) -> None:
         """What will be this entry, or is in it, is on its way."""
-        self.flights.append((entry, flight))
-        self.flying_prepares += flight.is_prepare
-        flying, keys = self.flying, self.flying_keys
-        flying[flight.transaction] = flying.get(flight.transaction, 0) + 1
-        for key in flight.keys:
+        self.in_flight.append((entry, each_in_flight))
+        self.in_flight_prepares += each_in_flight.is_prepare
+        in_flight_transactions, keys = self.in_flight_transactions, self.in_flight_keys
+        in_flight_transactions[each_in_flight.transaction] = (
+            in_flight_transactions.get(each_in_flight.transaction, 0) + 1
+        )
+        for key in each_in_flight.keys:
             keys[key] = keys.get(key, 0) + 1
 
-    def land(self, applied: EntryId) -> None:
+    def end_in_flight(self, applied: EntryId) -> None:
         """Entries up to this one are applied."""
         count = 0
-        landed: EntryId | None = None  # those of a bundle share it
-        for entry, flight in self.flights:
+        landed: EntryId | None = None  # those of a batch share it
+        for entry, each_in_flight in self.in_flight:
             if entry is not landed:
                 if entry > applied:
                     break
                 landed = entry
             count += 1
-            self.flying_prepares -= flight.is_prepare
-            _count_down(self.flying, flight.transaction)
-            for key in flight.keys:
-                _count_down(self.flying_keys, key)
-        del self.flights[:count]
+            self.in_flight_prepares -= each_in_flight.is_prepare
+            _count_down(self.in_flight_transactions, each_in_flight.transaction)
+            for key in each_in_flight.keys:
+                _count_down(self.in_flight_keys, key)
+        del self.in_flight[:count]
 
-    def ground(self) -> None:
+    def forget_in_flight(self) -> None:
         """What becomes of the entries is nothing to this leadership any more."""
-        self.flights, self.flying, self.flying_keys, self.flying_prepares = [], {}, {}, 0
+        (
+            self.in_flight,
+            self.in_flight_transactions,
+            self.in_flight_keys,
+            self.in_flight_prepares,
+        ) = [], {}, {}, 0
 
     def locks_ahead(self) -> dict[bytes, None]:
         """Keys that will be locked when what is in the log is applied."""
-        return {key: None for _, flight in self.flights if flight.is_prepare for key in flight.keys}
+        return {
+            key: None
+            for _, each_in_flight in self.in_flight
+            if each_in_flight.is_prepare
+            for key in each_in_flight.keys
+        }
 
 
 Counted = TypeVar("Counted", TransactionId, bytes)

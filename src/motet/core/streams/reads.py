@@ -23,11 +23,11 @@ from motet.core.shardlog.entry import Entry, EntryKind
 from motet.core.shardlog.replica import ShardReplica
 from motet.core.shardlog.state import FinishedRead, Status
 from motet.core.streams.entries import (
-    decode_carried,
     decode_committed,
-    encode_part,
+    decode_compacted,
+    encode_body,
     record_range,
-    unbundled,
+    unbatched,
 )
 from motet.core.streams.feed_scan import FeedScan
 from motet.core.streams.judging import key_forgotten
@@ -98,7 +98,7 @@ class ClientReading(msgspec.Struct):
     latest: FoundEntry | None = None
     latest_place: int = 0
     #: it was carried on
-    is_carried: bool = False
+    is_compacted: bool = False
 
 
 def may_begin(reading: ClientReading, replica: ShardReplica) -> bool:
@@ -148,7 +148,7 @@ def _begin_scan(reading: ClientReading, replica: ShardReplica, message: ReadShar
     # Who reads from the beginning begins with what is kept.
     after = begins if message.after is None or message.after == ZERO else message.after
     if after < begins:
-        is_pruned = begins == machine.state.rules.horizon
+        is_pruned = begins == machine.state.rules.low_watermark
         what = f"pruned up to {begins}" if is_pruned else f"kept only behind {begins}"
         raise CursorExpired(
             f"the feed of {replica.shard} is {what}", hint=f"read on after {begins}"
@@ -201,24 +201,24 @@ def take_entries(reading: ClientReading, replica: ShardReplica, entries: tuple[E
 
 
 def _take_latest(reading: ClientReading, entry: Entry, key: bytes) -> None:
-    if entry.kind == EntryKind.CARRIED_ON:
-        reading.latest = carried_change(entry, reading.latest_place)
-        reading.latest_place, reading.is_carried = 0, True
+    if entry.kind == EntryKind.COMPACTED:
+        reading.latest = compacted_change(entry, reading.latest_place)
+        reading.latest_place, reading.is_compacted = 0, True
         return
     holder = _holder(entry, key)
     reading.latest = FoundEntry(holder.id.epoch, holder.clock, holder.kind, holder.body)
 
 
 def _holder(entry: Entry, key: bytes) -> Entry:
-    """What of an entry holds the change of a key: in a bundle there is one (U2)."""
-    if entry.kind != EntryKind.BUNDLE:
+    """What of an entry holds the change of a key: in a batch there is one (U2)."""
+    if entry.kind != EntryKind.BATCH:
         return entry
     return next(
         each
-        for each in unbundled(entry)
-        if each.kind == EntryKind.PART_COMMITTED
+        for each in unbatched(entry)
+        if each.kind == EntryKind.BRANCH_COMMITTED
         and key in each.body  # only then it is worth a closer look
-        and any(change.key == key for change in decode_committed(each.body).part.changes)
+        and any(change.key == key for change in decode_committed(each.body).branch.changes)
     )
 
 
@@ -228,7 +228,7 @@ def _take_records(
     message = reading.message
     for entry in entries:
         reading.after_entry = entry.id.offset
-        for each in unbundled(entry):  # all of it: whoever reads on begins with the next entry
+        for each in unbatched(entry):  # all of it: whoever reads on begins with the next entry
             place = record_range(each.kind, each.body)
             if place is None:
                 continue
@@ -281,10 +281,10 @@ def _expired(message: ReadRecords, first: Offset) -> OffsetExpired:
     )
 
 
-stretch_bytes = 256 * KIB
+range_bytes = 256 * KIB
 """What is read of a log at once for a page of the feed, at most."""
 
-stretch_bytes_min = 64 * KIB
+range_bytes_min = 64 * KIB
 change_bytes = 128
 """A record or change is taken for so long before one was seen: a short page is to cost what it returns."""
 
@@ -417,22 +417,22 @@ def _read_on(
         if has_missed(reading, replica):
             return _begin(readings, number, reading, replica)
         return [_finish(readings, number, reading, replica)]
-    wanted = stretch_bytes
+    wanted = range_bytes
     if isinstance(reading.message, GetLatestChange):
         wanted = 1
     elif isinstance(reading.message, ReadRecords):
         most = min(reading.message.bytes_max, page_bytes_max)
         wanted = max(1, min(most, _likely_bytes(reading, reading.message.limit)))
     elif isinstance(reading.message, ReadShardFeed):
-        wanted = min(_likely_bytes(reading, reading.message.limit), stretch_bytes)
+        wanted = min(_likely_bytes(reading, reading.message.limit), range_bytes)
     asked, effects = replica.read(reading.after_entry, wanted)
     readings.reads.setdefault(replica.shard, {})[asked] = number
     return effects
 
 
 def read_own(readings: Readings, replica: ShardReplica, after: Offset) -> list[Effect]:
-    """Read a stretch of a log for the node itself."""
-    asked, effects = replica.read(after, stretch_bytes)
+    """Read a range of a log for the node itself."""
+    asked, effects = replica.read(after, range_bytes)
     readings.own.pop(replica.shard, None)
     readings.reads.setdefault(replica.shard, {})[asked] = OWN
     return effects + _take_finished_of(readings, replica)  # it may have been in memory
@@ -441,7 +441,7 @@ def read_own(readings: Readings, replica: ShardReplica, after: Offset) -> list[E
 def _likely_bytes(reading: ClientReading, limit: int) -> int:
     """What so many records or changes will take, by the size of those that were found."""
     each = reading.size_bytes // reading.records if reading.records else change_bytes
-    return stretch_bytes_min + each * max(limit - reading.records, 0)
+    return range_bytes_min + each * max(limit - reading.records, 0)
 
 
 def _take_finished(
@@ -482,7 +482,7 @@ def _take_one(readings: Readings, done: FinishedRead, replica: ShardReplica) -> 
         if done.error is not None:
             raise error_of(*done.error, DiskReadFailed.hint)
         if take_entries(reading, replica, done.entries):
-            told = [Note("carried_change_read", replica.shard)] if reading.is_carried else []
+            told = [Note("compacted_change_read", replica.shard)] if reading.is_compacted else []
             return [*told, _finish(readings, number, reading, replica)]
         return _read_on(readings, number, reading, replica)
     except MotetError as error:
@@ -507,17 +507,21 @@ def _finish(readings: Readings, number: int, reading: ClientReading, replica: Sh
     if isinstance(message, DescribeFeed):
         rules = machine_of(replica).state.rules
         cursors, begins = tuple(rules.cursors.items()), _begins(replica)
-        return Send(reading.client, FeedDescribed(message.request, cursors, rules.horizon, begins))
+        return Send(
+            reading.client, FeedDescribed(message.request, cursors, rules.low_watermark, begins)
+        )
     if isinstance(message, ListPrepared):
         return Send(reading.client, _prepared(message, replica))
     if isinstance(message, ReadShardFeed):
         return Send(reading.client, _feed(message, reading, replica))
     if isinstance(message, DescribeShard):
         first = next_offset if reading.first_offset is None else reading.first_offset
-        shard, born = message.shard, machine_of(replica).state.born
+        shard, created = message.shard, machine_of(replica).state.created
         return Send(
             reading.client,
-            ShardDescribed(message.request, shard, replica.epoch, next_offset, first, clock, born),
+            ShardDescribed(
+                message.request, shard, replica.epoch, next_offset, first, clock, created
+            ),
         )
     found = tuple(reading.found)
     closed = machine_of(replica).state.transactions.closed
@@ -559,7 +563,7 @@ def _prepared(message: ListPrepared, replica: ShardReplica) -> PreparedAre:
     return PreparedAre(message.request, tuple(found))
 
 
-def carried_change(entry: Entry, place: int) -> FoundEntry:
+def compacted_change(entry: Entry, place: int) -> FoundEntry:
     """One change of an entry that carries some, as if it had been logged by itself."""
-    change = decode_carried(entry.body).changes[place]
-    return FoundEntry(entry.id.epoch, change.clock, EntryKind.PART_COMMITTED, encode_part(change))
+    change = decode_compacted(entry.body).changes[place]
+    return FoundEntry(entry.id.epoch, change.clock, EntryKind.BRANCH_COMMITTED, encode_body(change))

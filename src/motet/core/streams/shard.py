@@ -5,11 +5,11 @@ T2  A token is applied once. The newest ``producer_window`` of each producer are
     records are: a repeat gets the first answer. One that is below all that are remembered, when some have
     been forgotten, may have been applied before: it is refused, never applied again. Producers themselves
     are never forgotten; beyond ``producers_max`` new ones are refused.
-T3  Milestones rise, in records, entries and clocks: a record's entry is found by going on from the milestone
-    before it, and so is the first entry above a clock. When there are too many, every second one goes and
-    the steps double, on all replicas alike.
+T3  The points of the sparse index rise, in records, entries and clocks: a record's entry is at or after
+    the point before it, and so is the first entry above a clock. When there are too many, every second
+    one goes and the steps double, on all replicas alike.
 
-T4  Of each prepare that was open at a milestone it is known what became of it, as long as that milestone is
+T4  Of each prepare that was open at an index point it is known what became of it, as long as that point is
     there: a reader of the feed that begins at it need not look for the outcome.
 
 Transactions are in :mod:`motet.core.streams.transactions`; their changes count as records, with offsets.
@@ -28,15 +28,15 @@ from motet.core.shardlog.entry import Entry, EntryKind
 from motet.core.shardlog.replica import ShardReplica
 from motet.core.streams.change import Token
 from motet.core.streams.entries import (
-    Carried,
+    Compacted,
     RecordsLook,
     decode_aborted,
-    decode_carried,
     decode_committed,
+    decode_compacted,
     decode_forgotten,
     decode_prepared,
     look_at_records,
-    unbundled,
+    unbatched,
 )
 from motet.core.streams.latest import LatestChanges
 from motet.core.streams.orders import FeedRules, decode_order
@@ -45,16 +45,16 @@ from motet.errors import BadRecord, TokenExpired, TooLarge
 from motet.format.record_block import decode_keys
 from motet.ids import Epoch, Offset, TransactionId
 from motet.limits import (
-    milestone_step_bytes,
     outcomes_remembered,
     producer_window,
     producers_max,
+    sparse_index_step_bytes,
 )
 
 # What most entries are: an enum's member is looked up by name each time.
-BUNDLE, PART_COMMITTED = EntryKind.BUNDLE, EntryKind.PART_COMMITTED
+BATCH, BRANCH_COMMITTED = EntryKind.BATCH, EntryKind.BRANCH_COMMITTED
 
-milestones_max = 1 << 16
+index_points_max = 1 << 16
 FIRST = Offset(1)
 """The first entry of a log that was never trimmed."""
 
@@ -78,28 +78,40 @@ class Producer(msgspec.Struct):
     has_forgotten: bool = False
 
 
-class ShardState(msgspec.Struct):
+NAMES_IN_SNAPSHOTS = {
+    "index_records": "milestone_records",
+    "index_entries": "milestone_entries",
+    "index_clocks": "milestone_clocks",
+    "index_opens": "milestone_opens",
+    "sparse_index_step_bytes": "milestone_step_bytes",
+    "bytes_since_index_point": "bytes_since_milestone",
+    "created": "born",
+}
+"""What snapshots call these fields: those that were made before the fields were renamed stay readable."""
+
+
+class ShardState(msgspec.Struct, rename=NAMES_IN_SNAPSHOTS):
     """All that is replicated, besides the log itself."""
 
     next_offset: Offset = Offset(0)
     producers: dict[str, Producer] = msgspec.field(default_factory=dict)
-    #: milestone_records[i] is the first record of entry milestone_entries[i]
-    milestone_records: list[Offset] = msgspec.field(default_factory=list)
-    milestone_entries: list[Offset] = msgspec.field(default_factory=list)
-    #: milestone_clocks[i] is its clock, milestone_opens[i] the prepares that were open before it
-    milestone_clocks: list[Clock] = msgspec.field(default_factory=list)
-    milestone_opens: list[Opens] = msgspec.field(default_factory=list)
-    #: what became of the prepares in ``milestone_opens``; None: they are open
+    #: index_records[i] is the first record of entry index_entries[i]
+    index_records: list[Offset] = msgspec.field(default_factory=list)
+    index_entries: list[Offset] = msgspec.field(default_factory=list)
+    #: index_clocks[i] is its clock, index_opens[i] the prepares that were open before it
+    index_clocks: list[Clock] = msgspec.field(default_factory=list)
+    index_opens: list[Opens] = msgspec.field(default_factory=list)
+    #: what became of the prepares in ``index_opens``; None: they are open
     long_open: dict[TransactionId, Outcome | None] = msgspec.field(default_factory=dict)
-    milestone_step_bytes: int = milestone_step_bytes
-    bytes_since_milestone: int = 0
+    sparse_index_step_bytes: int = sparse_index_step_bytes
+    bytes_since_index_point: int = 0
     #: of the last entry that holds records or changes; None: not known
     changed: Clock | None = None
     transactions: TransactionState = msgspec.field(default_factory=TransactionState)
     latest: LatestChanges = msgspec.field(default_factory=LatestChanges)
     rules: FeedRules = msgspec.field(default_factory=FeedRules)
     #: of the first entry: above every clock that was handed out before the shard was made
-    born: Clock = ZERO
+    created: Clock = ZERO
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -110,31 +122,31 @@ class StreamShard:
     """The state machine of a shard."""
 
     def __init__(
-        self, outcomes: int = outcomes_remembered, milestone_bytes: int = milestone_step_bytes
+        self, outcomes: int = outcomes_remembered, index_step_bytes: int = sparse_index_step_bytes
     ) -> None:
         self.state = ShardState(
             transactions=TransactionState(remembered=outcomes),
-            milestone_step_bytes=milestone_bytes,
+            sparse_index_step_bytes=index_step_bytes,
         )
 
     def apply(self, entry: Entry) -> None:
-        if entry.kind == BUNDLE:
-            self._set_milestone(entry)
+        if entry.kind == BATCH:
+            self._add_index_point(entry)
             transactions = self.state.transactions
-            for each in unbundled(entry):
+            for each in unbatched(entry):
                 assert each.clock > transactions.clock, "U1"
                 self._apply(each)
             assert transactions.clock == entry.clock, "U1"
         else:
-            if entry.kind in (EntryKind.RECORDS, EntryKind.PART_COMMITTED, EntryKind.CARRIED_ON):
-                self._set_milestone(entry)
+            if entry.kind in (EntryKind.RECORDS, EntryKind.BRANCH_COMMITTED, EntryKind.COMPACTED):
+                self._add_index_point(entry)
             elif entry.kind == EntryKind.PREPARED:
-                self.state.bytes_since_milestone += len(entry.body)
+                self.state.bytes_since_index_point += len(entry.body)
             self._apply(entry)
 
     def _apply(self, entry: Entry) -> None:
         transactions = self.state.transactions
-        if entry.kind == PART_COMMITTED:
+        if entry.kind == BRANCH_COMMITTED:
             self._apply_committed(entry)
         elif entry.kind == EntryKind.RECORDS:
             self._apply_records(entry, look_at_records(entry.body))
@@ -149,10 +161,10 @@ class StreamShard:
             transactions.forget(decode_forgotten(entry.body))
         elif entry.kind == EntryKind.ORDERED:
             self.state.rules.apply(decode_order(entry.body))
-        elif entry.kind == EntryKind.CARRIED_ON:
-            self._apply_carried(entry, decode_carried(entry.body))
+        elif entry.kind == EntryKind.COMPACTED:
+            self._apply_compacted(entry, decode_compacted(entry.body))
         if transactions.clock == ZERO:
-            self.state.born = entry.clock
+            self.state.created = entry.clock
         transactions.clock = entry.clock
 
     def _apply_records(self, entry: Entry, records: RecordsLook) -> None:
@@ -181,43 +193,46 @@ class StreamShard:
 
     def _apply_committed(self, entry: Entry) -> None:
         state, body = self.state, decode_committed(entry.body)
-        part, clock, latest = body.part, entry.clock, state.latest
+        branch, clock, latest = body.branch, entry.clock, state.latest
         self._check_offset(entry, body.first_offset)
         state.changed = clock
         latest.is_wanted = True
-        latest.add_changes(body.clock, entry.id.offset, [change.key for change in part.changes])
-        state.next_offset = Offset(body.first_offset + len(part.changes))
+        latest.add_changes(body.clock, entry.id.offset, [change.key for change in branch.changes])
+        state.next_offset = Offset(body.first_offset + len(branch.changes))
         state.transactions.commit(clock, body)
         if state.long_open:
-            self._note_end(part.transaction)
+            self._note_end(branch.transaction)
 
-    def _apply_carried(self, entry: Entry, carried: Carried) -> None:
+    def _apply_compacted(self, entry: Entry, compacted: Compacted) -> None:
         """Nothing is changed by it: only where the latest changes of keys are found is otherwise (Y3)."""
-        changes = [(each.part.changes[0].key, each.clock) for each in carried.changes]
-        self.state.latest.carry(entry.id.offset, changes, carried.first)
+        changes = [(each.branch.changes[0].key, each.clock) for each in compacted.changes]
+        self.state.latest.carry(entry.id.offset, changes, compacted.first)
 
-    def _set_milestone(self, entry: Entry) -> None:
+    def _add_index_point(self, entry: Entry) -> None:
         """Before anything of the entry is applied: what it says itself is not before it (T3)."""
         state = self.state
-        if not state.milestone_records or state.bytes_since_milestone >= state.milestone_step_bytes:
-            state.milestone_records.append(state.next_offset)
-            state.milestone_entries.append(entry.id.offset)
-            state.milestone_clocks.append(entry.clock)
-            state.milestone_opens.append(state.transactions.opens)
+        if (
+            not state.index_records
+            or state.bytes_since_index_point >= state.sparse_index_step_bytes
+        ):
+            state.index_records.append(state.next_offset)
+            state.index_entries.append(entry.id.offset)
+            state.index_clocks.append(entry.clock)
+            state.index_opens.append(state.transactions.opens)
             for name in state.transactions.prepared:
                 state.long_open.setdefault(name, None)
-            state.bytes_since_milestone = 0
-            if len(state.milestone_records) > milestones_max:
+            state.bytes_since_index_point = 0
+            if len(state.index_records) > index_points_max:
                 self._thin_out()
-        state.bytes_since_milestone += len(entry.body)
+        state.bytes_since_index_point += len(entry.body)
 
     def _thin_out(self) -> None:
-        """Every second milestone goes (T3), and what is known for its sake (T4)."""
+        """Every second index point goes (T3), and what is known for its sake (T4)."""
         state = self.state
-        del state.milestone_records[1::2], state.milestone_entries[1::2]
-        del state.milestone_clocks[1::2], state.milestone_opens[1::2]
-        state.milestone_step_bytes *= 2
-        needed = {name: None for opens in state.milestone_opens for name, _ in opens}
+        del state.index_records[1::2], state.index_entries[1::2]
+        del state.index_clocks[1::2], state.index_opens[1::2]
+        state.sparse_index_step_bytes *= 2
+        needed = {name: None for opens in state.index_opens for name, _ in opens}
         for name in [name for name in state.long_open if name not in needed]:
             del state.long_open[name]
 
@@ -253,13 +268,13 @@ class StreamShard:
     def entry_before(self, record: Offset) -> Offset:
         """An entry at or before the one with this record, and not far from it; 1 if nothing is known."""
         state = self.state
-        at = bisect_right(state.milestone_records, record) - 1
-        return state.milestone_entries[at] if at >= 0 else Offset(1)
+        at = bisect_right(state.index_records, record) - 1
+        return state.index_entries[at] if at >= 0 else Offset(1)
 
     def records_before(self, entry: Offset) -> Offset:
-        """How many records there are before an entry, give or take those since the milestone before it."""
-        at = bisect_right(self.state.milestone_entries, entry) - 1
-        return self.state.milestone_records[at] if at >= 0 else Offset(0)
+        """How many records there are before an entry, give or take those since the index point before it."""
+        at = bisect_right(self.state.index_entries, entry) - 1
+        return self.state.index_records[at] if at >= 0 else Offset(0)
 
     def entry_above(self, clock: Clock | None, first: Offset = FIRST) -> tuple[Offset, Opens]:
         """An entry: all that is above a clock is not before it; and the prepares that were open there.
@@ -267,27 +282,27 @@ class StreamShard:
         It is not before ``first``, where the log begins, if the feed can be read behind that clock.
         """
         state = self.state
-        at = -1 if clock is None else bisect_right(state.milestone_clocks, clock) - 1
+        at = -1 if clock is None else bisect_right(state.index_clocks, clock) - 1
         if first > 1:
-            at = max(at, bisect_left(state.milestone_entries, first))
-            at = min(at, len(state.milestone_entries) - 1)
+            at = max(at, bisect_left(state.index_entries, first))
+            at = min(at, len(state.index_entries) - 1)
         if at < 0:
             return first, ()
-        return state.milestone_entries[at], state.milestone_opens[at]
+        return state.index_entries[at], state.index_opens[at]
 
     def feed_begins(self, first: Offset) -> Clock:
         """The feed can be read behind this clock, and behind no lower one; zero: all of it.
 
         What is pruned is not shown. And where the log begins with a later entry than its first, a reader
-        has to begin at a milestone: there it is known what was prepared before.
+        has to begin at an index point: there it is known what was prepared before.
         """
-        state, horizon = self.state, self.state.rules.horizon
-        if first <= 1 or not state.milestone_entries:
-            return horizon
-        at = bisect_left(state.milestone_entries, first)
-        if at == len(state.milestone_entries):  # nothing to begin at, until there is the next one
-            return max(horizon, state.changed or state.transactions.clock)
-        return max(horizon, plus(state.milestone_clocks[at], -1))
+        state, low_watermark = self.state, self.state.rules.low_watermark
+        if first <= 1 or not state.index_entries:
+            return low_watermark
+        at = bisect_left(state.index_entries, first)
+        if at == len(state.index_entries):  # nothing to begin at, until there is the next one
+            return max(low_watermark, state.changed or state.transactions.clock)
+        return max(low_watermark, plus(state.index_clocks[at], -1))
 
     # What the log needs
 
@@ -300,10 +315,10 @@ class StreamShard:
         except msgspec.MsgspecError as error:
             raise BadRecord(f"the state of a shard cannot be read: {error}") from None
         state = self.state
-        if len(state.milestone_clocks) != len(state.milestone_records):
-            # Written before there were transactions: without milestones one begins at the first entry.
-            state.milestone_records, state.milestone_entries = [], []
-            state.milestone_clocks, state.milestone_opens = [], []
+        if len(state.index_clocks) != len(state.index_records):
+            # Written before there were transactions: without index points one begins at the first entry.
+            state.index_records, state.index_entries = [], []
+            state.index_clocks, state.index_opens = [], []
 
     def clone(self) -> Self:
         twin = type(self)()

@@ -15,7 +15,7 @@ X3  The commit clock is the clock of the decision's entry, which is above the cl
 X4  A decision is forgotten only after every participant has logged the outcome; until then the home shard
     tells them, and whoever is in doubt asks.
 X5  What became of a transaction is remembered for the newest ``remembered``. One that is not known
-    and was asked for at or below the *horizon* may be one that was forgotten: it is refused.
+    and was asked for at or below the *low watermark* may be one that was forgotten: it is refused.
 X6  *Closed*: no commit at or below this clock will follow in this log. With a prepare that is open it is
     the clock just below the oldest; else the clock of the last entry, since clocks rise along a log, and a
     transaction is never below its own prepare. As it follows from the log, every replica knows it.
@@ -47,7 +47,7 @@ class Open(msgspec.Struct, frozen=True, array_like=True, gc=False):
     @property
     def keys(self) -> list[bytes]:
         """All that it locks, some perhaps twice."""
-        return [*self.prepared.read_keys, *(c.key for c in self.prepared.part.changes)]
+        return [*self.prepared.read_keys, *(c.key for c in self.prepared.branch.changes)]
 
 
 class Outcome(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -72,7 +72,7 @@ class Decision(msgspec.Struct, frozen=True, array_like=True, gc=False):
     has_clock: bool = True
 
 
-class TransactionState(msgspec.Struct):
+class TransactionState(msgspec.Struct, rename={"low_watermark": "horizon"}):
     """All that is replicated about transactions."""
 
     #: open prepares, in the order of the log
@@ -86,7 +86,7 @@ class TransactionState(msgspec.Struct):
     #: the newest, in the order of the log
     outcomes: dict[TransactionId, Outcome] = msgspec.field(default_factory=dict)
     #: the highest ``asked`` of those that were forgotten
-    horizon: Clock = ZERO
+    low_watermark: Clock = ZERO
     #: of the last entry that was applied
     clock: Clock = ZERO
     #: how many outcomes are remembered: the same on all replicas
@@ -105,7 +105,7 @@ class TransactionState(msgspec.Struct):
 
     def is_expired(self, asked: Clock) -> bool:
         """Whether a transaction that is not known may have been forgotten (X5)."""
-        return self.horizon > ZERO and asked <= self.horizon
+        return self.low_watermark > ZERO and asked <= self.low_watermark
 
     def outcome_of(self, transaction: TransactionId) -> Outcome | None:
         """What became of it, as long as that is remembered, or has not been logged everywhere (X4)."""
@@ -121,7 +121,7 @@ class TransactionState(msgspec.Struct):
     # Entries
 
     def prepare(self, clock: Clock, body: Prepared) -> None:
-        name = body.part.transaction
+        name = body.branch.transaction
         assert name not in self.prepared, "X2"
         assert name not in self.outcomes, "X2"
         opened = self.prepared[name] = Open(clock, body)
@@ -130,17 +130,17 @@ class TransactionState(msgspec.Struct):
             assert self.locks.setdefault(key, name) == name, "X1"
 
     def commit(self, clock: Clock, body: Committed) -> None:
-        part = body.part
+        branch = body.branch
         assert body.clock <= clock, "X3"
         assert not self.locks or all(
-            self.locks.get(c.key, part.transaction) == part.transaction for c in part.changes
+            self.locks.get(c.key, branch.transaction) == branch.transaction for c in branch.changes
         )
         if body.participants:
             decided = Decision(
-                part.asked, body.clock, body.at_ms, body.participants, body.has_clock
+                branch.asked, body.clock, body.at_ms, body.participants, body.has_clock
             )
-            self._decide(part.transaction, decided)
-        self._end(part.transaction, Outcome(part.asked, body.clock, body.has_clock))
+            self._decide(branch.transaction, decided)
+        self._end(branch.transaction, Outcome(branch.asked, body.clock, body.has_clock))
 
     def abort(self, body: Aborted) -> None:
         if body.participants:
@@ -166,10 +166,12 @@ class TransactionState(msgspec.Struct):
         if len(self.outcomes) > self.remembered:
             oldest = next(iter(self.outcomes))
             # Never zero again: also who had seen no clock at all may have been forgotten.
-            self.horizon = max(self.horizon, self.outcomes.pop(oldest).asked, ABOVE_ZERO)
+            self.low_watermark = max(
+                self.low_watermark, self.outcomes.pop(oldest).asked, ABOVE_ZERO
+            )
 
 
 def changes_bytes(body: Prepared) -> int:
     """What a prepare takes in memory, roughly."""
-    changes = body.part.changes
+    changes = body.branch.changes
     return sum([len(c.key) + len(c.row or b"") + len(c.before or b"") for c in changes])

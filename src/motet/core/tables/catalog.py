@@ -32,11 +32,11 @@ class TokenDone(msgspec.Struct, frozen=True):
     names: tuple[PartName, ...]
 
 
-class TableState(msgspec.Struct):
+class TableState(msgspec.Struct, rename={"created": "born"}):
     """One table."""
 
     spec: TableSpec
-    born: Clock
+    created: Clock
     #: next_block[shard] is the number that its next block gets
     next_block: list[int]
     #: oldest first; clocks[i] is the clock of parts[i]
@@ -49,7 +49,7 @@ class TableState(msgspec.Struct):
     size_bytes: int = 0
 
     def info(self) -> TableInfo:
-        return TableInfo(self.spec, self.born, len(self.parts), self.rows, self.size_bytes)
+        return TableInfo(self.spec, self.created, len(self.parts), self.rows, self.size_bytes)
 
     def parts_at(self, clock: Clock) -> tuple[VisiblePart, ...]:
         """The parts that were visible at a clock."""

@@ -51,7 +51,7 @@ def _check_spec(spec: TableSpec) -> None:
     _check_id(spec.id)
     if not spec.schema or len(spec.schema) > schema_bytes_max:
         raise BadSchema(
-            f"a schema of {len(spec.schema)} bytes, 1 to {schema_bytes_max} are allowed"
+            f"a schema of {len(spec.schema)} bytes is not between 1 and {schema_bytes_max}"
         )
     if not 0 < spec.shards <= table_shards_max:
         raise BadInput(f"{spec.shards} shards are not between 1 and {table_shards_max}")
@@ -72,7 +72,7 @@ def _check_spec(spec: TableSpec) -> None:
 def _check_publish(message: Publish) -> None:
     if len(message.parts) > publish_parts_max:
         raise TooLarge(
-            f"{len(message.parts)} parts in one step, {publish_parts_max} are allowed",
+            f"a step of {len(message.parts)} parts exceeds the limit of {publish_parts_max}",
             hint="write fewer and larger parts",
         )
     if message.token is not None:
@@ -106,7 +106,7 @@ def _check_part(part: StagedPart) -> None:
     if not 0 < part.rows <= part_rows_max:
         raise BadInput(f"a part of {part.rows} rows", hint=f"a part has 1 to {part_rows_max}")
     if not 0 < part.size_bytes <= part_bytes_max:
-        raise TooLarge(f"a part of {part.size_bytes} bytes, {part_bytes_max} are allowed")
+        raise TooLarge(f"a part of {part.size_bytes} bytes exceeds the limit of {part_bytes_max}")
 
 
 def _check_id(text: str) -> None:

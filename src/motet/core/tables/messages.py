@@ -62,7 +62,7 @@ class TableInfo(msgspec.Struct, frozen=True, array_like=True):
     """What is known of a table."""
 
     spec: TableSpec
-    born: Clock
+    created: Clock
     parts: int
     rows: int
     size_bytes: int

@@ -68,7 +68,7 @@ class Ahead:
         """The record that created a table."""
         known = self._catalog.tables.get(name)
         if known is not None:
-            return TableCreated(known.born, known.spec)
+            return TableCreated(known.created, known.spec)
         for record in self._pending:
             if isinstance(record, TableCreated) and record.spec.name == name:
                 return record
@@ -169,7 +169,7 @@ def _create(ahead: Ahead, message: CreateTable, clock: Clock) -> Planned | Answe
             raise TableExists(f"the table {known.spec.name!r} exists already, with {differs}")
         return Answered(TableReady(message.request, False, known.spec), known.clock)
     if ahead.table_count() >= tables_max:
-        raise BadInput(f"there are {tables_max} tables already, and no more are allowed")
+        raise BadInput(f"another table exceeds the limit of {tables_max}")
     answer = TableReady(message.request, True, message.spec)
     return Planned(TableCreated(clock, message.spec), answer)
 
@@ -280,7 +280,7 @@ def _named(ahead: Ahead, staged: tuple[StagedPart, ...]) -> tuple[PublishedPart,
         counts[part.table] += 1
         if counts[part.table] > table_parts_max:
             raise TooLarge(
-                f"{part.table} has {table_parts_max} parts, and no more are allowed",
+                f"another part of {part.table} exceeds the limit of {table_parts_max}",
                 hint="insert fewer and larger blocks",
             )
         place = (part.table, part.shard)

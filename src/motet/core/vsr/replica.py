@@ -217,7 +217,7 @@ class Replica:
         elif not core.state.is_started and not isinstance(message, WHILE_RECOVERING):
             core.drop("recovering")
         elif isinstance(message, CARRIED):
-            self._on_carried(replica, message)
+            self._on_compacted(replica, message)
         elif isinstance(message, ReplicaMessage):
             self._on_replica_message(replica, message)
         else:
@@ -246,7 +246,7 @@ class Replica:
         ):
             start_view.ask_for_view(self.core, message.view)
 
-    def _on_carried(
+    def _on_compacted(
         self, replica: ReplicaIndex | None, message: Prepare | Reply | Eviction
     ) -> None:
         """What a replica may pass on for another, or for a client."""

@@ -50,7 +50,7 @@ class Tally:
         self.acknowledged_at.append(time.monotonic_ns())
 
     def outage_ms(self, since_ns: int, until_ns: int) -> int:
-        """The longest time without an acknowledgement that touches this stretch."""
+        """The longest time without an acknowledgement that touches this range."""
         longest = 0
         for before, after in itertools.pairwise(self.acknowledged_at):
             if after >= since_ns and before <= until_ns:

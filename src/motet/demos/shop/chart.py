@@ -44,7 +44,7 @@ def glyphs_for(encoding: str | None) -> Glyphs:
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """A stretch of time, in milliseconds, cut into columns."""
+    """A range of time, in milliseconds, cut into columns."""
 
     begin: float
     end: float

@@ -71,7 +71,7 @@ class FrameCutter:
         return payloads, position
 
     def _dead(self, length: int) -> BadFrame:
-        what = f"a message of {length} bytes: at most {self._payload_bytes_max} are allowed"
+        what = f"a message of {length} bytes exceeds the limit of {self._payload_bytes_max}"
         self._error = BadFrame(what)
         self._tail = bytearray()
         return self._error

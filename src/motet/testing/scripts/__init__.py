@@ -14,10 +14,10 @@ PARTS: dict[str, str] = {
     "datanode": "motet.testing.scripts.datanode:DataNodePart",
     "operator": "motet.testing.scripts.operator:OperatorPart",
     "shardlog": "motet.testing.scripts.shardlog:ShardlogPart",
-    "streams": "motet.testing.scripts.streams:StreamsPart",
+    "streams": "motet.testing.scripts.streams:StreamsStorm",
     "tables": "motet.testing.scripts.tables:TablesPart",
-    "transactions": "motet.testing.scripts.transactions:TransactionsPart",
-    "vsr": "motet.testing.scripts.vsr:VsrPart",
+    "transactions": "motet.testing.scripts.transactions:TransactionsStorm",
+    "vsr": "motet.testing.scripts.vsr:VsrStorm",
 }
 
 

@@ -98,8 +98,8 @@ class PuppetReplica(msgspec.Struct):
     fetched: int = 0
     #: of a leader: transactions that are open
     unsettled: int = 0
-    #: the version of the valve's setting that its log has
-    valve_version: int = -1
+    #: the version of clock visibility's setting that its log has
+    visibility_version: int = -1
 
 
 class PuppetState(msgspec.Struct):
@@ -180,14 +180,14 @@ class PuppetNode:
             if shard in message.seal and each.status == "leader"
         )
         turned = tuple(
-            (shard, each.valve_version)
+            (shard, each.visibility_version)
             for shard, each in self.state.replicas.items()
-            if message.valve is not None and each.status == "leader"
+            if message.clock_visibility is not None and each.status == "leader"
         )
         for shard, _ in turned:  # logged by the next time it is asked
-            self.state.replicas[shard].valve_version = max(
-                self.state.replicas[shard].valve_version,
-                -1 if message.valve is None else message.valve.version,
+            self.state.replicas[shard].visibility_version = max(
+                self.state.replicas[shard].visibility_version,
+                -1 if message.clock_visibility is None else message.clock_visibility.version,
             )
         return HeartbeatAnswer(
             message.round,

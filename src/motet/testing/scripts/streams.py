@@ -94,7 +94,7 @@ class Draft(msgspec.Struct):
         )
 
 
-class StreamsPart(BenchPart):
+class StreamsStorm(BenchPart):
     """Commands for streams."""
 
     name = "streams"
@@ -306,7 +306,7 @@ class StreamsPart(BenchPart):
                 return [f"#{request} refused {code}: {what}"]
             case StreamReady(request=request, created=created, info=info):
                 is_new = "created" if created else "was there"
-                return [f"#{request} {info.name} {is_new}, {info.shards} shards, born {info.born}"]
+                return [f"#{request} {info.name} {is_new}, {info.shards} shards, at {info.created}"]
             case Appended(request=request, shard=shard, offset=offset, clock=clock):
                 again = ", again" if answer.duplicate else ""
                 return [f"#{request} appended @{offset} of shard {shard} at {clock}{again}"]

@@ -42,7 +42,7 @@ from motet.core.tables.messages import (
 from motet.core.tables.records import InsertToken, StagedPart, TableSpec, WriterStep
 from motet.ids import PartId, RequestId, ShardId, StreamName, TableId, TableName, WriterName
 from motet.testing.part import Converter, verb
-from motet.testing.scripts.streams import StreamsPart
+from motet.testing.scripts.streams import StreamsStorm
 
 FILE = f"0-{'0' * 32}"
 NOWHERE = TableId("0" * 16)
@@ -70,12 +70,12 @@ def _unplaced(text: str) -> StagedPart:
     return StagedPart(*place, FILE, int(rows), 100)
 
 
-class TablesPart(StreamsPart):
+class TablesPart(StreamsStorm):
     """Commands for tables."""
 
     name = "tables"
     converters: ClassVar[Mapping[type, Converter]] = {
-        **StreamsPart.converters,
+        **StreamsStorm.converters,
         WriterStep: _step,
         StagedPart: _unplaced,
     }
@@ -165,11 +165,11 @@ class TablesPart(StreamsPart):
         after: Clock | None = None,
         up_to: Clock | None = None,
         changes_max: int | None = None,
-        stretches: int = 1,
+        splits: int = 1,
     ) -> list[str]:
         """Where to cut the feed."""
         names = tuple(StreamName(name) for name in streams)
-        message = SplitFeed(self._request(), names, after, up_to, changes_max, stretches)
+        message = SplitFeed(self._request(), names, after, up_to, changes_max, splits)
         return self._ask(message)
 
     # How
@@ -198,9 +198,7 @@ class TablesPart(StreamsPart):
                 return [f"#{request} noted at {clock}"]
             case FeedSplit(request=request, bounds=bounds, changes=changes):
                 ends = " ".join(map(str, bounds))
-                return [
-                    f"#{request} {changes} changes up to {ends}, {answer.changes_behind} behind"
-                ]
+                return [f"#{request} {changes} changes up to {ends}, {answer.changes_after} behind"]
             case _:
                 return self._told_tables(answer)
 

@@ -55,10 +55,10 @@ from motet.ids import (
     TransactionId,
 )
 from motet.limits import (
-    bundle_bytes_max,
-    milestone_step_bytes,
+    entry_batch_bytes_max,
     outcomes_remembered,
     shard_segment_bytes,
+    sparse_index_step_bytes,
 )
 from motet.testing.bench_part import BenchPart
 from motet.testing.part import Converter, verb
@@ -72,7 +72,7 @@ START_WALL_MS = 1_000
 MUTED = ("founded", "fenced", "leads", "recovered", "state_on_disk", "refused")
 
 
-class TransactionsPart(BenchPart):
+class TransactionsStorm(BenchPart):
     """Commands for transactions."""
 
     name = "transactions"
@@ -110,16 +110,19 @@ class TransactionsPart(BenchPart):
         remembered: int = outcomes_remembered,
         wall: int = START_WALL_MS,
         segment: int = shard_segment_bytes,
-        milestone: int = milestone_step_bytes,
-        carry: int = bundle_bytes_max,
+        index_point: int = sparse_index_step_bytes,
+        compact: int = entry_batch_bytes_max,
     ) -> list[str]:
         """Put nodes n1 … on the bench, each with a shard: a, b, c, which remembers so many outcomes.
 
-        The files of its log have so many bytes, there is a milestone in so many, and so many are carried on
-        in one entry.
+        The files of its log have so many bytes, there is an index point in so many, and so many are compacted
+        into one entry.
         """
         config = msgspec.structs.replace(
-            CONFIG, outcomes_remembered=remembered, milestone_bytes=milestone, carry_bytes=carry
+            CONFIG,
+            outcomes_remembered=remembered,
+            index_step_bytes=index_point,
+            compaction_bytes=compact,
         )
         lines: list[str] = []
         for number in range(shards):
@@ -224,12 +227,12 @@ class TransactionsPart(BenchPart):
         name = ShardName(shard)
         itself = () if shard == home else (name,)
         participants = (*itself, *map(ShardName, words(others)))
-        part, request = part_of(transaction, changes, age, first, count), self._request()
-        self.bench.prepares[request] = part.transaction, name
+        branch, request = part_of(transaction, changes, age, first, count), self._request()
+        self.bench.prepares[request] = branch.transaction, name
         return self._ask(
             name,
             PrepareTransaction(
-                request, ZERO, name, part, reads_of(reads), ShardName(home), participants
+                request, ZERO, name, branch, reads_of(reads), ShardName(home), participants
             ),
         )
 
@@ -254,10 +257,10 @@ class TransactionsPart(BenchPart):
         """
         name = ShardName(shard)
         participants = tuple(map(ShardName, words(after)))
-        part = part_of(transaction, changes, age, first, count)
-        votes = tuple(self.bench.vote(part, each, name, floor, claims) for each in participants)
+        branch = part_of(transaction, changes, age, first, count)
+        votes = tuple(self.bench.vote(branch, each, name, floor, claims) for each in participants)
         message = CommitTransaction(
-            self._request(), ZERO, name, part, reads_of(reads), participants, votes, fixed
+            self._request(), ZERO, name, branch, reads_of(reads), participants, votes, fixed
         )
         return self._ask(name, message)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from motet.core.clock.hlc import Clock
-from motet.core.streams.change import Part
+from motet.core.streams.change import Branch
 from motet.core.streams.cluster_messages import HeartbeatAnswer
 from motet.core.streams.messages import TransactionPrepared
 from motet.core.streams.pending import TransactionConfig
@@ -49,7 +49,7 @@ class TransactionBench(ShardBench):
 
     def vote(
         self,
-        part: Part,
+        branch: Branch,
         participant: ShardName,
         home: ShardName,
         floor: Clock | None,
@@ -57,7 +57,7 @@ class TransactionBench(ShardBench):
     ) -> Vote:
         """The vote that was heard; with ``claims`` at another clock, with ``floor`` as if given at that."""
         if floor is not None:
-            name, asked = part.transaction, part.asked
+            name, asked = branch.transaction, branch.asked
             return Vote(floor, seal_of(CONFIG.vote_key, name, asked, participant, home, floor))
-        given = self.votes.get((part.transaction, participant), NO_VOTE)
+        given = self.votes.get((branch.transaction, participant), NO_VOTE)
         return given if claims is None else Vote(claims, given.seal)

@@ -8,12 +8,12 @@ from motet.core.shardlog.entry import Entry, EntryKind
 from motet.core.shardlog.replica import ShardReplica
 from motet.core.streams.entries import (
     decode_aborted,
-    decode_carried,
     decode_committed,
+    decode_compacted,
     decode_forgotten,
     decode_prepared,
     decode_records,
-    unbundled,
+    unbatched,
 )
 from motet.core.streams.feed_merge import changes_of
 from motet.core.streams.messages import (
@@ -45,7 +45,7 @@ def told_shard(replica: ShardReplica) -> str:
     if state.decisions:
         told.append("to tell " + ",".join(state.decisions))
     told += [f"cursor {name} {clock}" for name, clock in rules.cursors.items()]
-    told += [f"pruned {rules.horizon}"] if rules.horizon > ZERO else []
+    told += [f"pruned {rules.low_watermark}"] if rules.low_watermark > ZERO else []
     told += [] if rules.has_clock else ["clock off"]
     told += [f"trimmed to entry {first}"] if first > FIRST else []
     return " ".join([*told, f"closed {state.closed}"])
@@ -53,7 +53,7 @@ def told_shard(replica: ShardReplica) -> str:
 
 def told_entry(entry: Entry) -> str:
     """An entry in few words."""
-    return " + ".join(map(_told_entry, unbundled(entry)))
+    return " + ".join(map(_told_entry, unbatched(entry)))
 
 
 def _told_entry(entry: Entry) -> str:
@@ -62,12 +62,12 @@ def _told_entry(entry: Entry) -> str:
             records = decode_records(entry.body)
             return f"records({records.count}{_off(records.has_clock)})@{entry.clock}"
         case EntryKind.PREPARED:
-            return f"prepared({decode_prepared(entry.body).part.transaction})@{entry.clock}"
-        case EntryKind.PART_COMMITTED:
+            return f"prepared({decode_prepared(entry.body).branch.transaction})@{entry.clock}"
+        case EntryKind.BRANCH_COMMITTED:
             body = decode_committed(entry.body)
             told = f" for {','.join(body.participants)}" if body.participants else ""
             told += _off(body.has_clock)
-            return f"committed({body.part.transaction} {body.clock}{told})@{entry.clock}"
+            return f"committed({body.branch.transaction} {body.clock}{told})@{entry.clock}"
         case EntryKind.ABORTED:
             aborted = decode_aborted(entry.body)
             told = f" for {','.join(aborted.participants)}" if aborted.participants else ""
@@ -78,9 +78,9 @@ def _told_entry(entry: Entry) -> str:
             order = decode_order(entry.body)
             told = f" {'on' if order.is_on else 'off'}" if isinstance(order, TurnClock) else ""
             return f"ordered({type(order).__name__}{told})@{entry.clock}"
-        case EntryKind.CARRIED_ON:
-            changes = decode_carried(entry.body).changes
-            keys = ",".join(each.part.changes[0].key.decode() for each in changes)
+        case EntryKind.COMPACTED:
+            changes = decode_compacted(entry.body).changes
+            keys = ",".join(each.branch.changes[0].key.decode() for each in changes)
             return f"carried({keys})@{entry.clock}"
     return f"closed@{entry.clock}"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from motet.core.clock.hlc import Clock
-from motet.core.streams.change import Part, PartChange
+from motet.core.streams.change import Branch, RowChange
 from motet.core.streams.messages import SeenKey
 from motet.ids import TransactionId
 
@@ -15,18 +15,18 @@ def words(text: str | None) -> list[str]:
 
 def part_of(
     transaction: str, changes: tuple[str, ...], age: int, first: int, count: int | None
-) -> Part:
+) -> Branch:
     """A part with changes KEY:VALUE, numbered from ``first``; KEY alone is deleted."""
     made = tuple(_change(number, change) for number, change in enumerate(changes, first))
     total = first + len(made) if count is None else count
-    return Part(TransactionId(transaction), Clock(age, 0), Clock(1, 0), total, made)
+    return Branch(TransactionId(transaction), Clock(age, 0), Clock(1, 0), total, made)
 
 
-def _change(number: int, told: str) -> PartChange:
+def _change(number: int, told: str) -> RowChange:
     key, colon, value = told.partition(":")
     if not colon:
-        return PartChange(number, key.encode(), "delete", None, None)
-    return PartChange(number, key.encode(), "update", value.encode(), None)
+        return RowChange(number, key.encode(), "delete", None, None)
+    return RowChange(number, key.encode(), "update", value.encode(), None)
 
 
 def reads_of(text: str | None) -> tuple[SeenKey, ...]:

@@ -33,7 +33,7 @@ from motet.testing.scripts.vsr_told import told_log, told_replica
 pipeline_max = 4
 
 
-class VsrPart(Lies):
+class VsrStorm(Lies):
     """Commands for a cluster."""
 
     name = "vsr"

@@ -42,7 +42,7 @@ class Change(NamedTuple):
 
 
 class _Reader(msgspec.Struct):
-    """A stretch of the feed that one reader reads: how far it is, and what it was shown."""
+    """A range of the feed that one reader reads: how far it is, and what it was shown."""
 
     start: Change | None = None
     last: Change | None = None
@@ -56,10 +56,10 @@ class _Feed(msgspec.Struct):
     commits: dict[str, Operation] = {}
     counts: dict[str, int] = {}
     clocks: dict[str, Clock] = {}
-    #: the stretch that each reader is in
+    #: the range that each reader is in
     readers: dict[str, _Reader] = {}
-    #: every stretch of every reader
-    stretches: list[tuple[str, _Reader]] = []
+    #: every range of every reader
+    ranges: list[tuple[str, _Reader]] = []
     #: session -> its newest clock, and who told it
     known: dict[str, tuple[Clock, Operation]] = {}
 
@@ -113,7 +113,7 @@ def _page(feed: _Feed, op: Operation) -> Witness | None:
     if reader is None or op.value is not None:
         start = None if op.value is None else _change(op.value, op)
         reader = feed.readers[session] = _Reader(start, start)
-        feed.stretches.append((session, reader))
+        feed.ranges.append((session, reader))
     changes = op.result if isinstance(op.result, tuple) else None
     if changes is None:
         raise BadHistory(f"a page answered {show(op.result)}", hint="record a list of changes")
@@ -165,7 +165,7 @@ def _skipped(feed: _Feed) -> Witness | None:
         for name, clock in feed.clocks.items()
         for index in range(feed.counts[name])
     )
-    for name, reader in feed.stretches:
+    for name, reader in feed.ranges:
         if reader.last is None:
             continue
         for change in there:

@@ -96,7 +96,7 @@ class Shrinker:
         return [op for op in self.operations if op.outcome == "ok"]
 
     def _cut_late(self) -> None:
-        """Find the latest cut: look back twice as far each time, then halve the last stretch."""
+        """Find the latest cut: look back twice as far each time, then halve the last range."""
         moments = [None, *(op.began for op in self.operations)]
         latest = len(moments)
         back = 2

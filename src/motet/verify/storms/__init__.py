@@ -5,29 +5,29 @@ from __future__ import annotations
 from importlib import import_module
 
 from motet.errors import BadInput
-from motet.sim.part import Part
+from motet.sim.storm import Storm
 
 PARTS: dict[str, str] = {
-    "time": "motet.verify.storms.time:TimePart",
-    "database": "motet.verify.storms.database:DatabasePart",
-    "streams": "motet.verify.storms.streams:StreamsPart",
-    "shard-log": "motet.verify.storms.shard_steps:ShardStepsPart",
-    "shard-changes": "motet.verify.storms.shard_changes:ShardChangesPart",
-    "transactions": "motet.verify.storms.transactions:TransactionsPart",
-    "transactions-in-turns": "motet.verify.storms.transactions_turns:TurnsPart",
-    "wrong-wall": "motet.verify.storms.wrong_wall:WrongWallPart",
-    "vsr": "motet.verify.storms.vsr:VsrPart",
-    "view-change": "motet.verify.storms.view_change:ViewChangePart",
-    "keeper": "motet.verify.storms.keeper:KeeperPart",
+    "time": "motet.verify.storms.time:TimeStorm",
+    "database": "motet.verify.storms.database:DatabaseStorm",
+    "streams": "motet.verify.storms.streams:StreamsStorm",
+    "shard-log": "motet.verify.storms.shard_steps:ShardStepsStorm",
+    "shard-changes": "motet.verify.storms.shard_changes:ShardChangesStorm",
+    "transactions": "motet.verify.storms.transactions:TransactionsStorm",
+    "transactions-in-turns": "motet.verify.storms.transactions_turns:TurnsStorm",
+    "wrong-wall": "motet.verify.storms.wrong_wall:WrongWallStorm",
+    "vsr": "motet.verify.storms.vsr:VsrStorm",
+    "view-change": "motet.verify.storms.view_change:ViewChangeStorm",
+    "keeper": "motet.verify.storms.keeper:KeeperStorm",
 }
 """``motet simulate NAME`` -> where it is; imported when asked for."""
 
 
-def part_named(name: str) -> Part:
+def storm_named(name: str) -> Storm:
     """The part of this name; ``BadInput`` when there is none."""
     if name not in PARTS:
         known = ", ".join(PARTS)
         raise BadInput(f"there is no part {name!r} to simulate", hint=f"choose one of {known}")
     module, _, attribute = PARTS[name].partition(":")
-    part: Part = getattr(import_module(module), attribute)()
+    part: Storm = getattr(import_module(module), attribute)()
     return part

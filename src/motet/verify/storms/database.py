@@ -47,7 +47,7 @@ TRANSFERS = 15
 PAGE = 7
 
 
-class DatabasePart:
+class DatabaseStorm:
     """``motet simulate database``."""
 
     name = "database"

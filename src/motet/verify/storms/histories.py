@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from motet.errors import BadInput
-from motet.sim.part import Part, Run
+from motet.sim.storm import Run, Storm
 from motet.sim.world import World
 from motet.verify.history.checkers import Header, write_history
 from motet.verify.storms.history_taps import Book
@@ -48,13 +48,13 @@ TAPS: dict[str, Callable[[World, Run], Iterable[Book]]] = {
     "database": _database,
     "streams": _streams,
 }
-"""Part -> what follows its clients."""
+"""Storm -> what follows its clients."""
 
 
 class Recorded:
     """A part whose clients are followed; the same seed does the same in it."""
 
-    def __init__(self, part: Part) -> None:
+    def __init__(self, part: Storm) -> None:
         if part.name not in TAPS:
             raise BadInput(
                 f"nobody writes down what the clients of {part.name} see",

@@ -62,7 +62,7 @@ HANGUPS = {
 """Why a connection is hung up -> the mark of it."""
 
 
-class KeeperPart:
+class KeeperStorm:
     """``motet simulate keeper``."""
 
     name = "keeper"
@@ -134,7 +134,7 @@ class LaneWatch(Watch):
 
     def saw(self, host: Host, event: Event, effects: list[Effect]) -> None:
         if isinstance(host.machine, SeenNode):
-            lanes = host.machine.front.desk.lanes
+            lanes = host.machine.front.context.lanes
             if lanes.is_begun:
                 self._note_requests(lanes.on_view(host.machine.core.state.view))
             super().saw(host, event, effects)
@@ -208,7 +208,7 @@ class KeeperRun:
         if not isinstance(machine, SeenNode) or not isinstance(damage, ReplicaDamage):
             return
         damage.core = machine.core
-        connections = machine.front.desk.state.connections
+        connections = machine.front.context.state.connections
         if connections.waits:
             self._note_waits(machine)
         for effect in effects:
@@ -221,7 +221,7 @@ class KeeperRun:
                 self._world.mark(HANGUPS.get(effect.message.why, "hung_up"))
 
     def _note_waits(self, machine: SeenNode) -> None:
-        connections = machine.front.desk.state.connections
+        connections = machine.front.context.state.connections
         waiting = [connections.by_address.get(address) for _, address in connections.waits]
         heads = [each.entries[0] for each in waiting if each is not None and each.entries]
         if any(WAYS[type(head.request)] is Way.READ for head in heads):
@@ -229,7 +229,7 @@ class KeeperRun:
 
     def _note_speaker(self, machine: SeenNode, address: Address) -> None:
         """Who was told that it has a session speaks for it in this generation."""
-        connection = machine.front.desk.state.connections.by_address.get(address)
+        connection = machine.front.context.state.connections.by_address.get(address)
         talks = [client.talk for client in self.clients if client.talk is not None]
         for talk in talks:
             if connection is not None and talk.address == address:

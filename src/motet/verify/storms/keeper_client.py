@@ -42,9 +42,9 @@ from motet.limits import keeper_unsent_bytes_free
 from motet.sim.host import Host
 from motet.sim.world import World
 from motet.verify.storms.keeper_answers import Listener
-from motet.verify.storms.keeper_errands import Errands
 from motet.verify.storms.keeper_ledger import Asked, Conversation
 from motet.verify.storms.keeper_model import CHILD, DATA
+from motet.verify.storms.keeper_requests import PendingRequests
 from motet.verify.storms.keeper_wires import Lost, Wires
 
 NEXT = TimerName("next")
@@ -75,7 +75,7 @@ class KeeperClient:
         self._wires = wires
         self._listener = listener
         self._dice = world.dice.fork(f"client.{name}")
-        self.errands = Errands(self._dice, name, large_bytes=(1_600, 3_600))
+        self.requests = PendingRequests(self._dice, name, large_bytes=(1_600, 3_600))
         self._timeout_ms = self._dice.pick(TIMEOUTS_MS)
         self._handshake_ms_max = self._dice.pick([300, 600, 1_500])
         self._depth = self._dice.pick([1, 1, 2, 4])
@@ -246,7 +246,7 @@ class KeeperClient:
             return []
         self._xid += 1
         may_close = not self._world.fabric.healed
-        return self._ask(talk, self._xid, self.errands.next(may_close=may_close))
+        return self._ask(talk, self._xid, self.requests.next(may_close=may_close))
 
     def _ask(self, talk: Conversation, xid: int, request: AnyRequest) -> list[Effect]:
         if not talk.asked:
@@ -285,6 +285,6 @@ class KeeperClient:
             return
         self.left -= 1
         self.answers += 1
-        self.errands.learn(asked.request, answer)
+        self.requests.learn(asked.request, answer)
         if isinstance(asked.request, CloseSession) and not answer.error:
             self._begin_anew()

@@ -118,7 +118,7 @@ class WatchesAfterwards(SeenNode):
     """A watch is set in the step after its read."""
 
     def step(self, event: Event) -> list[Effect]:
-        state = self.front.desk.state
+        state = self.front.context.state
         if not isinstance(state.watches, LateWatches):
             state.watches = LateWatches()
         due, state.watches.late = state.watches.late, []
@@ -147,7 +147,7 @@ class TrustsTheWall(SeenNode):
     """Sessions expire by the local clock."""
 
     def step(self, event: Event) -> list[Effect]:
-        state = self.front.desk.state
+        state = self.front.context.state
         if not isinstance(state.pulses, WallPulses):
             state.pulses = WallPulses()
         state.pulses.wall_ns = event.now.wall_ns
@@ -158,10 +158,10 @@ class TriesAgain(FrontEnd):
     """What a lane had in flight when it was evicted is sent once more."""
 
     def _lose(self, items: list[Item], why: str) -> None:
-        known = self.desk.state.connections.by_address
+        known = self.context.state.connections.by_address
         for item in items:
             if item.owner in known:
-                self.desk.lanes.add(known[item.owner].lane, item)
+                self.context.lanes.add(known[item.owner].lane, item)
             else:
                 super()._lose([item], why)
 
@@ -180,9 +180,9 @@ class AnswersFirst(FrontEnd):
     """Whoever waited is answered before anybody hears of what was applied."""
 
     def _on_applied(self) -> None:
-        desk = self.desk
-        for connection in desk.state.connections.take_waiting(desk.state.applied):
-            advance(desk, connection)
+        context = self.context
+        for connection in context.state.connections.take_waiting(context.state.applied):
+            advance(context, connection)
         super()._on_applied()
 
 

@@ -27,7 +27,7 @@ STORE_MARKS = (
 )
 
 
-class ShardChangesPart:
+class ShardChangesStorm:
     """``motet simulate shard-changes``."""
 
     name = "shard-changes"

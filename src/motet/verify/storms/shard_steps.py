@@ -35,7 +35,7 @@ UNBOUNDED = {"founded": 0, "entries": 100_000, "epochs": 100_000, "most_restarts
 HARMLESS = ("crash", "pause", "partition", "partition_one_way", "clog", "slow_disk", "full_disk")
 
 
-class ShardStepsPart:
+class ShardStepsStorm:
     """``motet simulate shard-log``."""
 
     name = "shard-log"

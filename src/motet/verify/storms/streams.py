@@ -70,7 +70,7 @@ OPERATOR_CONFIG = OperatorConfig(
 )
 
 
-class StreamsPart:
+class StreamsStorm:
     """``motet simulate streams``."""
 
     name = "streams"

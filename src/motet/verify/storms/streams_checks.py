@@ -10,7 +10,7 @@ LegalLeaderAndEnsemble  in the store: the leader is in the ensemble, whose size 
 CommitNeverFalls        in one life of a replica that finds no damage
 ApplyBelowCommit        nothing is applied that is not committed
 ClocksRise              along each log
-U1, U2                  of each bundle: see ``bundle_checks``
+U1, U2                  of each batch: see ``batch_checks``
 TokensOnce              a token is in a log at most once, and records have offsets without a gap
 OneState                replicas that have applied the same entries have the same state
 LinearizableReads       a leader shows every append that was acknowledged before it was asked
@@ -45,7 +45,7 @@ from motet.core.streams.node import DataNode
 from motet.ids import Address, Epoch, NodeId, Offset, ShardName
 from motet.sim.host import Host
 from motet.sim.world import World
-from motet.verify.storms.bundle_checks import broken_rules, first_clock
+from motet.verify.storms.batch_checks import broken_rules, first_clock
 from motet.verify.storms.streams_stalls import Stalls
 from motet.verify.storms.streams_truth import Truth
 

@@ -10,7 +10,7 @@ import msgspec
 
 from motet.core.clock.hlc import Clock
 from motet.core.shardlog.entry import NO_ENTRY, Entry, EntryId, EntryKind
-from motet.core.streams.entries import Chunk, Records, decode_records, record_range, unbundled
+from motet.core.streams.entries import Chunk, Records, decode_records, record_range, unbatched
 from motet.ids import Epoch, NodeId, Offset, ShardName
 
 
@@ -24,7 +24,7 @@ class Truth(msgspec.Struct):
     entries: dict[EntryId, Entry] = msgspec.field(default_factory=dict)
     #: of the next record that will be committed
     next_record: Offset = Offset(0)
-    #: first record of an entry, or of one in a bundle -> the entry
+    #: first record of an entry, or of one in a batch -> the entry
     by_record: dict[Offset, Entry] = msgspec.field(default_factory=dict)
     #: first record of a chunk -> the chunk and its entry
     chunks: dict[Offset, tuple[Chunk, EntryId]] = msgspec.field(default_factory=dict)
@@ -52,7 +52,7 @@ class Truth(msgspec.Struct):
         content = self.entries.get(entry)
         if content is None:
             return [f"{entry} is committed, and nobody has seen it"]
-        return [wrong for each in unbundled(content) for wrong in self._add(each)]
+        return [wrong for each in unbatched(content) for wrong in self._add(each)]
 
     def _add(self, entry: Entry) -> list[str]:
         if entry.kind == EntryKind.RECORDS:

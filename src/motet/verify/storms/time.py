@@ -31,7 +31,7 @@ MAJORITY = "a-third-follows"
 """A third replica follows the wrong clock: more than agreement claims to survive, so it must be noticed."""
 
 
-class TimePart:
+class TimeStorm:
     """``motet simulate time``."""
 
     name = "time"
@@ -75,7 +75,7 @@ class TimeRun:
 
     def finished(self) -> bool:
         """Long enough for windows and epochs to end, and everybody synchronised again."""
-        if self._world.virtual.elapsed_ns < TimePart.storm_ms * NS_PER_MS:
+        if self._world.virtual.elapsed_ns < TimeStorm.storm_ms * NS_PER_MS:
             return False
         return all(self._is_synchronized(address) for address in HONEST)
 

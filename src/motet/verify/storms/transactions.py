@@ -25,18 +25,18 @@ from motet.verify.storms.streams_changes import STAYS, Changer
 from motet.verify.storms.streams_clients import DataClient, Reader, Writer
 from motet.verify.storms.transactions_aims import (
     ADJUST_MISSED,
-    CARRIER_CRASHED,
     CLOSED_INHERITED,
+    COMPACTER_CRASHED,
     HOME_LEADER_CHANGED,
     LOCKS_INHERITED,
     WAITS,
     Aims,
 )
-from motet.verify.storms.transactions_births import Births
 from motet.verify.storms.transactions_checks import Ledger
 from motet.verify.storms.transactions_clients import Banker, KeyWriter
+from motet.verify.storms.transactions_creations import Births
 from motet.verify.storms.transactions_feed import FeedReader
-from motet.verify.storms.transactions_flights import Clocks, Flights
+from motet.verify.storms.transactions_in_flight import Clocks, InFlights
 from motet.verify.storms.transactions_liar import Liar
 from motet.verify.storms.transactions_liar_plants import LIAR_PLANTS
 from motet.verify.storms.transactions_orders import Orderer, Pruner
@@ -67,12 +67,12 @@ def draw_transactions(dice: Dice) -> TransactionConfig:
         wait_ms=500,
         close_ms=dice.pick([5, 40]),
         outcomes_remembered=dice.pick([3, 25]),
-        milestone_bytes=dice.pick([1, 300, 1_500]),
-        carry_bytes=dice.pick([20, 200]),
+        index_step_bytes=dice.pick([1, 300, 1_500]),
+        compaction_bytes=dice.pick([20, 200]),
     )
 
 
-class TransactionsPart:
+class TransactionsStorm:
     """``motet simulate transactions``."""
 
     name = "transactions"
@@ -99,11 +99,11 @@ class TransactionsPart:
         "feed_pruned",
         "pruning_held_back",
         "feed_expired",
-        "transaction_carried_on",
-        "carried_change_read",
-        CARRIER_CRASHED,
+        "transaction_compacted",
+        "compacted_change_read",
+        COMPACTER_CRASHED,
         "clock_hidden",
-        "stream_born",
+        "stream_created_in_storm",
         "session_hop",
     )
     plants = plants_of("transactions")
@@ -194,9 +194,9 @@ class TransactionsRun(StreamsRun):
         askers += [*self.feeders, *self.travellers, *beside, self.changer]
         for client in askers:
             world.host(world.add_node(client.name, immune=True), HOST, client.itself)
-        self.births = Births(world, self.watch)
-        world.observe(self.births.saw)
-        world.observe(Flights(world).saw)
+        self.creations = Births(world, self.watch)
+        world.observe(self.creations.saw)
+        world.observe(InFlights(world).saw)
         self.clocks = Clocks(world)
         world.observe(self.clocks.saw)
         world.observe(Aims(world, world.dice.fork("aims"), strikes=not self._is_faultless).saw)
@@ -287,7 +287,7 @@ class TransactionsRun(StreamsRun):
         is_finished = super().finished()
         if is_finished and all(feeder.is_done for feeder in self.feeders):
             self.ledger.check_all()
-            self.births.check()
+            self.creations.check()
             self.pages.check(self.ledger.entries)
             for feeder in self.feeders:
                 self.ledger.check_feed(

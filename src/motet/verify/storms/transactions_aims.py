@@ -30,8 +30,8 @@ HOME_LEADER_CHANGED = "home_leader_changed"
 LOCKS_INHERITED = "locks_inherited"
 CLOSED_INHERITED = "closed_clock_inherited"
 ADJUST_MISSED = "adjust_missed"
-CARRIER_CRASHED = "carrier_crashed"
-clog_share, crash_share, carrier_crash_share = 0.12, 0.02, 0.05
+COMPACTER_CRASHED = "carrier_crashed"
+clog_share, crash_share, compacter_crash_share = 0.12, 0.02, 0.05
 late_ms, late_clog_share = 40, 0.6
 down_ms_max = 500
 
@@ -53,13 +53,13 @@ class Aims:
                 self._note(host.machine, effect)
             elif isinstance(effect, Send):
                 self._sent(host, effect)
-        for shard, ours in host.machine.state.errands.of_shards.items():
+        for shard, ours in host.machine.state.requests.of_shards.items():
             if any(
-                isinstance(w.errand, PrepareTransaction | CommitTransaction) for w in ours.waiting
+                isinstance(w.message, PrepareTransaction | CommitTransaction) for w in ours.waiting
             ):
                 self._world.mark(WAITS)
-            if ours.carrying is not None and self._strikes:
-                self._strike_carrier(host, host.machine.shards.replica(shard))
+            if ours.compaction is not None and self._strikes:
+                self._strike_compacter(host, host.machine.shards.replica(shard))
 
     def _note(self, machine: DataNode, note: Note) -> None:
         if note.what.startswith("transaction_"):
@@ -106,7 +106,7 @@ class Aims:
             world.mark("decider_crashed")
             world.at(0, self._crash, (host.node,))
 
-    def _strike_carrier(self, host: Host, replica: ShardReplica | None) -> None:
+    def _strike_compacter(self, host: Host, replica: ShardReplica | None) -> None:
         """A leader is about to carry changes on, reads them, or has some of them in its log.
 
         It dies; or its followers hear of it late.
@@ -114,8 +114,8 @@ class Aims:
         world, dice = self._world, self._dice
         if replica is None or not host.node.up or world.fabric.healed:
             return
-        if dice.chance(carrier_crash_share):
-            world.mark(CARRIER_CRASHED)
+        if dice.chance(compacter_crash_share):
+            world.mark(COMPACTER_CRASHED)
             world.at(0, self._crash, (host.node,))
         elif dice.chance(clog_share):
             until_ns = world.virtual.elapsed_ns + dice.pick([100, 400]) * NS_PER_MS

@@ -13,7 +13,7 @@ FeedComplete   readers were shown every change up to their cursor, once, by (clo
                for what was pruned before they got there, as they were told
 CursorKept     who has a named cursor is never told that the feed is pruned, unless that was forced
 Expired        who is told so can go on where all shards have the feed, and that is not above what was pruned
-Valve          what is committed has a clock for its readers as the last order before it in the log says; a
+ClockVisibility what is committed has a clock for its readers as the last order before it in the log says; a
                transaction as its home shard says, in all shards, and as its client was told
 Stuck          nothing is left open after the storm, and all accounts can be changed at once
 """
@@ -34,7 +34,7 @@ from motet.core.streams.entries import (
     decode_aborted,
     decode_committed,
     decode_records,
-    unbundled,
+    unbatched,
 )
 from motet.core.streams.feed_merge import changes_of
 from motet.core.streams.messages import DataRefused, FoundEntry, LatestChangeIs
@@ -196,9 +196,9 @@ class Ledger:
     # In the end
 
     def entries(self, shard: ShardName) -> list[Entry]:
-        """What a shard has committed, what was bundled one by one."""
+        """What a shard has committed, what was batched one by one."""
         truth = self._watch.truth(shard)
-        return [each for entry in truth.ids[1:] for each in unbundled(truth.entries[entry])]
+        return [each for entry in truth.ids[1:] for each in unbatched(truth.entries[entry])]
 
     def check_all(self) -> None:
         """All rules about logs."""
@@ -208,18 +208,18 @@ class Ledger:
             rules = FeedRules()
             for entry in self.entries(shard):
                 self._note(shard, entry, outcomes, versions)
-                self._check_valve(shard, entry, rules)
-        for name, parts in outcomes.items():
-            self._check_atomic(name, parts)
+                self._check_clock_visibility(shard, entry, rules)
+        for name, branches in outcomes.items():
+            self._check_atomic(name, branches)
         for name, clock in self._committed.items():
-            parts = outcomes.get(name, {})
-            committed = [part for part in parts.values() if part is not None]
+            branches = outcomes.get(name, {})
+            committed = [branch for branch in branches.values() if branch is not None]
             if not committed or committed[0].clock != clock:
                 self._violated("Decided", f"{name} was told committed at {clock}: {committed}")
             elif committed[0].has_clock == (name in self._hidden):
-                self._violated("Valve", f"{name} was told otherwise: {committed[0]}")
+                self._violated("ClockVisibility", f"{name} was told otherwise: {committed[0]}")
         for name in self._aborted:
-            if any(part is not None for part in outcomes.get(name, {}).values()):
+            if any(branch is not None for branch in outcomes.get(name, {}).values()):
                 self._violated("Decided", f"{name} was told aborted, and is committed")
         self._check_reads(outcomes, versions)
         self._check_shown()
@@ -233,11 +233,11 @@ class Ledger:
     ) -> None:
         keys: list[bytes] = []
         clock = entry.clock
-        if entry.kind == EntryKind.PART_COMMITTED:
+        if entry.kind == EntryKind.BRANCH_COMMITTED:
             body = decode_committed(entry.body)
             clock = body.clock
-            keys = [change.key for change in body.part.changes]
-            self._end(shard, body.part.transaction, body, outcomes)
+            keys = [change.key for change in body.branch.changes]
+            self._end(shard, body.branch.transaction, body, outcomes)
             self._world.mark("transaction_committed")
         elif entry.kind == EntryKind.ABORTED:
             self._end(shard, decode_aborted(entry.body).transaction, None, outcomes)
@@ -250,7 +250,7 @@ class Ledger:
                 self._violated("KeyOrder", f"{shard} {key!r}: {clock} after {known[-1]}")
             known.append(clock)
 
-    def _check_valve(self, shard: ShardName, entry: Entry, rules: FeedRules) -> None:
+    def _check_clock_visibility(self, shard: ShardName, entry: Entry, rules: FeedRules) -> None:
         if entry.kind == EntryKind.ORDERED:
             rules.apply(decode_order(entry.body))
             return
@@ -259,7 +259,7 @@ class Ledger:
             and decode_records(entry.body).has_clock != rules.has_clock
         )
         if is_wrong:
-            self._violated("Valve", f"{shard} {entry.id}: not as {rules.turned} says")
+            self._violated("ClockVisibility", f"{shard} {entry.id}: not as {rules.turned} says")
 
     def _end(
         self,
@@ -268,37 +268,39 @@ class Ledger:
         body: Committed | None,
         outcomes: dict[TransactionId, dict[ShardName, Committed | None]],
     ) -> None:
-        parts = outcomes.setdefault(name, {})
-        if shard in parts:
+        branches = outcomes.setdefault(name, {})
+        if shard in branches:
             self._violated("Decided", f"{shard} has two outcomes of {name}")
-        parts[shard] = body
+        branches[shard] = body
 
-    def _check_atomic(self, name: TransactionId, parts: dict[ShardName, Committed | None]) -> None:
-        committed = [part for part in parts.values() if part is not None]
+    def _check_atomic(
+        self, name: TransactionId, branches: dict[ShardName, Committed | None]
+    ) -> None:
+        committed = [branch for branch in branches.values() if branch is not None]
         if not committed:
             return
-        clocks = {part.clock: None for part in committed}
-        indices = sorted(change.index for part in committed for change in part.part.changes)
+        clocks = {branch.clock: None for branch in committed}
+        indices = sorted(change.index for branch in committed for change in branch.branch.changes)
         is_left_out = name in self._left_out
         aborted = [
             shard
-            for shard, part in parts.items()
-            if part is None and (name, shard) not in self._given_up
+            for shard, branch in branches.items()
+            if branch is None and (name, shard) not in self._given_up
         ]
         if len(clocks) != 1 or (aborted and not is_left_out):
-            self._violated("Atomic", f"{name}: {parts}")
-        if indices != list(range(committed[0].part.count)) and not is_left_out:
-            self._violated("Atomic", f"{name}: changes {indices} of {committed[0].part.count}")
-        if len({part.has_clock: None for part in committed}) != 1:
-            self._violated("Valve", f"{name}: {parts}")
+            self._violated("Atomic", f"{name}: {branches}")
+        if indices != list(range(committed[0].branch.count)) and not is_left_out:
+            self._violated("Atomic", f"{name}: changes {indices} of {committed[0].branch.count}")
+        if len({branch.has_clock: None for branch in committed}) != 1:
+            self._violated("ClockVisibility", f"{name}: {branches}")
 
     def _check_reads(
         self,
         outcomes: dict[TransactionId, dict[ShardName, Committed | None]],
         versions: dict[bytes, list[Clock]],
     ) -> None:
-        for name, parts in outcomes.items():
-            clock = next((part.clock for part in parts.values() if part is not None), None)
+        for name, branches in outcomes.items():
+            clock = next((branch.clock for branch in branches.values() if branch is not None), None)
             if clock is None:
                 continue
             for key, seen in self._reads.get(name, {}).items():
@@ -318,7 +320,7 @@ class Ledger:
                 self._violated("LatestKept", f"{client} was shown {change}")
 
     def _changes(self, shard: ShardName, entry: Entry) -> list[Change]:
-        if entry.kind not in (EntryKind.PART_COMMITTED, EntryKind.RECORDS):
+        if entry.kind not in (EntryKind.BRANCH_COMMITTED, EntryKind.RECORDS):
             return []
         found = FoundEntry(entry.id.epoch, entry.clock, entry.kind, entry.body)
         return changes_of(STAYS, self._number(shard), shard, found)

@@ -10,7 +10,7 @@ import msgspec
 
 from motet.core.clock.hlc import ZERO, Clock
 from motet.core.machine import Effect, Message, SetTimer
-from motet.core.streams.change import Part, PartChange
+from motet.core.streams.change import Branch, RowChange
 from motet.core.streams.entries import Chunk
 from motet.core.streams.messages import (
     AbortTransaction,
@@ -190,23 +190,23 @@ class Banker(DataClient):
             )
         if deal.to_prepare:
             shard = deal.to_prepare[0]
-            part, reads = self._part(deal, shard)
+            branch, reads = self._part(deal, shard)
             return PrepareTransaction(
-                request, self._clock, shard, part, reads, deal.home, participants
+                request, self._clock, shard, branch, reads, deal.home, participants
             )
-        part, reads = self._part(deal, deal.home)
+        branch, reads = self._part(deal, deal.home)
         return CommitTransaction(
-            request, self._clock, deal.home, part, reads, participants, tuple(deal.votes)
+            request, self._clock, deal.home, branch, reads, participants, tuple(deal.votes)
         )
 
-    def _part(self, deal: Deal, shard: ShardName) -> tuple[Part, tuple[SeenKey, ...]]:
+    def _part(self, deal: Deal, shard: ShardName) -> tuple[Branch, tuple[SeenKey, ...]]:
         mine = [(n, key) for n, key in enumerate(deal.keys) if self._shard(key) == shard]
-        changes = tuple(PartChange(n, key, "update", deal.name.encode(), None) for n, key in mine)
+        changes = tuple(RowChange(n, key, "update", deal.name.encode(), None) for n, key in mine)
         read = [key for key in deal.reads if self._shard(key) == shard]
         reads = tuple(SeenKey(key, deal.reads[key]) for key in read)
-        part = Part(deal.name, deal.begin, deal.asked, len(deal.keys), changes)
+        branch = Branch(deal.name, deal.begin, deal.asked, len(deal.keys), changes)
         self._ledger.wants(deal.name, deal.reads)
-        return part, reads
+        return branch, reads
 
     def answered(self, asked: Message, answer: Message | None) -> list[Effect]:
         if isinstance(asked, GetShardMap):

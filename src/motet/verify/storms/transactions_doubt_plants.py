@@ -26,7 +26,7 @@ class NotesAnother(Planted):
 
 
 class ForgetsTheOldest(DataNode):
-    """A milestone does not know the prepare that is open for the longest time."""
+    """An index point does not know the prepare that is open for the longest time."""
 
     def step(self, event: Event) -> list[Effect]:
         def opens(state: TransactionState) -> Opens:
@@ -37,19 +37,19 @@ class ForgetsTheOldest(DataNode):
 
 
 class ForgetsTheOld(DataNode):
-    """A milestone knows only prepares that were not open at the one before."""
+    """An index point knows only prepares that were not open at the one before."""
 
     def step(self, event: Event) -> list[Effect]:
-        def set_milestone(shard: StreamShard, entry: object) -> None:
+        def add_index_point(shard: StreamShard, entry: object) -> None:
             state = shard.state
-            count, old = len(state.milestone_opens), dict(state.long_open)
+            count, old = len(state.index_opens), dict(state.long_open)
             real(shard, entry)  # type: ignore[arg-type]
-            if len(state.milestone_opens) > count:
-                opens = state.milestone_opens[-1]
-                state.milestone_opens[-1] = tuple(each for each in opens if each[0] not in old)
+            if len(state.index_opens) > count:
+                opens = state.index_opens[-1]
+                state.index_opens[-1] = tuple(each for each in opens if each[0] not in old)
 
-        real = StreamShard._set_milestone
-        with instead(StreamShard, "_set_milestone", set_milestone):
+        real = StreamShard._add_index_point
+        with instead(StreamShard, "_add_index_point", add_index_point):
             return super().step(event)
 
 

@@ -12,7 +12,7 @@ import msgspec
 
 from motet.core.clock.hlc import ZERO, Clock, plus
 from motet.core.machine import Effect, Message
-from motet.core.streams.change import Part
+from motet.core.streams.change import Branch
 from motet.core.streams.messages import (
     AbortTransaction,
     CommitTransaction,
@@ -93,10 +93,10 @@ class Liar(Banker):
         return None
 
     def _commit(self, deal: Deal, shard: ShardName, votes: list[Vote]) -> CommitTransaction:
-        part, reads = self._part(deal, shard)
+        branch, reads = self._part(deal, shard)
         participants = tuple(deal.prepared + deal.to_prepare)[: len(votes)]
         return CommitTransaction(
-            self.next_request(), deal.asked, shard, part, reads, participants, tuple(votes)
+            self.next_request(), deal.asked, shard, branch, reads, participants, tuple(votes)
         )
 
     def _false_votes(self, votes: list[Vote]) -> list[Vote]:
@@ -123,7 +123,7 @@ class Liar(Banker):
         deal.keys = [key for key in deal.keys if self._shard(key) == deal.home]
         deal.reads = {key: at for key, at in deal.reads.items() if self._shard(key) == deal.home}
 
-    def _part(self, deal: Deal, shard: ShardName) -> tuple[Part, tuple[SeenKey, ...]]:
+    def _part(self, deal: Deal, shard: ShardName) -> tuple[Branch, tuple[SeenKey, ...]]:
         if self._left_out is None:
             return super()._part(deal, shard)
         kept, deal.keys = deal.keys, self._left_out

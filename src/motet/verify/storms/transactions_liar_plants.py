@@ -25,7 +25,7 @@ class BelievesHomes(Planted):
 def _takes_any_outcome(
     state: TransactionState, ahead: ShardTransactions, message: ResolveTransaction
 ) -> Verdict:
-    if ahead.is_flying(message.transaction):
+    if ahead.is_in_flight(message.transaction):
         return Verdict.WAIT
     return Verdict.GO if message.transaction in state.prepared else Verdict.KNOWN
 

@@ -1,4 +1,4 @@
-"""Those who order things in the storm of transactions: a second stream, the clock's valve, and pruning."""
+"""Those who order things in the storm of transactions: a second stream, clock visibility, and pruning."""
 
 from __future__ import annotations
 

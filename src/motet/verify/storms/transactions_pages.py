@@ -79,7 +79,7 @@ def by_clock(entries: list[Entry]) -> list[tuple[Clock, bytes]]:
     found = []
     for entry in entries:
         if record_range(entry.kind, entry.body) is not None:
-            is_part = entry.kind == EntryKind.PART_COMMITTED
+            is_part = entry.kind == EntryKind.BRANCH_COMMITTED
             clock = decode_committed(entry.body).clock if is_part else entry.clock
             found.append((clock, entry.body))
     return sorted(found)

@@ -18,7 +18,7 @@ from motet.core.streams.feed_merge import MergedPage, ShardPage, merge
 from motet.core.streams.feed_scan import FeedScan, Known
 from motet.core.streams.judging import Verdict
 from motet.core.streams.latest import LatestChanges
-from motet.core.streams.leader import Pen
+from motet.core.streams.leader import EntryBuffer
 from motet.core.streams.messages import (
     AbortTransaction,
     AskOutcome,
@@ -30,7 +30,7 @@ from motet.core.streams.messages import (
 )
 from motet.core.streams.node import DataNode
 from motet.core.streams.orders import FeedRules
-from motet.core.streams.pending import ShardTransactions, TransactionConfig, Work
+from motet.core.streams.pending import PendingRequest, ShardTransactions, TransactionConfig
 from motet.core.streams.shard import Opens, machine_of
 from motet.core.streams.transactions import TransactionState
 from motet.ids import NodeId, RequestId, ShardName, TransactionId
@@ -75,8 +75,8 @@ class ClockTooEarly(DataNode):
     """The clock of a transaction is taken without a look at the other shards."""
 
     def step(self, event: Event) -> list[Effect]:
-        def floor(work: Work) -> Clock:
-            return real(work) if isinstance(work.errand, ResolveTransaction) else ZERO
+        def floor(pending: PendingRequest) -> Clock:
+            return real(pending) if isinstance(pending.message, ResolveTransaction) else ZERO
 
         real = leader.floor_of
         with instead(leader, "floor_of", floor):
@@ -87,7 +87,9 @@ class ForgetsDecisions(DataNode):
     """A decision is forgotten as soon as it was told, logged elsewhere or not."""
 
     def step(self, event: Event) -> list[Effect]:
-        def to_forget(ours: ShardTransactions, replica: ShardReplica, now: object) -> Work | None:
+        def to_forget(
+            ours: ShardTransactions, replica: ShardReplica, now: object
+        ) -> PendingRequest | None:
             for name in state_of(replica).decisions:
                 participants = state_of(replica).decisions[name].participants
                 ours.acknowledged[name] = dict.fromkeys(participants)
@@ -144,7 +146,7 @@ class TrustsReads(DataNode):
 def _decides_late(
     state: TransactionState, ahead: ShardTransactions, message: AbortTransaction | AskOutcome
 ) -> Verdict:
-    if ahead.is_flying(message.transaction):
+    if ahead.is_in_flight(message.transaction):
         return Verdict.WAIT
     return Verdict.GO if state.outcome_of(message.transaction) is None else Verdict.KNOWN
 
@@ -155,7 +157,7 @@ class DecidesLate(Planted):
     planted = (leader, "judge_abort", _decides_late)
 
 
-class BornInThePast(DataNode):
+class CreatedInThePast(DataNode):
     """A new shard begins at whatever clock its leader has."""
 
     def step(self, event: Event) -> list[Effect]:
@@ -199,27 +201,27 @@ class ClosesInMemory(DataNode):
 
 
 class HidesAlone(DataNode):
-    """A participant decides by its own valve whether a transaction has a clock for its readers."""
+    """A participant decides by its own clock visibility whether a transaction has a clock for its readers."""
 
     def step(self, event: Event) -> list[Effect]:
-        def entry(pen: Pen, work: Work, clock: Clock) -> object:
-            if isinstance(work.errand, ResolveTransaction):
-                has_clock = pen.ours.has_clock(machine_of(pen.replica).state.rules)
-                work.errand = msgspec.structs.replace(work.errand, has_clock=has_clock)
-            return real(pen, work, clock)
+        def entry(buffer: EntryBuffer, pending: PendingRequest, clock: Clock) -> object:
+            if isinstance(pending.message, ResolveTransaction):
+                has_clock = buffer.ours.has_clock(machine_of(buffer.replica).state.rules)
+                pending.message = msgspec.structs.replace(pending.message, has_clock=has_clock)
+            return real(buffer, pending, clock)
 
-        real = Pen._entry
-        with instead(Pen, "_entry", entry):
+        real = EntryBuffer._entry
+        with instead(EntryBuffer, "_entry", entry):
             return super().step(event)
 
 
 class PrunesOverCursors(Planted):
     """Named cursors hold nothing."""
 
-    planted = (FeedRules, "_check_pruning", lambda rules, order: order.up_to > rules.horizon)
+    planted = (FeedRules, "_check_pruning", lambda rules, order: order.up_to > rules.low_watermark)
 
 
-class TrimsWithoutCarrying(Planted):
+class TrimsWithoutCompaction(Planted):
     """What is pruned goes, whether the latest change of a key lies there or not."""
 
     planted = (LatestChanges, "entries", lambda _latest, _first: iter(()))

@@ -88,7 +88,7 @@ class Traveller(DataClient):
             self._session = Session()
             self.world.mark("session_hop")
             if not self._is_forgetful:
-                self._session.go_on_after(self._clock)
+                self._session.resume_after(self._clock)
 
     def _append(self) -> AppendRecords:
         self._values += 1

@@ -13,7 +13,7 @@ from motet.core.streams.node import DataNode
 from motet.ids import NodeId
 from motet.sim.world import World
 from motet.verify.plants import kind_of, plants_of
-from motet.verify.storms.transactions import TransactionsPart, TransactionsRun
+from motet.verify.storms.transactions import TransactionsRun, TransactionsStorm
 from motet.verify.storms.transactions_taking_turns import TakesTurns
 
 
@@ -25,7 +25,7 @@ class TurnsRun(TransactionsRun):
         return lambda: kind(name, self.config, self.transactions)
 
 
-class TurnsPart(TransactionsPart):
+class TurnsStorm(TransactionsStorm):
     """``motet simulate transactions-in-turns``."""
 
     name = "transactions-in-turns"

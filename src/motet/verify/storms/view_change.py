@@ -38,7 +38,7 @@ OPERATIONS = 30
 HARMLESS = ("partition", "partition_one_way", "clog", "pause", "slow_disk", "clock_jump")
 
 
-class ViewChangePart:
+class ViewChangeStorm:
     """``motet simulate view-change``."""
 
     name = "view-change"

@@ -50,7 +50,7 @@ TIMEOUTS = Timeouts(
 )
 
 
-class VsrPart:
+class VsrStorm:
     """``motet simulate vsr``."""
 
     name = "vsr"

@@ -25,7 +25,7 @@ from motet.sim.host import Host
 from motet.sim.time import EPOCH_NS, SimTime
 from motet.sim.world import World
 from motet.verify.plants import kind_of, plants_of
-from motet.verify.storms.transactions import TransactionsPart, TransactionsRun
+from motet.verify.storms.transactions import TransactionsRun, TransactionsStorm
 
 JUMPS_MS = (60_000, 3_600_000, -3_600_000, 600_000, 2_000, -2_000)
 skew_ms_max = 40
@@ -52,7 +52,7 @@ class FirstAnswer(DataNode):
         return super().step(event)
 
 
-class WrongWallPart(TransactionsPart):
+class WrongWallStorm(TransactionsStorm):
     """``motet simulate wrong-wall``."""
 
     name = "wrong-wall"

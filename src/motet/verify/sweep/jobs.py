@@ -84,9 +84,9 @@ def run_job(job: Job) -> Done:
 
 def _seed(job: Job) -> tuple[str, str]:
     from motet.sim.simulate import simulate
-    from motet.verify.storms import part_named
+    from motet.verify.storms import storm_named
 
-    outcome = simulate(part_named(job.name), job.seed)
+    outcome = simulate(storm_named(job.name), job.seed)
     if outcome.violations:
         first = outcome.violations[0]
         return outcome.verdict, f"{first.invariant}: {first.what}"[:2_000]

@@ -9,14 +9,14 @@ from pathlib import Path
 from motet import limits
 from motet.errors import BadInput
 from motet.verify.models import every_variant, model_class, model_named
-from motet.verify.storms import part_named
+from motet.verify.storms import storm_named
 from motet.verify.sweep.jobs import Job
 
 
 def plan_seeds(text: str) -> Iterator[Job]:
     """``streams=1-100``: a part, and seeds of it."""
     name, equals, seeds = text.partition("=")
-    part_named(name)  # refuses one that is not there
+    storm_named(name)  # refuses one that is not there
     if not equals:
         raise BadInput(f"{text} has no seeds", hint=f"write {name}=1-100")
     for seed in numbers(seeds):

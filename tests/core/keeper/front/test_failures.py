@@ -35,7 +35,7 @@ def children(client: Client) -> list[str]:
 
 
 def own_clients(cluster: Cluster, name: str) -> list[int]:
-    return [lane.client.state.client for lane in cluster.node(name).front.desk.lanes._lanes]
+    return [lane.client.state.client for lane in cluster.node(name).front.context.lanes._lanes]
 
 
 # The primary
@@ -100,7 +100,7 @@ def evict(cluster: Cluster, name: str, lane: int) -> None:
     """As the primary would if it knew of no such session."""
     node, sender = cluster.node(name), cluster.primary
     core = cluster.node(sender).replica.core
-    client = node.front.desk.lanes._lanes[lane].client.state.client
+    client = node.front.context.lanes._lanes[lane].client.state.client
     gone = Eviction(VSR.cluster, core.own, core.state.view, client, "no_session")
     cluster.bench.hand(name, sender, gone)
 
@@ -157,7 +157,7 @@ def test_a_touch_or_pulse_that_is_lost_with_its_lane_is_said_again() -> None:
     cluster = Cluster()
     name = cluster.primary
     client = cluster.connected(name, 20_000)
-    state = cluster.node(name).front.desk.state
+    state = cluster.node(name).front.context.state
     connection = state.connections.by_address[client.address]
     client.send(Ping())
     cluster.lose("prepare_ok")
@@ -178,7 +178,7 @@ def test_an_answer_that_is_none_hangs_up() -> None:
     client = cluster.connected(name)
     cluster.lose("request")
     xid = client.send(Create("/a", b"", OPEN, 0))
-    lane = cluster.node(name).front.desk.lanes._lanes[0]
+    lane = cluster.node(name).front.context.lanes._lanes[0]
     asked = lane.client.state.in_flight
     assert asked is not None
     assert isinstance(asked, Request)
@@ -315,7 +315,7 @@ def test_a_reply_that_a_replica_has_lost_reaches_it_although_it_is_a_lanes() -> 
     cluster.connected(name)
     cluster.run(500)
     core = cluster.node(name).replica.core
-    client = cluster.node(name).front.desk.lanes._lanes[0].client.state.client
+    client = cluster.node(name).front.context.lanes._lanes[0].client.state.client
     reply = core.state.replies.pop(client)
     core.state.replies_faulty[client] = reply.checksum
     cluster.bench.hand(name, primary, reply)

@@ -18,7 +18,7 @@ def reserved(cluster: Cluster, name: str) -> list[Session]:
 
 def lanes_of(cluster: Cluster, name: str) -> list[int]:
     """The ids of its lanes that have reserved places, without the asker."""
-    lanes = cluster.node(name).front.desk.lanes._lanes
+    lanes = cluster.node(name).front.context.lanes._lanes
     return [lane.client.state.client for lane in lanes[:-1]]
 
 

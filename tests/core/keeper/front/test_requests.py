@@ -267,4 +267,4 @@ def test_what_was_under_way_when_a_connection_went_is_done() -> None:
     cluster.run(1_000)
     assert cluster.connected("r0").get("/a") == b""
     assert all(cluster.node(name).keeper.counts().sessions == 1 for name in ("r0", "r1", "r2"))
-    assert client.address not in cluster.node("r1").front.desk.state.connections.by_address
+    assert client.address not in cluster.node("r1").front.context.state.connections.by_address

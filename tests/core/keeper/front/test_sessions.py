@@ -116,7 +116,7 @@ def test_a_write_of_an_old_generation_is_told_that_it_moved_and_hung_up() -> Non
     cluster = Cluster()
     behind = cluster.backups[0]
     old = cluster.connected(behind)
-    connection = cluster.node(behind).front.desk.state.connections.by_address[old.address]
+    connection = cluster.node(behind).front.context.state.connections.by_address[old.address]
     connection.generation -= 1  # type: ignore[assignment]
     assert old.error(Create("/a", b"", OPEN, 0)) == ErrorCode.SESSION_MOVED
     assert old.kinds == ["Connected", "Answer", "Hangup"]
@@ -316,7 +316,7 @@ def test_a_client_of_a_node_that_is_cut_off_is_hung_up_before_others_end_its_ses
 def test_a_connection_whose_touch_is_refused_is_hung_up() -> None:
     cluster = Cluster()
     client = cluster.connected("r0")
-    connection = cluster.node("r0").front.desk.state.connections.by_address[client.address]
+    connection = cluster.node("r0").front.context.state.connections.by_address[client.address]
     connection.generation -= 1  # type: ignore[assignment]
     client.send(Ping())
     cluster.until(lambda: client.is_hung_up, 2_000)

@@ -80,7 +80,7 @@ def test_while_all_have_too_much_only_reads_wait() -> None:
     late.gone()
     writer.gone()
     made.run(1_000)
-    assert made.node("r0").front.desk.state.connections.unsent_bytes == 0
+    assert made.node("r0").front.context.state.connections.unsent_bytes == 0
 
 
 def test_a_client_that_takes_its_answers_never_waits() -> None:

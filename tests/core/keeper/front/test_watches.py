@@ -138,7 +138,7 @@ def test_watches_die_with_their_connection() -> None:
     watcher, writer = cluster.connected("r0"), cluster.connected("r1")
     writer.create("/a")
     watcher.get("/a", watch=True)
-    watches = cluster.node("r0").front.desk.state.watches
+    watches = cluster.node("r0").front.context.state.watches
     assert watches.count == 1
     watcher.gone()
     assert (watches.count, watches.by_path, watches.by_connection) == (0, {}, {})

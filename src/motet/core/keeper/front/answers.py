@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from motet.core.keeper.acl import identity_of
 from motet.core.keeper.front.connections import NO_PASSWORD, NO_SESSION, Connection, Entry
-from motet.core.keeper.front.desk import Desk
+from motet.core.keeper.front.context import FrontEndContext
 from motet.core.keeper.front.watches import (
     Missed,
     WatchKind,
@@ -70,7 +70,7 @@ _session_max = (1 << 63) - 1
 
 
 def operation_of(
-    desk: Desk, connection: Connection, request: AnyRequest | Connect
+    context: FrontEndContext, connection: Connection, request: AnyRequest | Connect
 ) -> WholeOperation | Outcome:
     """What is to be logged for it; an outcome if there is nothing to log (A1)."""
     session, generation = connection.session, connection.generation
@@ -79,23 +79,25 @@ def operation_of(
     if isinstance(request, CloseSession):
         return EndSession(session, generation)
     if isinstance(request, Auth):
-        identity = identity_of(request.scheme, request.auth, desk.config.node_secret_hash)
+        identity = identity_of(request.scheme, request.auth, context.config.node_secret_hash)
         if identity is None:
-            return failed(desk.keeper.zxid, ErrorCode.AUTH_FAILED)
+            return failed(context.keeper.zxid, ErrorCode.AUTH_FAILED)
         return AddIdentity(session, generation, identity.scheme, identity.id)
     assert isinstance(request, Connect)
-    return _attachment(desk, connection, request)
+    return _attachment(context, connection, request)
 
 
-def _attachment(desk: Desk, connection: Connection, request: Connect) -> WholeOperation | Outcome:
-    config = desk.config
+def _attachment(
+    context: FrontEndContext, connection: Connection, request: Connect
+) -> WholeOperation | Outcome:
+    config = context.config
     if request.session == NO_SESSION:
         timeout_ms = min(max(request.timeout_ms, config.timeout_ms_min), config.timeout_ms_max)
-        connection.password = desk.draw_password()
+        connection.password = context.draw_password()
         return OpenSession(timeout_ms, connection.password)
     is_number = 0 < request.session <= _session_max
-    if not is_number or len(request.password) > desk.keeper.config.password_bytes_max:
-        return Outcome(desk.keeper.zxid, ErrorCode.OK, Attached(NO_SESSION, Generation(0), 0))
+    if not is_number or len(request.password) > context.keeper.config.password_bytes_max:
+        return Outcome(context.keeper.zxid, ErrorCode.OK, Attached(NO_SESSION, Generation(0), 0))
     connection.password = request.password
     return Reattach(SessionId(request.session), request.password)
 
@@ -103,65 +105,69 @@ def _attachment(desk: Desk, connection: Connection, request: Connect) -> WholeOp
 # Out of it
 
 
-def give_answer(desk: Desk, connection: Connection, entry: Entry) -> None:
+def give_answer(context: FrontEndContext, connection: Connection, entry: Entry) -> None:
     """To what was at the head, and whose time has come."""
     request, outcome = entry.request, entry.outcome
     if isinstance(request, Connect):
         assert outcome is not None
-        _finish_handshake(desk, connection, outcome)
+        _finish_handshake(context, connection, outcome)
     elif outcome is not None:
-        _give_outcome(desk, connection, entry, outcome)
+        _give_outcome(context, connection, entry, outcome)
     elif isinstance(request, ReadRequest):
-        _give_read(desk, connection, entry.xid, request)
+        _give_read(context, connection, entry.xid, request)
     elif isinstance(request, SetWatches):
-        _give_watches(desk, connection, entry.xid, request)
+        _give_watches(context, connection, entry.xid, request)
     elif isinstance(request, Sync):
-        _answer(desk, connection, entry.xid, ErrorCode.OK, Synced(request.path))
+        _answer(context, connection, entry.xid, ErrorCode.OK, Synced(request.path))
     elif isinstance(request, Ping):
-        _answer(desk, connection, entry.xid, ErrorCode.OK, Nothing())
+        _answer(context, connection, entry.xid, ErrorCode.OK, Nothing())
     else:
         error = ErrorCode.UNIMPLEMENTED
-        _answer(desk, connection, entry.xid, error, Failed(error))
+        _answer(context, connection, entry.xid, error, Failed(error))
 
 
-def _answer(desk: Desk, connection: Connection, xid: int, error: int, result: AnyResult) -> None:
-    desk.answer(connection, Answer(xid, desk.keeper.zxid, error, result))
+def _answer(
+    context: FrontEndContext, connection: Connection, xid: int, error: int, result: AnyResult
+) -> None:
+    context.answer(connection, Answer(xid, context.keeper.zxid, error, result))
 
 
-def _give_outcome(desk: Desk, connection: Connection, entry: Entry, outcome: Outcome) -> None:
+def _give_outcome(
+    context: FrontEndContext, connection: Connection, entry: Entry, outcome: Outcome
+) -> None:
     result, request = outcome.result, entry.request
     if isinstance(result, Attached | Touched):  # of another operation: whoever answered is confused
-        desk.hang_up(connection, "the cluster has answered with something else")
+        context.hang_up(connection, "the cluster has answered with something else")
         return
     kept = request if isinstance(request, MULTIS) else None
-    desk.answer(connection, Answer(entry.xid, outcome.zxid, outcome.error, result, kept))
+    context.answer(connection, Answer(entry.xid, outcome.zxid, outcome.error, result, kept))
     if outcome.error in _OVER:  # A3
-        desk.hang_up(connection, "the session is not this connection's any more")
+        context.hang_up(connection, "the session is not this connection's any more")
     elif isinstance(request, CloseSession):
-        desk.hang_up(connection, "the session is closed")
+        context.hang_up(connection, "the session is closed")
     elif isinstance(request, Auth) and outcome.error:
-        desk.hang_up(connection, "the credentials prove nothing")
+        context.hang_up(connection, "the credentials prove nothing")
 
 
-def _finish_handshake(desk: Desk, connection: Connection, outcome: Outcome) -> None:
+def _finish_handshake(context: FrontEndContext, connection: Connection, outcome: Outcome) -> None:
     attached = outcome.result
     if outcome.error or not isinstance(attached, Attached):
-        desk.hang_up(connection, "no session can be had")
+        context.hang_up(connection, "no session can be had")
         return
-    error = desk.keeper.refusal(attached.session, attached.generation)  # A4
+    error = context.keeper.refusal(attached.session, attached.generation)  # A4
     if not attached.timeout_ms or error == ErrorCode.SESSION_EXPIRED:
-        desk.send(connection.address, Connected(0, NO_SESSION, NO_PASSWORD))
-        desk.hang_up(connection, "there is no such session")
+        context.send(connection.address, Connected(0, NO_SESSION, NO_PASSWORD))
+        context.hang_up(connection, "there is no such session")
         return
     if error:
-        desk.hang_up(connection, "the session was attached again")
+        context.hang_up(connection, "the session was attached again")
         return
-    other = desk.state.connections.of_session(attached.session)
+    other = context.state.connections.of_session(attached.session)
     if other is not None:
-        desk.hang_up(other, "the session was attached again")
+        context.hang_up(other, "the session was attached again")
     connection.timeout_ms = attached.timeout_ms
-    desk.state.connections.speak_for(connection, attached.session, attached.generation)
-    desk.send(
+    context.state.connections.speak_for(connection, attached.session, attached.generation)
+    context.send(
         connection.address, Connected(attached.timeout_ms, attached.session, connection.password)
     )
 
@@ -169,54 +175,62 @@ def _finish_handshake(desk: Desk, connection: Connection, outcome: Outcome) -> N
 # Reads
 
 
-def _give_read(desk: Desk, connection: Connection, xid: int, request: ReadRequest) -> None:
-    keeper, watches = desk.keeper, desk.state.watches
+def _give_read(
+    context: FrontEndContext, connection: Connection, xid: int, request: ReadRequest
+) -> None:
+    keeper, watches = context.keeper, context.state.watches
     error = keeper.refusal(connection.session, connection.generation)
     if error:
-        _answer(desk, connection, xid, error, Failed(error))
-        desk.hang_up(connection, "the session is not this connection's any more")
+        _answer(context, connection, xid, error, Failed(error))
+        context.hang_up(connection, "the session is not this connection's any more")
         return
     watch = watch_wanted(request)
-    if watch is not None and watches.count >= desk.config.watches_max:  # A2
-        _answer(desk, connection, xid, ErrorCode.SYSTEM_ERROR, Failed(ErrorCode.SYSTEM_ERROR))
+    if watch is not None and watches.count >= context.config.watches_max:  # A2
+        _answer(context, connection, xid, ErrorCode.SYSTEM_ERROR, Failed(ErrorCode.SYSTEM_ERROR))
         return
     error, result = keeper.read(connection.session, request)
     if watch is not None and is_watch_set(request, error):
         watches.set(*watch, connection.address)
     kept = request if isinstance(request, MULTIS) else None
-    desk.answer(connection, Answer(xid, keeper.zxid, error, result, kept))
+    context.answer(connection, Answer(xid, keeper.zxid, error, result, kept))
 
 
-def _give_watches(desk: Desk, connection: Connection, xid: int, request: SetWatches) -> None:
+def _give_watches(
+    context: FrontEndContext, connection: Connection, xid: int, request: SetWatches
+) -> None:
     """A5."""
     wanted = len(request.data) + len(request.exists) + len(request.children)
-    if desk.state.watches.count + wanted > desk.config.watches_max:  # A2
-        _answer(desk, connection, xid, ErrorCode.SYSTEM_ERROR, Failed(ErrorCode.SYSTEM_ERROR))
+    if context.state.watches.count + wanted > context.config.watches_max:  # A2
+        _answer(context, connection, xid, ErrorCode.SYSTEM_ERROR, Failed(ErrorCode.SYSTEM_ERROR))
         return
     since = request.relative_zxid
     for path in request.data:
-        event = missed_data(_look(desk, connection, path), since)
-        _fire_or_set(desk, connection, WatchKind.DATA, path, event)
+        event = missed_data(_look(context, connection, path), since)
+        _fire_or_set(context, connection, WatchKind.DATA, path, event)
     for path in request.exists:
-        event = missed_exists(_look(desk, connection, path))
-        _fire_or_set(desk, connection, WatchKind.DATA, path, event)
+        event = missed_exists(_look(context, connection, path))
+        _fire_or_set(context, connection, WatchKind.DATA, path, event)
     for path in request.children:
-        event = missed_child(_look(desk, connection, path), since)
-        _fire_or_set(desk, connection, WatchKind.CHILD, path, event)
-    _answer(desk, connection, xid, ErrorCode.OK, Nothing())
+        event = missed_child(_look(context, connection, path), since)
+        _fire_or_set(context, connection, WatchKind.CHILD, path, event)
+    _answer(context, connection, xid, ErrorCode.OK, Nothing())
 
 
-def _look(desk: Desk, connection: Connection, path: str) -> Missed:
-    error, result = desk.keeper.read(connection.session, Exists(path, watch=False))
+def _look(context: FrontEndContext, connection: Connection, path: str) -> Missed:
+    error, result = context.keeper.read(connection.session, Exists(path, watch=False))
     if isinstance(result, StatResult):
         return Missed(is_there=True, stat=result.stat)
     return Missed(is_there=error == ErrorCode.NO_AUTH)
 
 
 def _fire_or_set(
-    desk: Desk, connection: Connection, kind: WatchKind, path: str, event: EventType | None
+    context: FrontEndContext,
+    connection: Connection,
+    kind: WatchKind,
+    path: str,
+    event: EventType | None,
 ) -> None:
     if event is None:
-        desk.state.watches.set(kind, path, connection.address)
+        context.state.watches.set(kind, path, connection.address)
     else:
-        desk.send(connection.address, Happened(WatchEvent(event, path)))
+        context.send(connection.address, Happened(WatchEvent(event, path)))

@@ -110,7 +110,7 @@ class KeeperNode:
 
     def clone(self) -> Self:
         core = self.replica.core
-        twin = type(self)(core.config, core.own, self.keeper.config, self.front.desk.config)
+        twin = type(self)(core.config, core.own, self.keeper.config, self.front.context.config)
         twin.replica = self.replica.clone()
         assert isinstance(twin.replica.core.machine, Keeper)
         twin.keeper = twin.replica.core.machine

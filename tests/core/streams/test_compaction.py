@@ -10,16 +10,16 @@ from hypothesis import strategies as st
 
 from motet.core.clock.hlc import ZERO, Clock
 from motet.core.shardlog.entry import Entry, EntryId, EntryKind
-from motet.core.streams.change import Change, Part, PartChange
+from motet.core.streams.change import Branch, Change, RowChange
 from motet.core.streams.compaction import needed
 from motet.core.streams.entries import (
-    Bundled,
-    Carried,
+    BatchedEntry,
     Chunk,
     Committed,
+    Compacted,
     Records,
-    encode_bundle,
-    encode_part,
+    encode_batch,
+    encode_body,
     encode_records,
     record_range,
 )
@@ -50,7 +50,7 @@ class Log:
     """A shard and its log, which loses entries from its beginning; and what was committed, key by key."""
 
     def __init__(self) -> None:
-        self.machine = StreamShard(milestone_bytes=60)
+        self.machine = StreamShard(index_step_bytes=60)
         self.entries: dict[Offset, Entry] = {}
         #: all that was ever in it
         self.written: list[Entry] = []
@@ -81,23 +81,23 @@ class Log:
         self.add(EntryKind.RECORDS, body)
 
     def commit(self, *transactions: list[bytes]) -> None:
-        """One transaction, or several in a bundle."""
-        bundled, offset = [], self.machine.state.next_offset
+        """One transaction, or several in a batch."""
+        batched, offset = [], self.machine.state.next_offset
         for keys in transactions:
             self.transactions += 1
             rows = tuple(
-                PartChange(at, key, "delete", None, b"{}")
+                RowChange(at, key, "delete", None, b"{}")
                 if at % 2
-                else PartChange(at, key, "update", b"%d" % self.transactions, None)
+                else RowChange(at, key, "update", b"%d" % self.transactions, None)
                 for at, key in enumerate(keys, start=1)
             )
             name = TransactionId(f"t{self.transactions}")
-            part = Part(name, ZERO, ZERO, len(rows) + 1, rows)
-            body = encode_part(Committed(part, self.tick(), 88, offset, (), has_clock=False))
-            bundled.append(Bundled(EntryKind.PART_COMMITTED, self.clock, body))
-            self.note(FoundEntry(Epoch(1), self.clock, EntryKind.PART_COMMITTED, body))
+            branch = Branch(name, ZERO, ZERO, len(rows) + 1, rows)
+            body = encode_body(Committed(branch, self.tick(), 88, offset, (), has_clock=False))
+            batched.append(BatchedEntry(EntryKind.BRANCH_COMMITTED, self.clock, body))
+            self.note(FoundEntry(Epoch(1), self.clock, EntryKind.BRANCH_COMMITTED, body))
             offset = Offset(offset + len(rows))
-        self.add(*encode_bundle(bundled))
+        self.add(*encode_batch(batched))
 
     def note(self, found: FoundEntry) -> None:
         for change in changes_of(STREAM, ShardId(0), SHARD, found):
@@ -115,7 +115,7 @@ class Log:
 
     def carry(self, changes: list[Committed]) -> None:
         self.tick()
-        self.add(EntryKind.CARRIED_ON, encode_part(Carried(tuple(changes), self.first)))
+        self.add(EntryKind.COMPACTED, encode_body(Compacted(tuple(changes), self.first)))
 
     def trim(self) -> None:
         """As far as keys let it."""
@@ -144,7 +144,7 @@ class Step(NamedTuple):
     at_most: int
 
 
-WHAT = ["append", "commit", "bundle", "read", "carry", "trim"]
+WHAT = ["append", "commit", "batch", "read", "carry", "trim"]
 steps = st.lists(
     st.builds(Step, st.sampled_from(WHAT), some_keys, st.integers(1, 6)), min_size=1, max_size=25
 )
@@ -157,7 +157,7 @@ def take_steps(log: Log, told: list[Step]) -> Iterator[Step]:
             log.append(step.keys)
         elif step.what == "commit":
             log.commit(step.keys)
-        elif step.what == "bundle":
+        elif step.what == "batch":
             log.commit(*([key] for key in dict.fromkeys(step.keys)))
         elif step.what == "read":
             read = log.read(step.at_most)
@@ -181,7 +181,7 @@ def test_every_key_has_its_latest_change_whatever_is_carried_and_trimmed(told: l
 def test_a_replica_that_goes_on_from_a_snapshot_finds_it_at_the_same_places(
     told: list[Step], at: int
 ) -> None:
-    log, replica, behind = Log(), StreamShard(milestone_bytes=60), 0
+    log, replica, behind = Log(), StreamShard(index_step_bytes=60), 0
     for number, _ in enumerate(take_steps(log, told)):
         if number == at:
             replica.restore(log.machine.snapshot())
@@ -202,8 +202,8 @@ def test_readers_of_the_feed_and_of_the_stream_pass_over_it(told: list[Step]) ->
     assert [c for e in found for c in changes_of(STREAM, ShardId(0), SHARD, e)] == log.feed
     assert through == log.clock or not log.written, "it closes the shard like any entry"
     assert log.machine.state.next_offset == len(log.feed)
-    carried = [entry for entry in log.written if entry.kind == EntryKind.CARRIED_ON]
-    assert [record_range(entry.kind, entry.body) for entry in carried] == [None] * len(carried)
+    compacted = [entry for entry in log.written if entry.kind == EntryKind.COMPACTED]
+    assert [record_range(entry.kind, entry.body) for entry in compacted] == [None] * len(compacted)
     newest = max((change.clock for change in log.feed), default=None)
     assert log.machine.state.changed == newest
 
@@ -251,7 +251,7 @@ def test_entries_that_carry_are_counted_as_long_as_the_log_has_them() -> None:
     log.append([b"a", b"b"])
     log.carry(log.read(1))
     log.carry(log.read(2))
-    assert log.machine.state.latest.carried == {2: 2, 3: 2}
+    assert log.machine.state.latest.compacted == {2: 2, 3: 2}
     log.trim()
     log.carry(log.read(1))
-    assert log.machine.state.latest.carried == {3: 2, 4: 2}
+    assert log.machine.state.latest.compacted == {3: 2, 4: 2}

@@ -7,7 +7,7 @@ from bisect import bisect_left
 from hypothesis import given
 from hypothesis import strategies as st
 
-from motet.core.shardlog.carry_rules import piece_of, worth_carrying
+from motet.core.shardlog.compaction_rules import piece_of, worth_compacting
 
 rising = st.lists(st.integers(0, 40), max_size=20).map(sorted)
 
@@ -24,11 +24,11 @@ def test_as_many_files_go_as_are_half_empty_together(
         for bound in bounds
         if 2 * len([at for at in held if at < bound]) <= total_before(bound)
     ]
-    assert worth_carrying(bounds, held, total_before) == max(fitting, default=None)
+    assert worth_compacting(bounds, held, total_before) == max(fitting, default=None)
 
 
 def test_a_file_that_nobody_needs_is_always_worth_it() -> None:
-    assert worth_carrying([5, 9], [], lambda _bound: 0) == 9
+    assert worth_compacting([5, 9], [], lambda _bound: 0) == 9
 
 
 @given(st.lists(st.integers(0, 100), max_size=30), st.integers(1, 150))

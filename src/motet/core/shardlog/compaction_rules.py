@@ -11,7 +11,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 
 
-def worth_carrying(
+def worth_compacting(
     bounds: Sequence[int], held: Sequence[int], total_before: Callable[[int], int]
 ) -> int | None:
     """The last of the places before which files may end, if what is there is worth carrying; None for none.

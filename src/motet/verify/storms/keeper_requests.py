@@ -47,7 +47,7 @@ large_share = 0.03
 Step = Create | Create2 | Delete | SetData | Check
 
 
-class Errands:
+class PendingRequests:
     """Of one client."""
 
     def __init__(self, dice: Dice, name: str, large_bytes: tuple[int, int]) -> None:

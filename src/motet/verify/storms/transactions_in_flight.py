@@ -14,8 +14,8 @@ from motet.sim.host import Host
 from motet.sim.world import World
 
 
-class Flights:
-    """Looks at the errands of all nodes, after every step."""
+class InFlights:
+    """Looks at the requests of all nodes, after every step."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -24,9 +24,9 @@ class Flights:
         """A step of anybody."""
         if not isinstance(host.machine, DataNode):
             return
-        for shard, ours in host.machine.state.errands.of_shards.items():
-            if not ours.flights and (ours.flying or ours.flying_keys):
-                left = [*ours.flying, *ours.flying_keys]
+        for shard, ours in host.machine.state.requests.of_shards.items():
+            if not ours.in_flight and (ours.in_flight_transactions or ours.in_flight_keys):
+                left = [*ours.in_flight_transactions, *ours.in_flight_keys]
                 self._world.violated("Grounded", f"{host.label} {shard}: {left} wait for nothing")
 
 

@@ -1,32 +1,32 @@
-"""What must hold of a bundle as soon as it is in any log: U1 and U2 of :mod:`motet.core.streams.entries`.
+"""What must hold of a batch as soon as it is in any log: U1 and U2 of :mod:`motet.core.streams.entries`.
 
-Whoever applies a bundle asserts some of it. Here it is looked at from outside, before anybody applies it.
+Whoever applies a batch asserts some of it. Here it is looked at from outside, before anybody applies it.
 """
 
 from __future__ import annotations
 
 from motet.core.clock.hlc import Clock
 from motet.core.shardlog.entry import Entry, EntryKind
-from motet.core.streams.entries import decode_aborted, decode_committed, decode_prepared, unbundled
+from motet.core.streams.entries import decode_aborted, decode_committed, decode_prepared, unbatched
 from motet.ids import TransactionId
 
 
 def first_clock(entry: Entry) -> Clock:
     """The lowest clock in an entry."""
-    return entry.clock if entry.kind != EntryKind.BUNDLE else unbundled(entry)[0].clock
+    return entry.clock if entry.kind != EntryKind.BATCH else unbatched(entry)[0].clock
 
 
 def broken_rules(entry: Entry) -> list[tuple[str, str]]:
     """Which rules an entry breaks, and how."""
-    if entry.kind != EntryKind.BUNDLE:
+    if entry.kind != EntryKind.BATCH:
         return []
     found: list[tuple[str, str]] = []
-    bundled = unbundled(entry)
-    clocks = [each.clock for each in bundled]
+    batched = unbatched(entry)
+    clocks = [each.clock for each in batched]
     if clocks != sorted({*clocks}) or clocks[-1] != entry.clock:
         found.append(("U1", f"{entry.id} at {entry.clock} has {[str(c) for c in clocks]}"))
     touched: dict[bytes | TransactionId, TransactionId] = {}
-    for each in bundled:
+    for each in batched:
         name, keys = _touches(each)
         if name is None:
             continue
@@ -39,14 +39,14 @@ def broken_rules(entry: Entry) -> list[tuple[str, str]]:
 
 
 def _touches(entry: Entry) -> tuple[TransactionId | None, dict[bytes, None]]:
-    """The transaction of what is in a bundle, and the keys that others must wait for."""
-    if entry.kind == EntryKind.PART_COMMITTED:
-        part = decode_committed(entry.body).part
-        return part.transaction, dict.fromkeys(change.key for change in part.changes)
+    """The transaction of what is in a batch, and the keys that others must wait for."""
+    if entry.kind == EntryKind.BRANCH_COMMITTED:
+        branch = decode_committed(entry.body).branch
+        return branch.transaction, dict.fromkeys(change.key for change in branch.changes)
     if entry.kind == EntryKind.PREPARED:
         body = decode_prepared(entry.body)
-        changed = (change.key for change in body.part.changes)
-        return body.part.transaction, dict.fromkeys([*body.read_keys, *changed])
+        changed = (change.key for change in body.branch.changes)
+        return body.branch.transaction, dict.fromkeys([*body.read_keys, *changed])
     if entry.kind == EntryKind.ABORTED:
         return decode_aborted(entry.body).transaction, {}
     return None, {}

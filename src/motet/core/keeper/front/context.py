@@ -1,7 +1,7 @@
 """What the parts of a front end share: its replica, its connections, and the effects of a step so far.
 
-Each part is a module of functions over a ``Desk``. The desk looks at the replica through ``core`` and never
-changes it.
+Each part is a module of functions over a ``FrontEndContext``, which looks at the replica through ``core`` and
+never changes it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from motet.core.vsr.context import Core
 from motet.ids import Address, Op, View
 
 
-class DeskState(msgspec.Struct):
+class FrontEndState(msgspec.Struct):
     """All there is to a front end but its lanes."""
 
     nonce: int = 0
@@ -39,7 +39,7 @@ class DeskState(msgspec.Struct):
     pulses: Pulses = msgspec.field(default_factory=Pulses)
 
 
-class Desk:
+class FrontEndContext:
     """A front end while it takes a step."""
 
     def __init__(self, core: Core, config: FrontEndConfig) -> None:
@@ -49,7 +49,7 @@ class Desk:
         self.config = config
         reply_bytes_max = self.keeper.config.reply_bytes_max
         self.lanes = Lanes(core.config, core.own, config.lanes, reply_bytes_max)
-        self.state = DeskState()
+        self.state = FrontEndState()
         self.now = Now(0, 0)
         self.effects: list[Effect] = []
 

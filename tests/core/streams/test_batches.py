@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 
 from motet.core.clock.hlc import ZERO, Clock
 from motet.core.shardlog.entry import Entry, EntryId, EntryKind
-from motet.core.streams.change import Part, PartChange
+from motet.core.streams.change import Branch, RowChange
 from motet.core.streams.entries import (
-    Bundled,
+    BatchedEntry,
     Committed,
-    encode_bundle,
-    encode_part,
+    encode_batch,
+    encode_body,
     record_range,
-    unbundled,
+    unbatched,
 )
 from motet.core.streams.feed_scan import FeedScan
 from motet.core.streams.shard import StreamShard
@@ -26,18 +26,18 @@ def clock(number: int) -> Clock:
     return Clock(1_000, number)
 
 
-def committed(number: int, first_offset: int, changes: int) -> Bundled:
+def committed(number: int, first_offset: int, changes: int) -> BatchedEntry:
     """A transaction of some changes, each of a key of its own."""
     rows = tuple(
-        PartChange(index, b"k%d-%d" % (number, index), "insert", b"{}", None)
+        RowChange(index, b"k%d-%d" % (number, index), "insert", b"{}", None)
         for index in range(changes)
     )
-    part = Part(TransactionId(f"t{number}"), ZERO, ZERO, changes, rows)
-    body = Committed(part, clock(number), 1, Offset(first_offset))
-    return Bundled(EntryKind.PART_COMMITTED, clock(number), encode_part(body))
+    branch = Branch(TransactionId(f"t{number}"), ZERO, ZERO, changes, rows)
+    body = Committed(branch, clock(number), 1, Offset(first_offset))
+    return BatchedEntry(EntryKind.BRANCH_COMMITTED, clock(number), encode_body(body))
 
 
-def several(sizes: list[int]) -> list[Bundled]:
+def several(sizes: list[int]) -> list[BatchedEntry]:
     found, offset = [], 0
     for number, size in enumerate(sizes, start=1):
         found.append(committed(number, offset, size))
@@ -45,40 +45,40 @@ def several(sizes: list[int]) -> list[Bundled]:
     return found
 
 
-def entry_of(offset: int, bundled: list[Bundled]) -> Entry:
-    kind, body = encode_bundle(bundled)
-    return Entry(EntryId(Epoch(1), Offset(offset)), kind, bundled[-1].clock, body)
+def entry_of(offset: int, batched: list[BatchedEntry]) -> Entry:
+    kind, body = encode_batch(batched)
+    return Entry(EntryId(Epoch(1), Offset(offset)), kind, batched[-1].clock, body)
 
 
 def test_one_alone_is_an_entry_by_itself() -> None:
     (alone,) = several([2])
     entry = entry_of(1, [alone])
-    assert (entry.kind, entry.body) == (EntryKind.PART_COMMITTED, alone.body)
-    assert list(unbundled(entry)) == [entry]
+    assert (entry.kind, entry.body) == (EntryKind.BRANCH_COMMITTED, alone.body)
+    assert list(unbatched(entry)) == [entry]
 
 
 @given(st.lists(st.integers(1, 3), min_size=2, max_size=8), st.data())
-def test_a_shard_ends_up_the_same_however_its_entries_are_bundled(
+def test_a_shard_ends_up_the_same_however_its_entries_are_batched(
     sizes: list[int], data: st.DataObject
 ) -> None:
     whole = several(sizes)
     cut = data.draw(st.integers(1, len(whole) - 1))
-    one_by_one, in_bundles = StreamShard(), StreamShard()
+    one_by_one, in_batches = StreamShard(), StreamShard()
     for offset, each in enumerate(whole, start=1):
         one_by_one.apply(entry_of(offset, [each]))
-    in_bundles.apply(entry_of(1, whole[:cut]))
-    in_bundles.apply(entry_of(2, whole[cut:]))
-    assert in_bundles.state.transactions == one_by_one.state.transactions
-    assert in_bundles.state.next_offset == one_by_one.state.next_offset == sum(sizes)
-    assert in_bundles.state.changed == one_by_one.state.changed
-    kept, alone = in_bundles.state.latest.keys, one_by_one.state.latest.keys
+    in_batches.apply(entry_of(1, whole[:cut]))
+    in_batches.apply(entry_of(2, whole[cut:]))
+    assert in_batches.state.transactions == one_by_one.state.transactions
+    assert in_batches.state.next_offset == one_by_one.state.next_offset == sum(sizes)
+    assert in_batches.state.changed == one_by_one.state.changed
+    kept, alone = in_batches.state.latest.keys, one_by_one.state.latest.keys
     assert [(k, v.clock, v.place) for k, v in kept.items()] == [
         (k, v.clock, v.place) for k, v in alone.items()
     ]
 
 
 @given(st.lists(st.integers(1, 3), min_size=2, max_size=8), st.integers(0, 8), st.integers(1, 9))
-def test_a_reader_of_the_feed_may_begin_and_end_within_a_bundle(
+def test_a_reader_of_the_feed_may_begin_and_end_within_a_batch(
     sizes: list[int], after: int, limit: int
 ) -> None:
     whole = several(sizes)
@@ -92,8 +92,8 @@ def test_a_reader_of_the_feed_may_begin_and_end_within_a_bundle(
     assert sum(place[1] for place in places[:-1] if place is not None) < limit
 
 
-def test_clocks_rise_within_a_bundle() -> None:
+def test_clocks_rise_within_a_batch() -> None:
     first, second = several([1, 1])
-    broken = [first, Bundled(second.kind, first.clock, second.body)]
+    broken = [first, BatchedEntry(second.kind, first.clock, second.body)]
     with pytest.raises(AssertionError, match="U1"):
         StreamShard().apply(entry_of(1, broken))

@@ -1,4 +1,4 @@
-"""What a simulated part of the system brings along: its nodes, its workload, its checks, its marks."""
+"""What a storm brings along: nodes, a workload, checks, marks."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class Run(Protocol):
         """The verdict of the histories, when all is over."""
 
     def permits(self, fault: str, _node: Address, /) -> bool:
-        """Does the part claim to survive this fault here and now?"""
+        """Does the storm claim to survive this fault here and now?"""
 
 
-class Part(Protocol):
-    """A part of the system that can be simulated."""
+class Storm(Protocol):
+    """One part of the system in the simulator, under faults."""
 
     @property
     def name(self) -> str:

@@ -25,8 +25,8 @@ from motet.ids import ShardName, StreamName
 
 def control(core: Core, shard: ShardName, stream: StreamName) -> ShardControl:
     """A shard that has come to be known."""
-    core.state.born_round = 0
-    return ShardControl(shard, stream, birth_round=core.state.round + 1, since_ns=core.now_ns)
+    core.state.created_round = 0
+    return ShardControl(shard, stream, creation_round=core.state.round + 1, since_ns=core.now_ns)
 
 
 def ask(core: Core) -> None:
@@ -39,7 +39,7 @@ def ask(core: Core) -> None:
         if (definition := state.definitions.get(each.stream)) is not None
         and definition.value.is_deleted
     )
-    message = Heartbeat(state.round, state.clock, seal, state.valve, state.found)
+    message = Heartbeat(state.round, state.clock, seal, state.clock_visibility, state.found)
     for node in state.nodes.values():
         if node.has_data:
             core.send(node.id, message)
@@ -49,31 +49,31 @@ def may_begin(core: Core, control: ShardControl) -> bool:
     """Whether all clocks are known that were handed out before the shard came to be known."""
     state = core.state
     for node in state.nodes.values():
-        if node.has_data and not node.is_dead and node.round < control.birth_round:
+        if node.has_data and not node.is_dead and node.round < control.creation_round:
             return False
-    if core.now_ns - control.since_ns >= core.config.birth_ms * NS_PER_MS:
+    if core.now_ns - control.since_ns >= core.config.creation_ms * NS_PER_MS:
         return True  # V2
-    if control.birth_round <= state.born_round:
+    if control.creation_round <= state.created_round:
         return True
     unknown = [
         other
         for other in state.shards.values()
-        if other is not control and not _is_known(core, other, control.birth_round)
+        if other is not control and not _is_known(core, other, control.creation_round)
     ]
     if not unknown:
-        state.born_round = control.birth_round
+        state.created_round = control.creation_round
     return not unknown
 
 
 def _is_known(core: Core, other: ShardControl, since_round: int) -> bool:
     """V1, for one shard. One that is new has handed out nothing, and one that is deleted has no readers.
 
-    Nor has one that was founded with the shard that is to be born, or after it, handed out anything before.
+    Nor has one that was founded with the new shard, or after it, handed out anything before.
     """
     known = other.metadata
     if known is None or known.is_new or known.status is ShardStatus.DELETING:
         return True
-    if other.is_founded and other.birth_round >= since_round:
+    if other.is_founded and other.creation_round >= since_round:
         return True
     told = [node for node in known.ensemble if _has_told(core.node(node), other.shard, since_round)]
     return 2 * len(told) > len(known.ensemble)

@@ -1,4 +1,4 @@
-"""The clock's valve: the setting ``clock.enabled`` stands in the store, and takes effect shard by shard.
+"""clock visibility: the setting ``clock.enabled`` stands in the store, and takes effect shard by shard.
 
 What it does is P3 of :mod:`motet.core.streams.orders`. Here is how leaders hear of it.
 
@@ -17,7 +17,7 @@ import re
 
 from motet.core.metadata.messages import Found
 from motet.core.metadata.paths import CLOCK_ENABLED
-from motet.core.operator import births
+from motet.core.operator import creations
 from motet.core.operator.answers import answer, refuse
 from motet.core.operator.context import Core
 from motet.core.operator.state import CallKind, ShardControl, StoreCall, Waiting
@@ -32,12 +32,12 @@ SETTING = re.compile(rf"({ON}|{OFF})(?: (\d{{1,9}}))?")
 
 def is_enabled(core: Core) -> bool:
     """Whether clocks are shown, as the setting says."""
-    return core.state.valve is None or core.state.valve.is_on
+    return core.state.clock_visibility is None or core.state.clock_visibility.is_on
 
 
 def take_settings(core: Core, found: list[Found]) -> None:
     """The settings have been read."""
-    core.state.valve_stored = None
+    core.state.visibility_stored = None
     for each in found:
         if each.path == CLOCK_ENABLED:
             text = each.data.decode(errors="replace").strip()
@@ -45,7 +45,7 @@ def take_settings(core: Core, found: list[Found]) -> None:
 
 
 def _take_setting(core: Core, text: str, version: int) -> None:
-    core.state.valve_stored = version
+    core.state.visibility_stored = version
     setting = SETTING.fullmatch(text)
     if setting is None:
         core.note("bad_setting", f"{CLOCK_ENABLED}: {text[:40]!r}")
@@ -53,11 +53,14 @@ def _take_setting(core: Core, text: str, version: int) -> None:
         _take(core, TurnClock(setting[1] == ON, version + int(setting[2] or 0)))
 
 
-def _take(core: Core, valve: TurnClock) -> None:
+def _take(core: Core, clock_visibility: TurnClock) -> None:
     state = core.state
-    if state.valve is None or valve.version > state.valve.version:
-        core.note("clock_enabled", f"{ON if valve.is_on else OFF}, version {valve.version}")
-        state.valve = valve
+    if state.clock_visibility is None or clock_visibility.version > state.clock_visibility.version:
+        core.note(
+            "clock_enabled",
+            f"{ON if clock_visibility.is_on else OFF}, version {clock_visibility.version}",
+        )
+        state.clock_visibility = clock_visibility
         state.map_changed = True
 
 
@@ -66,38 +69,38 @@ def _take(core: Core, valve: TurnClock) -> None:
 
 def enable_clock(core: Core, waiting: Waiting, message: EnableClock) -> None:
     """Write the setting, if it stands otherwise."""
-    valve = core.state.valve
-    waiting.valve_version = -1 if valve is None else valve.version
+    clock_visibility = core.state.clock_visibility
+    waiting.visibility_version = -1 if clock_visibility is None else clock_visibility.version
     _put(core, message)
 
 
 def _put(core: Core, message: EnableClock) -> None:
     state = core.state
-    is_asked = any(call.kind is CallKind.PUT_VALVE for call in state.calls.values())
-    valve, stored = state.valve, state.valve_stored
-    version = -1 if valve is None else valve.version
-    is_obeyed = state.valve_heard <= version
+    is_asked = any(call.kind is CallKind.PUT_CLOCK_VISIBILITY for call in state.calls.values())
+    clock_visibility, stored = state.clock_visibility, state.visibility_stored
+    version = -1 if clock_visibility is None else clock_visibility.version
+    is_obeyed = state.visibility_heard <= version
     if (is_enabled(core) == message.is_enabled and is_obeyed) or is_asked:
         return
     text = ON if message.is_enabled else OFF
-    counted_from = max(version, state.valve_heard) - (-1 if stored is None else stored)
+    counted_from = max(version, state.visibility_heard) - (-1 if stored is None else stored)
     if counted_from > 0:
         text += f" {counted_from}"
-    call = StoreCall(CallKind.PUT_VALVE, core.now_ns, about=text)
+    call = StoreCall(CallKind.PUT_CLOCK_VISIBILITY, core.now_ns, about=text)
     core.put(CLOCK_ENABLED, text.encode(), stored, call)
 
 
-def on_valve_put(core: Core, call: StoreCall, version: int) -> None:
+def on_clock_visibility_put(core: Core, call: StoreCall, version: int) -> None:
     """The setting stands."""
     _take_setting(core, call.about, version)
-    births.ask(core)  # so that leaders hear of it
+    creations.ask(core)  # so that leaders hear of it
 
 
-def settle_valve(core: Core, waiting: Waiting, message: EnableClock) -> None:
+def settle_clock_visibility(core: Core, waiting: Waiting, message: EnableClock) -> None:
     """Answer when all have obeyed (L3); write again what an unknown outcome has left unwritten."""
-    valve = core.state.valve
+    clock_visibility = core.state.clock_visibility
     if is_enabled(core) != message.is_enabled:
-        if valve is not None and valve.version > waiting.valve_version:
+        if clock_visibility is not None and clock_visibility.version > waiting.visibility_version:
             what = "somebody else has set it otherwise meanwhile"
             refuse(core, waiting, OutcomeUnknown(what, hint="see how it stands: `motet clock`"))
         else:
@@ -112,21 +115,21 @@ def settle_valve(core: Core, waiting: Waiting, message: EnableClock) -> None:
 
 def has_obeyed(core: Core, control: ShardControl) -> bool:
     """Whether the log of a shard has what the setting says; one that is being deleted need not."""
-    valve = core.state.valve
-    if valve is None or control.valve_version >= valve.version:
+    clock_visibility = core.state.clock_visibility
+    if clock_visibility is None or control.visibility_version >= clock_visibility.version:
         return True
     return control.metadata is not None and control.metadata.status is ShardStatus.DELETING
 
 
 def take_turned(core: Core, turned: tuple[tuple[ShardName, int], ...]) -> None:
     """A node says how far shards that it leads have obeyed. What is in a log stays there."""
-    valve = core.state.valve
+    clock_visibility = core.state.clock_visibility
     for shard, version in turned:
         control = core.state.shards.get(shard)
-        if valve is None or version > valve.version:
+        if clock_visibility is None or version > clock_visibility.version:
             # Nobody can have obeyed what was never set. What is set next is above it.
-            core.state.valve_heard = max(core.state.valve_heard, version)
+            core.state.visibility_heard = max(core.state.visibility_heard, version)
             continue
-        if control is not None and version > control.valve_version:
-            control.valve_version = version
+        if control is not None and version > control.visibility_version:
+            control.visibility_version = version
             core.state.map_changed = True  # somebody may wait for it

@@ -1,6 +1,6 @@
 """Streams that are created in the storm: each begins above every clock that anybody was told before.
 
-Born           the first entry of a shard is above all clocks handed out before its stream was asked for
+Created        the first entry of a shard is above all clocks handed out before its stream was asked for
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ class Births:
                 continue
             first = truth.entries[truth.ids[1]]
             if floor > ZERO:
-                self._world.mark("stream_born")
+                self._world.mark("stream_created_in_storm")
             if first.clock <= floor:
                 what = f"{shard} begins at {first.clock}, and {floor} had been told"
-                self._world.violated("Born", what)
+                self._world.violated("Created", what)
 
 
 def _clock_in(message: object) -> Clock | None:

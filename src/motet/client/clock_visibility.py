@@ -16,7 +16,7 @@ class ClockOff(UserWarning):
     """
 
 
-class Valve:
+class ClockVisibility:
     """Watches what comes over one connection, and warns once."""
 
     def __init__(self) -> None:
