@@ -14,15 +14,15 @@ import motet
 import motet.aio
 from motet.client.change import Change, Entry, OwnChange, Position
 from motet.client.cluster.database import AsyncClusterDatabase
+from motet.client.cursors import NamedCursor
 from motet.client.feed import Page
-from motet.client.feed_split import FeedPlan
+from motet.client.feed_face import FeedPlan
 from motet.client.feed_status import (
     FeedStatus,
     IncompleteTransaction,
     NodeStanding,
     ShardStanding,
 )
-from motet.client.named_cursor import NamedCursor
 from motet.client.publication import Publication
 from motet.client.snapshot import Snapshot, TableSnapshot
 from motet.client.stream import AsyncStream

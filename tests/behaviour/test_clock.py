@@ -15,7 +15,7 @@ from tests.behaviour.places import Place, fresh, keys_of_shards
 import motet
 import motet.aio
 from motet.aio import Database
-from motet.client.bookmark import Bookmark, bookmark_text, parse_bookmark
+from motet.client.cursors import Bookmark, bookmark_text, parse_bookmark
 from motet.core.clock.hlc import END, ZERO, Clock
 from motet.errors import BadBookmark, BadInput
 

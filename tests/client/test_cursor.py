@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from motet.client.cursor import Cursor, clock_behind, cursor_text, parse_cursor
+from motet.client.cursors import Cursor, cursor_clock, cursor_text, parse_cursor
 from motet.core.clock.hlc import END, Clock
 from motet.errors import BadCursor
 from motet.ids import StreamName
@@ -56,11 +56,11 @@ def test_what_is_no_cursor_is_refused(text: Any) -> None:
 
 def test_a_cursor_is_good_for_its_database_and_its_streams() -> None:
     text = cursor_text(SOME)
-    assert clock_behind(text, database=7, streams=ORDERS, name="data") == Clock(1000, 3)
+    assert cursor_clock(text, database=7, streams=ORDERS, name="data") == Clock(1000, 3)
     with pytest.raises(BadCursor, match="another database"):
-        clock_behind(text, database=8, streams=ORDERS, name="data")
+        cursor_clock(text, database=8, streams=ORDERS, name="data")
     with pytest.raises(BadCursor, match="orders"):
-        clock_behind(text, database=7, streams=(StreamName("stock"),), name="data")
+        cursor_clock(text, database=7, streams=(StreamName("stock"),), name="data")
 
 
 def test_the_end_of_the_range_fits() -> None:

@@ -6,10 +6,10 @@ import asyncio
 import os
 from contextlib import AsyncExitStack
 
-from motet.client.bookmark import parse_bookmark
 from motet.client.cluster.calls import info_of
 from motet.client.cluster.database import AsyncClusterDatabase
 from motet.client.cluster.router import Router
+from motet.client.cursors import parse_bookmark
 from motet.client.database import AsyncDatabase, begin, connect_seconds_max
 from motet.client.link import (
     HTTP_PORT_OFFSET,

@@ -12,13 +12,12 @@ from itertools import count
 from types import TracebackType
 from typing import Any, Protocol, Self, TypeVar
 
-from motet.client.bookmark import Bookmark, bookmark_text, clock_of
 from motet.client.calls import Calls
 from motet.client.change import Change
+from motet.client.cursors import Bookmark, NodeOrders, bookmark_clock, bookmark_text
 from motet.client.feed import Feed
-from motet.client.keeping import Keeping
+from motet.client.feed_face import FeedFace
 from motet.client.link import Link
-from motet.client.node_orders import NodeOrders
 from motet.client.part_store import PartsLocator, PartStore
 from motet.client.publication import Publication
 from motet.client.query import Queries
@@ -72,7 +71,7 @@ class Home(Protocol):
         """Where the files of its tables are."""
 
 
-class AsyncDatabase(Keeping):
+class AsyncDatabase(FeedFace):
     """A database; made by ``motet.aio.open`` or ``motet.aio.connect``."""
 
     def __init__(self, calls: Calls, database: int, home: Home, opened: AsyncExitStack) -> None:
@@ -246,7 +245,7 @@ class AsyncDatabase(Keeping):
         await self._calls.repeated(lambda n: EnableClock(n, enabled), ClockEnabled)
 
     async def bookmark(self) -> str:
-        """What this client has seen and done, as a text: ``connect(..., after=bookmark)`` goes on behind it.
+        """What this client has seen and done, as a text: ``connect(..., after=bookmark)`` goes on after it.
 
         Whoever does reads what was written here and nothing older than what was read here, and writes at
         higher clocks.
@@ -255,7 +254,7 @@ class AsyncDatabase(Keeping):
 
     async def resume_after(self, bookmark: str) -> None:
         """Have the guarantees of a bookmark from here on."""
-        clock = clock_of(bookmark, database=self.database_id, name=self._calls.name)
+        clock = bookmark_clock(bookmark, database=self.database_id, name=self._calls.name)
         if await self.visible_clock(wait=True) < clock:
             raise BadBookmark(
                 f"the bookmark is ahead of {self._calls.name}", hint="is this an older copy of it?"

@@ -13,7 +13,7 @@ from typing import Any
 
 from motet.client.calls import Calls
 from motet.client.change import Change
-from motet.client.cursor import OLDEST, Cursor, clock_behind, cursor_text
+from motet.client.cursors import OLDEST, Cursor, cursor_clock, cursor_text
 from motet.client.rows import (
     Key,
     key_bytes,
@@ -23,7 +23,7 @@ from motet.client.rows import (
     whole_number,
 )
 from motet.client.schemas import Schemas, StreamSchema, need_pyarrow
-from motet.client.tail_pause import tail_pause_seconds_max, tail_pause_seconds_min
+from motet.client.stream import tail_pause_seconds_max, tail_pause_seconds_min
 from motet.core.clock.hlc import Clock
 from motet.core.onelog.messages import FeedPage, ReadFeed, ReadVisible, VisibleIs
 from motet.core.streams.change import Change as RawChange
@@ -143,7 +143,7 @@ class Feed:
         if after == OLDEST:
             return await self.oldest(names)
         if isinstance(after, str):
-            return clock_behind(
+            return cursor_clock(
                 after, database=self._database, streams=names, name=self._calls.name
             )
         if not isinstance(after, Clock | None):

@@ -18,7 +18,6 @@ from motet.client.rows import (
     whole_number,
 )
 from motet.client.schemas import Schemas, need_pyarrow
-from motet.client.tail_pause import tail_pause_seconds_max, tail_pause_seconds_min
 from motet.core.onelog.messages import (
     Append,
     Appended,
@@ -33,6 +32,9 @@ from motet.ids import Offset, ShardId, StreamName
 from motet.limits import stream_shards_max
 
 offset_max = (1 << 63) - 1
+
+tail_pause_seconds_min, tail_pause_seconds_max = 0.002, 0.05
+"""How long a tail waits when there is nothing new: at first, and after a while."""
 
 
 class HasOffset(Protocol):

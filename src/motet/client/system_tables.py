@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from motet.client.cursor import OLDEST
+from motet.client.cursors import OLDEST
 from motet.client.tables import Tables
 from motet.core.clock.hlc import Clock
 from motet.core.streams.change import Change

@@ -20,8 +20,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from motet.client.cursor import Cursor, cursor_text
-from motet.client.named_cursor import NamedCursor, pipeline_cursor
+from motet.client.cursors import Cursor, NamedCursor, cursor_text, pipeline_cursor
 from motet.core.clock.hlc import ZERO, Clock
 from motet.errors.shards import CursorExpired
 from motet.ids import StreamName

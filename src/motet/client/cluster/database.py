@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import AsyncExitStack
 
-from motet.client.bookmark import Bookmark, bookmark_text, clock_of
 from motet.client.cluster.calls import (
     ClusterCalls,
     info_of,
     map_seconds_max,
     operator_seconds_max,
 )
-from motet.client.cluster.moments import after_a_moment
-from motet.client.cluster.orders import ClusterOrders
+from motet.client.cluster.feed import ClusterFeed, Places
+from motet.client.cluster.refusals import after_a_moment
 from motet.client.cluster.router import MakeOperator, Router
 from motet.client.cluster.stream import Appenders, ClusterStream
+from motet.client.cursors import Bookmark, NamedCursor, bookmark_clock, bookmark_text, named_cursors
 from motet.client.database import AsyncDatabase
 from motet.client.feed_status import FeedStatus, IncompleteTransaction, NodeStanding
+from motet.client.link import answer_seconds_max
 from motet.client.part_store import PartStore
 from motet.client.rows import shard_count, stream_name, whole_number
 from motet.client.stream import AsyncStream
@@ -34,9 +36,11 @@ from motet.core.streams.cluster_messages import (
     ShardsDescribed,
     SwapNode,
 )
+from motet.core.streams.messages import OrderShard, ShardOrdered
+from motet.core.streams.orders import FeedRules, Order, Prune, SetCursor
 from motet.errors import NotInCluster, OutcomeUnknown
 from motet.errors.operator import NoLeader
-from motet.ids import NodeId, ShardId
+from motet.ids import NodeId, ShardId, ShardName, StreamName
 
 replicas_max = 7
 reconfiguration_seconds_max = 60.0
@@ -137,7 +141,7 @@ class AsyncClusterDatabase(AsyncDatabase):
 
     async def resume_after(self, bookmark: str) -> None:
         self.router.resume_after(
-            clock_of(bookmark, database=self.database_id, name=self.router.name)
+            bookmark_clock(bookmark, database=self.database_id, name=self.router.name)
         )
 
     def _age(self) -> Clock:
@@ -207,3 +211,52 @@ class AsyncClusterDatabase(AsyncDatabase):
 
 def _node(name: str | None) -> NodeId | None:
     return None if name is None else NodeId(name)
+
+
+class ClusterOrders:
+    """The orders of one client."""
+
+    def __init__(self, router: Router, feed: ClusterFeed) -> None:
+        self._router = router
+        self._feed = feed
+
+    async def set_cursor(
+        self, name: str, streams: tuple[StreamName, ...], clock: Clock | None
+    ) -> None:
+        """Keep what is above a clock for a reader of these streams; None: keep nothing for it."""
+        places = await self._feed.places(streams)
+        await self._order(places, SetCursor(name, clock))
+
+    async def prune(
+        self, streams: tuple[StreamName, ...], up_to: Clock, *, is_forced: bool
+    ) -> None:
+        """Prune these streams, if no named cursor is in the way, or all the same."""
+        places, order = await self._feed.places(streams), Prune(up_to, is_forced)
+        for found in await self._feed.kept(places):
+            FeedRules(dict(found.cursors), found.low_watermark).check(order, up_to)
+        await self._order(places, order)
+
+    async def low_watermarks(self, streams: tuple[StreamName, ...]) -> dict[StreamName, Clock]:
+        """Everything up to this clock is pruned, in one shard of the stream at least."""
+        return await self._feed.low_watermarks(await self._feed.places(streams))
+
+    async def cursors(self) -> list[NamedCursor]:
+        places = await self._feed.places(())
+        described = await self._feed.kept(places)
+        return named_cursors(
+            (stream, each.cursors, each.low_watermark)
+            for (stream, *_), each in zip(places, described, strict=True)
+        )
+
+    async def _order(self, places: Places, order: Order) -> None:
+        async def one(shard: ShardName) -> None:
+            done = await self._router.ask_leader(
+                shard,
+                lambda n, clock: OrderShard(n, clock, shard, order),
+                ShardOrdered,
+                may_repeat=True,
+                seconds=answer_seconds_max,
+            )
+            self._router.see(done.clock)
+
+        await asyncio.gather(*(one(place.shard) for *_, place in places))
