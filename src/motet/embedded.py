@@ -26,8 +26,7 @@ from typing import Any
 from motet.client.database import AsyncDatabase, begin
 from motet.client.keeper.client import OPEN
 from motet.client.link import HTTP_PORT_OFFSET, Link
-from motet.client.part_folder import prepare_folder
-from motet.client.part_store import DirectParts, base_url_of
+from motet.client.parts import DirectParts, base_url_of, prepare_folder
 from motet.client.sync import Database
 from motet.core.catalog.machine import CatalogedStreams
 from motet.core.machine import Message, Received

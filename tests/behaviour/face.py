@@ -23,11 +23,10 @@ from motet.client.feed_status import (
     NodeStanding,
     ShardStanding,
 )
-from motet.client.publication import Publication
-from motet.client.snapshot import Snapshot, TableSnapshot
+from motet.client.publication import Publication, Snapshot, TableSnapshot
 from motet.client.stream import AsyncStream
 from motet.client.sync import Stream, Table, Transaction
-from motet.client.table import AsyncTable
+from motet.client.tables import AsyncTable
 from motet.client.transaction import AsyncTransaction, TransactionStatus
 from motet.core.onelog.messages import FeedSplit, StreamInfo
 from motet.core.tables.messages import TableInfo, WriterInfo

@@ -18,7 +18,7 @@ from motet.client.link import (
     greeting_of,
     parse_endpoint,
 )
-from motet.client.part_store import PartStore, find_parts
+from motet.client.parts import PartStore, find_parts
 from motet.core.onelog.messages import StreamsAnswer
 from motet.errors import BadConfig, MotetError, NodeError
 from motet.errors.shards import Unavailable

@@ -18,23 +18,18 @@ from motet.client.cursors import Bookmark, NodeOrders, bookmark_clock, bookmark_
 from motet.client.feed import Feed
 from motet.client.feed_face import FeedFace
 from motet.client.link import Link
-from motet.client.part_store import PartsLocator, PartStore
-from motet.client.publication import Publication
-from motet.client.query import Queries
-from motet.client.rows import shard_count, stream_name, transaction_id, whole_number
-from motet.client.schemas import Schemas
-from motet.client.snapshot import Snapshot
+from motet.client.parts import PartsLocator, PartStore
+from motet.client.publication import Publication, Snapshot
+from motet.client.query import Queries, SystemTables
+from motet.client.rows import Schemas, shard_count, stream_name, transaction_id, whole_number
 from motet.client.stream import AsyncStream
-from motet.client.system_tables import SystemTables
-from motet.client.table import AsyncTable
-from motet.client.tables import Consistency, Tables
+from motet.client.tables import AsyncTable, Consistency, Tables, writer_name
 from motet.client.transaction import (
     AsyncTransaction,
     Attempts,
     TransactionStatus,
     attempts_default,
 )
-from motet.client.writers import Writers
 from motet.core.clock.hlc import ZERO, Clock, plus
 from motet.core.onelog.messages import (
     ClockEnabled,
@@ -48,11 +43,21 @@ from motet.core.onelog.messages import (
     StreamsAnswer,
     TransactionIs,
 )
-from motet.core.tables.messages import TableInfo, WriterInfo
+from motet.core.tables.messages import (
+    ListWriters,
+    NoteWriter,
+    ReadWriter,
+    TableInfo,
+    WriterInfo,
+    WriterIs,
+    WriterNotedDone,
+    WritersAre,
+)
 from motet.core.tables.records import Engine, StagedPart, WriterStep
 from motet.errors import BadBookmark, BadInput, Conflict, NodeError
 from motet.errors.shards import CursorExpired
 from motet.ids import Address, TransactionId
+from motet.limits import writer_note_length_max
 from motet.real.entropy import RealEntropy
 
 T = TypeVar("T")
@@ -86,7 +91,6 @@ class AsyncDatabase(FeedFace):
         self._orders = NodeOrders(calls)
         self._entropy = RealEntropy()
         self._tables = Tables(calls, home.parts, self._entropy)
-        self._writers = Writers(calls)
         self._queries = Queries(self._tables, SystemTables(self, self._tables))
         #: makes the ids of our transactions different from those of all other clients
         self._session = self._entropy.nonce()
@@ -341,15 +345,18 @@ class AsyncDatabase(FeedFace):
 
     async def writer(self, name: str) -> WriterInfo | None:
         """How far an ordered writer is; None if it has never published or said anything."""
-        return await self._writers.one(name)
+        writer = writer_name(name)
+        return (await self._calls.repeated(lambda n: ReadWriter(n, writer), WriterIs)).info
 
     async def writers(self) -> list[WriterInfo]:
         """All ordered writers, by name."""
-        return await self._writers.all()
+        found = await self._calls.repeated(ListWriters, WritersAre)
+        return sorted(found.writers, key=lambda info: info.writer)
 
     async def note_writer(self, name: str, error: str) -> None:
-        """Remember an ordered writer's last error; empty when all is well."""
-        await self._writers.note(name, error)
+        """Remember an ordered writer's last error; empty when all is well. A long one is cut."""
+        writer, text = writer_name(name), error[:writer_note_length_max]
+        await self._calls.repeated(lambda n: NoteWriter(n, writer, text), WriterNotedDone)
 
     async def pause(self, seconds: float) -> None:
         """Wait so long, or until the database is closed."""

@@ -16,13 +16,15 @@ from motet.client.change import Change
 from motet.client.cursors import OLDEST, Cursor, cursor_clock, cursor_text
 from motet.client.rows import (
     Key,
+    Schemas,
+    StreamSchema,
     key_bytes,
+    need_pyarrow,
     page_limit,
     stream_name,
     stream_names,
     whole_number,
 )
-from motet.client.schemas import Schemas, StreamSchema, need_pyarrow
 from motet.client.stream import tail_pause_seconds_max, tail_pause_seconds_min
 from motet.core.clock.hlc import Clock
 from motet.core.onelog.messages import FeedPage, ReadFeed, ReadVisible, VisibleIs

@@ -10,14 +10,15 @@ from motet.client.calls import Calls
 from motet.client.change import Entry, Position
 from motet.client.rows import (
     Key,
+    Schemas,
     key_bytes,
+    need_pyarrow,
     page_limit,
     stream_name,
     token_of,
     value_bytes,
     whole_number,
 )
-from motet.client.schemas import Schemas, need_pyarrow
 from motet.core.onelog.messages import (
     Append,
     Appended,

@@ -19,14 +19,12 @@ from motet.client.database import AsyncDatabase, T
 from motet.client.feed import Page
 from motet.client.feed_face import FeedPlan, page_limit_default
 from motet.client.feed_status import FeedStatus
-from motet.client.part_store import PartsLocator
+from motet.client.parts import PartsLocator
 from motet.client.portal import Face, OwningFace
-from motet.client.publication import Publication
+from motet.client.publication import Publication, Snapshot, TableSnapshot
 from motet.client.rows import Key, Row
-from motet.client.snapshot import Snapshot, TableSnapshot
 from motet.client.stream import AsyncStream, HasOffset
-from motet.client.table import AsyncTable
-from motet.client.tables import Consistency
+from motet.client.tables import AsyncTable, Consistency
 from motet.client.transaction import AsyncTransaction, RowOp, TransactionStatus, attempts_default
 from motet.core.clock.hlc import Clock
 from motet.core.onelog.messages import FeedSplit, StreamInfo
@@ -219,7 +217,7 @@ class Database(OwningFace[AsyncDatabase]):
         return self._portal.call(self._inner.writers)
 
     def note_writer(self, name: str, error: str) -> None:
-        """Remember an ordered writer's last error; empty when all is well."""
+        """Remember an ordered writer's last error; empty when all is well. A long one is cut."""
         self._portal.call(self._inner.note_writer, name, error)
 
     @property

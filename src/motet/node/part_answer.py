@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from motet.client.part_check import CHECKED
+from motet.client.parts import CHECKED
 from motet.ids import ObjectKey
 from motet.limits import MIB
 from motet.node.byte_range import ByteRange

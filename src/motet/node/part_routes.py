@@ -22,7 +22,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from motet.client.part_store import PARTS_PATH, PartsFound, check_size
+from motet.client.parts import PARTS_PATH, PartsFound, check_size
 from motet.errors import BadInput, BadRecord, ObjectError, ObjectExists, ObjectMissing, TooLarge
 from motet.format.manifest import decode_manifest, manifest_bytes_max
 from motet.format.part_key import HASH_BYTES, PartFileKey, content_hash, parse_part_key

@@ -19,7 +19,7 @@ from motet.client.cursors import Bookmark, NamedCursor, bookmark_clock, bookmark
 from motet.client.database import AsyncDatabase
 from motet.client.feed_status import FeedStatus, IncompleteTransaction, NodeStanding
 from motet.client.link import answer_seconds_max
-from motet.client.part_store import PartStore
+from motet.client.parts import PartStore
 from motet.client.rows import shard_count, stream_name, whole_number
 from motet.client.stream import AsyncStream
 from motet.core.clock.hlc import Clock

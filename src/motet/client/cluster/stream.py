@@ -13,8 +13,16 @@ from motet.client.cluster.calls import ClusterCalls, info_of
 from motet.client.cluster.feed import close_seconds_max
 from motet.client.cluster.router import MakeData, Router
 from motet.client.link import answer_seconds_max
-from motet.client.rows import Key, key_bytes, page_limit, token_of, value_bytes, whole_number
-from motet.client.schemas import Schemas, need_pyarrow
+from motet.client.rows import (
+    Key,
+    Schemas,
+    key_bytes,
+    need_pyarrow,
+    page_limit,
+    token_of,
+    value_bytes,
+    whole_number,
+)
 from motet.client.stream import AsyncStream, HasOffset, check_source, offset_of
 from motet.core.clock.hlc import Clock
 from motet.core.shardlog.entry import EntryKind
