@@ -9,7 +9,7 @@ from tests.node.fakes import MemoryDisk
 from motet.core.machine import Write
 from motet.errors import DiskFull
 from motet.ids import FileName, WriteId
-from motet.node.gathered_writes import GatheredWrites
+from motet.node.disk_work import GatheredWrites
 
 FILES = [FileName("a"), FileName("b")]
 

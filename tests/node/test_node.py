@@ -29,9 +29,16 @@ from motet.errors import BadConfig, MotetError, NodeError
 from motet.ids import NodeId
 from motet.limits import clock_reserve_ms
 from motet.node import registry
-from motet.node.config import Config, DebugSettings, KeeperSettings, NodeSettings
+from motet.node.config import (
+    DATA_ROLE,
+    KEEPER_ROLE,
+    ROLES,
+    Config,
+    DebugSettings,
+    KeeperSettings,
+    NodeSettings,
+)
 from motet.node.node import Node, check_can_run, host_port
-from motet.node.roles import DATA_ROLE, KEEPER_ROLE, ROLES
 from motet.node.trace import replay
 
 SMALL = KeeperSettings(format=True, log_slots=64, checkpoint_ops=16)

@@ -23,7 +23,6 @@ from motet.node.http import HttpServer
 from motet.node.metrics import Metrics
 from motet.node.part_routes import ServedParts
 from motet.node.status import NodeStatus, node_status
-from motet.node.streams import STREAMS_MACHINE
 from motet.real.in_process import LOOPBACK, InProcessNetwork
 from motet.real.network import TcpNetwork
 from motet.real.time import RealTime
@@ -46,7 +45,7 @@ class EmbeddedView:
         self.started_at = datetime.fromtimestamp(self._time.now().wall_ms / 1000, UTC)
 
     def status(self) -> NodeStatus:
-        return node_status(self, STREAMS_MACHINE)
+        return node_status(self, self.driver.hosted[0].name)
 
     def clock_drift_ms(self) -> int:
         """How far the clock of the streams is ahead of the time of day; 0 before its first tick."""
@@ -107,7 +106,7 @@ async def serve_embedded(
             metrics=Metrics(view),
             status=view.status,
             not_serving=driver.not_serving,
-            parts=ServedParts(parts_folder, token, view),
+            parts=ServedParts(parts_folder, token, view).routes(),
         )
         await server.start(listening)
     except BaseException:

@@ -19,8 +19,8 @@ from prometheus_client.core import (
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
+from motet.node.config import KEEPER_ROLE
 from motet.node.counters import Counters, Histogram
-from motet.node.roles import KEEPER_ROLE
 from motet.node.status import NodeView
 from motet.version import __version__
 

@@ -31,42 +31,43 @@ from motet.ids import Address
 from motet.limits import open_files_max, shard_files_open_max
 from motet.node import logs
 from motet.node.client_requests import ClientRequests
-from motet.node.clocks import TIME_MACHINE, host_time
-from motet.node.cluster_key import hint_for, keeper_secret, load_cluster_key, vote_key
-from motet.node.config import Config
-from motet.node.data import DATA_MACHINE, host_data
+from motet.node.config import DATA_ROLE, KEEPER_ROLE, OPERATOR_ROLE, Config, check_roles
 from motet.node.driver import Driver
 from motet.node.hosted import Recorder
 from motet.node.hosting import Hosting
-from motet.node.http import HttpServer
-from motet.node.http_hosts import allowed_hosts
-from motet.node.incarnation import next_incarnation
+from motet.node.hosts import (
+    DATA_MACHINE,
+    OPERATOR_MACHINE,
+    TIME_MACHINE,
+    OperatorWatch,
+    host_data,
+    host_operator,
+    host_time,
+    operator_metadata,
+)
+from motet.node.http import HttpServer, allowed_hosts
 from motet.node.keeper import (
     KEEPER_MACHINE,
     host_keeper,
     keeper_format,
     server_facts,
 )
-from motet.node.keeper_access import KeeperAccess
-from motet.node.listening import accept_failed, cannot_listen
-from motet.node.logs import complain, logger
+from motet.node.logs import accept_failed, cannot_listen, complain, logger
 from motet.node.metadata_port import MetadataPort
 from motet.node.metrics import Metrics
-from motet.node.operator import OPERATOR_MACHINE, host_operator, operator_metadata
-from motet.node.operator_watch import OperatorWatch
-from motet.node.protocol_trace import (
+from motet.node.registry import KeeperAccess, Registry, keeper_endpoints, next_incarnation
+from motet.node.replica_files import prepare_files
+from motet.node.settings import hint_for, keeper_secret, load_cluster_key, vote_key
+from motet.node.status import NodeStatus, node_status
+from motet.node.trace import (
     KnownMetadata,
     Look,
     ProtocolTrace,
     ReplicaLooks,
     ShardSteps,
+    TraceWriter,
     both,
 )
-from motet.node.registry import Registry, keeper_endpoints
-from motet.node.replica_files import prepare_files
-from motet.node.roles import DATA_ROLE, KEEPER_ROLE, OPERATOR_ROLE, check_roles
-from motet.node.status import NodeStatus, node_status
-from motet.node.trace import TraceWriter
 from motet.node.zookeeper.server import ZooKeeperServer
 from motet.real.disk import RealDisk
 from motet.real.durable import make_folder
