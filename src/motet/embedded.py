@@ -20,6 +20,7 @@ import asyncio
 import os
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ from motet.client.link import HTTP_PORT_OFFSET, Link
 from motet.client.parts import DirectParts, base_url_of, prepare_folder
 from motet.client.sync import Database
 from motet.core.catalog.machine import CatalogedStreams
-from motet.core.machine import Message, Received
+from motet.core.machine import Received
 from motet.core.metadata.messages import METADATA
 from motet.core.metadata.paths import STREAMS, TABLES
 from motet.core.onelog.identity import IDENTITY_FILE
@@ -86,7 +87,7 @@ class EmbeddedNode:
             self._driver.finished.add_done_callback(self._ended)
             self._keeper.start(self._driver)
             self._opened.push_async_callback(self._keeper.server.stop)
-            self._catalog.start(self._tell_streams)
+            self._catalog.start(partial(self._driver.tell, STREAMS_MACHINE, Received, METADATA))
             self._opened.push_async_callback(self._catalog.stop)
             await self._until_serving()
         except BaseException:
@@ -118,9 +119,6 @@ class EmbeddedNode:
         disk = RealDisk(self._folder / machine)
         self._opened.callback(disk.close)
         return disk
-
-    def _tell_streams(self, message: Message) -> None:
-        self._driver.tell(STREAMS_MACHINE, Received, METADATA, message)
 
     async def stop(self) -> None:
         """End between two turns, and give the folder back."""

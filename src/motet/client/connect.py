@@ -32,7 +32,7 @@ map_seconds_max = 15.0
 
 
 class _Remote:
-    """A database behind an endpoint."""
+    """A database at an endpoint."""
 
     def __init__(self, endpoint: str, opened: AsyncExitStack) -> None:
         self._endpoint = endpoint

@@ -86,7 +86,7 @@ class _Printable(Generic[S]):
         return value
 
 
-class Cursor(msgspec.Struct, frozen=True, array_like=True):
+class FeedPosition(msgspec.Struct, frozen=True, array_like=True):
     """Everything of these streams up to this clock has been read."""
 
     database: int
@@ -102,7 +102,7 @@ class Bookmark(msgspec.Struct, frozen=True, array_like=True):
     clock: Clock
 
 
-_CURSORS = _Printable("motet1.", Cursor, "a cursor", BadCursor)
+_CURSORS = _Printable("motet1.", FeedPosition, "a cursor", BadCursor)
 _BOOKMARKS = _Printable("motet-b1.", Bookmark, "a bookmark", BadBookmark)
 cursor_text, parse_cursor = _CURSORS.text, _CURSORS.parse
 bookmark_text, parse_bookmark = _BOOKMARKS.text, _BOOKMARKS.parse

@@ -24,12 +24,7 @@ from motet.client.query import Queries, SystemTables
 from motet.client.rows import Schemas, shard_count, stream_name, transaction_id, whole_number
 from motet.client.stream import AsyncStream
 from motet.client.tables import AsyncTable, Consistency, Tables, writer_name
-from motet.client.transaction import (
-    AsyncTransaction,
-    Attempts,
-    TransactionStatus,
-    attempts_default,
-)
+from motet.client.transaction import AsyncTransaction, Attempts, TransactionStatus, attempts_default
 from motet.core.clock.hlc import ZERO, Clock, plus
 from motet.core.onelog.messages import (
     ClockEnabled,
@@ -67,7 +62,7 @@ connect_seconds_max = 3.0
 
 
 class Home(Protocol):
-    """What a database lives in: a node of this process, or one behind an endpoint."""
+    """What a database lives in: a node of this process, or one at an endpoint."""
 
     async def endpoint(self) -> str:
         """Where others can reach it."""

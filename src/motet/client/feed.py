@@ -13,7 +13,7 @@ from typing import Any
 
 from motet.client.calls import Calls
 from motet.client.change import Change
-from motet.client.cursors import OLDEST, Cursor, cursor_clock, cursor_text
+from motet.client.cursors import OLDEST, FeedPosition, cursor_clock, cursor_text
 from motet.client.rows import (
     Key,
     Schemas,
@@ -133,7 +133,7 @@ class Feed:
             # A long range of other streams or keys: the node looks only so far for one request.
             found = await self._read(names, found.through, limit, up_to, only)
         self._calls.clock_visibility.look_at(found.runs)
-        cursor = cursor_text(Cursor(self._database, found.through, names))
+        cursor = cursor_text(FeedPosition(self._database, found.through, names))
         schemas = {name: await self._schemas.of(name) for name in names}
         known = tuple(StreamSchema(*each) for each in schemas.items())
         return Page(found.runs, cursor, found.visible, found.more, known)

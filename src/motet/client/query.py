@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from motet.client.cursors import OLDEST
-from motet.client.tables import Consistency, Tables, check_consistency, need_arrow
+from motet.client.rows import need_library, need_pyarrow
+from motet.client.tables import Consistency, Tables, check_consistency
 from motet.core.clock.hlc import Clock
 from motet.core.streams.change import Change
 from motet.core.tables.checks import SYSTEM_PREFIX
-from motet.errors import BadInput, MissingLibrary, NotInCluster
+from motet.errors import BadInput, NotInCluster
 from motet.ids import TransactionId
 from motet.limits import page_changes_max
 
@@ -47,8 +48,8 @@ class Queries:
         memory_bytes: int | None = None,
     ) -> Any:
         """The answer as a ``pyarrow.Table``."""
-        need_arrow()
-        need_duckdb()
+        need_pyarrow("SQL")
+        need_library("duckdb", "SQL")
         check_consistency(consistency)
         if not isinstance(query, str):
             raise BadInput(f"a query is text, not {type(query).__name__}")
@@ -86,16 +87,6 @@ class Queries:
                 paths = await self._tables.paths(table)
                 tables[name] = SqlTable(table.spec, table.schema, paths)
         return tables
-
-
-def need_duckdb() -> None:
-    """``MissingLibrary`` when DuckDB is not installed."""
-    try:
-        import duckdb  # noqa: F401
-    except ImportError:
-        raise MissingLibrary(
-            "SQL needs duckdb, which is not installed", hint="pip install motet[sql]"
-        ) from None
 
 
 CHANGES, COMMIT_CLOCKS = "changes", "transaction_commit_clock"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -270,12 +270,15 @@ class Schemas:
         return there if same else data
 
 
-def need_pyarrow(what: str) -> None:
+def need_library(library: str, what: str) -> None:
     """``MissingLibrary`` if it is not installed; ``what`` cannot do without it."""
     try:
-        import_module("pyarrow")
+        import_module(library)
     except ImportError:
         raise MissingLibrary(
-            f"{what} needs pyarrow, which is not installed",
+            f"{what} needs {library}, which is not installed",
             hint="install it, for instance with `pip install motet[sql]`",
         ) from None
+
+
+need_pyarrow = partial(need_library, "pyarrow")

@@ -359,7 +359,7 @@ class Stream(Face[AsyncStream]):
         limit: int = 1000,
         source: Source = "leader",
     ) -> list[Entry]:
-        """Entries of a shard in order, behind an offset, an entry or a position.
+        """Entries of a shard in order, after an offset, an entry or a position.
 
         There may be fewer than ``limit`` even if more follow; none at all means the end. With the source
         ``replica`` any node that holds the shard may answer, and what it does not know of yet is missing.

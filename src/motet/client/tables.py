@@ -17,7 +17,7 @@ from motet.client.publication import (
     stage_rows,
     token_of_table,
 )
-from motet.client.rows import whole_number
+from motet.client.rows import need_pyarrow, whole_number
 from motet.core.clock.hlc import Clock
 from motet.core.streams.checks import check_name
 from motet.core.tables.checks import check_table_name
@@ -33,7 +33,7 @@ from motet.core.tables.messages import (
     TablesAre,
 )
 from motet.core.tables.records import Engine, StagedPart, TableSpec, WriterStep
-from motet.errors import BadInput, BadSchema, DiskFull, MissingLibrary
+from motet.errors import BadInput, BadSchema, DiskFull
 from motet.ids import TableId, TableName, WriterName
 from motet.limits import table_shards_max
 from motet.ports.entropy import Entropy
@@ -62,7 +62,7 @@ class Tables:
         tombstone: str | None,
     ) -> TableSpec:
         """Create a table; the same once more is fine."""
-        need_arrow()
+        need_pyarrow("a table")
         from motet.columnar.schema import encode_schema
 
         table = table_name(name)
@@ -103,7 +103,7 @@ class Tables:
 
     async def stage(self, name: str, data: object) -> list[StagedPart]:
         """Write rows as parts of a table that nobody sees yet."""
-        need_arrow()
+        need_pyarrow("a table")
         spec = (await self.snapshot_of(table_name(name))).spec
         return await stage_rows(spec, data, await self._parts(), self._entropy)
 
@@ -124,7 +124,7 @@ class Tables:
         self, name: TableName, data: object, quorum: object, token: object
     ) -> Publication:
         """Stage and publish in one go."""
-        need_arrow()
+        need_pyarrow("a table")
         named = token_of_table(name, token)
         if quorum is not None:
             whole_number("quorum", quorum, 1, 1)
@@ -158,7 +158,7 @@ class Tables:
         consistency: Consistency,
     ) -> Any:
         """The rows of a table."""
-        need_arrow()
+        need_pyarrow("a table")
         check_consistency(consistency)
         snapshot = await self.snapshot_of(name, at)
         return await asyncio.to_thread(_read, snapshot, await self._parts(), columns)
@@ -171,16 +171,6 @@ class Tables:
 
 _NO_REQUEST: Any = 0
 """Stands where the number of a request will be."""
-
-
-def need_arrow() -> None:
-    """``MissingLibrary`` when pyarrow is not installed."""
-    try:
-        import pyarrow as pa  # noqa: F401
-    except ImportError:
-        raise MissingLibrary(
-            "tables need pyarrow, which is not installed", hint="pip install motet[sql]"
-        ) from None
 
 
 def table_name(name: object) -> TableName:

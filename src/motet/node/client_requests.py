@@ -206,7 +206,7 @@ class ClientRequests:
         for client, reserved in list(self._reserved.items()):
             for request, (_, since_ns, _message) in list(reserved.requests.items()):
                 if since_ns > oldest_ns:
-                    break  # those behind it are younger
+                    break  # those after it are younger
                 self.reserved_bytes -= reserved.give_back(request)
             if not reserved.requests:
                 del self._reserved[client]

@@ -47,7 +47,7 @@ long_bytes = 64 << 10
 
 
 class _Run:
-    """Writes that lie behind each other."""
+    """Writes that follow each other."""
 
     __slots__ = ("end", "writes")
 
@@ -123,7 +123,7 @@ def _write_run(disk: Disk, writes: list[Write]) -> list[tuple[Write, DiskFull]]:
 
 
 Pending = tuple[Callable[..., Event], tuple[object, ...]]
-"""An event without its time: its type, and its fields behind ``now``."""
+"""An event without its time: its type, and its fields after ``now``."""
 
 
 synced_alone_max = 3

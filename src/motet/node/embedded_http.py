@@ -20,9 +20,8 @@ from motet.ids import NodeId, PartId, TableId
 from motet.node.config import Config, NodeSettings
 from motet.node.driver import Driver
 from motet.node.http import HttpServer
-from motet.node.metrics import Metrics
 from motet.node.part_routes import ServedParts
-from motet.node.status import NodeStatus, node_status
+from motet.node.status import Metrics, NodeStatus, node_status
 from motet.real.in_process import LOOPBACK, InProcessNetwork
 from motet.real.network import TcpNetwork
 from motet.real.time import RealTime

@@ -207,7 +207,7 @@ class Hosted:
         )
 
     def take_timers(self, now: Now, limit: int) -> int:
-        """Fire what is due. Popped one by one: a step may cancel or move the timers behind it."""
+        """Fire what is due. Popped one by one: a step may cancel or move the timers after it."""
         now_ns = now.monotonic_ns
         self.now_ns = (
             now_ns + 1

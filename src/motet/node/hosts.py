@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import get_args
+from functools import reduce
+from operator import or_
+from typing import Any, get_args
 
 from motet.client.cluster.refusals import readable
 from motet.client.link import Link
@@ -291,17 +293,8 @@ OPERATOR_MACHINE = "operator"
 session_ms = 4_000
 """Of its session with the keeper."""
 
-OperatorInbox = (
-    OperatorCall
-    | shardlog.FenceResponse
-    | shardlog.BecomeLeaderResponse
-    | shardlog.AddFollowerResponse
-    | shardlog.SnapshotResponse
-    | shardlog.PrepareReconfigurationResponse
-    | shardlog.CommitReconfigurationResponse
-    | shardlog.AbortReconfigurationResponse
-    | shardlog.DeleteShardResponse
-    | shardlog.Refused
+OperatorInbox: Any = reduce(
+    or_, (OperatorCall, *FOR_OPERATORS, shardlog.SnapshotResponse, shardlog.Refused)
 )
 """Everything that comes to an operator over the network."""
 

@@ -44,8 +44,7 @@ from motet.limits import http_connections_max
 from motet.node.config import Config
 from motet.node.http_connection import HttpConnections
 from motet.node.logs import accept_failed, cannot_listen, logger
-from motet.node.metrics import CONTENT_TYPE, Metrics
-from motet.node.status import NodeStatus
+from motet.node.status import CONTENT_TYPE, Metrics, NodeStatus
 from motet.real.acceptor import Acceptor, listen
 
 _STATUS_CODES: tuple[tuple[type[MotetError], int], ...] = (

@@ -5,12 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import AsyncExitStack
 
-from motet.client.cluster.calls import (
-    ClusterCalls,
-    info_of,
-    map_seconds_max,
-    operator_seconds_max,
-)
+from motet.client.cluster.calls import ClusterCalls, info_of, map_seconds_max, operator_seconds_max
 from motet.client.cluster.feed import ClusterFeed, Places
 from motet.client.cluster.refusals import after_a_moment
 from motet.client.cluster.router import MakeOperator, Router
@@ -105,7 +100,7 @@ class AsyncClusterDatabase(AsyncDatabase):
         return ClusterStream(self._cluster, name, self.schemas, self.router, self._appenders)
 
     async def streams(self) -> list[StreamInfo]:
-        """All streams, by name; one with a shard that nobody leads has no entries and birth to tell."""
+        """All streams, by name; one with a shard that nobody leads tells no entries and no creation time."""
         return await self._cluster.infos()
 
     async def clock(self) -> Clock:

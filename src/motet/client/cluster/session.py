@@ -1,7 +1,7 @@
 """A client's session: what it has seen of shards, and its calls that have not ended.
 
 No answer shows a client less than it has seen: the guarantees of its session.
-Leaders answer with all that is committed. Two things remain. A replica may be behind: it is far enough when
+Leaders answer with all that is committed. Two things remain. A replica may lag: it is far enough when
 it has every record that was seen or written before, and every transaction that was committed before, which it
 has when it is closed up to its clock. And a transaction may be decided and not logged in all its shards yet:
 then the leader of such a shard is far enough when it is closed up to that clock, too. A bookmark is a clock
