@@ -20,7 +20,7 @@ from motet.client.feed_face import FeedFace
 from motet.client.link import Link
 from motet.client.parts import PartsLocator, PartStore
 from motet.client.publication import Publication, Snapshot
-from motet.client.query import Queries, SystemTables
+from motet.client.query import Queries
 from motet.client.rows import Schemas, shard_count, stream_name, transaction_id, whole_number
 from motet.client.stream import AsyncStream
 from motet.client.tables import AsyncTable, Consistency, Tables, writer_name
@@ -86,7 +86,7 @@ class AsyncDatabase(FeedFace):
         self._orders = NodeOrders(calls)
         self._entropy = RealEntropy()
         self._tables = Tables(calls, home.parts, self._entropy)
-        self._queries = Queries(self._tables, SystemTables(self, self._tables))
+        self._queries = Queries(self, self._tables)
         #: makes the ids of our transactions different from those of all other clients
         self._session = self._entropy.nonce()
         self._transactions = count(1)

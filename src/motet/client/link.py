@@ -175,17 +175,6 @@ def parse_endpoint(text: str) -> tuple[str, int]:
     return host.removeprefix("[").removesuffix("]"), int(port)  # an IPv6 host stands in brackets
 
 
-def unanswered(node: Address, seconds: float) -> OutcomeUnknown:
-    """Nobody knows whether it was done."""
-    return OutcomeUnknown(f"{node} did not answer within {seconds:g} s")
-
-
-async def reach(host: str, port: int, seconds: float) -> None:
-    """``NodeError`` when nothing listens there: nothing was asked yet."""
-    _, writer = await _dial(host, port, seconds)
-    writer.close()
-
-
 async def greeting_of(host: str, port: int, seconds: float) -> tuple[int, ...]:
     """The kinds of frames that are taken there; none when it is no node of ours that listens."""
     reader, writer = await _dial(host, port, seconds)
@@ -271,10 +260,6 @@ class Link(Generic[Answer]):
         if waiting:
             await asyncio.wait(waiting, timeout=seconds)
 
-    async def reach(self, node: Address, seconds: float = answer_seconds_max) -> None:
-        """``NodeError`` when nothing listens where the node should be: nothing was asked yet."""
-        await reach(*self._endpoints[node], seconds)
-
     async def ask(
         self,
         node: Address,
@@ -295,7 +280,8 @@ class Link(Generic[Answer]):
                 return await self._send(node, request, body, seconds, is_worth_waiting)
             except TimeoutError:
                 if not left:
-                    raise unanswered(node, seconds * times) from None
+                    what = f"{node} did not answer within {seconds * times:g} s"
+                    raise OutcomeUnknown(what) from None
         raise AssertionError("it is sent at least once")
 
     def begin(

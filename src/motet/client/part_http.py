@@ -185,7 +185,7 @@ class HttpParts:
 
     # What blocks -----------------------------------------------------------------------------------
 
-    def read_range(self, key: ObjectKey, start: int, wanted: int, size_bytes: int) -> bytes:
+    def read_range(self, key: ObjectKey, size_bytes: int, start: int, wanted: int) -> bytes:
         """So many bytes of a file of this size, from a place on: all of them, or an error."""
         pieces: list[bytes] = []
         self._read_on(key, start, start + wanted, size_bytes, pieces.append)
@@ -315,7 +315,7 @@ class PartSource(RangeFile):
     def __init__(
         self, parts: HttpParts, key: ObjectKey, size_bytes: int, *, owns_parts: bool = False
     ) -> None:
-        super().__init__(partial(self._range, parts, key, size_bytes), size_bytes)
+        super().__init__(partial(parts.read_range, key, size_bytes), size_bytes)
         self._parts = parts
         self._key = key
         self._owns_parts = owns_parts
@@ -327,10 +327,6 @@ class PartSource(RangeFile):
 
     def __reduce__(self) -> tuple[object, ...]:
         return _open_source, (self._parts.base_url, self._key, self._size_bytes)
-
-    @staticmethod
-    def _range(parts: HttpParts, key: ObjectKey, size_bytes: int, start: int, wanted: int) -> bytes:
-        return parts.read_range(key, start, wanted, size_bytes)
 
 
 def _open_source(base_url: str, key: ObjectKey, size_bytes: int) -> PartSource:

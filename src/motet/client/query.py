@@ -31,12 +31,26 @@ if TYPE_CHECKING:
     from motet.client.feed import Page
 
 
-class Queries:
-    """Asks questions in SQL."""
+CHANGES, COMMIT_CLOCKS = "changes", "transaction_commit_clock"
+Maker = Callable[[Clock | None], Awaitable[Any]]
 
-    def __init__(self, tables: Tables, system: SystemTables) -> None:
+
+class Queries:
+    """Asks a database questions in SQL."""
+
+    def __init__(self, face: AsyncDatabase, tables: Tables) -> None:
+        self._face = face
         self._tables = tables
-        self._system = system
+        self._makers: dict[str, Maker] = {
+            "tables": self._table_rows,
+            "parts": self._part_rows,
+            "streams": self._stream_rows,
+            "writers": self._writer_rows,
+            "shards": self._shard_rows,
+            "nodes": self._node_rows,
+            "clock": self._clock_rows,
+            "incomplete_transactions": self._incomplete_rows,
+        }
 
     async def run(
         self,
@@ -63,8 +77,8 @@ class Queries:
                     wanted = await asyncio.to_thread(tables_of, query)
                     called = await asyncio.to_thread(functions_of, query)
                     tables = await self._named(wanted, at)
-                    clocks = await self._system.clocks(called)
-                    extra = await self._system.named(wanted, at, Path(folder))
+                    clocks = await self._clocks(called)
+                    extra = await self._system_tables(wanted, at, Path(folder))
             except TimeoutError:
                 raise bounds.too_slow() from None
             return await asyncio.to_thread(
@@ -88,29 +102,9 @@ class Queries:
                 tables[name] = SqlTable(table.spec, table.schema, paths)
         return tables
 
+    # The system's own tables
 
-CHANGES, COMMIT_CLOCKS = "changes", "transaction_commit_clock"
-Maker = Callable[[Clock | None], Awaitable[Any]]
-
-
-class SystemTables:
-    """What there is, as tables."""
-
-    def __init__(self, face: AsyncDatabase, tables: Tables) -> None:
-        self._face = face
-        self._tables = tables
-        self._makers: dict[str, Maker] = {
-            "tables": self._table_rows,
-            "parts": self._part_rows,
-            "streams": self._stream_rows,
-            "writers": self._writer_rows,
-            "shards": self._shard_rows,
-            "nodes": self._node_rows,
-            "clock": self._clock_rows,
-            "incomplete_transactions": self._incomplete_rows,
-        }
-
-    async def clocks(self, called: set[str]) -> dict[str, Clock]:
+    async def _clocks(self, called: set[str]) -> dict[str, Clock]:
         """What the functions of SQL that give a clock say, as far as a query calls them."""
         found = {}
         if "cluster_clock" in called:
@@ -119,8 +113,10 @@ class SystemTables:
             found["visible_clock"] = await self._face.visible_clock()
         return found
 
-    async def named(self, wanted: set[str], at: Clock | None, folder: Path) -> dict[str, Any]:
-        """Those that a query names; a feed that is long goes into the folder."""
+    async def _system_tables(
+        self, wanted: set[str], at: Clock | None, folder: Path
+    ) -> dict[str, Any]:
+        """Those of the system that a query names; a feed that is long goes into the folder."""
         names = {
             each.lower().removeprefix(SYSTEM_PREFIX)
             for each in wanted

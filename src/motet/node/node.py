@@ -52,7 +52,7 @@ from motet.node.logs import accept_failed, cannot_listen, complain, logger
 from motet.node.metadata_port import MetadataPort
 from motet.node.registry import KeeperAccess, Registry, keeper_endpoints, next_incarnation
 from motet.node.replica_files import prepare_files
-from motet.node.settings import hint_for, keeper_secret, load_cluster_key, vote_key
+from motet.node.settings import REFUSAL_HINTS, keeper_secret, load_cluster_key, vote_key
 from motet.node.status import Metrics, NodeStatus, node_status
 from motet.node.trace import (
     KnownMetadata,
@@ -210,7 +210,7 @@ class Node:
 
     def _on_refusal(self, why: Refusal, detail: str) -> None:
         """A connection was closed by us: say so if somebody can do something about it."""
-        hint = hint_for(why)
+        hint = REFUSAL_HINTS.get(why)
         if hint is not None:
             count = self.network.counters.refused[why]
             complain(count, "connection_refused", why=why.value, detail=detail, hint=hint)

@@ -231,7 +231,7 @@ def _from_text(default: object, text: str) -> object:
 
 
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
-_HINTS = {
+REFUSAL_HINTS = {
     Refusal.UNPROVEN: "give all nodes the same cluster.key or cluster.key_file; a stranger is harmless",
     Refusal.NOT_LOOPBACK: "without a cluster key nodes are on one machine: set cluster.key_file on all",
     Refusal.DUPLICATE: "two processes have this node.id: stop one, or give it an id of its own",
@@ -285,8 +285,3 @@ def vote_key(key: ClusterKey | None) -> bytes:
     wants to.
     """
     return b"" if key is None else key.derive("transaction votes 1")
-
-
-def hint_for(why: Refusal) -> str | None:
-    """What to do about a refused connection; None if nobody needs to."""
-    return _HINTS.get(why)

@@ -25,7 +25,7 @@ from prometheus_client.registry import Collector
 
 from motet.ids import Address, NodeId
 from motet.node.config import KEEPER_ROLE, Config
-from motet.node.counters import Counters, Histogram
+from motet.node.counters import Histogram
 from motet.node.driver import Driver
 from motet.real.network import TcpNetwork
 from motet.version import __version__
@@ -154,67 +154,46 @@ class Metrics:
         return generate_latest(self._registry)
 
 
-class _NodeCollector(Collector):
-    def __init__(self, node: NodeView) -> None:
-        self._node = node
-
-    def collect(self) -> Iterator[Metric]:
-        node = self._node
-        config = node.config.node
-        identity = {"version": __version__, "node": config.id, "cluster": config.cluster}
-        yield InfoMetricFamily("motet_build", "Which version runs here, and as whom.", identity)
-        yield GaugeMetricFamily(
-            "motet_start_time_seconds",
-            "When this incarnation of the node started, since 1970.",
-            node.started_at.timestamp(),
-        )
-        yield GaugeMetricFamily(
-            "motet_ready", "1 when the node can serve, else 0.", int(not node.driver.not_serving())
-        )
-        yield GaugeMetricFamily(
-            "motet_clock_drift_milliseconds",
-            "How far the cluster clock is ahead of this node's time of day; negative when behind.",
-            node.clock_drift_ms(),
-        )
-        wall_drift_ms = node.wall_drift_ms()
-        yield GaugeMetricFamily(
-            "motet_time_synchronized",
-            "1 when a majority of the nodes agrees on the time of day, else 0.",
-            int(wall_drift_ms is not None),
-        )
-        yield GaugeMetricFamily(
-            "motet_wall_drift_milliseconds",
-            "How far this node's time of day is ahead of the cluster's; 0 when not synchronized.",
-            wall_drift_ms or 0,
-        )
-        yield from _driver_families(node.driver.counters)
-        yield from _network_families(node)
-        unsent_bytes, unfinished_bytes = node.kept_for_zookeeper()
-        yield GaugeMetricFamily(
-            "motet_zookeeper_unsent_bytes",
-            "Answers that ZooKeeper clients have not taken.",
-            unsent_bytes,
-        )
-        yield GaugeMetricFamily(
-            "motet_zookeeper_unfinished_bytes",
-            "Messages that ZooKeeper clients have not finished.",
-            unfinished_bytes,
-        )
-        yield _labelled(
-            "motet_clients_refused",
-            "Connections of ZooKeeper clients that were cut off, by why.",
-            "why",
-            node.refused_clients(),
-        )
-        yield _labelled(
-            "motet_http_refused",
-            "Connections to the HTTP port that were cut off, by why.",
-            "why",
-            node.refused_http(),
-        )
-        yield from _keeper_families(node)
-
-
+GAUGES = {
+    "start_time_seconds": "When this incarnation of the node started, since 1970.",
+    "ready": "1 when the node can serve, else 0.",
+    "clock_drift_milliseconds": "How far the cluster clock is ahead of this node's time of day; "
+    "negative when behind.",
+    "time_synchronized": "1 when a majority of the nodes agrees on the time of day, else 0.",
+    "wall_drift_milliseconds": "How far this node's time of day is ahead of the cluster's; "
+    "0 when not synchronized.",
+    "connections": "Open connections, in both directions.",
+    "clients_unsent_bytes": "Answers that clients have not taken, of the native port.",
+    "clients_unfinished_bytes": "Frames that clients have not finished, of the native port.",
+    "client_requests_waiting": "Requests that wait because the answers of their clients, or of all, "
+    "are enough.",
+    "zookeeper_unsent_bytes": "Answers that ZooKeeper clients have not taken.",
+    "zookeeper_unfinished_bytes": "Messages that ZooKeeper clients have not finished.",
+}
+COUNTERS = {
+    "turns": "Turns of the node's loop.",
+    "events": "Events the machines have stepped through.",
+    "frames_received": "Frames taken from the network.",
+    "frames_sent": "Frames given to the network.",
+    "writes": "Changes to files.",
+    "write_bytes": "Bytes written to files.",
+    "writes_failed": "Changes the full disk refused.",
+    "reads": "Reads from files.",
+    "reads_failed": "Reads the disk could not do.",
+    "network_in_bytes": "Bytes of frames that came in.",
+    "network_out_bytes": "Bytes of frames that left.",
+    "dials": "Connections tried.",
+    "dials_failed": "Connections tried in vain.",
+    "inbox_pauses": "How often a full inbox stopped all reading.",
+}
+COUNTERS_BY_WHY = {
+    "frames_refused": "Frames that were no message of any machine here, by why.",
+    "sends_dropped": "Messages that never left, by why.",
+    "network_dropped": "Frames the network dropped, by why.",
+    "connections_refused": "Connections closed by this node, by why.",
+    "clients_refused": "Connections of ZooKeeper clients that were cut off, by why.",
+    "http_refused": "Connections to the HTTP port that were cut off, by why.",
+}
 KEEPER_GAUGES = {
     "is_primary": "1 where the primary of the keeper is, else 0.",
     "view": "The view that the keeper's replica is in; it rises with each change of primary.",
@@ -245,94 +224,81 @@ def _keeper_families(node: NodeView) -> Iterator[Metric]:
             yield GaugeMetricFamily(f"motet_keeper_{name}", meaning, int(value))
 
 
-def _driver_families(counters: Counters) -> Iterator[Metric]:
-    yield _counter("motet_turns", "Turns of the node's loop.", counters.turns)
-    yield _counter("motet_events", "Events the machines have stepped through.", counters.events)
-    yield _counter(
-        "motet_frames_received", "Frames taken from the network.", counters.frames_received
-    )
-    yield _counter("motet_frames_sent", "Frames given to the network.", counters.frames_sent)
-    yield _labelled(
-        "motet_frames_refused",
-        "Frames that were no message of any machine here, by why.",
-        "why",
-        counters.frames_refused,
-    )
-    yield _labelled(
-        "motet_sends_dropped", "Messages that never left, by why.", "why", counters.sends_dropped
-    )
-    yield _counter("motet_writes", "Changes to files.", counters.writes)
-    yield _counter("motet_write_bytes", "Bytes written to files.", counters.write_bytes)
-    yield _counter("motet_writes_failed", "Changes the full disk refused.", counters.writes_failed)
-    yield _counter("motet_reads", "Reads from files.", counters.reads)
-    yield _counter("motet_reads_failed", "Reads the disk could not do.", counters.reads_failed)
-    yield _histogram(
-        "motet_sync_seconds", "How long one sync of one file took.", counters.sync_seconds
-    )
-    notes = CounterMetricFamily(
-        "motet_notes", "Facts noted by the machines, by name.", labels=["machine", "what"]
-    )
-    for (machine, what), count in counters.notes.items():
-        notes.add_metric([machine, what], count)
-    yield notes
+class _NodeCollector(Collector):
+    def __init__(self, node: NodeView) -> None:
+        self._node = node
+
+    def collect(self) -> Iterator[Metric]:
+        node, counters = self._node, self._node.driver.counters
+        config = node.config.node
+        identity = {"version": __version__, "node": config.id, "cluster": config.cluster}
+        yield InfoMetricFamily("motet_build", "Which version runs here, and as whom.", identity)
+        for name, gauge in _gauges(node).items():
+            yield GaugeMetricFamily(f"motet_{name}", GAUGES[name], gauge)
+        for name, count in _counters(node).items():
+            yield CounterMetricFamily(f"motet_{name}", COUNTERS[name], count)
+        for name, counts in _counters_by_why(node).items():
+            by_why = CounterMetricFamily(f"motet_{name}", COUNTERS_BY_WHY[name], labels=["why"])
+            for why, count in counts.items():
+                by_why.add_metric([why], count)
+            yield by_why
+        yield _histogram(
+            "motet_sync_seconds", "How long one sync of one file took.", counters.sync_seconds
+        )
+        notes = CounterMetricFamily(
+            "motet_notes", "Facts noted by the machines, by name.", labels=["machine", "what"]
+        )
+        for (machine, what), count in counters.notes.items():
+            notes.add_metric([machine, what], count)
+        yield notes
+        yield from _keeper_families(node)
 
 
-def _network_families(node: NodeView) -> Iterator[Metric]:
-    counters = node.network.counters
-    yield GaugeMetricFamily(
-        "motet_connections", "Open connections, in both directions.", counters.connections
-    )
-    yield GaugeMetricFamily(
-        "motet_clients_unsent_bytes",
-        "Answers that clients have not taken, of the native port.",
-        counters.unsent_bytes,
-    )
-    yield GaugeMetricFamily(
-        "motet_clients_unfinished_bytes",
-        "Frames that clients have not finished, of the native port.",
-        counters.unfinished_bytes,
-    )
-    yield GaugeMetricFamily(
-        "motet_client_requests_waiting",
-        "Requests that wait because the answers of their clients, or of all, are enough.",
-        node.waiting_requests(),
-    )
-    yield _counter("motet_network_in_bytes", "Bytes of frames that came in.", counters.bytes_in)
-    yield _counter("motet_network_out_bytes", "Bytes of frames that left.", counters.bytes_out)
-    yield _counter("motet_dials", "Connections tried.", counters.dials)
-    yield _counter("motet_dials_failed", "Connections tried in vain.", counters.dials_failed)
-    yield _counter(
-        "motet_inbox_pauses", "How often a full inbox stopped all reading.", counters.pauses
-    )
-    yield _labelled(
-        "motet_network_dropped",
-        "Frames the network dropped, by why.",
-        "why",
-        {
-            "unknown": counters.dropped_unknown,
-            "full": counters.dropped_full,
-            "unreachable": counters.dropped_unreachable,
-        },
-    )
-    yield _labelled(
-        "motet_connections_refused",
-        "Connections closed by this node, by why.",
-        "why",
-        {str(why): count for why, count in counters.refused.items()},
-    )
+def _gauges(node: NodeView) -> dict[str, float]:
+    network, wall_drift_ms = node.network.counters, node.wall_drift_ms()
+    unsent_bytes, unfinished_bytes = node.kept_for_zookeeper()
+    return {
+        "start_time_seconds": node.started_at.timestamp(),
+        "ready": int(not node.driver.not_serving()),
+        "clock_drift_milliseconds": node.clock_drift_ms(),
+        "time_synchronized": int(wall_drift_ms is not None),
+        "wall_drift_milliseconds": wall_drift_ms or 0,
+        "connections": network.connections,
+        "clients_unsent_bytes": network.unsent_bytes,
+        "clients_unfinished_bytes": network.unfinished_bytes,
+        "client_requests_waiting": node.waiting_requests(),
+        "zookeeper_unsent_bytes": unsent_bytes,
+        "zookeeper_unfinished_bytes": unfinished_bytes,
+    }
 
 
-def _counter(name: str, documentation: str, value: int) -> CounterMetricFamily:
-    return CounterMetricFamily(name, documentation, value)
+def _counters(node: NodeView) -> dict[str, int]:
+    driver, network = node.driver.counters, node.network.counters
+    of_network = {
+        "network_in_bytes": network.bytes_in,
+        "network_out_bytes": network.bytes_out,
+        "dials": network.dials,
+        "dials_failed": network.dials_failed,
+        "inbox_pauses": network.pauses,
+    }
+    return {n: getattr(driver, n) for n in COUNTERS if n not in of_network} | of_network
 
 
-def _labelled(
-    name: str, documentation: str, label: str, values: Mapping[str, int]
-) -> CounterMetricFamily:
-    family = CounterMetricFamily(name, documentation, labels=[label])
-    for value, count in values.items():
-        family.add_metric([value], count)
-    return family
+def _counters_by_why(node: NodeView) -> dict[str, Mapping[str, int]]:
+    driver, network = node.driver.counters, node.network.counters
+    dropped = {
+        "unknown": network.dropped_unknown,
+        "full": network.dropped_full,
+        "unreachable": network.dropped_unreachable,
+    }
+    return {
+        "frames_refused": driver.frames_refused,
+        "sends_dropped": driver.sends_dropped,
+        "network_dropped": dropped,
+        "connections_refused": {str(why): count for why, count in network.refused.items()},
+        "clients_refused": node.refused_clients(),
+        "http_refused": node.refused_http(),
+    }
 
 
 def _histogram(name: str, documentation: str, histogram: Histogram) -> HistogramMetricFamily:
