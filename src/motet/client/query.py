@@ -10,13 +10,14 @@ from __future__ import annotations
 import asyncio
 import tempfile
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from motet.client.cursors import OLDEST
+from motet.client.feed_status import FeedStatus, ShardStanding
 from motet.client.rows import need_library, need_pyarrow
 from motet.client.tables import Consistency, Tables, check_consistency
 from motet.core.clock.hlc import Clock
@@ -32,7 +33,17 @@ if TYPE_CHECKING:
 
 
 CHANGES, COMMIT_CLOCKS = "changes", "transaction_commit_clock"
-Maker = Callable[[Clock | None], Awaitable[Any]]
+GATHERED = (
+    "tables",
+    "parts",
+    "streams",
+    "writers",
+    "shards",
+    "nodes",
+    "clock",
+    "incomplete_transactions",
+)
+"""The system's tables that are no feed."""
 
 
 class Queries:
@@ -41,16 +52,6 @@ class Queries:
     def __init__(self, face: AsyncDatabase, tables: Tables) -> None:
         self._face = face
         self._tables = tables
-        self._makers: dict[str, Maker] = {
-            "tables": self._table_rows,
-            "parts": self._part_rows,
-            "streams": self._stream_rows,
-            "writers": self._writer_rows,
-            "shards": self._shard_rows,
-            "nodes": self._node_rows,
-            "clock": self._clock_rows,
-            "incomplete_transactions": self._incomplete_rows,
-        }
 
     async def run(
         self,
@@ -122,11 +123,7 @@ class Queries:
             for each in wanted
             if each.lower().startswith(SYSTEM_PREFIX)
         }
-        found = {
-            SYSTEM_PREFIX + name: await make(at)
-            for name, make in self._makers.items()
-            if name in names
-        }
+        found = {SYSTEM_PREFIX + n: await self._gathered(n, at) for n in GATHERED if n in names}
         if names & {CHANGES, COMMIT_CLOCKS}:
             found |= await self._feed(names, at, folder)
         return found
@@ -171,72 +168,51 @@ class Queries:
                 after, more = page.cursor, page.more
                 yield page
 
-    async def _table_rows(self, _at: Clock | None) -> Any:
-        from motet.sql.system import tables_table
+    async def _gathered(self, name: str, at: Clock | None) -> Any:
+        """One of the tables that are no feed."""
+        from motet.sql import system
 
-        return tables_table(await self._tables.all())
+        face = self._face
+        match name:
+            case "tables":
+                return system.tables_table(await self._tables.all())
+            case "parts":
+                names = [info.spec.name for info in await self._tables.all()]
+                snapshots = [await self._tables.snapshot_of(name, at) for name in names]
+                return system.parts_table([(each.spec, each.parts) for each in snapshots])
+            case "streams":
+                return system.streams_table(await face.streams())
+            case "writers":
+                return system.writers_table(await face.writers())
+            case "nodes":
+                rows = [msgspec.structs.asdict(each) for each in await face.nodes()]
+            case "incomplete_transactions":
+                found = await face.incomplete_transactions()
+                rows = [msgspec.structs.asdict(each) for each in found]
+            case "shards":
+                status = await face.feed_status()
+                rows = [_shard_row(status, each) for each in status.shards]
+            case "clock":
+                status = await face.feed_status()
+                clocks = {"clock": status.clock, "visible": status.visible}
+                behind_ms = status.behind_ms(status.visible)
+                rows = [{**clocks, "behind_ms": behind_ms, "enabled": status.clock_enabled}]
+            case _:
+                raise AssertionError(f"no table of the system: {name}")
+        return system.standing_table(name, rows)
 
-    async def _part_rows(self, at: Clock | None) -> Any:
-        from motet.sql.system import parts_table
 
-        names = [info.spec.name for info in await self._tables.all()]
-        snapshots = [await self._tables.snapshot_of(name, at) for name in names]
-        return parts_table([(each.spec, each.parts) for each in snapshots])
-
-    async def _stream_rows(self, _at: Clock | None) -> Any:
-        from motet.sql.system import streams_table
-
-        return streams_table(await self._face.streams())
-
-    async def _writer_rows(self, _at: Clock | None) -> Any:
-        from motet.sql.system import writers_table
-
-        return writers_table(await self._face.writers())
-
-    async def _shard_rows(self, _at: Clock | None) -> Any:
-        from motet.sql.system import standing_table
-
-        status = await self._face.feed_status()
-        rows = [
-            {
-                "stream": each.stream,
-                "shard": each.shard,
-                "leader": each.leader,
-                "ensemble": list(each.ensemble),
-                "closed": each.closed,
-                "behind_ms": status.behind_ms(each.closed),
-                "held_by": each.transaction,
-                "error": each.error or None,
-            }
-            for each in status.shards
-        ]
-        return standing_table("shards", rows)
-
-    async def _node_rows(self, _at: Clock | None) -> Any:
-        from motet.sql.system import standing_table
-
-        nodes = await self._face.nodes()
-        return standing_table("nodes", [msgspec.structs.asdict(each) for each in nodes])
-
-    async def _clock_rows(self, _at: Clock | None) -> Any:
-        from motet.sql.system import standing_table
-
-        found = await self._face.feed_status()
-        behind_ms = found.behind_ms(found.visible)
-        row = {
-            "clock": found.clock,
-            "visible": found.visible,
-            "behind_ms": behind_ms,
-            "enabled": found.clock_enabled,
-        }
-        return standing_table("clock", [row])
-
-    async def _incomplete_rows(self, _at: Clock | None) -> Any:
-        from motet.sql.system import standing_table
-
-        found = await self._face.incomplete_transactions()
-        rows = [msgspec.structs.asdict(each) for each in found]
-        return standing_table("incomplete_transactions", rows)
+def _shard_row(status: FeedStatus, shard: ShardStanding) -> dict[str, object]:
+    return {
+        "stream": shard.stream,
+        "shard": shard.shard,
+        "leader": shard.leader,
+        "ensemble": list(shard.ensemble),
+        "closed": shard.closed,
+        "behind_ms": status.behind_ms(shard.closed),
+        "held_by": shard.transaction,
+        "error": shard.error or None,
+    }
 
 
 def _untold(changes: tuple[Change, ...], told: set[TransactionId]) -> list[Change]:

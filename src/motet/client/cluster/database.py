@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import AsyncExitStack
+from functools import partial
 
 from motet.client.cluster.calls import ClusterCalls, info_of, map_seconds_max, operator_seconds_max
 from motet.client.cluster.feed import ClusterFeed, Places
@@ -184,22 +185,14 @@ class AsyncClusterDatabase(AsyncDatabase):
     async def _changed(self, make: MakeOperator) -> str:
         """A change of an ensemble: one that is repeated would be another one."""
         try:
-            done = await after_a_moment(
-                lambda: self.router.ask_operator(
-                    make, OperatorDone, reconfiguration_seconds_max, may_repeat=False
-                ),
-                NoLeader,
-            )
+            return await self._ordered(make, reconfiguration_seconds_max, may_repeat=False)
         except OutcomeUnknown as error:
             hint = "look with `motet shard describe` before you try again"
             raise OutcomeUnknown(error.what, hint=hint) from None
-        await self.router.refresh()
-        return done.what
 
-    async def _ordered(self, make: MakeOperator, seconds: float) -> str:
-        done = await after_a_moment(
-            lambda: self.router.ask_operator(make, OperatorDone, seconds), NoLeader
-        )
+    async def _ordered(self, make: MakeOperator, seconds: float, *, may_repeat: bool = True) -> str:
+        ask = partial(self.router.ask_operator, make, OperatorDone, seconds, may_repeat=may_repeat)
+        done = await after_a_moment(ask, NoLeader)
         await self.router.refresh()
         return done.what
 
