@@ -31,7 +31,7 @@ import msgspec
 from motet.client.calls import Calls
 from motet.core.clock.hlc import ZERO, Clock
 from motet.core.onelog.messages import DescribeFeed, FeedDescribed, FeedObeyed, KeptFeed, OrderFeed
-from motet.core.streams.orders import Order, Prune, SetCursor
+from motet.core.streams.orders import Order, Prune
 from motet.errors import BadBookmark, BadCursor, BadInput
 from motet.errors.shards import CursorInTheWay
 from motet.format.checksum import crc32c
@@ -216,15 +216,8 @@ def pruned_up_to(now: Clock, older_than: timedelta | None, up_to: Clock | None) 
 class FeedOrders(Protocol):
     """Whoever has the feed."""
 
-    async def set_cursor(
-        self, name: str, streams: tuple[StreamName, ...], clock: Clock | None
-    ) -> None:
-        """Keep what is above a clock for a reader of these streams; None: keep nothing for it."""
-
-    async def prune(
-        self, streams: tuple[StreamName, ...], up_to: Clock, *, is_forced: bool
-    ) -> None:
-        """Prune these streams, if no named cursor is in the way, or all the same."""
+    async def order(self, streams: tuple[StreamName, ...], order: Order) -> None:
+        """Have it obeyed for these streams; ``CursorInTheWay`` if a named cursor keeps them from it."""
 
     async def low_watermarks(self, streams: tuple[StreamName, ...]) -> dict[StreamName, Clock]:
         """For each stream: everything up to this clock is pruned; zero: nothing."""
@@ -238,20 +231,14 @@ prune_seconds_max = 120.0
 
 
 class NodeOrders:
-    """The orders of one client."""
+    """Orders to an embedded database: its one node obeys an order for all streams at once."""
 
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
 
-    async def set_cursor(
-        self, name: str, streams: tuple[StreamName, ...], clock: Clock | None
-    ) -> None:
-        await self._order(streams, SetCursor(name, clock))
-
-    async def prune(
-        self, streams: tuple[StreamName, ...], up_to: Clock, *, is_forced: bool
-    ) -> None:
-        await self._order(streams, Prune(up_to, is_forced), prune_seconds_max)
+    async def order(self, streams: tuple[StreamName, ...], order: Order) -> None:
+        seconds = prune_seconds_max if isinstance(order, Prune) else None
+        await self._calls.repeated(lambda n: OrderFeed(n, streams, order), FeedObeyed, seconds)
 
     async def low_watermarks(self, streams: tuple[StreamName, ...]) -> dict[StreamName, Clock]:
         return {each.stream: each.low_watermark for each in await self._described(streams)}
@@ -259,11 +246,6 @@ class NodeOrders:
     async def cursors(self) -> list[NamedCursor]:
         found = await self._described(())
         return named_cursors((each.stream, each.cursors, each.low_watermark) for each in found)
-
-    async def _order(
-        self, streams: tuple[StreamName, ...], order: Order, seconds: float | None = None
-    ) -> None:
-        await self._calls.repeated(lambda n: OrderFeed(n, streams, order), FeedObeyed, seconds)
 
     async def _described(self, streams: tuple[StreamName, ...]) -> tuple[KeptFeed, ...]:
         answer = await self._calls.repeated(lambda n: DescribeFeed(n, streams), FeedDescribed)

@@ -27,6 +27,7 @@ from motet.client.feed_status import (
 from motet.client.rows import Key, stream_name, stream_names, whole_number
 from motet.core.clock.hlc import ZERO, Clock
 from motet.core.onelog.messages import Describe, Described, FeedSplit, SplitFeed
+from motet.core.streams.orders import Prune, SetCursor
 from motet.errors import BadInput
 from motet.errors.shards import CursorInTheWay
 from motet.ids import StreamName
@@ -178,14 +179,14 @@ class FeedFace:
         """Keep what follows a cursor until it is saved again, further on, or dropped."""
         at = parse_cursor(cursor)
         cursor_clock(cursor, database=self.database_id, streams=at.streams, name=self._calls.name)
-        await self._orders.set_cursor(name, at.streams, at.clock)
+        await self._orders.order(at.streams, SetCursor(name, at.clock))
 
     async def drop_cursor(self, name: str, *streams: str) -> None:
         """Keep nothing for a named cursor any more, or nothing of these streams; it need not be there."""
         for cursor in await self._orders.cursors():
             dropped = tuple(each for each in cursor.streams if not streams or each in streams)
             if cursor.name == name and dropped:
-                await self._orders.set_cursor(name, dropped, None)
+                await self._orders.order(dropped, SetCursor(name, None))
 
     async def cursors(self) -> list[NamedCursor]:
         """All named cursors, by name."""
@@ -212,7 +213,7 @@ class FeedFace:
                 )
             wanted = visible
         try:
-            await self._orders.prune(names, wanted, is_forced=force)
+            await self._orders.order(names, Prune(wanted, force))
         except CursorInTheWay as error:
             # A node names the first cursor in the way of one shard or stream: here are all of them.
             raise in_the_way(await self._orders.cursors(), names, wanted) or error from None

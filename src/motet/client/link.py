@@ -59,7 +59,11 @@ class Waiter(Generic[Awaited]):
 
 
 class Patience(Generic[Awaited]):
-    """Of one link."""
+    """Gives up on answers: in time, or when they are not worth waiting for any more.
+
+    One timer for all that is waited for, set for whoever is due next: nearly all answers come long before
+    anybody doubts, and cost nothing here but a place in a dict.
+    """
 
     def __init__(self) -> None:
         #: request -> who waits for its answer

@@ -52,7 +52,12 @@ FetchRange = Callable[[int, int], bytes]
 
 
 class RangeFile(io.RawIOBase):
-    """Reads a file of a known size through ``fetch``."""
+    """A remote file of a known size that reads and seeks, for readers that want a part of it at a time.
+
+    What is read comes in ranges of a megabyte at least, the last few of which are kept: a reader of Parquet
+    takes the end of the file first, and then small pieces one after the other. Any thread may read; they
+    take turns.
+    """
 
     def __init__(self, fetch: FetchRange, size_bytes: int) -> None:
         super().__init__()

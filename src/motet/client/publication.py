@@ -1,4 +1,11 @@
-"""What is written to tables and read of them: staged parts, publications, snapshots."""
+"""What is written to tables and read of them: staged parts, publications, snapshots.
+
+A part that nobody sees yet is staged: sorted, written as Parquet, durable, and described by a manifest. The
+work on the rows is done in threads: it belongs to Arrow, and the event loop may be that of a node.
+
+A part that was visible at a clock stays visible at that clock, so a snapshot can be read again and again, and
+holds on to nothing on the node.
+"""
 
 from __future__ import annotations
 

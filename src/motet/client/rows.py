@@ -214,7 +214,12 @@ class StreamSchema(NamedTuple):
 
 
 class Schemas:
-    """The schemas of the streams of one database."""
+    """The schemas of the streams of one database, as far as this client knows them.
+
+    A stream keeps its schema for ever, but another stream may have its name one day: what is known follows
+    the map of a cluster. A stream that is not known is asked for when it is first needed: nothing is written
+    to it before its schema is known, or known to be none.
+    """
 
     def __init__(self, calls: Calls) -> None:
         self._calls = calls

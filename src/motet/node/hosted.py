@@ -38,7 +38,17 @@ _SWEEP_AT = 64
 
 
 class Timers:
-    """What runs and when it is due, on the node's monotonic clock."""
+    """The timers of one machine, on the node's monotonic clock: each name runs at most once.
+
+    A heap of due times with lazy deletion: moving or cancelling a timer leaves its old entry in it. A timer
+    that was moved back goes on when that entry comes up, so a machine that moves its election timer with
+    each message costs nothing but a number; other entries are skipped then, and swept out when they are the
+    majority, so memory stays in proportion to what runs.
+
+    Timers that recur fall into step: each is due at a multiple of its period, so that those of all machines
+    of a node fire in the same turns, and what they send to a peer arrives there together. An idle node wakes
+    seldom.
+    """
 
     __slots__ = ("_due_ns", "_listed_ns", "heap")
 

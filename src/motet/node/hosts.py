@@ -240,7 +240,19 @@ NOTHING = StreamName("-")
 
 
 class OperatorWatch:
-    """Asks the operators of a cluster, by their names, whether they are there."""
+    """Asks the operators of a cluster, by their names, whether they are there.
+
+    They are asked directly, since the keeper learns of a death late. A session in the keeper ends some
+    seconds after its holder, and for so long no shard whose leader died with the operator would get a new
+    one. So whoever is next asks the one before now and then, and removes its entry when it does not answer:
+    the keeper then tells everybody at once. That may be wrong, as when only the link between the two is cut.
+    Then two operators are at work for a moment, which the compare-and-set of each write makes harmless; and
+    nobody does it often to the same one that is only silent. One whose process is gone is removed each time:
+    it may have been started again and killed again, and each time shards wait for it.
+
+    An operator that answers late, several times in a row, counts as silent, too: its node stalls, on a disk
+    that takes a second for a sync, say, and so does every election that it holds.
+    """
 
     def __init__(self, peers: Mapping[NodeId, str], cluster: str) -> None:
         self._peers, self._cluster = peers, cluster

@@ -101,7 +101,11 @@ T = TypeVar("T")
 
 
 async def after_a_moment(ask: Callable[[], Awaitable[T]], *passing: type[MotetError]) -> T:
-    """What comes of it; a refusal that may pass is raised only if it does not."""
+    """What an operator answers; a refusal that may pass by itself is raised only if it does not.
+
+    An operator knows of a node a moment after that is ready, and it knows nothing for certain of a shard
+    whose metadata is just being written. A refusal has changed nothing, so asking again is safe.
+    """
     loop = asyncio.get_running_loop()
     deadline = loop.time() + moment_seconds
     while True:

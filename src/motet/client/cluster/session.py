@@ -59,7 +59,7 @@ class Session:
 
 
 class UnderWay:
-    """Counts calls, each for the length of a ``with`` block. One may ask several nodes, one after another."""
+    """Counts calls, each for a ``with`` block: closing waits for them. One may ask several nodes in turn."""
 
     def __init__(self) -> None:
         self._count = 0
