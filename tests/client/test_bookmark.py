@@ -1,4 +1,4 @@
-"""Bookmarks: printable, checked, and whoever connects behind one sees what its client has seen."""
+"""Bookmarks: printable, checked, and whoever connects after one sees what its client has seen."""
 
 from __future__ import annotations
 
