@@ -7,7 +7,6 @@ knows one knows the other.
 from __future__ import annotations
 
 import socket
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -21,7 +20,7 @@ from motet.node.config import Config, NodeSettings
 from motet.node.driver import Driver
 from motet.node.http import HttpServer
 from motet.node.part_routes import ServedParts
-from motet.node.status import Metrics, NodeStatus, node_status
+from motet.node.status import ClientCounts, Metrics, NodeStatus, node_status
 from motet.real.in_process import LOOPBACK, InProcessNetwork
 from motet.real.network import TcpNetwork
 from motet.real.time import RealTime
@@ -54,21 +53,9 @@ class EmbeddedView:
     def wall_drift_ms(self) -> int | None:
         """There is nobody to agree with."""
 
-    def waiting_requests(self) -> int:
-        """Nobody is made to wait for room."""
-        return 0
-
-    def kept_for_zookeeper(self) -> tuple[int, int]:
-        """There is no ZooKeeper port."""
-        return 0, 0
-
-    def refused_http(self) -> Mapping[str, int]:
-        """Not counted here."""
-        return {}
-
-    def refused_clients(self) -> Mapping[str, int]:
-        """There is no ZooKeeper port."""
-        return {}
+    def clients(self) -> ClientCounts:
+        """Nobody is made to wait for room, there is no ZooKeeper port, and HTTP is not counted here."""
+        return ClientCounts()
 
     def database(self) -> int:
         """The number of the database."""

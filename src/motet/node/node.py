@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import os
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -53,7 +53,7 @@ from motet.node.metadata_port import MetadataPort
 from motet.node.registry import KeeperAccess, Registry, keeper_endpoints, next_incarnation
 from motet.node.replica_files import prepare_files
 from motet.node.settings import REFUSAL_HINTS, keeper_secret, load_cluster_key, vote_key
-from motet.node.status import Metrics, NodeStatus, node_status
+from motet.node.status import ClientCounts, Metrics, NodeStatus, node_status
 from motet.node.trace import (
     KnownMetadata,
     Look,
@@ -222,24 +222,13 @@ class Node:
         keeper = self._machines_of(KeeperNode)[0]
         return server_facts(self.config, keeper, self._zookeeper, uptime_ms)
 
-    def waiting_requests(self) -> int:
-        """Requests of clients that wait for room for their answers."""
-        return self._requests.parked_count
-
-    def kept_for_zookeeper(self) -> tuple[int, int]:
-        """What ZooKeeper clients have not taken and not finished, in bytes."""
+    def clients(self) -> ClientCounts:
+        """How it stands with clients at its ports."""
+        waiting, http = self._requests.parked_count, self._http.connections.refusals
         if self._zookeeper is None:
-            return 0, 0
-        budget = self._zookeeper.budget
-        return budget.unsent_bytes, budget.unfinished_bytes
-
-    def refused_http(self) -> Mapping[str, int]:
-        """Connections to the HTTP port that were cut off, by why."""
-        return self._http.connections.refusals
-
-    def refused_clients(self) -> Mapping[str, int]:
-        """Connections to the ZooKeeper port that were cut off, by why."""
-        return {} if self._zookeeper is None else self._zookeeper.refusals
+            return ClientCounts(waiting, refused_http=http)
+        budget, refused = self._zookeeper.budget, self._zookeeper.refusals
+        return ClientCounts(waiting, budget.unsent_bytes, budget.unfinished_bytes, refused, http)
 
     def _open_folder(self) -> None:
         folder = Path(self.config.node.data)

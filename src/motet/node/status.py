@@ -52,17 +52,21 @@ class NodeView(Protocol):
     def wall_drift_ms(self) -> int | None:
         """How far our time of day is ahead of the cluster's; None while that is not agreed on."""
 
-    def waiting_requests(self) -> int:
-        """Requests of clients that wait for room for their answers."""
+    def clients(self) -> ClientCounts:
+        """How it stands with clients at its ports."""
 
-    def kept_for_zookeeper(self) -> tuple[int, int]:
-        """What ZooKeeper clients have not taken and not finished, in bytes."""
 
-    def refused_http(self) -> Mapping[str, int]:
-        """Connections to the HTTP port that were cut off, by why."""
+class ClientCounts(msgspec.Struct, frozen=True):
+    """What the ports of a node say of clients; the defaults are for a port that there is not."""
 
-    def refused_clients(self) -> Mapping[str, int]:
-        """Connections to the ZooKeeper port that were cut off, by why."""
+    #: requests that wait for room for their answers
+    waiting_requests: int = 0
+    #: what ZooKeeper clients have not taken and not finished
+    zookeeper_unsent_bytes: int = 0
+    zookeeper_unfinished_bytes: int = 0
+    #: connections that were cut off, by why: to the ZooKeeper port, and to the HTTP port
+    refused: Mapping[str, int] = {}
+    refused_http: Mapping[str, int] = {}
 
 
 class MachineStatus(msgspec.Struct, frozen=True):
@@ -256,7 +260,7 @@ class _NodeCollector(Collector):
 
 def _gauges(node: NodeView) -> dict[str, float]:
     network, wall_drift_ms = node.network.counters, node.wall_drift_ms()
-    unsent_bytes, unfinished_bytes = node.kept_for_zookeeper()
+    clients = node.clients()
     return {
         "start_time_seconds": node.started_at.timestamp(),
         "ready": int(not node.driver.not_serving()),
@@ -266,9 +270,9 @@ def _gauges(node: NodeView) -> dict[str, float]:
         "connections": network.connections,
         "clients_unsent_bytes": network.unsent_bytes,
         "clients_unfinished_bytes": network.unfinished_bytes,
-        "client_requests_waiting": node.waiting_requests(),
-        "zookeeper_unsent_bytes": unsent_bytes,
-        "zookeeper_unfinished_bytes": unfinished_bytes,
+        "client_requests_waiting": clients.waiting_requests,
+        "zookeeper_unsent_bytes": clients.zookeeper_unsent_bytes,
+        "zookeeper_unfinished_bytes": clients.zookeeper_unfinished_bytes,
     }
 
 
@@ -296,8 +300,8 @@ def _counters_by_why(node: NodeView) -> dict[str, Mapping[str, int]]:
         "sends_dropped": driver.sends_dropped,
         "network_dropped": dropped,
         "connections_refused": {str(why): count for why, count in network.refused.items()},
-        "clients_refused": node.refused_clients(),
-        "http_refused": node.refused_http(),
+        "clients_refused": node.clients().refused,
+        "http_refused": node.clients().refused_http,
     }
 
 
