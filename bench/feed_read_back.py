@@ -32,7 +32,7 @@ import pyarrow as pa
 import motet.aio
 from motet.core.clock.hlc import Clock
 from motet.limits import page_changes_max
-from motet.node.roles import ROLES
+from motet.node.config import ROLES
 from motet.real.loop import run as run_loop
 from motet.testing.local_cluster import LocalCluster
 

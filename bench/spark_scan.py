@@ -39,7 +39,7 @@ import numpy as np
 import pyarrow as pa
 
 import motet
-from motet.client.part_store import open_parts
+from motet.client.parts import open_parts
 from motet.pipeline.read_table import read_table
 from motet.pipeline.session import local_session
 from peers.bare_source import bare_source

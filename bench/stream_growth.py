@@ -34,7 +34,7 @@ from motet.client.cluster.stream import ClusterStream
 from motet.core.streams.messages import ReadRecords, RecordsRead
 from motet.errors import MotetError
 from motet.ids import NodeId, Offset
-from motet.node.roles import ROLES
+from motet.node.config import ROLES
 from motet.real.loop import run as run_loop
 from motet.testing.local_cluster import LocalCluster
 

@@ -34,7 +34,7 @@ from pathlib import Path
 from typing import Any
 
 import motet.aio
-from motet.node.roles import ROLES
+from motet.node.config import ROLES
 from motet.real.loop import run as run_loop
 from motet.testing.local_cluster import LocalCluster
 from peers import postgres, postgres_client

@@ -110,7 +110,7 @@ DATABASE = Target(
         ),
         Twin(
             "Table",
-            "motet.client.table",
+            "motet.client.tables",
             "AsyncTable",
             more='''
                 def __arrow_c_stream__(self, requested_schema: object = None) -> object:

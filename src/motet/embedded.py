@@ -18,32 +18,33 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from motet.client.database import AsyncDatabase, begin
 from motet.client.keeper.client import OPEN
 from motet.client.link import HTTP_PORT_OFFSET, Link
-from motet.client.part_folder import prepare_folder
-from motet.client.part_store import DirectParts, base_url_of
+from motet.client.parts import DirectParts, base_url_of, prepare_folder
 from motet.client.sync import Database
 from motet.core.catalog.machine import CatalogedStreams
-from motet.core.machine import Message, Received
+from motet.core.machine import Received
 from motet.core.metadata.messages import METADATA
 from motet.core.metadata.paths import STREAMS, TABLES
 from motet.core.onelog.identity import IDENTITY_FILE
-from motet.core.onelog.messages import StreamsAnswer
+from motet.core.onelog.messages import StreamsAnswer, StreamsCall
+from motet.core.onelog.state import Phase
 from motet.errors import BadInput, DatabaseLocked, MotetError, NodeError, error_of
 from motet.format.frame import FrameKind
 from motet.ids import Address
 from motet.node.driver import Driver
 from motet.node.embedded_keeper import EmbeddedKeeper
-from motet.node.hosting import Hosting
+from motet.node.hosting import Hosting, LocalPort
 from motet.node.keeper import KEEPER_MACHINE
 from motet.node.metadata_port import MetadataPort
-from motet.node.streams import STREAMS_MACHINE, host_streams
+from motet.ports.disk import Disk
 from motet.real.disk import RealDisk
 from motet.real.durable import make_folder
 from motet.real.entropy import RealEntropy
@@ -53,6 +54,7 @@ from motet.real.time import RealTime
 
 ADDRESS = Address("embedded")
 CLUSTER = "motet"
+STREAMS_MACHINE = "streams"
 LOCK_FILE = "lock~"
 ENDPOINT_FILE = "endpoint~"
 PARTS_FOLDER = "parts"
@@ -85,7 +87,7 @@ class EmbeddedNode:
             self._driver.finished.add_done_callback(self._ended)
             self._keeper.start(self._driver)
             self._opened.push_async_callback(self._keeper.server.stop)
-            self._catalog.start(self._tell_streams)
+            self._catalog.start(partial(self._driver.tell, STREAMS_MACHINE, Received, METADATA))
             self._opened.push_async_callback(self._catalog.stop)
             await self._until_serving()
         except BaseException:
@@ -117,9 +119,6 @@ class EmbeddedNode:
         disk = RealDisk(self._folder / machine)
         self._opened.callback(disk.close)
         return disk
-
-    def _tell_streams(self, message: Message) -> None:
-        self._driver.tell(STREAMS_MACHINE, Received, METADATA, message)
 
     async def stop(self) -> None:
         """End between two turns, and give the folder back."""
@@ -252,3 +251,40 @@ def _folder(path: object) -> Path:
     if not isinstance(path, str | os.PathLike) or not os.fspath(path):
         raise BadInput(f"{path!r} is not the path of a folder")
     return Path(os.fsdecode(path))
+
+
+# The streams, as the node's driver hosts them
+
+
+def host_streams(disk: Disk, local: LocalPort) -> Hosting[CatalogedStreams]:
+    """This node's streams, with these files; ``local`` speaks to the keeper for them."""
+    return Hosting(
+        name=STREAMS_MACHINE,
+        kind=FrameKind.STREAMS,
+        messages=StreamsCall,
+        machine=CatalogedStreams,
+        disk=disk,
+        serving=_why_streams_do_not_serve,
+        describe=_describe,
+        local=local,
+    )
+
+
+def _why_streams_do_not_serve(machine: CatalogedStreams) -> str | None:
+    if machine.is_serving:
+        return None
+    if machine.broken is not None:
+        return " ".join(machine.broken)
+    phase = machine.streams.state.phase
+    return f"it is {machine.state.phase.value if phase is Phase.SERVING else phase.value}"
+
+
+def _describe(machine: CatalogedStreams) -> Mapping[str, object]:
+    state = machine.streams.state
+    return {
+        "phase": state.phase.value,
+        "clock": str(state.clock.last),
+        "streams": len(machine.state.streams),
+        "tables": len(machine.state.tables),
+        "waiting": len(state.waiting) + len(state.pending) + len(machine.state.asked),
+    }

@@ -11,7 +11,7 @@ import textwrap
 from pathlib import Path
 from typing import Protocol
 
-from motet.node.roles import ROLES
+from motet.node.config import ROLES
 from motet.testing.local_cluster import LocalCluster
 
 SERVE = """

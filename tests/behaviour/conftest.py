@@ -20,7 +20,7 @@ from tests.behaviour.places import CONNECTED, EMBEDDED, ONE_NODE, PLACES, SYNC_P
 import motet
 import motet.aio
 from motet.aio import Opening
-from motet.node.roles import ROLES
+from motet.node.config import ROLES
 from motet.testing.local_cluster import LocalCluster
 
 

@@ -14,20 +14,19 @@ import motet
 import motet.aio
 from motet.client.change import Change, Entry, OwnChange, Position
 from motet.client.cluster.database import AsyncClusterDatabase
+from motet.client.cursors import NamedCursor
 from motet.client.feed import Page
-from motet.client.feed_split import FeedPlan
+from motet.client.feed_face import FeedPlan
 from motet.client.feed_status import (
     FeedStatus,
     IncompleteTransaction,
     NodeStanding,
     ShardStanding,
 )
-from motet.client.named_cursor import NamedCursor
-from motet.client.publication import Publication
-from motet.client.snapshot import Snapshot, TableSnapshot
+from motet.client.publication import Publication, Snapshot, TableSnapshot
 from motet.client.stream import AsyncStream
 from motet.client.sync import Stream, Table, Transaction
-from motet.client.table import AsyncTable
+from motet.client.tables import AsyncTable
 from motet.client.transaction import AsyncTransaction, TransactionStatus
 from motet.core.onelog.messages import FeedSplit, StreamInfo
 from motet.core.tables.messages import TableInfo, WriterInfo

@@ -15,7 +15,7 @@ from tests.behaviour.places import Place, fresh, keys_of_shards
 import motet
 import motet.aio
 from motet.aio import Database
-from motet.client.bookmark import Bookmark, bookmark_text, parse_bookmark
+from motet.client.cursors import Bookmark, bookmark_text, parse_bookmark
 from motet.core.clock.hlc import END, ZERO, Clock
 from motet.errors import BadBookmark, BadInput
 
@@ -145,7 +145,7 @@ async def moved(db: Database, stream: str, number: int) -> Clock | None:
 async def test_c15_no_clock_while_it_is_off_and_above_everything_before_when_it_is_on_again(
     place: Place, db: Database
 ) -> None:
-    name = fresh("clock visibility")
+    name = fresh("clock_visibility")
     await db.create_stream(name, shards=2)
     before = await moved(db, name, 1)
     assert before is not None

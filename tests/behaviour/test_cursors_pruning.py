@@ -12,8 +12,8 @@ from tests.behaviour.places import fresh
 
 import motet.aio
 from motet.aio import Database
+from motet.client.cursors import NamedCursor
 from motet.client.feed import Page
-from motet.client.named_cursor import NamedCursor
 from motet.core.clock.hlc import ZERO, Clock
 from motet.errors import BadCursor, BadInput
 from motet.errors.shards import CursorExpired, CursorInTheWay

@@ -14,7 +14,7 @@ from tests.behaviour.places import EMBEDDED, Place, fresh, keys_of_shards
 
 import motet
 from motet.client.change import Change
-from motet.client.part_store import open_parts
+from motet.client.parts import open_parts
 from motet.client.sync import Transaction
 from motet.core.clock.hlc import ZERO, Clock
 from motet.errors import BadInput, Conflict, NodeError, NoSuchStream

@@ -11,7 +11,7 @@ import pytest
 
 from motet.cli import app as root
 from motet.core.clock.hlc import Clock
-from motet.node.roles import ROLES
+from motet.node.config import ROLES
 from motet.testing.local_cluster import LocalCluster
 
 COMMANDS = [

@@ -1,4 +1,4 @@
-"""Bookmarks: printable, checked, and whoever connects behind one sees what its client has seen."""
+"""Bookmarks: printable, checked, and whoever connects after one sees what its client has seen."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from motet.client.bookmark import Bookmark, bookmark_text, clock_of, parse_bookmark
+from motet.client.cursors import Bookmark, bookmark_clock, bookmark_text, parse_bookmark
 from motet.core.clock.hlc import Clock
 from motet.errors import BadBookmark
 from motet.limits import clock_counter_max, clock_logical_max
@@ -25,7 +25,7 @@ def test_a_bookmark_comes_back_from_its_text(bookmark: Bookmark) -> None:
     text = bookmark_text(bookmark)
     assert re.fullmatch(r"[A-Za-z0-9._-]+", text)
     assert parse_bookmark(text) == bookmark
-    assert clock_of(text, database=bookmark.database, name="here") == bookmark.clock
+    assert bookmark_clock(text, database=bookmark.database, name="here") == bookmark.clock
 
 
 @given(BOOKMARKS, st.data())

@@ -10,7 +10,7 @@ import pytest
 
 from motet.client.calls import Calls, attempts_max
 from motet.client.link import Link
-from motet.client.schemas import Schemas
+from motet.client.rows import Schemas
 from motet.client.stream import AsyncStream
 from motet.client.transaction import AsyncTransaction
 from motet.core.onelog.messages import (

@@ -14,8 +14,7 @@ from tests.client.parts import ask, part_file
 
 import motet
 from motet.client.link import HTTP_PORT_OFFSET
-from motet.client.part_check import CheckedFiles
-from motet.client.part_folder import STORE_FILE
+from motet.client.parts import STORE_FILE, CheckedFiles
 from motet.errors import BadRecord, DiskReadFailed, ObjectMissing
 
 PLACES = 60
@@ -133,16 +132,16 @@ def test_without_its_manifest_a_damaged_file_is_told_by_ids(db: motet.Database) 
 def test_a_file_is_hashed_once_while_it_stays_as_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from motet.client import part_check
+    from motet.client import parts
 
     hashed: list[Path] = []
-    hash_of = part_check._hash_of
+    hash_of = parts._hash_of
 
     def counting(fd: int, size_bytes: int, path: Path) -> str:
         hashed.append(path)
         return hash_of(fd, size_bytes, path)
 
-    monkeypatch.setattr(part_check, "_hash_of", counting)
+    monkeypatch.setattr(parts, "_hash_of", counting)
     files = [part_file(1000, seed) for seed in range(3)]
     paths = [tmp_path / str(seed) for seed in range(3)]
     for file, path in zip(files, paths, strict=True):

@@ -18,7 +18,7 @@ from tests.client.parts import TABLE, PartFile, part_file, serving
 
 from motet.client import http_calls
 from motet.client.part_http import HttpParts, attempts_max
-from motet.client.part_store import base_url_of
+from motet.client.parts import base_url_of
 from motet.errors import BadRecord, NodeError, ObjectError, OutcomeUnknown
 from motet.format.part_key import content_hash, part_key
 from motet.ids import PartId

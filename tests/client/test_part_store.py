@@ -16,15 +16,17 @@ from tests.embedded.processes import line_of, python_running
 
 import motet
 from motet.client.link import HTTP_PORT_OFFSET
-from motet.client.part_folder import STORE_FILE, prepare_folder, token_of
 from motet.client.part_http import HttpParts
-from motet.client.part_store import (
+from motet.client.parts import (
+    STORE_FILE,
     DirectParts,
     PartsLocator,
     PartStore,
     base_url_of,
     find_parts,
     open_parts,
+    prepare_folder,
+    token_of,
 )
 from motet.errors import (
     BadInput,
@@ -188,7 +190,7 @@ def test_no_node_or_one_without_parts_is_told() -> None:
 
 STAGER = """
     import asyncio, sys, motet
-    from motet.client.part_store import find_parts
+    from motet.client.parts import find_parts
     from motet.format.part_key import content_hash, part_key
 
     async def main():

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from motet.client.patience import Patience
+from motet.client.link import Patience
 from motet.errors import OutcomeUnknown
 from motet.ids import Address
 

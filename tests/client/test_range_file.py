@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from motet.client import range_file
-from motet.client.range_file import RangeFile, range_bytes, ranges_max
+from motet.client import part_http
+from motet.client.part_http import RangeFile, range_bytes, ranges_max
 
 Step = tuple[str, int, int]
 steps = st.lists(
@@ -51,7 +51,7 @@ def play(file: io.RawIOBase | io.BytesIO, step: Step) -> object:
 @given(st.binary(max_size=200), st.integers(1, 50), steps)
 def test_it_behaves_as_a_file_in_memory(data: bytes, size: int, played: list[Step]) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(range_file, "range_bytes", size)
+        patch.setattr(part_http, "range_bytes", size)
         file, twin = RangeFile(fetch_of(data, []), len(data)), io.BytesIO(data)
         for step in played:
             # In memory a place before the beginning is the beginning, unless it is named outright.

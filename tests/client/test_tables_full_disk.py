@@ -15,7 +15,7 @@ import pytest
 from tests.client.parts import ask, part_file, serving
 
 import motet
-from motet.client.part_folder import STORE_FILE
+from motet.client.parts import STORE_FILE
 from motet.columnar import part_file as part_file_module
 from motet.errors import DiskFull
 from motet.real import unfinished

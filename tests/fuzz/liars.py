@@ -30,7 +30,7 @@ from motet.core.streams.node import DataNode
 from motet.core.vsr.messages import VsrCall
 from motet.core.vsr.replica import Replica
 from motet.ids import Address, NodeId
-from motet.node.operator import OperatorInbox
+from motet.node.hosts import OperatorInbox
 from motet.sim.faults import Faults, NodeFaults
 from motet.sim.host import Host, Stepper
 from motet.sim.nemesis import Nemesis

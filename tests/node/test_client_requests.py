@@ -180,7 +180,7 @@ def test_the_same_message_again_is_dropped_until_it_is_answered() -> None:
     assert bench.ask(ONE, 7) == [7]
 
 
-def test_a_repeat_that_is_parked_behind_the_first_is_dropped_too() -> None:
+def test_a_repeat_that_is_parked_after_the_first_is_dropped_too() -> None:
     bench = Bench()
     bench.clients.kept = {ONE: client_unsent_bytes_max}
     assert bench.ask(ONE, 7, 7, 8) == []

@@ -10,10 +10,9 @@ from tests.node.fakes import MemoryDisk
 from motet.core.metadata.definitions import StreamDefinition
 from motet.core.streams.cluster_messages import ShardMap, ShardPlace, StreamPlace
 from motet.ids import Epoch, NodeId, StreamId, StreamName
-from motet.node.data import _why_data_does_not_serve as why_not
-from motet.node.data import host_data
 from motet.node.hosting import LocalPort
-from motet.node.operator import host_operator
+from motet.node.hosts import _why_data_does_not_serve as why_not
+from motet.node.hosts import host_data, host_operator
 from motet.real.time import RealTime
 
 OWN, OTHER = NodeId("n1"), NodeId("n2")

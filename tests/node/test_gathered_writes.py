@@ -9,7 +9,7 @@ from tests.node.fakes import MemoryDisk
 from motet.core.machine import Write
 from motet.errors import DiskFull
 from motet.ids import FileName, WriteId
-from motet.node.gathered_writes import GatheredWrites
+from motet.node.disk_work import GatheredWrites
 
 FILES = [FileName("a"), FileName("b")]
 
@@ -38,7 +38,7 @@ def test_the_files_are_the_same_as_by_one_write_after_the_other(
     assert gathered.carry_out(later) == [], "nothing is done twice"
 
 
-def test_what_lies_behind_each_other_is_one_call_per_file() -> None:
+def test_what_follows_each_other_is_one_call_per_file() -> None:
     calls: list[tuple[object, ...]] = []
     disk, gathered = MemoryDisk(calls), GatheredWrites()
     for number in range(6):

@@ -88,7 +88,7 @@ def test_a_full_disk_fails_the_write_and_drops_what_waited_for_it() -> None:
 
     async def main() -> None:
         bench = Bench(behaviour)
-        # The two lie behind each other and are tried together first: there is room for one of them.
+        # The two follow each other and are tried together first: there is room for one of them.
         bench.disk.errors["write"] = [DiskFull("planted"), DiskFull("planted")]
         await bench.start()
         assert sorted(bench.machine.kinds()) == ["Started", "WriteFailed", "Written"]
@@ -294,7 +294,7 @@ def test_a_timer_that_is_set_to_nothing_lets_the_turn_end() -> None:
     run(main())
 
 
-def test_a_timer_that_a_message_sets_for_now_fires_behind_all_messages_of_the_turn() -> None:
+def test_a_timer_that_a_message_sets_for_now_fires_after_all_messages_of_the_turn() -> None:
     async def main() -> None:
         bench = Bench(on(Received, SetTimer(TIMER, 0)))
         await bench.start()

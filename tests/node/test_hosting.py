@@ -12,10 +12,9 @@ from motet.core.machine import Message
 from motet.core.streams.cluster_messages import REFERENCE, OperatorCall
 from motet.core.streams.messages import DataRequest
 from motet.ids import NodeId
-from motet.node.config import Config, KeeperSettings, NodeSettings
+from motet.node.config import ROLES, Config, KeeperSettings, NodeSettings
 from motet.node.driver import Driver
 from motet.node.node import Node
-from motet.node.roles import ROLES
 
 
 @pytest.fixture

@@ -94,13 +94,15 @@ def test_who_sends_no_request_is_cut_off(tmp_path: Path, monkeypatch: pytest.Mon
             with contextlib.suppress(ConnectionError):
                 assert await reader.read() == b""
             writer.close()
-        assert node.refused_http() == {"silent": 20}
+        assert node.clients().refused_http == {"silent": 20}
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\nGET /li")
         assert (await reader.readuntil(b"ok\n")).startswith(b"HTTP/1.1 200")
         with contextlib.suppress(ConnectionError):
             await reader.read()
-        assert node.refused_http() == {"silent": 21}, "the second request was never finished"
+        assert node.clients().refused_http == {"silent": 21}, (
+            "the second request was never finished"
+        )
         writer.close()
 
     with_node(tmp_path, check)
@@ -117,7 +119,7 @@ def test_who_waits_between_requests_is_not_cut_off(
             writer.write(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n")
             await reader.readuntil(b"ok\n")
             await asyncio.sleep(0.3)
-        assert node.refused_http() == {}
+        assert node.clients().refused_http == {}
         writer.close()
 
     with_node(tmp_path, check)
@@ -133,7 +135,7 @@ def test_one_connection_more_than_allowed_is_closed(tmp_path: Path) -> None:
         with contextlib.suppress(ConnectionError):
             assert await reader.read() == b""
         late.close()
-        assert node.refused_http() == {"too_many": 1}
+        assert node.clients().refused_http == {"too_many": 1}
         idle[0][1].close()
         await until(lambda: connections.count == 4)
         assert (await ask_soon(port - HTTP_PORT_OFFSET, "/livez")).status == 200

@@ -11,10 +11,10 @@ from tests.node.nodes import free_base_port
 
 from motet.format.frame import FrameDecoder
 from motet.ids import NodeId
-from motet.node import incarnation
+from motet.node import registry
 from motet.node.config import Config, DebugSettings, NodeSettings
-from motet.node.incarnation import INCARNATION_FILE, incarnation_max, next_incarnation
 from motet.node.node import Node
+from motet.node.registry import INCARNATION_FILE, incarnation_max, next_incarnation
 from motet.real.hello import decode_hello
 
 HOUR_MS = 3_600_000
@@ -46,7 +46,7 @@ def test_a_full_disk_is_no_reason_not_to_start(
 
     assert next_incarnation(tmp_path, 5_000) == 5_000
     with monkeypatch.context() as patched:
-        patched.setattr(incarnation, "replace_file", full)
+        patched.setattr(registry, "replace_file", full)
         assert next_incarnation(tmp_path, 4_000) == 5_001
     assert next_incarnation(tmp_path, 4_000) == 5_001, "nothing was kept"
 

@@ -22,6 +22,7 @@ from tests.node.nodes import (
 
 import motet
 import motet.aio
+from motet.client.link import parse_endpoint
 from motet.core.clock.hlc import Clock
 from motet.core.streams.messages import DataCall
 from motet.core.streams.node import DataNode
@@ -29,9 +30,16 @@ from motet.errors import BadConfig, MotetError, NodeError
 from motet.ids import NodeId
 from motet.limits import clock_reserve_ms
 from motet.node import registry
-from motet.node.config import Config, DebugSettings, KeeperSettings, NodeSettings
-from motet.node.node import Node, check_can_run, host_port
-from motet.node.roles import DATA_ROLE, KEEPER_ROLE, ROLES
+from motet.node.config import (
+    DATA_ROLE,
+    KEEPER_ROLE,
+    ROLES,
+    Config,
+    DebugSettings,
+    KeeperSettings,
+    NodeSettings,
+)
+from motet.node.node import Node, check_can_run
 from motet.node.trace import replay
 
 SMALL = KeeperSettings(format=True, log_slots=64, checkpoint_ops=16)
@@ -246,8 +254,8 @@ def test_what_cannot_run_is_refused_before_anything_is_touched(
 
 
 def test_addresses_are_taken_apart() -> None:
-    assert host_port("127.0.0.1:7400") == ("127.0.0.1", 7400)
-    assert host_port("[::1]:7400") == ("::1", 7400)
+    assert parse_endpoint("127.0.0.1:7400") == ("127.0.0.1", 7400)
+    assert parse_endpoint("[::1]:7400") == ("::1", 7400)
 
 
 def test_a_recorded_node_replays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

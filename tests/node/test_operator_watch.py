@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from motet.errors import BadInput
-from motet.node.operator_watch import gone_seconds, late_seconds, silent_seconds, until_silent
+from motet.node.hosts import gone_seconds, late_seconds, silent_seconds, until_silent
 from motet.testing.fault_proxy import FaultProxy
 from motet.testing.local_cluster import LocalCluster, roles_of_nodes
 

@@ -24,7 +24,7 @@ from tests.client.parts import (
 )
 from tests.embedded.processes import line_of, python_running
 
-from motet.client import part_store
+from motet.client import parts
 from motet.ids import ObjectKey
 from motet.limits import part_bytes_max
 from motet.node import part_routes
@@ -156,7 +156,7 @@ def test_what_is_too_large_is_refused_before_it_is_read(server: Server) -> None:
 def test_what_never_said_how_large_it_is_is_cut_at_the_bound(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(part_store, "part_bytes_max", 2_000_000)
+    monkeypatch.setattr(parts, "part_bytes_max", 2_000_000)
     chunks = (FILE.data[at : at + 100_000] for at in range(0, len(FILE.data), 100_000))
     answer = ask(server, "PUT", FILE.path, body=chunks)
     assert (answer.status, refusal(answer)) == (413, "TOO_LARGE")

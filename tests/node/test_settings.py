@@ -8,9 +8,8 @@ import msgspec
 import pytest
 
 from motet.errors import BadConfig
-from motet.node.cluster_key import load_cluster_key
 from motet.node.config import ClusterSettings, Config
-from motet.node.settings import KEYS, load
+from motet.node.settings import KEYS, load, load_cluster_key
 
 
 @pytest.fixture

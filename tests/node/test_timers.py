@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from motet.core.machine import NS_PER_MS
 from motet.ids import TimerName
 from motet.limits import timers_max
-from motet.node.timers import Timers
+from motet.node.hosted import Timers
 
 NAMES = [TimerName(name) for name in "abcde"]
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 from msgspec.structs import replace
 
 import motet
-from motet.client.part_store import open_parts
+from motet.client.parts import open_parts
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

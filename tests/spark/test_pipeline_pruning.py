@@ -9,7 +9,7 @@ import pytest
 from tests.spark.pipeline_shop import STREAMS, folded, published, sell
 from tests.spark.test_pipeline_run import Shop, restore_uncommitted
 
-from motet.client.named_cursor import NamedCursor
+from motet.client.cursors import NamedCursor
 from motet.core.clock.hlc import Clock
 from motet.errors import PipelineFailed
 from motet.errors.shards import CursorExpired, CursorInTheWay

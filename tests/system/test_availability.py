@@ -18,7 +18,7 @@ import pytest
 import motet.aio
 from motet.client.database import AsyncDatabase
 from motet.errors import MotetError
-from motet.node.roles import ROLES
+from motet.node.config import ROLES
 from motet.testing.local_cluster import LocalCluster
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]

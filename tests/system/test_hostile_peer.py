@@ -27,9 +27,9 @@ from motet.core.streams.messages import DataCall
 from motet.core.vsr.messages import Ping, ReplicaMessage, StartViewChange, VsrCall
 from motet.format.frame import Frame, FrameKind
 from motet.ids import Address, Epoch, Op, ReplicaIndex, ShardName, View
+from motet.node.config import ROLES
+from motet.node.hosts import OperatorInbox
 from motet.node.keeper import cluster_id
-from motet.node.operator import OperatorInbox
-from motet.node.roles import ROLES
 from motet.real.network import TcpNetwork
 from motet.real.proof import ClusterKey
 from motet.testing.local_cluster import LocalCluster

@@ -21,7 +21,7 @@ from motet.core.shardlog.messages import FenceRequest
 from motet.core.vsr.messages import PingClient
 from motet.format.frame import Frame, FrameDecoder, FrameKind, encode_frames
 from motet.ids import ClientId, ClusterId, Epoch, ShardName
-from motet.node.roles import ROLES
+from motet.node.config import ROLES
 from motet.real.hello import PROTOCOL_VERSION, Hello, encode_hello, hello_frame
 from motet.testing.local_cluster import LocalCluster
 from motet.testing.port_block import PortBlock

@@ -15,9 +15,8 @@ from kazoo.security import OPEN_ACL_UNSAFE
 
 import motet
 from motet.errors import StreamExists
-from motet.node.cluster_key import keeper_secret
-from motet.node.config import Config
-from motet.node.roles import ROLES
+from motet.node.config import ROLES, Config
+from motet.node.settings import keeper_secret
 from motet.real.proof import ClusterKey
 from motet.testing.cluster_status import wait_for
 from motet.testing.local_cluster import LocalCluster

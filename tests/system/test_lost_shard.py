@@ -11,7 +11,7 @@ import motet.aio
 from motet.client.database import AsyncDatabase
 from motet.errors import MotetError
 from motet.errors.shards import ShardLost
-from motet.node.roles import ROLES
+from motet.node.config import ROLES
 from motet.testing.local_cluster import LocalCluster
 
 patience_s = 90.0

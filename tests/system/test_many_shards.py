@@ -18,7 +18,7 @@ import pytest
 import motet.aio
 from motet.client.cluster.database import AsyncClusterDatabase
 from motet.client.keeper.client import KeeperClient
-from motet.node.roles import ROLES
+from motet.node.config import ROLES
 from motet.testing.local_cluster import LocalCluster
 
 QUIET = {"MOTET_LOG__LEVEL": "warning"}

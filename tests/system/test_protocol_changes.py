@@ -17,7 +17,7 @@ from motet.client.cluster.database import AsyncClusterDatabase
 from motet.demos.log.load import Load
 from motet.demos.log.moves import Moves
 from motet.errors import MotetError
-from motet.node.roles import ROLES
+from motet.node.config import ROLES
 from motet.testing.local_cluster import LocalCluster
 
 NODES = 5

@@ -14,7 +14,7 @@ import motet
 from motet.cli import app as root
 from motet.client.keeper.client import KeeperClient
 from motet.errors import MotetError
-from motet.node.roles import KEEPER_ROLE, ROLES
+from motet.node.config import KEEPER_ROLE, ROLES
 from motet.testing.local_cluster import LocalCluster
 
 patience_s = 90.0

@@ -18,7 +18,7 @@ from motet.client.cluster.database import AsyncClusterDatabase
 from motet.client.transaction import AsyncTransaction
 from motet.errors import Conflict
 from motet.limits import MIB, shard_segment_bytes
-from motet.node.roles import ROLES
+from motet.node.config import ROLES
 from motet.testing.local_cluster import LocalCluster
 
 STREAM = "orders"

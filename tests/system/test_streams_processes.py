@@ -31,7 +31,7 @@ from motet.demos.log.moves import Moves
 from motet.errors import MotetError
 from motet.format.record_block import decode_block
 from motet.ids import NodeId, Offset, RequestId
-from motet.node.roles import ROLES
+from motet.node.config import ROLES
 from motet.sim.dice import Dice
 from motet.testing.local_cluster import LocalCluster
 

@@ -16,7 +16,7 @@ from motet.client.cluster.database import AsyncClusterDatabase
 from motet.client.transaction import AsyncTransaction
 from motet.core.clock.hlc import Clock
 from motet.errors import MotetError
-from motet.node.roles import ROLES
+from motet.node.config import ROLES
 from motet.sim.dice import Dice
 from motet.testing.local_cluster import LocalCluster
 

@@ -27,8 +27,8 @@ from motet.core.clock.hlc import Clock
 from motet.core.metadata.paths import NODES
 from motet.errors import MotetError
 from motet.limits import clock_drift_ms_max
+from motet.node.config import ROLES
 from motet.node.registry import Entry
-from motet.node.roles import ROLES
 from motet.testing.local_cluster import LocalCluster
 
 WALL = "wall"

@@ -229,8 +229,7 @@ def _connected(
 
 def _node_secret() -> bytes:
     """What a node that is started here would prove to the keeper."""
-    from motet.node.cluster_key import keeper_secret, load_cluster_key
-    from motet.node.settings import load
+    from motet.node.settings import keeper_secret, load, load_cluster_key
 
     config = load(None, os.environ).config
     return keeper_secret(config, load_cluster_key(config))

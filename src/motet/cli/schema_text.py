@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from motet.client.schemas import need_pyarrow
+from motet.client.rows import need_pyarrow
 from motet.errors import BadSchema
 
 TYPES = {

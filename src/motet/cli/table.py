@@ -42,9 +42,9 @@ def create(
 
     Example: motet table create sales --schema "sku string, qty int" --order-by sku --data data/
     """
-    from motet.client.tables import need_arrow
+    from motet.client.rows import need_pyarrow
 
-    need_arrow()
+    need_pyarrow("a table")
     from motet.cli.schema_text import parse_schema
 
     columns = parse_schema(schema)
@@ -86,9 +86,9 @@ def insert(
 
     Example: motet table insert sales rows.parquet --token batch-17 --data data/
     """
-    from motet.client.tables import need_arrow
+    from motet.client.rows import need_pyarrow
 
-    need_arrow()
+    need_pyarrow("a table")
     rows = _read_file(file)
     with open_database(data, endpoint) as db:
         done = db.table(name).insert(rows, token=token)

@@ -6,10 +6,10 @@ import asyncio
 import os
 from contextlib import AsyncExitStack
 
-from motet.client.bookmark import parse_bookmark
 from motet.client.cluster.calls import info_of
 from motet.client.cluster.database import AsyncClusterDatabase
 from motet.client.cluster.router import Router
+from motet.client.cursors import parse_bookmark
 from motet.client.database import AsyncDatabase, begin, connect_seconds_max
 from motet.client.link import (
     HTTP_PORT_OFFSET,
@@ -18,7 +18,7 @@ from motet.client.link import (
     greeting_of,
     parse_endpoint,
 )
-from motet.client.part_store import PartStore, find_parts
+from motet.client.parts import PartStore, find_parts
 from motet.core.onelog.messages import StreamsAnswer
 from motet.errors import BadConfig, MotetError, NodeError
 from motet.errors.shards import Unavailable
@@ -32,7 +32,7 @@ map_seconds_max = 15.0
 
 
 class _Remote:
-    """A database behind an endpoint."""
+    """A database at an endpoint."""
 
     def __init__(self, endpoint: str, opened: AsyncExitStack) -> None:
         self._endpoint = endpoint

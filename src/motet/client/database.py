@@ -12,30 +12,19 @@ from itertools import count
 from types import TracebackType
 from typing import Any, Protocol, Self, TypeVar
 
-from motet.client.bookmark import Bookmark, bookmark_text, clock_of
 from motet.client.calls import Calls
 from motet.client.change import Change
+from motet.client.cursors import Bookmark, NodeOrders, bookmark_clock, bookmark_text
 from motet.client.feed import Feed
-from motet.client.keeping import Keeping
+from motet.client.feed_face import FeedFace
 from motet.client.link import Link
-from motet.client.node_orders import NodeOrders
-from motet.client.part_store import PartsLocator, PartStore
-from motet.client.publication import Publication
+from motet.client.parts import PartsLocator, PartStore
+from motet.client.publication import Publication, Snapshot
 from motet.client.query import Queries
-from motet.client.rows import shard_count, stream_name, transaction_id, whole_number
-from motet.client.schemas import Schemas
-from motet.client.snapshot import Snapshot
+from motet.client.rows import Schemas, shard_count, stream_name, transaction_id, whole_number
 from motet.client.stream import AsyncStream
-from motet.client.system_tables import SystemTables
-from motet.client.table import AsyncTable
-from motet.client.tables import Consistency, Tables
-from motet.client.transaction import (
-    AsyncTransaction,
-    Attempts,
-    TransactionStatus,
-    attempts_default,
-)
-from motet.client.writers import Writers
+from motet.client.tables import AsyncTable, Consistency, Tables, writer_name
+from motet.client.transaction import AsyncTransaction, Attempts, TransactionStatus, attempts_default
 from motet.core.clock.hlc import ZERO, Clock, plus
 from motet.core.onelog.messages import (
     ClockEnabled,
@@ -49,11 +38,21 @@ from motet.core.onelog.messages import (
     StreamsAnswer,
     TransactionIs,
 )
-from motet.core.tables.messages import TableInfo, WriterInfo
+from motet.core.tables.messages import (
+    ListWriters,
+    NoteWriter,
+    ReadWriter,
+    TableInfo,
+    WriterInfo,
+    WriterIs,
+    WriterNotedDone,
+    WritersAre,
+)
 from motet.core.tables.records import Engine, StagedPart, WriterStep
 from motet.errors import BadBookmark, BadInput, Conflict, NodeError
 from motet.errors.shards import CursorExpired
 from motet.ids import Address, TransactionId
+from motet.limits import writer_note_length_max
 from motet.real.entropy import RealEntropy
 
 T = TypeVar("T")
@@ -63,7 +62,7 @@ connect_seconds_max = 3.0
 
 
 class Home(Protocol):
-    """What a database lives in: a node of this process, or one behind an endpoint."""
+    """What a database lives in: a node of this process, or one at an endpoint."""
 
     async def endpoint(self) -> str:
         """Where others can reach it."""
@@ -72,7 +71,7 @@ class Home(Protocol):
         """Where the files of its tables are."""
 
 
-class AsyncDatabase(Keeping):
+class AsyncDatabase(FeedFace):
     """A database; made by ``motet.aio.open`` or ``motet.aio.connect``."""
 
     def __init__(self, calls: Calls, database: int, home: Home, opened: AsyncExitStack) -> None:
@@ -87,8 +86,7 @@ class AsyncDatabase(Keeping):
         self._orders = NodeOrders(calls)
         self._entropy = RealEntropy()
         self._tables = Tables(calls, home.parts, self._entropy)
-        self._writers = Writers(calls)
-        self._queries = Queries(self._tables, SystemTables(self, self._tables))
+        self._queries = Queries(self, self._tables)
         #: makes the ids of our transactions different from those of all other clients
         self._session = self._entropy.nonce()
         self._transactions = count(1)
@@ -246,7 +244,7 @@ class AsyncDatabase(Keeping):
         await self._calls.repeated(lambda n: EnableClock(n, enabled), ClockEnabled)
 
     async def bookmark(self) -> str:
-        """What this client has seen and done, as a text: ``connect(..., after=bookmark)`` goes on behind it.
+        """What this client has seen and done, as a text: ``connect(..., after=bookmark)`` goes on after it.
 
         Whoever does reads what was written here and nothing older than what was read here, and writes at
         higher clocks.
@@ -255,7 +253,7 @@ class AsyncDatabase(Keeping):
 
     async def resume_after(self, bookmark: str) -> None:
         """Have the guarantees of a bookmark from here on."""
-        clock = clock_of(bookmark, database=self.database_id, name=self._calls.name)
+        clock = bookmark_clock(bookmark, database=self.database_id, name=self._calls.name)
         if await self.visible_clock(wait=True) < clock:
             raise BadBookmark(
                 f"the bookmark is ahead of {self._calls.name}", hint="is this an older copy of it?"
@@ -342,15 +340,18 @@ class AsyncDatabase(Keeping):
 
     async def writer(self, name: str) -> WriterInfo | None:
         """How far an ordered writer is; None if it has never published or said anything."""
-        return await self._writers.one(name)
+        writer = writer_name(name)
+        return (await self._calls.repeated(lambda n: ReadWriter(n, writer), WriterIs)).info
 
     async def writers(self) -> list[WriterInfo]:
         """All ordered writers, by name."""
-        return await self._writers.all()
+        found = await self._calls.repeated(ListWriters, WritersAre)
+        return sorted(found.writers, key=lambda info: info.writer)
 
     async def note_writer(self, name: str, error: str) -> None:
-        """Remember an ordered writer's last error; empty when all is well."""
-        await self._writers.note(name, error)
+        """Remember an ordered writer's last error; empty when all is well. A long one is cut."""
+        writer, text = writer_name(name), error[:writer_note_length_max]
+        await self._calls.repeated(lambda n: NoteWriter(n, writer, text), WriterNotedDone)
 
     async def pause(self, seconds: float) -> None:
         """Wait so long, or until the database is closed."""

@@ -13,17 +13,19 @@ from typing import Any
 
 from motet.client.calls import Calls
 from motet.client.change import Change
-from motet.client.cursor import OLDEST, Cursor, clock_behind, cursor_text
+from motet.client.cursors import OLDEST, FeedPosition, cursor_clock, cursor_text
 from motet.client.rows import (
     Key,
+    Schemas,
+    StreamSchema,
     key_bytes,
+    need_pyarrow,
     page_limit,
     stream_name,
     stream_names,
     whole_number,
 )
-from motet.client.schemas import Schemas, StreamSchema, need_pyarrow
-from motet.client.tail_pause import tail_pause_seconds_max, tail_pause_seconds_min
+from motet.client.stream import tail_pause_seconds_max, tail_pause_seconds_min
 from motet.core.clock.hlc import Clock
 from motet.core.onelog.messages import FeedPage, ReadFeed, ReadVisible, VisibleIs
 from motet.core.streams.change import Change as RawChange
@@ -131,7 +133,7 @@ class Feed:
             # A long range of other streams or keys: the node looks only so far for one request.
             found = await self._read(names, found.through, limit, up_to, only)
         self._calls.clock_visibility.look_at(found.runs)
-        cursor = cursor_text(Cursor(self._database, found.through, names))
+        cursor = cursor_text(FeedPosition(self._database, found.through, names))
         schemas = {name: await self._schemas.of(name) for name in names}
         known = tuple(StreamSchema(*each) for each in schemas.items())
         return Page(found.runs, cursor, found.visible, found.more, known)
@@ -143,7 +145,7 @@ class Feed:
         if after == OLDEST:
             return await self.oldest(names)
         if isinstance(after, str):
-            return clock_behind(
+            return cursor_clock(
                 after, database=self._database, streams=names, name=self._calls.name
             )
         if not isinstance(after, Clock | None):

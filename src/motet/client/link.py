@@ -15,15 +15,133 @@ from typing import Generic, Protocol, Self, TypeVar
 
 import msgspec
 
-from motet.client.patience import Patience
 from motet.core.machine import Message
-from motet.errors import BadFrame, BadInput, NodeError, OutcomeUnknown
+from motet.errors import BadFrame, BadInput, MotetError, NodeError, OutcomeUnknown
 from motet.format.frame import Frame, FrameDecoder
 from motet.ids import Address
 from motet.limits import batch_bytes_max, hello_body_bytes_max, inbox_messages_max
 from motet.ports.network import Network
 from motet.real.hello import decode_hello
 from motet.real.network import TcpNetwork
+
+doubt_seconds = 0.25
+"""After so long without an answer it is asked whether it is worth waiting on."""
+
+IsWorth = Callable[[], Awaitable[bool]]
+never = float("inf")
+
+Awaited = TypeVar("Awaited")
+
+
+class Waiter(Generic[Awaited]):
+    """Somebody who waits for an answer."""
+
+    __slots__ = ("deadline", "doubts_at", "future", "is_worth", "looking", "node")
+
+    def __init__(
+        self,
+        node: Address,
+        future: asyncio.Future[Awaited],
+        deadline: float,
+        doubts_at: float,
+        is_worth: IsWorth | None,
+    ) -> None:
+        self.node = node
+        self.future = future
+        self.deadline = deadline
+        self.doubts_at = doubts_at
+        self.is_worth = is_worth
+        self.looking: asyncio.Task[None] | None = None
+
+    def fail(self, error: Exception) -> None:
+        if not self.future.done():
+            self.future.set_exception(error)
+
+
+class Patience(Generic[Awaited]):
+    """Gives up on answers: in time, or when they are not worth waiting for any more.
+
+    One timer for all that is waited for, set for whoever is due next: nearly all answers come long before
+    anybody doubts, and cost nothing here but a place in a dict.
+    """
+
+    def __init__(self) -> None:
+        #: request -> who waits for its answer
+        self.waiters: dict[int, Waiter[Awaited]] = {}
+        self._alarm: asyncio.TimerHandle | None = None
+        self._alarm_at = never
+
+    def begin(
+        self,
+        request: int,
+        node: Address,
+        loop: asyncio.AbstractEventLoop,
+        seconds: float,
+        is_worth: IsWorth | None,
+    ) -> asyncio.Future[Awaited]:
+        """From here on time counts."""
+        future: asyncio.Future[Awaited] = loop.create_future()
+        now = loop.time()
+        deadline = now + seconds
+        doubts_at = never if is_worth is None else now + doubt_seconds
+        self.waiters[request] = Waiter(node, future, deadline, doubts_at, is_worth)
+        due = min(deadline, doubts_at)
+        if due < self._alarm_at:
+            self._ring_by(loop, due)
+        return future
+
+    def end(self, request: int) -> Waiter[Awaited] | None:
+        """There is an answer, or nobody waits for it; whoever waited for it."""
+        waiter = self.waiters.pop(request, None)
+        if waiter is not None and waiter.looking is not None:
+            waiter.looking.cancel()
+        return waiter
+
+    def stop(self) -> None:
+        """Nobody waits any more."""
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm, self._alarm_at = None, never
+
+    def _ring_by(self, loop: asyncio.AbstractEventLoop, due: float) -> None:
+        if due < self._alarm_at:
+            if self._alarm is not None:
+                self._alarm.cancel()
+            self._alarm_at = due
+            self._alarm = loop.call_at(due, self._ring)
+
+    def _ring(self) -> None:
+        loop = asyncio.get_running_loop()
+        now, due = loop.time(), never
+        self._alarm, self._alarm_at = None, never
+        for request, waiter in list(self.waiters.items()):
+            if waiter.future.done():  # whoever waited was cancelled
+                self.end(request)
+                continue
+            if waiter.deadline <= now:
+                self.end(request)
+                waiter.fail(TimeoutError())
+                continue
+            if waiter.doubts_at <= now:
+                waiter.doubts_at = never
+                waiter.looking = loop.create_task(self._look(waiter))
+            due = min(due, waiter.deadline, waiter.doubts_at)
+        if due < never:
+            self._ring_by(loop, due)
+
+    async def _look(self, waiter: Waiter[Awaited]) -> None:
+        assert waiter.is_worth is not None
+        try:
+            if await waiter.is_worth():
+                loop = asyncio.get_running_loop()
+                waiter.doubts_at = loop.time() + doubt_seconds
+                self._ring_by(loop, waiter.doubts_at)
+            else:
+                what = "no answer came, and that node is not the one any more"
+                waiter.fail(OutcomeUnknown(what))
+        except MotetError as error:
+            waiter.fail(error)
+
 
 answer_seconds_max = 5.0
 """How long an answer is waited for unless told otherwise."""
@@ -59,17 +177,6 @@ def parse_endpoint(text: str) -> tuple[str, int]:
     if not colon or not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
         raise BadInput(f"{text!r} is not an endpoint", hint="write it as 127.0.0.1:7400")
     return host.removeprefix("[").removesuffix("]"), int(port)  # an IPv6 host stands in brackets
-
-
-def unanswered(node: Address, seconds: float) -> OutcomeUnknown:
-    """Nobody knows whether it was done."""
-    return OutcomeUnknown(f"{node} did not answer within {seconds:g} s")
-
-
-async def reach(host: str, port: int, seconds: float) -> None:
-    """``NodeError`` when nothing listens there: nothing was asked yet."""
-    _, writer = await _dial(host, port, seconds)
-    writer.close()
 
 
 async def greeting_of(host: str, port: int, seconds: float) -> tuple[int, ...]:
@@ -157,10 +264,6 @@ class Link(Generic[Answer]):
         if waiting:
             await asyncio.wait(waiting, timeout=seconds)
 
-    async def reach(self, node: Address, seconds: float = answer_seconds_max) -> None:
-        """``NodeError`` when nothing listens where the node should be: nothing was asked yet."""
-        await reach(*self._endpoints[node], seconds)
-
     async def ask(
         self,
         node: Address,
@@ -181,7 +284,8 @@ class Link(Generic[Answer]):
                 return await self._send(node, request, body, seconds, is_worth_waiting)
             except TimeoutError:
                 if not left:
-                    raise unanswered(node, seconds * times) from None
+                    what = f"{node} did not answer within {seconds * times:g} s"
+                    raise OutcomeUnknown(what) from None
         raise AssertionError("it is sent at least once")
 
     def begin(

@@ -39,7 +39,7 @@ pause_seconds = 0.05
 """How long a mirror that has caught up waits for more."""
 
 
-class Note(msgspec.Struct, frozen=True):
+class MirrorNote(msgspec.Struct, frozen=True):
     """How far a mirror is."""
 
     #: the number of the source in hex
@@ -115,7 +115,7 @@ class Mirror:
 
     # Beginning
 
-    def _prepare(self) -> Note:
+    def _prepare(self) -> MirrorNote:
         """Have the streams in the target, and the note."""
         self._target.create_stream(MIRRORS, shards=1)
         found = self._note()
@@ -125,7 +125,7 @@ class Mirror:
         if found is None:
             names = self._named or tuple(sorted(name for name in known if name != MIRRORS))
             self._begin = self._clock_of_begin(names)
-            found = Note(self._identity, names, str(self._begin))
+            found = MirrorNote(self._identity, names, str(self._begin))
         if not found.streams:
             raise BadInput("there is no stream to mirror", hint="create one in the source first")
         there = {str(info.name): info for info in self._target.streams()}
@@ -146,7 +146,7 @@ class Mirror:
         plan = self._source.feed_plan(streams, after=self._after, max_changes=1)
         return plan.splits[0][0]
 
-    def _check(self, note: Note) -> None:
+    def _check(self, note: MirrorNote) -> None:
         if note.source != self._identity:
             raise BadCursor(
                 f"mirror {self.name} is of database {note.source}, not of {self._identity}",
@@ -158,13 +158,13 @@ class Mirror:
                 hint="name the same streams, or give this one a name of its own",
             )
 
-    def _note(self) -> Note | None:
+    def _note(self) -> MirrorNote | None:
         found = self._target.transact(lambda txn: txn.get(MIRRORS, self.name))
-        return None if found is None else msgspec.convert(found.row, Note)
+        return None if found is None else msgspec.convert(found.row, MirrorNote)
 
     # Replaying
 
-    def _replay(self, changes: Sequence[Change], note: Note) -> Note:
+    def _replay(self, changes: Sequence[Change], note: MirrorNote) -> MirrorNote:
         """Apply a page. When somebody else was there, or may have been we, go on from the note."""
         for some, after in self._groups(changes, note):
             try:
@@ -173,12 +173,14 @@ class Mirror:
                 return self._note() or note
         return note
 
-    def _groups(self, changes: Sequence[Change], note: Note) -> Iterator[tuple[list[Change], Note]]:
+    def _groups(
+        self, changes: Sequence[Change], note: MirrorNote
+    ) -> Iterator[tuple[list[Change], MirrorNote]]:
         """What becomes one transaction each, and the note that goes with it."""
         waiting, last = Pile(), note
         for clock, group in groupby(changes, key=lambda change: change.raw.clock):
             some = Pile(list(group)[last.done if last is note else 0 :])
-            through = Note(note.source, note.streams, str(clock))
+            through = MirrorNote(note.source, note.streams, str(clock))
             if waiting.changes and not waiting.takes(some, self._together):
                 yield waiting.changes, last
                 waiting = Pile()
@@ -190,11 +192,11 @@ class Mirror:
         if waiting.changes:
             yield waiting.changes, last
 
-    def _apply(self, changes: list[Change], note: Note, after: Note) -> Note:
+    def _apply(self, changes: list[Change], note: MirrorNote, after: MirrorNote) -> MirrorNote:
         with self._target.transaction() as txn:
             found = txn.get(MIRRORS, self.name)
-            there = None if found is None else msgspec.convert(found.row, Note)
-            if (there or Note(note.source, note.streams, str(self._begin))) != note:
+            there = None if found is None else msgspec.convert(found.row, MirrorNote)
+            if (there or MirrorNote(note.source, note.streams, str(self._begin))) != note:
                 raise Conflict(f"another mirror {self.name} is at work")
             for change in changes:
                 txn.carry(change)
@@ -234,8 +236,8 @@ def _size_bytes(change: Change) -> int:
 
 
 def _pieces(
-    changes: list[Change], note: Note, before: Note, through: Note
-) -> Iterator[tuple[list[Change], Note]]:
+    changes: list[Change], note: MirrorNote, before: MirrorNote, through: MirrorNote
+) -> Iterator[tuple[list[Change], MirrorNote]]:
     """Raw entries of one clock that are too many for one transaction, in several."""
     if any(change.op != "append" for change in changes):
         raise TooLarge(
@@ -248,7 +250,7 @@ def _pieces(
         one = Pile([change])
         if not piece.takes(one, room_changes):
             done += len(piece.changes)
-            yield piece.changes, Note(note.source, note.streams, before.after, done)
+            yield piece.changes, MirrorNote(note.source, note.streams, before.after, done)
             piece = Pile()
         piece.add(one)
     yield piece.changes, through

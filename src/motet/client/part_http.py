@@ -11,18 +11,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
+import io
 import shutil
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO, TypeVar, cast
+from typing import TYPE_CHECKING, BinaryIO, TypeVar, cast
 
 import msgspec
 
 from motet.client.http_calls import ConnectionLost, HttpAnswer, HttpCalls, Unreachable
-from motet.client.part_store import PartsLocator, check_size
-from motet.client.range_file import RangeFile
+from motet.client.parts import PartsLocator, check_size
 from motet.errors import (
     BadBytes,
     BadInput,
@@ -35,6 +36,98 @@ from motet.errors import (
 from motet.format.part_key import HASH_BYTES, content_hash, parse_part_key
 from motet.ids import ObjectKey
 from motet.limits import KIB, MIB
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
+
+range_bytes = MIB
+"""What is fetched at least, if the file has so much."""
+
+ranges_max = 4
+"""How many are kept: columns are read in turns."""
+
+FetchRange = Callable[[int, int], bytes]
+"""Gives so many bytes (the second) from a place on (the first): all of them, or an error."""
+
+
+class RangeFile(io.RawIOBase):
+    """A remote file of a known size that reads and seeks, for readers that want a part of it at a time.
+
+    What is read comes in ranges of a megabyte at least, the last few of which are kept: a reader of Parquet
+    takes the end of the file first, and then small pieces one after the other. Any thread may read; they
+    take turns.
+    """
+
+    def __init__(self, fetch: FetchRange, size_bytes: int) -> None:
+        super().__init__()
+        self._fetch = fetch
+        self._size_bytes = size_bytes
+        self._position = 0
+        self._lock = threading.RLock()
+        #: (where it begins, bytes), the last used first
+        self._ranges: list[tuple[int, bytes]] = []
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        self._check_open()
+        return self._position
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        with self._lock:
+            self._check_open()
+            bases = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size_bytes}
+            if whence not in bases or bases[whence] + offset < 0:
+                raise ValueError(f"cannot seek to {offset} from {whence}")
+            self._position = bases[whence] + offset
+            return self._position
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        with self._lock:
+            self._check_open()
+            left = max(0, self._size_bytes - self._position)
+            wanted = left if size is None or size < 0 else min(size, left)
+            data = self._bytes_at(self._position, wanted)
+            self._position += wanted
+            return data
+
+    def readall(self) -> bytes:
+        return self.read()
+
+    def readinto(self, buffer: WriteableBuffer, /) -> int:
+        view = memoryview(buffer).cast("B")
+        data = self.read(len(view))
+        view[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        self._ranges = []
+        super().close()
+
+    def _bytes_at(self, start: int, wanted: int) -> bytes:
+        if wanted == 0:
+            return b""
+        for index, (begin, data) in enumerate(self._ranges):
+            if begin <= start and start + wanted <= begin + len(data):
+                self._ranges.insert(0, self._ranges.pop(index))
+                return data[start - begin : start - begin + wanted]
+        if wanted >= range_bytes:
+            return self._fetch(start, wanted)
+        # At the end of the file a range begins earlier: there is what Parquet is read by.
+        begin = max(0, min(start, self._size_bytes - range_bytes))
+        data = self._fetch(begin, min(range_bytes, self._size_bytes - begin))
+        self._ranges = [(begin, data), *self._ranges[: ranges_max - 1]]
+        return data[start - begin : start - begin + wanted]
+
+    def _check_open(self) -> None:
+        if self.closed:
+            raise ValueError("the file is closed")
+
 
 E = TypeVar("E", bound=Exception)
 
@@ -97,7 +190,7 @@ class HttpParts:
 
     # What blocks -----------------------------------------------------------------------------------
 
-    def read_range(self, key: ObjectKey, start: int, wanted: int, size_bytes: int) -> bytes:
+    def read_range(self, key: ObjectKey, size_bytes: int, start: int, wanted: int) -> bytes:
         """So many bytes of a file of this size, from a place on: all of them, or an error."""
         pieces: list[bytes] = []
         self._read_on(key, start, start + wanted, size_bytes, pieces.append)
@@ -227,7 +320,7 @@ class PartSource(RangeFile):
     def __init__(
         self, parts: HttpParts, key: ObjectKey, size_bytes: int, *, owns_parts: bool = False
     ) -> None:
-        super().__init__(partial(self._range, parts, key, size_bytes), size_bytes)
+        super().__init__(partial(parts.read_range, key, size_bytes), size_bytes)
         self._parts = parts
         self._key = key
         self._owns_parts = owns_parts
@@ -239,10 +332,6 @@ class PartSource(RangeFile):
 
     def __reduce__(self) -> tuple[object, ...]:
         return _open_source, (self._parts.base_url, self._key, self._size_bytes)
-
-    @staticmethod
-    def _range(parts: HttpParts, key: ObjectKey, size_bytes: int, start: int, wanted: int) -> bytes:
-        return parts.read_range(key, start, wanted, size_bytes)
 
 
 def _open_source(base_url: str, key: ObjectKey, size_bytes: int) -> PartSource:

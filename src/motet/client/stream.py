@@ -10,29 +10,25 @@ from motet.client.calls import Calls
 from motet.client.change import Entry, Position
 from motet.client.rows import (
     Key,
+    Schemas,
     key_bytes,
+    need_pyarrow,
     page_limit,
     stream_name,
     token_of,
     value_bytes,
     whole_number,
 )
-from motet.client.schemas import Schemas, need_pyarrow
-from motet.client.tail_pause import tail_pause_seconds_max, tail_pause_seconds_min
-from motet.core.onelog.messages import (
-    Append,
-    Appended,
-    Describe,
-    Described,
-    Entries,
-    ReadEntries,
-)
+from motet.core.onelog.messages import Append, Appended, Describe, Described, Entries, ReadEntries
 from motet.core.streams.messages import Source
 from motet.errors import BadInput, MotetError, NoSuchStream
 from motet.ids import Offset, ShardId, StreamName
 from motet.limits import stream_shards_max
 
 offset_max = (1 << 63) - 1
+
+tail_pause_seconds_min, tail_pause_seconds_max = 0.002, 0.05
+"""How long a tail waits when there is nothing new: at first, and after a while."""
 
 
 class HasOffset(Protocol):
@@ -73,7 +69,7 @@ class AsyncStream:
         limit: int = 1000,
         source: Source = "leader",
     ) -> list[Entry]:
-        """Entries of a shard in order, behind an offset, an entry or a position.
+        """Entries of a shard in order, after an offset, an entry or a position.
 
         There may be fewer than ``limit`` even if more follow; none at all means the end. With the source
         ``replica`` any node that holds the shard may answer, and what it does not know of yet is missing.
@@ -81,9 +77,9 @@ class AsyncStream:
         check_source(source)
         whole_number("shard", shard, 0, stream_shards_max - 1)
         page_limit(limit)
-        behind = Offset(offset_of(after))
+        begin = Offset(offset_of(after))
         found = await self._calls.repeated(
-            lambda n: ReadEntries(n, self.name, ShardId(shard), behind, limit), Entries
+            lambda n: ReadEntries(n, self.name, ShardId(shard), begin, limit), Entries
         )
         schema = await self._schemas.of(self.name)
         return [
@@ -201,7 +197,7 @@ class StreamTail:
 
 
 def offset_of(after: int | HasOffset | None) -> int:
-    """The offset behind which a reader begins; -1 for the beginning."""
+    """The offset after which a reader begins; -1 for the beginning."""
     if after is None:
         return -1
     offset: object = after if isinstance(after, int) else getattr(after, "offset", after)

@@ -14,20 +14,17 @@ from typing import Any, Self
 
 from motet.client import connect as connecting
 from motet.client.change import Change, Entry, OwnChange, Position
+from motet.client.cursors import NamedCursor
 from motet.client.database import AsyncDatabase, T
 from motet.client.feed import Page
-from motet.client.feed_face import page_limit_default
-from motet.client.feed_split import FeedPlan
+from motet.client.feed_face import FeedPlan, page_limit_default
 from motet.client.feed_status import FeedStatus
-from motet.client.named_cursor import NamedCursor
-from motet.client.part_store import PartsLocator
+from motet.client.parts import PartsLocator
 from motet.client.portal import Face, OwningFace
-from motet.client.publication import Publication
+from motet.client.publication import Publication, Snapshot, TableSnapshot
 from motet.client.rows import Key, Row
-from motet.client.snapshot import Snapshot, TableSnapshot
 from motet.client.stream import AsyncStream, HasOffset
-from motet.client.table import AsyncTable
-from motet.client.tables import Consistency
+from motet.client.tables import AsyncTable, Consistency
 from motet.client.transaction import AsyncTransaction, RowOp, TransactionStatus, attempts_default
 from motet.core.clock.hlc import Clock
 from motet.core.onelog.messages import FeedSplit, StreamInfo
@@ -120,7 +117,7 @@ class Database(OwningFace[AsyncDatabase]):
         self._portal.call(self._inner.enable_clock, enabled)
 
     def bookmark(self) -> str:
-        """What this client has seen and done, as a text: ``connect(..., after=bookmark)`` goes on behind it.
+        """What this client has seen and done, as a text: ``connect(..., after=bookmark)`` goes on after it.
 
         Whoever does reads what was written here and nothing older than what was read here, and writes at
         higher clocks.
@@ -220,39 +217,8 @@ class Database(OwningFace[AsyncDatabase]):
         return self._portal.call(self._inner.writers)
 
     def note_writer(self, name: str, error: str) -> None:
-        """Remember an ordered writer's last error; empty when all is well."""
+        """Remember an ordered writer's last error; empty when all is well. A long one is cut."""
         self._portal.call(self._inner.note_writer, name, error)
-
-    def save_cursor(self, name: str, cursor: str) -> None:
-        """Keep what is behind a cursor until it is saved again, further on, or dropped."""
-        self._portal.call(self._inner.save_cursor, name, cursor)
-
-    def drop_cursor(self, name: str, *streams: str) -> None:
-        """Keep nothing for a named cursor any more, or nothing of these streams; it need not be there."""
-        self._portal.call(self._inner.drop_cursor, name, *streams)
-
-    def cursors(self) -> list[NamedCursor]:
-        """All named cursors, by name."""
-        return self._portal.call(self._inner.cursors)
-
-    def prune(
-        self,
-        *streams: str,
-        older_than: timedelta | None = None,
-        up_to: Clock | None = None,
-        force: bool = False,
-    ) -> Clock:
-        """Forget the feed of these streams up to a clock, or older than so long; the new low watermark.
-
-        ``CursorInTheWay`` if a named cursor has not read that yet, unless it is forced.
-        """
-        return self._portal.call(
-            self._inner.prune, *streams, older_than=older_than, up_to=up_to, force=force
-        )
-
-    def low_watermark(self, *streams: str) -> Clock:
-        """Everything of these streams up to this clock is pruned; zero: nothing."""
-        return self._portal.call(self._inner.low_watermark, *streams)
 
     @property
     def database_id(self) -> int:
@@ -277,7 +243,7 @@ class Database(OwningFace[AsyncDatabase]):
     ) -> Page:
         """The next page of the feed of these streams: whole transactions, in the order of their clocks.
 
-        A page may be longer than ``limit`` when its only transaction is. It begins behind a cursor or a
+        A page may be longer than ``limit`` when its only transaction is. It begins after a cursor or a
         clock, so long ago (``last``), or with ``after="oldest"`` where all of the streams have their feed;
         with none of these at the beginning, or ``CursorExpired`` if not all are there from the same clock
         on. With a key it has the changes of this key alone.
@@ -287,7 +253,7 @@ class Database(OwningFace[AsyncDatabase]):
         )
 
     def oldest(self, *streams: str) -> Clock:
-        """Behind this clock all of these streams have their feed: none of it is pruned; zero: all of it."""
+        """After this clock all of these streams have their feed: none of it is pruned; zero: all of it."""
         return self._portal.call(self._inner.oldest, *streams)
 
     def tail(
@@ -318,7 +284,7 @@ class Database(OwningFace[AsyncDatabase]):
         changes_max: int | None = None,
         splits: int = 1,
     ) -> FeedSplit:
-        """Where to cut the feed behind a cursor or a clock: for readers side by side, or bit by bit."""
+        """Where to cut the feed after a cursor or a clock: for readers side by side, or bit by bit."""
         return self._portal.call(
             self._inner.split_feed,
             *streams,
@@ -338,6 +304,37 @@ class Database(OwningFace[AsyncDatabase]):
     ) -> FeedPlan:
         """A slice of the feed with at most so many changes, or one transaction, cut for several readers."""
         return self._portal.call(self._inner.feed_plan, streams, after, max_changes, splits, up_to)
+
+    def save_cursor(self, name: str, cursor: str) -> None:
+        """Keep what follows a cursor until it is saved again, further on, or dropped."""
+        self._portal.call(self._inner.save_cursor, name, cursor)
+
+    def drop_cursor(self, name: str, *streams: str) -> None:
+        """Keep nothing for a named cursor any more, or nothing of these streams; it need not be there."""
+        self._portal.call(self._inner.drop_cursor, name, *streams)
+
+    def cursors(self) -> list[NamedCursor]:
+        """All named cursors, by name."""
+        return self._portal.call(self._inner.cursors)
+
+    def prune(
+        self,
+        *streams: str,
+        older_than: timedelta | None = None,
+        up_to: Clock | None = None,
+        force: bool = False,
+    ) -> Clock:
+        """Forget the feed of these streams up to a clock, or older than so long; the new low watermark.
+
+        ``CursorInTheWay`` if a named cursor has not read that yet, unless it is forced.
+        """
+        return self._portal.call(
+            self._inner.prune, *streams, older_than=older_than, up_to=up_to, force=force
+        )
+
+    def low_watermark(self, *streams: str) -> Clock:
+        """Everything of these streams up to this clock is pruned; zero: nothing."""
+        return self._portal.call(self._inner.low_watermark, *streams)
 
 
 class Stream(Face[AsyncStream]):
@@ -362,7 +359,7 @@ class Stream(Face[AsyncStream]):
         limit: int = 1000,
         source: Source = "leader",
     ) -> list[Entry]:
-        """Entries of a shard in order, behind an offset, an entry or a position.
+        """Entries of a shard in order, after an offset, an entry or a position.
 
         There may be fewer than ``limit`` even if more follow; none at all means the end. With the source
         ``replica`` any node that holds the shard may answer, and what it does not know of yet is missing.

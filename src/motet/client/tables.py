@@ -1,4 +1,4 @@
-"""The tables of a database: created, filled, read at one clock, and asked in SQL."""
+"""The tables of a database: created, filled, read at one clock, and asked in SQL; and its ordered writers."""
 
 from __future__ import annotations
 
@@ -7,18 +7,19 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Literal, get_args
 
 from motet.client.calls import Calls
-from motet.client.part_store import PartStore
+from motet.client.parts import PartStore
 from motet.client.publication import (
     Publication,
+    Snapshot,
+    TableSnapshot,
     checked_parts,
-    checked_step,
-    publication_of,
+    remove_staged,
+    stage_rows,
     token_of_table,
 )
-from motet.client.rows import whole_number
-from motet.client.snapshot import Snapshot, TableSnapshot, table_snapshot
-from motet.client.staging import remove_staged, stage_rows
+from motet.client.rows import need_pyarrow, whole_number
 from motet.core.clock.hlc import Clock
+from motet.core.streams.checks import check_name
 from motet.core.tables.checks import check_table_name
 from motet.core.tables.messages import (
     CreateTable,
@@ -31,9 +32,9 @@ from motet.core.tables.messages import (
     TableReady,
     TablesAre,
 )
-from motet.core.tables.records import Engine, StagedPart, TableSpec
-from motet.errors import BadInput, BadSchema, DiskFull, MissingLibrary
-from motet.ids import TableId, TableName
+from motet.core.tables.records import Engine, StagedPart, TableSpec, WriterStep
+from motet.errors import BadInput, BadSchema, DiskFull
+from motet.ids import TableId, TableName, WriterName
 from motet.limits import table_shards_max
 from motet.ports.entropy import Entropy
 
@@ -61,7 +62,7 @@ class Tables:
         tombstone: str | None,
     ) -> TableSpec:
         """Create a table; the same once more is fine."""
-        need_arrow()
+        need_pyarrow("a table")
         from motet.columnar.schema import encode_schema
 
         table = table_name(name)
@@ -85,7 +86,8 @@ class Tables:
 
     async def snapshot_of(self, name: TableName, at: Clock | None = None) -> TableSnapshot:
         """One table, now or at a clock."""
-        return table_snapshot(await self._calls.repeated(lambda n: ReadTable(n, name, at), TableIs))
+        found = await self._calls.repeated(lambda n: ReadTable(n, name, at), TableIs)
+        return TableSnapshot(found.spec, found.clock, found.parts)
 
     async def snapshot(self, names: Sequence[str], at: Clock | None) -> Snapshot:
         """Some tables at one clock."""
@@ -101,26 +103,28 @@ class Tables:
 
     async def stage(self, name: str, data: object) -> list[StagedPart]:
         """Write rows as parts of a table that nobody sees yet."""
-        need_arrow()
+        need_pyarrow("a table")
         spec = (await self.snapshot_of(table_name(name))).spec
         return await stage_rows(spec, data, await self._parts(), self._entropy)
 
     async def publish(self, parts: object, token: object, step: object) -> Publication:
         """Make staged parts visible, all of them at once."""
-        staged, wanted = checked_parts(parts), checked_step(step)
+        staged = checked_parts(parts)
+        if step is not None and not isinstance(step, WriterStep):
+            raise BadInput(f"{type(step).__name__} is not a writer's step")
         named = None
         if token is not None:
             tables = {part.table for part in staged}
             if len(tables) != 1:
                 raise BadInput("a token is of one table", hint="publish with a writer's step")
             named = token_of_table(tables.pop(), token)
-        return await self._publish(Publish(_NO_REQUEST, staged, named, wanted))
+        return await self._publish(Publish(_NO_REQUEST, staged, named, step))
 
     async def insert(
         self, name: TableName, data: object, quorum: object, token: object
     ) -> Publication:
         """Stage and publish in one go."""
-        need_arrow()
+        need_pyarrow("a table")
         named = token_of_table(name, token)
         if quorum is not None:
             whole_number("quorum", quorum, 1, 1)
@@ -143,7 +147,8 @@ class Tables:
         done = await self._calls.repeated(
             lambda n: Publish(n, wanted.parts, wanted.token, wanted.step), PublishDone
         )
-        return publication_of(done, wanted.parts)
+        rows = 0 if done.duplicate else sum(part.rows for part in wanted.parts)
+        return Publication(done.clock, done.names, done.duplicate, rows)
 
     async def select(
         self,
@@ -153,7 +158,7 @@ class Tables:
         consistency: Consistency,
     ) -> Any:
         """The rows of a table."""
-        need_arrow()
+        need_pyarrow("a table")
         check_consistency(consistency)
         snapshot = await self.snapshot_of(name, at)
         return await asyncio.to_thread(_read, snapshot, await self._parts(), columns)
@@ -166,16 +171,6 @@ class Tables:
 
 _NO_REQUEST: Any = 0
 """Stands where the number of a request will be."""
-
-
-def need_arrow() -> None:
-    """``MissingLibrary`` when pyarrow is not installed."""
-    try:
-        import pyarrow as pa  # noqa: F401
-    except ImportError:
-        raise MissingLibrary(
-            "tables need pyarrow, which is not installed", hint="pip install motet[sql]"
-        ) from None
 
 
 def table_name(name: object) -> TableName:
@@ -221,3 +216,51 @@ def _read(snapshot: TableSnapshot, parts: PartStore, columns: Sequence[str] | No
 
     sources = [parts.source(key, size_bytes) for key, size_bytes in snapshot.files()]
     return read_table(snapshot.spec, sources, columns)
+
+
+class AsyncTable:
+    """A table by its name; whether there is one shows when it is used."""
+
+    name: TableName
+
+    def __init__(self, tables: Tables, name: str, database: str) -> None:
+        self._tables = tables
+        self._database = database
+        self.name = table_name(name)
+
+    async def insert(
+        self,
+        data: object,
+        quorum: int | None = None,
+        token: str | tuple[str, int] | None = None,
+    ) -> Publication:
+        """Insert rows, durably, all of them or none: anything that speaks Arrow, or a list of dicts.
+
+        Columns are matched by name; ``BadSchema`` names one that does not fit. With a token it is
+        inserted once however often it is sent; without one a lost answer is an ``OutcomeUnknown``.
+        """
+        return await self._tables.insert(self.name, data, quorum, token)
+
+    async def select(
+        self,
+        columns: Sequence[str] | None = None,
+        at: Clock | None = None,
+        consistency: Consistency = "sequential",
+    ) -> Any:
+        """The rows as a ``pyarrow.Table``; of a table that replaces, the latest row of each key."""
+        return await self._tables.select(self.name, columns, at, consistency)
+
+    async def snapshot(self, at: Clock | None = None) -> TableSnapshot:
+        """What it is, and which parts it has, now or at a clock."""
+        return await self._tables.snapshot_of(self.name, at)
+
+    def __repr__(self) -> str:
+        return f"<Table {self.name} of {self._database}>"
+
+
+def writer_name(name: object) -> WriterName:
+    """A name that an ordered writer can have."""
+    if not isinstance(name, str):
+        raise BadInput(f"the name of an ordered writer is str, not {type(name).__name__}")
+    check_name(name, "an ordered writer")
+    return WriterName(name)

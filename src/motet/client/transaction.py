@@ -22,13 +22,13 @@ from motet.client.change import Change, OwnChange
 from motet.client.rows import (
     Key,
     Row,
+    Schemas,
     key_bytes,
     row_bytes,
     row_copy,
     stream_name,
     whole_number,
 )
-from motet.client.schemas import Schemas
 from motet.core.clock.hlc import ZERO, Clock
 from motet.core.onelog.messages import (
     ClockReleased,

@@ -42,10 +42,6 @@ wave_bytes_max = 8 * MIB
 Parked = tuple[Hosted, Message, int]
 
 
-def _nobody(_client: Address) -> None:
-    """There is nobody to be told."""
-
-
 @dataclass(slots=True)
 class Reserved:
     """For one client: by request the bytes of its answer, since when by the monotonic clock, and itself."""
@@ -63,7 +59,7 @@ class ClientRequests:
     """Of one node; a driver asks it about every message that comes over the network."""
 
     def __init__(
-        self, time: Time, wake: Callable[[], None], left: Callable[[Address], None] = _nobody
+        self, time: Time, wake: Callable[[], None], left: Callable[[Address], None] = lambda _: None
     ) -> None:
         self._time = time
         self._wake = wake
@@ -206,7 +202,7 @@ class ClientRequests:
         for client, reserved in list(self._reserved.items()):
             for request, (_, since_ns, _message) in list(reserved.requests.items()):
                 if since_ns > oldest_ns:
-                    break  # those behind it are younger
+                    break  # those after it are younger
                 self.reserved_bytes -= reserved.give_back(request)
             if not reserved.requests:
                 del self._reserved[client]

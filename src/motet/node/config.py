@@ -7,16 +7,34 @@ it came from. A key that does not exist is refused: a typing error must not beco
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
 
 from motet.client.link import HTTP_PORT_OFFSET, ZOOKEEPER_PORT_OFFSET
+from motet.errors import BadConfig
 from motet.ids import NodeId
 from motet.limits import keeper_reply_bytes_default
 from motet.node.logs import LogFormat, LogLevel
-from motet.node.roles import ROLES
+
+KEEPER_ROLE = "keeper"
+DATA_ROLE = "data"
+OPERATOR_ROLE = "operator"
+ROLES = (KEEPER_ROLE, DATA_ROLE, OPERATOR_ROLE)
+"""Every role there is."""
+
+
+def check_roles(roles: Sequence[str]) -> None:
+    """``BadConfig`` for a role that does not exist."""
+    for role in roles:
+        if role not in ROLES:
+            close = difflib.get_close_matches(role, ROLES, n=1)
+            hint = f"did you mean {close[0]}?" if close else f"roles are {', '.join(ROLES)}"
+            raise BadConfig(f"there is no role {role}", hint=hint)
+
 
 _PORT_MAX = 65_535 - HTTP_PORT_OFFSET
 _ADDRESS = r"^.+:[0-9]{1,5}$"

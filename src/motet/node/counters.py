@@ -1,6 +1,6 @@
 """What a driver counts: plain numbers that cost next to nothing, read when somebody asks.
 
-The hot path adds to integers; :mod:`motet.node.metrics` turns them into Prometheus families when
+The hot path adds to integers; :mod:`motet.node.status` turns them into Prometheus families when
 `/metrics` is read.
 """
 

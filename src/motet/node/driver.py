@@ -3,10 +3,10 @@
 A *turn* is a batch. It takes everything that has happened, lets the machines step through it, and hands
 over what came of it in one go:
 
-T1  The time is read once, and once more behind the sync; all events of a turn carry one of the two.
+T1  The time is read once, and once more after the sync; all events of a turn carry one of the two.
 T2  Events: first what the last turn left (``ReadBack`` …), then what the network brought, then timers
     that are due. Messages go before timers, so that a node that was held up hears its peers before it
-    decides that they are silent. A timer that a message sets for now fires in the same turn, behind all
+    decides that they are silent. A timer that a message sets for now fires in the same turn, after all
     messages; one that a timer sets for now fires in the next.
 T3  Effects are carried out in order. Sends are queued, or held while the write they name is not
     durable. Plain writes are gathered until T5, or until anything else is done with the disk.

@@ -7,7 +7,6 @@ knows one knows the other.
 from __future__ import annotations
 
 import socket
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -20,10 +19,8 @@ from motet.ids import NodeId, PartId, TableId
 from motet.node.config import Config, NodeSettings
 from motet.node.driver import Driver
 from motet.node.http import HttpServer
-from motet.node.metrics import Metrics
 from motet.node.part_routes import ServedParts
-from motet.node.status import NodeStatus, node_status
-from motet.node.streams import STREAMS_MACHINE
+from motet.node.status import ClientCounts, Metrics, NodeStatus, node_status
 from motet.real.in_process import LOOPBACK, InProcessNetwork
 from motet.real.network import TcpNetwork
 from motet.real.time import RealTime
@@ -46,7 +43,7 @@ class EmbeddedView:
         self.started_at = datetime.fromtimestamp(self._time.now().wall_ms / 1000, UTC)
 
     def status(self) -> NodeStatus:
-        return node_status(self, STREAMS_MACHINE)
+        return node_status(self, self.driver.hosted[0].name)
 
     def clock_drift_ms(self) -> int:
         """How far the clock of the streams is ahead of the time of day; 0 before its first tick."""
@@ -56,21 +53,9 @@ class EmbeddedView:
     def wall_drift_ms(self) -> int | None:
         """There is nobody to agree with."""
 
-    def waiting_requests(self) -> int:
-        """Nobody is made to wait for room."""
-        return 0
-
-    def kept_for_zookeeper(self) -> tuple[int, int]:
-        """There is no ZooKeeper port."""
-        return 0, 0
-
-    def refused_http(self) -> Mapping[str, int]:
-        """Not counted here."""
-        return {}
-
-    def refused_clients(self) -> Mapping[str, int]:
-        """There is no ZooKeeper port."""
-        return {}
+    def clients(self) -> ClientCounts:
+        """Nobody is made to wait for room, there is no ZooKeeper port, and HTTP is not counted here."""
+        return ClientCounts()
 
     def database(self) -> int:
         """The number of the database."""
@@ -107,7 +92,7 @@ async def serve_embedded(
             metrics=Metrics(view),
             status=view.status,
             not_serving=driver.not_serving,
-            parts=ServedParts(parts_folder, token, view),
+            parts=ServedParts(parts_folder, token, view).routes(),
         )
         await server.start(listening)
     except BaseException:

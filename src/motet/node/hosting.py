@@ -16,26 +16,6 @@ from motet.ports.disk import Disk
 M = TypeVar("M", bound=Machine)
 
 
-def always_serving(_machine: Machine) -> str | None:
-    """A machine that can serve as soon as it has started."""
-    return None
-
-
-def nothing_to_say(_machine: Machine) -> Mapping[str, object]:
-    """A machine without a status of its own."""
-    return {}
-
-
-def as_noted(_machine: Machine, text: str) -> str:
-    """A machine whose notes are words that people know."""
-    return text
-
-
-def small(_message: Message) -> int:
-    """No answer is large enough to be counted before it is given."""
-    return 0
-
-
 class LocalPort(Protocol):
     """Those in this process with whom a machine talks past the network: messages as they are, no frames."""
 
@@ -66,11 +46,11 @@ class Hosting(Generic[M]):
     #: the messages that a client may send; None: whatever a body may decode to. Peers may send all.
     from_clients: frozenset[type[Message]] | None = None
     #: why it cannot serve yet, None when it can
-    serving: Callable[[M], str | None] = always_serving
+    serving: Callable[[M], str | None] = lambda _: None
     #: plain data for `/api/status`
-    describe: Callable[[M], Mapping[str, object]] = nothing_to_say
+    describe: Callable[[M], Mapping[str, object]] = lambda _: {}
     #: the text of a note in words that people know
-    readable: Callable[[M, str], str] = as_noted
+    readable: Callable[[M, str], str] = lambda _, text: text
     #: whom it talks to in this process
     local: LocalPort | None = None
     #: its messages may be many, and those of all others go before them
@@ -82,7 +62,7 @@ class Hosting(Generic[M]):
     #: for which machines of the node it goes to a message is, as kinds of frames; None: always for its like
     routes: Callable[[Message], tuple[int, ...]] | None = None
     #: about how many bytes the answer to a request of a client may be; 0 for little
-    answer_bytes: Callable[[Message], int] = small
+    answer_bytes: Callable[[Message], int] = lambda _: 0
 
     def __post_init__(self) -> None:
         assert 0 < self.kind < 256, "a frame's kind has 8 bits and 0 stays unused"

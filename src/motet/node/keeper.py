@@ -20,10 +20,9 @@ from motet.errors import BadConfig
 from motet.format.frame import FrameKind
 from motet.format.zookeeper.four_letter import ServerFacts
 from motet.ids import Address, ClusterId, Op, ReplicaIndex
-from motet.node.config import Config
+from motet.node.config import KEEPER_ROLE, Config
 from motet.node.hosting import Hosting
 from motet.node.replica_files import Format, Sizes
-from motet.node.roles import KEEPER_ROLE
 from motet.node.zookeeper.server import ZooKeeperServer
 from motet.ports.disk import Disk
 

@@ -8,12 +8,15 @@ protocol: whatever a peer can cause at will is counted, and complained about eve
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Literal, TextIO
 
 import msgspec
+
+from motet.errors import NodeError
 
 logger = logging.getLogger("motet.node")
 
@@ -143,3 +146,21 @@ def _quoted(value: object) -> str:
     if text and not any(character in text for character in ' "=\n'):
         return text
     return msgspec.json.encode(text).decode()
+
+
+def cannot_listen(what: str, host: str, port: int, error: OSError) -> NodeError:
+    """The error for a port that cannot be had."""
+    return NodeError(
+        f"cannot listen at {host}:{port} for {what}: {os.strerror(error.errno or 0)}",
+        hint="stop what runs there, or choose another node.port",
+    )
+
+
+_failures: dict[str, int] = {}
+
+
+def accept_failed(port: str, error: OSError) -> None:
+    """A connection could not be accepted; the port goes on after a moment."""
+    _failures[port] = _failures.get(port, 0) + 1
+    why = os.strerror(error.errno or 0)
+    complain(_failures[port], "accept_failed", port=port, why=why)

@@ -11,17 +11,18 @@ import asyncio
 import contextlib
 import os
 import signal
-from collections.abc import Mapping
+from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+from motet.client.link import parse_endpoint
 from motet.core.clock.hlc import ZERO, drift_ms
 from motet.core.clock.time_peer import TimePeer
 from motet.core.keeper.front.node import KeeperNode
 from motet.core.keeper.messages import FrontEndConfig
-from motet.core.machine import Message, Received
+from motet.core.machine import Received
 from motet.core.metadata.messages import METADATA
 from motet.core.operator.operator import Operator
 from motet.core.streams.node import DataNode
@@ -31,42 +32,37 @@ from motet.ids import Address
 from motet.limits import open_files_max, shard_files_open_max
 from motet.node import logs
 from motet.node.client_requests import ClientRequests
-from motet.node.clocks import TIME_MACHINE, host_time
-from motet.node.cluster_key import hint_for, keeper_secret, load_cluster_key, vote_key
-from motet.node.config import Config
-from motet.node.data import DATA_MACHINE, host_data
+from motet.node.config import DATA_ROLE, KEEPER_ROLE, OPERATOR_ROLE, Config, check_roles
 from motet.node.driver import Driver
 from motet.node.hosted import Recorder
 from motet.node.hosting import Hosting
-from motet.node.http import HttpServer
-from motet.node.http_hosts import allowed_hosts
-from motet.node.incarnation import next_incarnation
-from motet.node.keeper import (
-    KEEPER_MACHINE,
-    host_keeper,
-    keeper_format,
-    server_facts,
+from motet.node.hosts import (
+    DATA_MACHINE,
+    OPERATOR_MACHINE,
+    TIME_MACHINE,
+    OperatorWatch,
+    host_data,
+    host_operator,
+    host_time,
+    operator_metadata,
 )
-from motet.node.keeper_access import KeeperAccess
-from motet.node.listening import accept_failed, cannot_listen
-from motet.node.logs import complain, logger
+from motet.node.http import HttpServer, allowed_hosts
+from motet.node.keeper import KEEPER_MACHINE, host_keeper, keeper_format, server_facts
+from motet.node.logs import accept_failed, cannot_listen, complain, logger
 from motet.node.metadata_port import MetadataPort
-from motet.node.metrics import Metrics
-from motet.node.operator import OPERATOR_MACHINE, host_operator, operator_metadata
-from motet.node.operator_watch import OperatorWatch
-from motet.node.protocol_trace import (
+from motet.node.registry import KeeperAccess, Registry, keeper_endpoints, next_incarnation
+from motet.node.replica_files import prepare_files
+from motet.node.settings import REFUSAL_HINTS, keeper_secret, load_cluster_key, vote_key
+from motet.node.status import ClientCounts, Metrics, NodeStatus, node_status
+from motet.node.trace import (
     KnownMetadata,
     Look,
     ProtocolTrace,
     ReplicaLooks,
     ShardSteps,
+    TraceWriter,
     both,
 )
-from motet.node.registry import Registry, keeper_endpoints
-from motet.node.replica_files import prepare_files
-from motet.node.roles import DATA_ROLE, KEEPER_ROLE, OPERATOR_ROLE, check_roles
-from motet.node.status import NodeStatus, node_status
-from motet.node.trace import TraceWriter
 from motet.node.zookeeper.server import ZooKeeperServer
 from motet.real.disk import RealDisk
 from motet.real.durable import make_folder
@@ -80,6 +76,7 @@ from motet.real.time import RealTime, ShiftedTime
 from motet.version import __version__
 
 M = TypeVar("M")
+R = TypeVar("R", TraceWriter, ProtocolTrace)
 
 
 class Node:
@@ -165,7 +162,7 @@ class Node:
             Address(settings.id),
             cluster=settings.cluster,
             listen=(settings.host, settings.port),
-            peers={Address(peer): host_port(text) for peer, text in settings.peers.items()},
+            peers={Address(peer): parse_endpoint(text) for peer, text in settings.peers.items()},
             wake=self.driver.wake,
             takes=self.driver.kinds,
             clients=self._requests,
@@ -197,7 +194,8 @@ class Node:
         self.driver.start(self.network)
         self._opened.callback(self.driver.stop)
         if self._zookeeper is not None:
-            self._zookeeper.attach(self._tell_keeper, self._keeper_facts)
+            tell = partial(self.driver.tell, KEEPER_MACHINE, Received)
+            self._zookeeper.attach(tell, self._keeper_facts)
             await self._zookeeper.listen(settings.host, self.config.zookeeper_port)
             self._opened.push_async_callback(self._zookeeper.stop)
         if settings.roles:
@@ -206,22 +204,16 @@ class Node:
             self.driver.also_needed = self._registry.not_entered
             self._opened.push_async_callback(self._registry.stop)
         if self._metadata is not None:
-            self._metadata.start(self._tell_operator)
+            self._metadata.start(partial(self.driver.tell, OPERATOR_MACHINE, Received, METADATA))
             self._opened.push_async_callback(self._metadata.stop)
         self._log_start()
 
     def _on_refusal(self, why: Refusal, detail: str) -> None:
         """A connection was closed by us: say so if somebody can do something about it."""
-        hint = hint_for(why)
+        hint = REFUSAL_HINTS.get(why)
         if hint is not None:
             count = self.network.counters.refused[why]
             complain(count, "connection_refused", why=why.value, detail=detail, hint=hint)
-
-    def _tell_operator(self, message: Message) -> None:
-        self.driver.tell(OPERATOR_MACHINE, Received, METADATA, message)
-
-    def _tell_keeper(self, sender: Address, message: Message) -> None:
-        self.driver.tell(KEEPER_MACHINE, Received, sender, message)
 
     def _keeper_facts(self) -> ServerFacts:
         assert self._zookeeper is not None
@@ -230,24 +222,13 @@ class Node:
         keeper = self._machines_of(KeeperNode)[0]
         return server_facts(self.config, keeper, self._zookeeper, uptime_ms)
 
-    def waiting_requests(self) -> int:
-        """Requests of clients that wait for room for their answers."""
-        return self._requests.parked_count
-
-    def kept_for_zookeeper(self) -> tuple[int, int]:
-        """What ZooKeeper clients have not taken and not finished, in bytes."""
+    def clients(self) -> ClientCounts:
+        """How it stands with clients at its ports."""
+        waiting, http = self._requests.parked_count, self._http.connections.refusals
         if self._zookeeper is None:
-            return 0, 0
-        budget = self._zookeeper.budget
-        return budget.unsent_bytes, budget.unfinished_bytes
-
-    def refused_http(self) -> Mapping[str, int]:
-        """Connections to the HTTP port that were cut off, by why."""
-        return self._http.connections.refusals
-
-    def refused_clients(self) -> Mapping[str, int]:
-        """Connections to the ZooKeeper port that were cut off, by why."""
-        return {} if self._zookeeper is None else self._zookeeper.refusals
+            return ClientCounts(waiting, refused_http=http)
+        budget, refused = self._zookeeper.budget, self._zookeeper.refusals
+        return ClientCounts(waiting, budget.unsent_bytes, budget.unfinished_bytes, refused, http)
 
     def _open_folder(self) -> None:
         folder = Path(self.config.node.data)
@@ -266,9 +247,10 @@ class Node:
         settings, debug = self.config.node, self.config.debug
         recorder: Recorder | None = None
         if debug.trace:
-            recorder = self._open_trace(Path(debug.trace))
+            recorder = self._open_trace("debug.trace", debug.trace, TraceWriter)
         if debug.protocol:
-            recorder = both(recorder, self._open_protocol_trace(Path(debug.protocol)))
+            steps = self._open_trace("debug.protocol", debug.protocol, self._protocol_trace)
+            recorder = both(recorder, steps)
         replicas = tuple(settings.peers) or (settings.id,)
         hostings: list[Hosting[Any]] = [
             host_time(settings.id, replicas, self._open_disk(TIME_MACHINE), self._time)
@@ -302,33 +284,25 @@ class Node:
             check_invariants=debug.invariants,
         )
 
-    def _open_trace(self, path: Path) -> TraceWriter:
+    def _open_trace(self, setting: str, file: str, make: Callable[[Path], R]) -> R:
         try:
-            recorder = TraceWriter(path)
+            recorder = make(Path(file))
         except OSError as error:
             raise NodeError(
-                f"cannot write the trace {path}: {error.strerror}",
-                hint="set debug.trace to a file this user can write, or to nothing",
+                f"cannot write the trace {file}: {error.strerror}",
+                hint=f"set {setting} to a file this user can write, or to nothing",
             ) from None
         self._opened.callback(recorder.close)
         return recorder
 
-    def _open_protocol_trace(self, path: Path) -> ProtocolTrace:
+    def _protocol_trace(self, path: Path) -> ProtocolTrace:
         own, machines_of = self.config.node.id, self._machines_of
         looks: dict[str, Look] = {
             DATA_MACHINE: ShardSteps(own, lambda: machines_of(DataNode)[0]),
             KEEPER_MACHINE: ReplicaLooks(own, lambda: machines_of(KeeperNode)[0]),
             OPERATOR_MACHINE: KnownMetadata(own, lambda: machines_of(Operator)[0]),
         }
-        try:
-            recorder = ProtocolTrace(path, looks)
-        except OSError as error:
-            raise NodeError(
-                f"cannot write the trace {path}: {error.strerror}",
-                hint="set debug.protocol to a file this user can write, or to nothing",
-            ) from None
-        self._opened.callback(recorder.close)
-        return recorder
+        return ProtocolTrace(path, looks)
 
     def _open_disk(self, machine: str, open_files: int = open_files_max) -> RealDisk:
         disk = RealDisk(Path(self.config.node.data) / machine, open_files)
@@ -369,12 +343,6 @@ def check_can_run(config: Config) -> None:
         )
     if KEEPER_ROLE in config.node.roles:
         keeper_format(config).config()
-
-
-def host_port(text: str) -> tuple[str, int]:
-    """``host:port`` taken apart; an IPv6 host stands in brackets."""
-    host, _, port = text.rpartition(":")
-    return host.removeprefix("[").removesuffix("]"), int(port)
 
 
 def run_node(config: Config) -> None:

@@ -1,8 +1,24 @@
-"""A node's entry in the keeper: ``/motet/nodes/<id>``, there for as long as the node is.
+"""How a node is known to the others: which of its lives this is, and its entry in the keeper.
 
-The entry is ephemeral and says what the node does, where it is, and which of its lives this is. It belongs to
-a session of the node's own; when that has expired, because the node was cut off for long, it begins a new one
-and enters itself again. An entry that an earlier life has left behind is replaced, one of a later is let be:
+A node speaks to the keeper as a node of the cluster, and nobody else writes below ``/motet``:
+
+P1  Everything below ``/motet`` is created with ``NODES_ACL``: everybody reads it, nodes write it.
+P2  In a tree that an earlier release has made everything is open. An operator closes it, from the leaves up
+    and ``/motet`` last: where that is closed, all is.
+
+The *incarnation* is a number that rises with each process of a node's id. It is the time at which the process
+was started, in milliseconds, as long as that rises. The last one is kept in the node's folder: if the wall
+was set back between two starts, the later process still has the higher number; else peers and the keeper's
+list of nodes would not let it take the place of the earlier one. Two processes that are started at the same
+time in folders of their own may have the same number; to peers a node greets with random bits after it.
+
+I1  A number is on disk before anybody hears of it, and no later process of this folder has it or a lower one.
+    Only a full disk is no reason not to start: then the wall decides once more.
+
+The *entry*, ``/motet/nodes/<id>``, is ephemeral and says what the node does, where it is, and its
+incarnation. It belongs to a session of the node's own; when that has expired, because the node was cut off
+for long, it begins a new one and enters itself again. An entry that an earlier life has left is replaced, one
+of a later is let be:
 
 R1  The entry of an id is that of its latest life: the one with the highest incarnation.
 R2  A node is not ready before it has entered itself: nobody would place anything on it, and a stream that is
@@ -14,20 +30,92 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
 
 import msgspec
 
 from motet.client.keeper.client import KeeperClient
-from motet.client.keeper.errors import NodeExists, NoNode
+from motet.client.keeper.errors import NoAuth, NodeExists, NoNode
 from motet.client.keeper.watches import Watch
 from motet.client.link import HTTP_PORT_OFFSET, ZOOKEEPER_PORT_OFFSET, parse_endpoint
-from motet.core.keeper.acl import NODES_ACL
-from motet.core.metadata.paths import NODES
+from motet.core.keeper.acl import NODE_SCHEME, NODES_ACL
+from motet.core.metadata.paths import NODES, ROOT
 from motet.errors import MotetError
 from motet.ids import NodeId
 from motet.node.config import Config
-from motet.node.keeper_access import KeeperAccess
 from motet.node.logs import logger
+from motet.real.durable import FULL, replace_file
+
+
+class KeeperAccess(msgspec.Struct, frozen=True):
+    """Where the keeper is, and what proves to it that we are a node."""
+
+    endpoints: str
+    secret: bytes
+
+    def __repr__(self) -> str:
+        return f"KeeperAccess({self.endpoints!r})"
+
+    @contextlib.asynccontextmanager
+    async def session(self, timeout_ms: int) -> AsyncIterator[KeeperClient]:
+        """A session of a node, from here to the end of the block."""
+        async with KeeperClient(self.endpoints, timeout_ms=timeout_ms) as keeper:
+            await keeper.add_auth(NODE_SCHEME, self.secret)
+            yield keeper
+
+
+async def close_tree(keeper: KeeperClient) -> None:
+    """P2; costs one read where it is done already."""
+    try:
+        if (await keeper.get_acl(ROOT))[0] == NODES_ACL:
+            return
+        paths = [ROOT]
+        for path in paths:  # grows while it is walked: parents first
+            with contextlib.suppress(NoNode):
+                paths += [f"{path}/{name}" for name in await keeper.children(path)]
+        for path in reversed(paths):
+            with contextlib.suppress(NoNode):
+                await keeper.set_acl(path, NODES_ACL)
+        logger.info("keeper_tree_closed", extra={"fields": {"root": ROOT, "nodes": len(paths)}})
+    except NoAuth as error:
+        fields = {"root": ROOT, "why": error.what, "hint": f"set the ACL of {ROOT} as its owner"}
+        logger.warning("keeper_tree_not_closed", extra={"fields": fields})
+
+
+INCARNATION_FILE = "incarnation"
+
+incarnation_max = (1 << 43) - 1
+"""Beyond it is nonsense: in milliseconds, the year 2248."""
+
+
+def next_incarnation(folder: Path, wall_ms: int) -> int:
+    """The number of the process that starts now, which holds the folder's lock."""
+    path = folder / INCARNATION_FILE
+    number = max(_last(path) + 1, wall_ms)
+    try:
+        replace_file(path, f"{number}\n".encode())
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+        logger.warning("incarnation_not_kept", extra={"fields": {"why": error.strerror}})
+    return number
+
+
+def _last(path: Path) -> int:
+    """The last one; -1 if there was none. What is damaged is replaced: the wall alone decides then."""
+    try:
+        number = int(path.read_bytes()[:32])
+    except FileNotFoundError:
+        return -1
+    except ValueError:
+        number = -1
+    if 0 <= number < incarnation_max:
+        return number
+    fields = {"file": str(path), "hint": "nothing, unless the wall of this machine was set back"}
+    logger.warning("incarnation_damaged", extra={"fields": fields})
+    return -1
+
 
 again_seconds = 0.2
 """How long to wait before another attempt."""

@@ -3,11 +3,15 @@
 Layers, each over the one before: defaults, the file, the environment, flags. Within a layer a setting
 is a dotted key (``node.port``) and a raw value; text from the environment and flags is converted by the
 type of the key. Whatever does not fit is a ``BadConfig`` that names the place it was written at.
+
+The cluster key is in the settings, or in the file that they name.
 """
 
 from __future__ import annotations
 
 import difflib
+import hashlib
+import stat
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,6 +21,9 @@ import msgspec
 
 from motet.errors import BadConfig
 from motet.node.config import HIDDEN, Config
+from motet.node.logs import logger
+from motet.real.hello import Refusal
+from motet.real.proof import ClusterKey
 
 DEFAULT_FILE = Path("motet.toml")
 """Read from the working directory when no file is named."""
@@ -221,3 +228,60 @@ def _from_text(default: object, text: str) -> object:
             raise ValueError("expected name=value, separated by commas")
         return {name.strip(): value.strip() for name, _, value in pairs}
     return text
+
+
+_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+REFUSAL_HINTS = {
+    Refusal.UNPROVEN: "give all nodes the same cluster.key or cluster.key_file; a stranger is harmless",
+    Refusal.NOT_LOOPBACK: "without a cluster key nodes are on one machine: set cluster.key_file on all",
+    Refusal.DUPLICATE: "two processes have this node.id: stop one, or give it an id of its own",
+    Refusal.WRONG_ADDRESS: "check node.id and node.peers on both sides",
+    Refusal.WRONG_CLUSTER: "check node.cluster on both sides",
+}
+"""What to do when a connection was closed for this; the other reasons are nobody's configuration."""
+
+
+def load_cluster_key(config: Config) -> ClusterKey | None:
+    """The key; None if there is none. ``BadConfig`` for one that cannot be read or is too short."""
+    settings = config.cluster
+    if settings.key:
+        return ClusterKey(settings.key)
+    if not settings.key_file:
+        return None
+    path = Path(settings.key_file)
+    try:
+        text = path.read_text("utf-8").strip()
+        if path.stat().st_mode & _OTHERS:
+            fields = {"file": str(path), "hint": f"chmod 600 {path}"}
+            logger.warning("cluster_key_readable_by_others", extra={"fields": fields})
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not text"
+        raise BadConfig(
+            f"cannot read the cluster key in {path}: {why}",
+            hint="set cluster.key_file to a file that this user can read",
+        ) from None
+    return ClusterKey(text)
+
+
+def keeper_secret(config: Config, key: ClusterKey | None) -> bytes:
+    """By which keepers know the nodes of this cluster.
+
+    Without a key it follows from the cluster's name: that keeps strangers from writing by accident, and
+    nobody who wants to.
+    """
+    if key is None:
+        return (
+            hashlib.sha256(f"motet keeper nodes of {config.node.cluster}".encode())
+            .hexdigest()
+            .encode()
+        )
+    return key.derive("keeper nodes 1").hex().encode()
+
+
+def vote_key(key: ClusterKey | None) -> bytes:
+    """What data nodes seal votes about transactions with.
+
+    Without a key it is empty: that keeps clients from bringing wrong votes by mistake, and nobody who
+    wants to.
+    """
+    return b"" if key is None else key.derive("transaction votes 1")

@@ -20,8 +20,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from motet.client.cursor import Cursor, cursor_text
-from motet.client.named_cursor import NamedCursor, pipeline_cursor
+from motet.client.cursors import FeedPosition, NamedCursor, cursor_text, pipeline_cursor
 from motet.core.clock.hlc import ZERO, Clock
 from motet.errors.shards import CursorExpired
 from motet.ids import StreamName
@@ -85,7 +84,7 @@ class FeedCursor:
             self._save(done)
 
     def _save(self, clock: Clock) -> None:
-        cursor = Cursor(self._source.database_id, clock, self._streams)
+        cursor = FeedPosition(self._source.database_id, clock, self._streams)
         self._source.save_cursor(self.name, cursor_text(cursor))
 
 

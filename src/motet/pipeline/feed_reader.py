@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from motet.client.cursor import OLDEST
+from motet.client.cursors import OLDEST
 from motet.client.sync import Database, connect
 from motet.columnar.feed import feed_schema, feed_table
 from motet.core.clock.hlc import ZERO, Clock

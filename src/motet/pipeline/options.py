@@ -14,9 +14,8 @@ from typing import Literal, TypeVar, get_args
 
 import msgspec
 
-from motet.client.cursor import OLDEST
+from motet.client.cursors import OLDEST, PIPELINES
 from motet.client.link import parse_endpoint
-from motet.client.named_cursor import PIPELINES
 from motet.core.clock.hlc import Clock
 from motet.core.streams.orders import cursor_name_length_max
 from motet.errors import BadInput, MotetError

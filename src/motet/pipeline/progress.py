@@ -26,7 +26,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from motet.client.cursor import OLDEST
+from motet.client.cursors import OLDEST
 from motet.core.clock.hlc import ZERO, Clock
 from motet.core.tables.records import WriterStep
 from motet.errors import BadCheckpoint

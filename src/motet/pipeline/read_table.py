@@ -12,8 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from motet.client.part_folder import token_of
-from motet.client.part_store import DirectParts
+from motet.client.parts import DirectParts, token_of
 from motet.client.sync import connect
 from motet.core.clock.hlc import Clock
 from motet.pipeline.options import SourceOptions, parse_options
@@ -22,7 +21,7 @@ from motet.pipeline.session import need_libraries
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from motet.client.snapshot import TableSnapshot
+    from motet.client.publication import TableSnapshot
 
 PATTERN = frozenset("*?[]{}\\")
 """In a path Spark takes these for a pattern, and there is no way to say that they are none."""

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from motet.client.cursor import OLDEST
+from motet.client.cursors import OLDEST
 from motet.core.clock.hlc import Clock
 from motet.core.tables.messages import WriterInfo
 from motet.errors import BadInput, MotetError, PipelineFailed, WriterFenced

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from motet.client.named_cursor import NamedCursor
+from motet.client.cursors import NamedCursor
 from motet.core.clock.hlc import Clock
 from motet.core.tables.messages import WriterInfo
 from motet.errors import BadInput, MotetError

@@ -21,8 +21,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql.datasource import InputPartition
 
-from motet.client.part_store import PartsLocator, open_parts
-from motet.client.snapshot import TableSnapshot
+from motet.client.parts import PartsLocator, open_parts
+from motet.client.publication import TableSnapshot
 from motet.columnar.filters import Filter, GreaterOrEqual, IsNull, Less, can_filter
 from motet.ids import ObjectKey
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
-from motet.client.snapshot import TableSnapshot
+from motet.client.publication import TableSnapshot
 from motet.client.sync import connect
 from motet.columnar.filters import rows_kept
 from motet.columnar.latest import latest_rows

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from motet.errors import NodeError
-from motet.node.roles import KEEPER_ROLE, OPERATOR_ROLE
+from motet.node.config import KEEPER_ROLE, OPERATOR_ROLE
 
 status_s_max = 2.0
 look_every_s = 0.02

@@ -33,9 +33,9 @@ from typing import Self
 
 from motet.client.link import ZOOKEEPER_PORT_OFFSET
 from motet.errors import BadInput, NodeError
+from motet.node.config import KEEPER_ROLE, ROLES
 from motet.node.keeper import keeper_format
 from motet.node.replica_files import Format
-from motet.node.roles import KEEPER_ROLE, ROLES
 from motet.node.settings import load
 from motet.real.folder_lock import holder_of
 from motet.testing.cluster_status import ClusterStatus

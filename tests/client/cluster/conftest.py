@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 import motet
-from motet.node.roles import ROLES
+from motet.node.config import ROLES
 from motet.testing.local_cluster import LocalCluster
 
 

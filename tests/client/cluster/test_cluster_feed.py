@@ -190,7 +190,7 @@ def update_rows(txn: Transaction, keys: list[str], state: str) -> None:
 
 
 def at_every_clock(db: motet.Database, stream: str) -> list[tuple[Clock, State]]:
-    """What a reader sees behind each clock of the feed."""
+    """What a reader sees after each clock of the feed."""
     state: State = {}
     found: list[tuple[Clock, State]] = []
     after, more = None, True

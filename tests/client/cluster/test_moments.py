@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from motet.client.cluster import moments
-from motet.client.cluster.moments import after_a_moment
+from motet.client.cluster import refusals
+from motet.client.cluster.refusals import after_a_moment
 from motet.errors.operator import NodeLeads, NoLeader
 
 
@@ -33,7 +33,7 @@ def test_a_refusal_that_passes_is_not_heard_of() -> None:
 
 
 def test_one_that_stays_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(moments, "moment_seconds", 0.15)
+    monkeypatch.setattr(refusals, "moment_seconds", 0.15)
     operator = Operator(NoLeader("not now"))
     with pytest.raises(NoLeader):
         asyncio.run(after_a_moment(operator.ask, NoLeader))

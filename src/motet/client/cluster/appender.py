@@ -18,12 +18,7 @@ from motet.client.cluster.router import Router
 from motet.core.clock.hlc import Clock
 from motet.core.streams.change import Token
 from motet.core.streams.entries import Chunk
-from motet.core.streams.messages import (
-    AppendRecords,
-    ChunkPlace,
-    DataAnswer,
-    RecordsAppended,
-)
+from motet.core.streams.messages import AppendRecords, ChunkPlace, DataAnswer, RecordsAppended
 from motet.errors import MotetError
 from motet.format.record_block import encode_block
 from motet.ids import Offset, RequestId, ShardId, ShardName
@@ -97,7 +92,7 @@ class ShardAppender:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def append(self, key: bytes, value: bytes, token: Token | None) -> asyncio.Future[Position]:
-        """Put a record behind those that wait."""
+        """Put a record after those that wait."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Position] = loop.create_future()
         self._queue.append((key, value, token, future))
@@ -116,7 +111,7 @@ class ShardAppender:
             self._shard, request.make, RecordsAppended, may_repeat=False, seconds=self._seconds
         )
         self._router.see(done.places[0].clock)
-        self._router.session.reached(self._shard, _behind(done, count))
+        self._router.session.reached(self._shard, _next_offset(done, count))
         return done.places[0]
 
     def _flush(self) -> None:
@@ -204,7 +199,7 @@ class ShardAppender:
         """Tell all who wait where their records are."""
         size, futures, number = request.chunk_records, request.futures, self._number
         self._router.see(max([place.clock for place in done.places]))
-        self._router.session.reached(self._shard, _behind(done, size))
+        self._router.session.reached(self._shard, _next_offset(done, size))
         for at, place in enumerate(done.places):
             epoch, clock, is_known = place.epoch, place.clock, place.duplicate
             here = futures[at * size : (at + 1) * size]
@@ -213,6 +208,6 @@ class ShardAppender:
                     future.set_result(Position(number, epoch, Offset(offset), clock, is_known))
 
 
-def _behind(done: RecordsAppended, last_size: int) -> Offset:
-    """The offset behind all records of a request."""
+def _next_offset(done: RecordsAppended, last_size: int) -> Offset:
+    """The offset after all records of a request."""
     return Offset(max(place.first_offset for place in done.places) + last_size)

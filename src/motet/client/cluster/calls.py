@@ -13,10 +13,10 @@ from motet.client.calls import Calls, Expected, Gathered, Make, ToldClock, close
 from motet.client.clock_visibility import ClockVisibility
 from motet.client.cluster.feed import ClusterFeed
 from motet.client.cluster.measure import FeedMeasure
-from motet.client.cluster.moments import after_a_moment
+from motet.client.cluster.refusals import after_a_moment
 from motet.client.cluster.router import Router
+from motet.client.cluster.session import UnderWay
 from motet.client.cluster.transactions import Coordinator
-from motet.client.cluster.under_way import UnderWay
 from motet.client.link import answer_seconds_max
 from motet.core.clock.hlc import ZERO, Clock
 from motet.core.metadata.definitions import StreamDefinition

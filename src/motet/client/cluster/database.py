@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import AsyncExitStack
+from functools import partial
 
-from motet.client.bookmark import Bookmark, bookmark_text, clock_of
-from motet.client.cluster.calls import (
-    ClusterCalls,
-    info_of,
-    map_seconds_max,
-    operator_seconds_max,
-)
-from motet.client.cluster.moments import after_a_moment
-from motet.client.cluster.orders import ClusterOrders
+from motet.client.cluster.calls import ClusterCalls, info_of, map_seconds_max, operator_seconds_max
+from motet.client.cluster.feed import ClusterFeed
+from motet.client.cluster.refusals import after_a_moment
 from motet.client.cluster.router import MakeOperator, Router
 from motet.client.cluster.stream import Appenders, ClusterStream
+from motet.client.cursors import Bookmark, NamedCursor, bookmark_clock, bookmark_text, named_cursors
 from motet.client.database import AsyncDatabase
 from motet.client.feed_status import FeedStatus, IncompleteTransaction, NodeStanding
-from motet.client.part_store import PartStore
+from motet.client.link import answer_seconds_max
+from motet.client.parts import PartStore
 from motet.client.rows import shard_count, stream_name, whole_number
 from motet.client.stream import AsyncStream
 from motet.core.clock.hlc import Clock
@@ -34,9 +32,11 @@ from motet.core.streams.cluster_messages import (
     ShardsDescribed,
     SwapNode,
 )
+from motet.core.streams.messages import OrderShard, ShardOrdered
+from motet.core.streams.orders import FeedRules, Order, Prune
 from motet.errors import NotInCluster, OutcomeUnknown
 from motet.errors.operator import NoLeader
-from motet.ids import NodeId, ShardId
+from motet.ids import NodeId, ShardId, ShardName, StreamName
 
 replicas_max = 7
 reconfiguration_seconds_max = 60.0
@@ -101,7 +101,7 @@ class AsyncClusterDatabase(AsyncDatabase):
         return ClusterStream(self._cluster, name, self.schemas, self.router, self._appenders)
 
     async def streams(self) -> list[StreamInfo]:
-        """All streams, by name; one with a shard that nobody leads has no entries and birth to tell."""
+        """All streams, by name; one with a shard that nobody leads tells no entries and no creation time."""
         return await self._cluster.infos()
 
     async def clock(self) -> Clock:
@@ -137,7 +137,7 @@ class AsyncClusterDatabase(AsyncDatabase):
 
     async def resume_after(self, bookmark: str) -> None:
         self.router.resume_after(
-            clock_of(bookmark, database=self.database_id, name=self.router.name)
+            bookmark_clock(bookmark, database=self.database_id, name=self.router.name)
         )
 
     def _age(self) -> Clock:
@@ -185,25 +185,60 @@ class AsyncClusterDatabase(AsyncDatabase):
     async def _changed(self, make: MakeOperator) -> str:
         """A change of an ensemble: one that is repeated would be another one."""
         try:
-            done = await after_a_moment(
-                lambda: self.router.ask_operator(
-                    make, OperatorDone, reconfiguration_seconds_max, may_repeat=False
-                ),
-                NoLeader,
-            )
+            return await self._ordered(make, reconfiguration_seconds_max, may_repeat=False)
         except OutcomeUnknown as error:
             hint = "look with `motet shard describe` before you try again"
             raise OutcomeUnknown(error.what, hint=hint) from None
-        await self.router.refresh()
-        return done.what
 
-    async def _ordered(self, make: MakeOperator, seconds: float) -> str:
-        done = await after_a_moment(
-            lambda: self.router.ask_operator(make, OperatorDone, seconds), NoLeader
-        )
+    async def _ordered(self, make: MakeOperator, seconds: float, *, may_repeat: bool = True) -> str:
+        ask = partial(self.router.ask_operator, make, OperatorDone, seconds, may_repeat=may_repeat)
+        done = await after_a_moment(ask, NoLeader)
         await self.router.refresh()
         return done.what
 
 
 def _node(name: str | None) -> NodeId | None:
     return None if name is None else NodeId(name)
+
+
+class ClusterOrders:
+    """Orders to all shards of some streams, each obeyed once or for ever.
+
+    A named cursor is kept by every shard of its streams; whoever sets it again, after a crash in between,
+    sets all of them. Pruning asks all shards first, so that a cursor in the way of one is told before any
+    has pruned.
+    """
+
+    def __init__(self, router: Router, feed: ClusterFeed) -> None:
+        self._router = router
+        self._feed = feed
+
+    async def order(self, streams: tuple[StreamName, ...], order: Order) -> None:
+        places = await self._feed.places(streams)
+        if isinstance(order, Prune):
+            for found in await self._feed.kept(places):
+                FeedRules(dict(found.cursors), found.low_watermark).check(order, order.up_to)
+
+        async def one(shard: ShardName) -> None:
+            done = await self._router.ask_leader(
+                shard,
+                lambda n, clock: OrderShard(n, clock, shard, order),
+                ShardOrdered,
+                may_repeat=True,
+                seconds=answer_seconds_max,
+            )
+            self._router.see(done.clock)
+
+        await asyncio.gather(*(one(place.shard) for *_, place in places))
+
+    async def low_watermarks(self, streams: tuple[StreamName, ...]) -> dict[StreamName, Clock]:
+        """Everything up to this clock is pruned, in one shard of the stream at least."""
+        return await self._feed.low_watermarks(await self._feed.places(streams))
+
+    async def cursors(self) -> list[NamedCursor]:
+        places = await self._feed.places(())
+        described = await self._feed.kept(places)
+        return named_cursors(
+            (stream, each.cursors, each.low_watermark)
+            for (stream, *_), each in zip(places, described, strict=True)
+        )

@@ -6,6 +6,8 @@ as people know them, ``orders/0``; nodes call them by names of their own.
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from motet.core.streams.cluster_messages import OperatorRefused, ShardMap, ShardPlace
@@ -90,3 +92,26 @@ def no_leader(
         f"{lost} lost or damaged their data of {label}, which has {copies} replicas: "
         "too few are left to elect a leader"
     )
+
+
+moment_seconds = 1.0
+again_seconds = 0.1
+
+T = TypeVar("T")
+
+
+async def after_a_moment(ask: Callable[[], Awaitable[T]], *passing: type[MotetError]) -> T:
+    """What an operator answers; a refusal that may pass by itself is raised only if it does not.
+
+    An operator knows of a node a moment after that is ready, and it knows nothing for certain of a shard
+    whose metadata is just being written. A refusal has changed nothing, so asking again is safe.
+    """
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + moment_seconds
+    while True:
+        try:
+            return await ask()
+        except passing:
+            if loop.time() > deadline:
+                raise
+        await asyncio.sleep(again_seconds)

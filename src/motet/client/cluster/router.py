@@ -36,13 +36,7 @@ from motet.core.streams.messages import (
     ShardDescribed,
     ShardMapIs,
 )
-from motet.errors import (
-    MotetError,
-    NodeError,
-    NoSuchShard,
-    NoSuchStream,
-    OutcomeUnknown,
-)
+from motet.errors import MotetError, NodeError, NoSuchShard, NoSuchStream, OutcomeUnknown
 from motet.errors.operator import NotActive
 from motet.errors.shards import NotLeader, Unavailable
 from motet.format.frame import FrameKind

@@ -1,6 +1,7 @@
-"""What a client has seen of shards, so that no answer shows it less: the guarantees of its session.
+"""A client's session: what it has seen of shards, and its calls that have not ended.
 
-Leaders answer with all that is committed. Two things remain. A replica may be behind: it is far enough when
+No answer shows a client less than it has seen: the guarantees of its session.
+Leaders answer with all that is committed. Two things remain. A replica may lag: it is far enough when
 it has every record that was seen or written before, and every transaction that was committed before, which it
 has when it is closed up to its clock. And a transaction may be decided and not logged in all its shards yet:
 then the leader of such a shard is far enough when it is closed up to that clock, too. A bookmark is a clock
@@ -9,7 +10,9 @@ that all shards must be closed up to.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
+from types import TracebackType
 
 from motet.core.clock.hlc import ZERO, Clock
 from motet.core.streams.messages import RecordsRead
@@ -53,3 +56,36 @@ class Session:
     def closed_floor(self, shard: ShardName) -> Clock:
         """The leader must have closed this far before it can answer us."""
         return max(self.bookmark, self._unsettled.get(shard, ZERO))
+
+
+class UnderWay:
+    """Counts calls, each for a ``with`` block: closing waits for them. One may ask several nodes in turn."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        #: somebody waits until there is none
+        self._none: asyncio.Event | None = None
+
+    def __enter__(self) -> None:
+        self._count += 1
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._count -= 1
+        if not self._count and self._none is not None:
+            self._none.set()
+
+    async def until_none(self, seconds: float) -> None:
+        """Wait until all have ended, but no longer than this."""
+        if not self._count:
+            return
+        self._none = asyncio.Event()
+        try:
+            async with asyncio.timeout(seconds):
+                await self._none.wait()
+        except TimeoutError:
+            return

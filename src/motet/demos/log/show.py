@@ -22,7 +22,7 @@ from motet.client.connect import connect
 from motet.demos.log.load import Findings, Load
 from motet.demos.log.moves import Moves
 from motet.errors import NodeError
-from motet.node.roles import ROLES
+from motet.node.config import ROLES
 from motet.testing.local_cluster import LocalCluster
 
 Report = dict[str, object]

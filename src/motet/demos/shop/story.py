@@ -39,7 +39,7 @@ from motet.demos.shop.progress import Progress
 from motet.demos.shop.report import Tables
 from motet.demos.shop.watch import Watch
 from motet.demos.shop.writer import journal_path, set_left
-from motet.node.roles import ROLES
+from motet.node.config import ROLES
 from motet.testing.local_cluster import LocalCluster
 
 WRITERS = 3

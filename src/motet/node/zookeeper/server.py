@@ -31,7 +31,7 @@ from motet.limits import (
     unfinished_bytes_max,
     zookeeper_connections_max,
 )
-from motet.node.listening import cannot_listen
+from motet.node.logs import cannot_listen
 from motet.node.zookeeper.connection import ZooKeeperConnection
 from motet.ports.time import Time
 from motet.real.acceptor import Acceptor, listen
