@@ -1,9 +1,10 @@
 """Giving disk back: what no feed shows any more goes from the beginning of the log, whole files at a time.
 
 The log has all streams and tables in it, so a file goes when every stream is pruned beyond it. What else it
-holds is in the index, which is put on disk first: streams, tables, tokens, cursors. Only rows are not. So the
-latest change of a key that lies in such a file is *carried*: it is written once more, as it was, in a record
-that no feed shows. Trimming itself is the log's (:mod:`motet.core.shardlog.retention`), as on a cluster.
+holds is in the index, which is put on disk first: streams, tables, tokens, cursors. Only rows are not. So
+the latest change of a key that lies in such a file is *carried*: it is written once more, as it was, in a
+record that no feed shows. Trimming itself is the log's (:mod:`motet.core.shardlog.applying`), as on a
+cluster.
 
 ::
 
@@ -31,8 +32,8 @@ from motet.core.onelog.reading import RANGE_BYTES
 from motet.core.onelog.record import decode_record
 from motet.core.onelog.starting import OPERATOR
 from motet.core.onelog.state import Clearing, Waiting
-from motet.core.shardlog import retention
-from motet.core.shardlog.compaction_rules import piece_of, worth_compacting
+from motet.core.shardlog import applying
+from motet.core.shardlog.applying import piece_of, worth_compacting
 from motet.core.shardlog.entry import Entry
 from motet.core.shardlog.shards import BEAT
 from motet.core.shardlog.state import FinishedRead
@@ -98,7 +99,7 @@ def _plan(core: Core) -> Clearing | None:
     if all(stream.rules.low_watermark == ZERO for stream in index.streams.values()):
         return None
     pruned = pruned_before(index)
-    ends = retention.closed_ends(log.core)
+    ends = applying.closed_ends(log.core)
     ends = ends[: bisect_right(ends, pruned)]
     if not ends:
         return None
@@ -212,10 +213,10 @@ def _trim(core: Core, clearing: Clearing, now: Now) -> list[Effect] | None:
     if not clearing.is_trimming:
         core.index.forget(clearing.until)
         log.keep_from(None, Offset(clearing.until + 1))
-    elif retention.is_state_under_way(log.core):
+    elif applying.is_state_under_way(log.core):
         return None
     effects = core.shards.on_fired(BEAT, now)
-    is_begun = retention.is_state_under_way(log.core) and not clearing.is_trimming
+    is_begun = applying.is_state_under_way(log.core) and not clearing.is_trimming
     if log.first_offset <= clearing.until and not is_begun:
         clearing.failure = "the index could not be put on disk"
     clearing.is_trimming = True

@@ -11,7 +11,7 @@ from motet.core.machine import Effect, Note, Read, Send, SetTimer
 from motet.core.onelog.index import Index
 from motet.core.onelog.messages import StreamsRefused, VisibleIs
 from motet.core.onelog.state import RETRY_TIMER, Phase, State, retry_ms
-from motet.core.shardlog.config import ShardlogConfig
+from motet.core.shardlog.context import ShardlogConfig
 from motet.core.shardlog.replica import ShardReplica
 from motet.core.shardlog.shards import Shards
 from motet.errors import MotetError

@@ -24,8 +24,7 @@ from motet.core.onelog.messages import (
     ReadFeed,
 )
 from motet.core.onelog.record import decode_record
-from motet.core.shardlog.entry import Entry, EntryKind
-from motet.core.shardlog.records import entry_bytes
+from motet.core.shardlog.entry import Entry, EntryKind, entry_bytes
 from motet.core.streams.change import Change, RowChange, Run
 from motet.errors.shards import OffsetExpired
 from motet.ids import Address, Epoch, Offset

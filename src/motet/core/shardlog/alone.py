@@ -14,9 +14,8 @@ from __future__ import annotations
 
 from motet.core.shardlog import leader, reading, storage
 from motet.core.shardlog.context import Core
-from motet.core.shardlog.entry import Entry
+from motet.core.shardlog.entry import Entry, entry_bytes
 from motet.core.shardlog.log import Log
-from motet.core.shardlog.records import entry_bytes
 from motet.core.shardlog.state import Purpose, Reading
 from motet.errors import BadBytes
 

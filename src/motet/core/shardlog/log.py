@@ -19,9 +19,7 @@ import msgspec
 
 from motet.core.clock.hlc import ZERO, Clock
 from motet.core.machine import Violation
-from motet.core.shardlog.entry import Entry, EntryId
-from motet.core.shardlog.records import entry_bytes
-from motet.core.shardlog.runs import EpochRuns
+from motet.core.shardlog.entry import Entry, EntryId, EpochRuns, entry_bytes
 from motet.ids import Offset, WriteId
 
 

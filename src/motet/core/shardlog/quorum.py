@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from motet.core.shardlog.entry import NO_ENTRY, EntryId
-from motet.core.shardlog.runs import EpochRuns
+from motet.core.shardlog.entry import NO_ENTRY, EntryId, EpochRuns
 from motet.ids import Epoch, Offset
 
 

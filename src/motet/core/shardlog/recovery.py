@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from motet.core.shardlog import alone, fencing, storage
 from motet.core.shardlog.context import Core
-from motet.core.shardlog.entry import NO_ENTRY, Entry
+from motet.core.shardlog.entry import NO_ENTRY, Entry, decode_entry
 from motet.core.shardlog.log import Log, Segment
 from motet.core.shardlog.meta import (
     NO_META,
@@ -32,7 +32,6 @@ from motet.core.shardlog.meta import (
     segment_file,
     state_file,
 )
-from motet.core.shardlog.records import decode_entry
 from motet.core.shardlog.state import Recovery, Status
 from motet.errors import BadBytes, BadRecord
 from motet.format.journal import Ending, Record, Scan, scan

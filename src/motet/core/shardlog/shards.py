@@ -37,8 +37,7 @@ from motet.core.machine import (
     Violation,
 )
 from motet.core.shardlog.bounds import problem_with
-from motet.core.shardlog.config import ShardlogConfig
-from motet.core.shardlog.context import EffectBuffer
+from motet.core.shardlog.context import EffectBuffer, ShardlogConfig, StateMachine
 from motet.core.shardlog.messages import (
     DeleteShardRequest,
     DeleteShardResponse,
@@ -49,11 +48,16 @@ from motet.core.shardlog.messages import (
     ShardReport,
     SnapshotRequest,
 )
-from motet.core.shardlog.meta import meta_file, segment_file, state_file
+from motet.core.shardlog.meta import (
+    LIST_FILE,
+    decode_list,
+    encode_list,
+    meta_file,
+    segment_file,
+    state_file,
+)
 from motet.core.shardlog.replica import ShardReplica
-from motet.core.shardlog.shard_list import LIST_FILE, decode_list, encode_list
 from motet.core.shardlog.state import Status
-from motet.core.shardlog.state_machine import StateMachine
 from motet.errors import BadRecord
 from motet.ids import Address, Epoch, FileName, NodeId, ReadId, ShardName, TimerName, WriteId
 from motet.limits import shards_left_max, shards_per_node_max

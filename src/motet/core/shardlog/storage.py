@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from motet.core.machine import Preallocate, Remove, Replace, Write
 from motet.core.shardlog.context import Core
-from motet.core.shardlog.entry import Entry
+from motet.core.shardlog.entry import Entry, encode_entry
 from motet.core.shardlog.log import Log, Pending, Segment
 from motet.core.shardlog.meta import (
     Meta,
@@ -25,7 +25,6 @@ from motet.core.shardlog.meta import (
     segment_file,
     state_file,
 )
-from motet.core.shardlog.records import encode_entry
 from motet.format.checksum import crc32c
 from motet.ids import Offset, WriteId
 

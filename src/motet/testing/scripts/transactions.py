@@ -16,7 +16,7 @@ import msgspec
 from motet.core.clock.hlc import ZERO, Clock
 from motet.core.machine import Message
 from motet.core.metadata.definitions import StreamDefinition
-from motet.core.shardlog.config import ShardlogConfig
+from motet.core.shardlog.context import ShardlogConfig
 from motet.core.shardlog.messages import BecomeLeaderRequest, FenceRequest
 from motet.core.streams.cluster_messages import (
     Heartbeat,
