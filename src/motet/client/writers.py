@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from motet.client.calls import Calls
-from motet.core.streams.checks import check_name
+from motet.core.metadata.definitions import check_name
 from motet.core.tables.messages import (
     ListWriters,
     NoteWriter,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from motet.core.clock.messages import AskTime, PingClock, PongClock, TimeIs
+from motet.core.clock.cluster_time import AskTime, PingClock, PongClock, TimeIs
 from motet.core.clock.time_peer import TimePeer
 from motet.core.machine import Message
 from motet.format.frame import FrameKind

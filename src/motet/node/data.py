@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import get_args
 
 from motet.client.cluster.refusals import readable
+from motet.core.clock.cluster_time import AskTime
 from motet.core.clock.hlc import drift_ms
-from motet.core.clock.messages import AskTime
 from motet.core.machine import Message, Now
 from motet.core.shardlog import messages as shardlog
 from motet.core.streams.cluster_messages import HeartbeatAnswer

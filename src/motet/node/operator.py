@@ -9,7 +9,7 @@ from motet.client.cluster.refusals import readable
 from motet.core.keeper.acl import NODES_ACL
 from motet.core.machine import Message
 from motet.core.metadata.paths import MAPS, OPERATORS, SHARDS
-from motet.core.operator.config import OperatorConfig
+from motet.core.operator.context import OperatorConfig
 from motet.core.operator.loading import WATCHED
 from motet.core.operator.operator import Operator
 from motet.core.shardlog import messages as shardlog

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from motet.core.clock.hlc import Clock
+from motet.core.metadata.definitions import NEWEST, KeyHash
 from motet.core.onelog.change import (
     Committed,
     LoggedChange,
@@ -16,7 +17,6 @@ from motet.core.onelog.change import (
     feed_change,
 )
 from motet.core.onelog.record import KINDS
-from motet.core.placement.key_hash import NEWEST, KeyHash
 from motet.core.streams.change import Token
 from motet.ids import Offset, ShardId, StreamName, TransactionId
 

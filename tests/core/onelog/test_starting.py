@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.core.onelog.harness import serving, values
 
-from motet.core.clock.bound_file import encode_bound
 from motet.core.clock.hlc import Clock
+from motet.core.clock.reservation import encode_bound
 from motet.core.onelog.change import Committed, LoggedChange, StreamCreated, encode_body
 from motet.core.onelog.identity import (
     BOUND_FILE,

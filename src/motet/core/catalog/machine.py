@@ -52,8 +52,7 @@ from motet.core.machine import (
     Started,
     Violation,
 )
-from motet.core.metadata.definitions import StreamDefinition
-from motet.core.metadata.listing import Listing
+from motet.core.metadata.definitions import NEWEST, StreamDefinition
 from motet.core.metadata.messages import (
     METADATA,
     NO_SESSION,
@@ -62,6 +61,7 @@ from motet.core.metadata.messages import (
     Failed,
     Found,
     Get,
+    Listing,
     MetadataAnswer,
     Read,
     ReadDone,
@@ -88,7 +88,6 @@ from motet.core.onelog.messages import (
     StreamsRefused,
 )
 from motet.core.onelog.state import Phase as StreamsPhase
-from motet.core.placement.key_hash import NEWEST
 from motet.core.tables.messages import CreateTable, ListTables, TableInfo, TableReady, TablesAre
 from motet.errors import BadRecord, MotetError, NodeError, OutcomeUnknown, error_of
 from motet.ids import Address, RequestId, StreamId, TimerName

@@ -8,8 +8,7 @@ import msgspec
 
 from motet.core.catalog.definitions import Definition, TableDefinition
 from motet.core.metadata.definitions import StreamDefinition
-from motet.core.metadata.listing import Listing
-from motet.core.metadata.messages import NO_SESSION
+from motet.core.metadata.messages import NO_SESSION, Listing
 from motet.core.onelog.messages import CreateStream
 from motet.core.tables.messages import CreateTable
 from motet.errors import BadInput, NodeError, StreamExists, TableExists, TooLarge

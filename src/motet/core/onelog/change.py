@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from motet.core.clock.hlc import Clock
-from motet.core.placement.key_hash import KeyHash
+from motet.core.metadata.definitions import KeyHash
 from motet.core.streams.change import Change, Op, Token
 from motet.core.streams.orders import Order
 from motet.ids import Offset, ShardId, StreamName, TransactionId

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from motet.core.metadata.definitions import NAME, check_name
 from motet.core.onelog.conversation import StreamsRequest
 from motet.core.onelog.messages import (
     Append,
@@ -19,7 +20,6 @@ from motet.core.onelog.messages import (
     Wanted,
 )
 from motet.core.streams.change import OPS, Token
-from motet.core.streams.checks import NAME, check_name
 from motet.core.streams.orders import check_order
 from motet.core.tables.checks import check_table_request
 from motet.core.tables.messages import TablesCall

@@ -6,8 +6,8 @@ bound of the clock is written after it.
 
 from __future__ import annotations
 
-from motet.core.clock.bound_file import decode_bound
 from motet.core.clock.hlc import Clock
+from motet.core.clock.reservation import decode_bound
 from motet.errors import BadRecord
 from motet.format.journal import scan
 from motet.format.record import encode_record

@@ -20,11 +20,11 @@ import msgspec
 
 from motet.core.clock.hlc import ZERO, Clock
 from motet.core.fingerprint import clone_plain, fingerprint
+from motet.core.metadata.definitions import KeyHash
 from motet.core.onelog.change import ClockTurned, Committed, Compacted, FeedOrdered, StreamCreated
 from motet.core.onelog.messages import StreamInfo
 from motet.core.onelog.places import Places
 from motet.core.onelog.record import LogRecord, decode_record
-from motet.core.placement.key_hash import KeyHash
 from motet.core.shardlog.entry import Entry, EntryKind
 from motet.core.streams.change import Token
 from motet.core.streams.orders import FeedRules

@@ -6,20 +6,15 @@ a ``StreamsRefused`` that says why and what to do; a refused request has changed
 
 from __future__ import annotations
 
-from typing import Literal
-
 import msgspec
 
 from motet.core.clock.hlc import Clock
+from motet.core.metadata.definitions import KeyHash
 from motet.core.onelog.conversation import StreamsMessage, StreamsRequest
-from motet.core.placement.key_hash import KeyHash
-from motet.core.streams.change import Change, Op, Run, Token, changes_in
+from motet.core.streams.change import Change, Op, Run, Standing, Token, changes_in
 from motet.core.streams.orders import Order
 from motet.core.tables.messages import TablesAnswer, TablesCall
 from motet.ids import Epoch, Offset, RequestId, ShardId, StreamName, TransactionId
-
-Standing = Literal["committed", "aborted", "prepared", "unknown"]
-"""What became of a transaction; ``prepared``: that is not decided yet."""
 
 # Requests
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from motet.core.clock.hlc import Clock
+from motet.core.metadata.definitions import shard_of
 from motet.core.onelog.change import (
     ClockTurned,
     Committed,
@@ -36,7 +37,6 @@ from motet.core.onelog.messages import (
 )
 from motet.core.onelog.overlay import Overlay
 from motet.core.onelog.planned import Answered, Planned
-from motet.core.placement.key_hash import shard_of
 from motet.core.streams.change import Op
 from motet.core.tables.plan import Ahead, TableWrite, plan_table
 from motet.errors import BadInput, Conflict, NoSuchStream, StreamExists, TokenExpired

@@ -10,8 +10,8 @@ log without room has it tried once more, and is refused if there still is none.
 
 from __future__ import annotations
 
-from motet.core.clock.bound_file import encode_bound
 from motet.core.clock.hlc import Clock
+from motet.core.clock.reservation import encode_bound
 from motet.core.machine import NS_PER_MS, Effect, Note, Now, Replace, Send, SetTimer
 from motet.core.onelog import starting
 from motet.core.onelog.change import FeedOrdered, encode_body

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import msgspec
 
-from motet.core.operator import creations
+from motet.core.operator import streams
 from motet.core.operator.context import Core
 from motet.core.operator.ensembles import (
     Choice,
@@ -36,7 +36,6 @@ from motet.core.operator.ensembles import (
 from motet.core.operator.state import Phase, ShardControl
 from motet.core.operator.writing import confirm, save
 from motet.core.placement.choosing import ranked_leaders
-from motet.core.shardlog.entry import NO_ENTRY
 from motet.core.shardlog.messages import (
     BecomeLeaderRequest,
     BecomeLeaderResponse,
@@ -218,7 +217,7 @@ def keep_notifying(core: Core, control: ShardControl) -> None:
     assert choice is not None
     if core.is_dead(choice.leader) or core.now_ns >= control.until_ns:
         fail_election(core, control, f"{choice.leader} does not answer")
-    elif _is_newborn(control) and not creations.may_begin(core, control):
+    elif _is_newborn(control) and not streams.may_begin(core, control):
         control.until_ns = core.in_ms(core.config.step_ms)
     elif core.due(control.retry, doubles=False):
         factor, clock = final_factor(known), core.state.logged  # L3
@@ -231,7 +230,7 @@ def keep_notifying(core: Core, control: ShardControl) -> None:
 def _is_newborn(control: ShardControl) -> bool:
     """Whether whoever is to lead has never had an entry."""
     assert control.choice is not None
-    return control.answers[control.choice.leader].head_index == NO_ENTRY
+    return control.answers[control.choice.leader].head_index.is_none
 
 
 def on_become_leader_response(

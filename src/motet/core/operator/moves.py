@@ -24,7 +24,6 @@ from __future__ import annotations
 
 from motet.core.machine import NS_PER_MS
 from motet.core.metadata.paths import drain_path
-from motet.core.operator.answers import answer
 from motet.core.operator.context import Core
 from motet.core.operator.elections import start_election
 from motet.core.operator.reconfigurations import start_reconfiguration
@@ -221,11 +220,11 @@ def settle_drain(core: Core, waiting: Waiting, message: DrainNode) -> None:
     if message.is_drained and not is_there:
         _write_drain(core, node)
     elif message.is_drained and not any(_holds(control, node) for control in state.shards.values()):
-        answer(core, waiting, OperatorDone(message.request, f"{node} is empty"))
+        core.answer(waiting, OperatorDone(message.request, f"{node} is empty"))
     elif not message.is_drained and is_there:
         _forget_drain(core, node, state.drains[node])
     elif not message.is_drained:
-        answer(core, waiting, OperatorDone(message.request, f"{node} takes replicas"))
+        core.answer(waiting, OperatorDone(message.request, f"{node} takes replicas"))
 
 
 def _holds(control: ShardControl, node: NodeId) -> bool:

@@ -8,13 +8,11 @@ import msgspec
 
 from motet.core.clock.hlc import Clock
 from motet.core.metadata.definitions import StreamDefinition
-from motet.core.metadata.listing import Listing
-from motet.core.metadata.messages import NO_SESSION
+from motet.core.metadata.messages import NO_SESSION, Listing
 from motet.core.operator.ensembles import Choice, is_lost
 from motet.core.shardlog.entry import EntryId
 from motet.core.shardlog.messages import FenceResponse, PrepareReconfigurationResponse, ShardReport
-from motet.core.streams.cluster_messages import OperatorRequest, ShardMap, ShardMetadata
-from motet.core.streams.orders import TurnClock
+from motet.core.streams.cluster_messages import OperatorRequest, ShardMap, ShardMetadata, TurnClock
 from motet.ids import Address, Epoch, NodeId, RequestId, SessionId, ShardName, StreamName
 
 

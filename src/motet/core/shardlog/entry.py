@@ -33,6 +33,11 @@ class EntryId(msgspec.Struct, frozen=True, order=True, array_like=True, gc=False
     #: from 1
     offset: Offset
 
+    @property
+    def is_none(self) -> bool:
+        """It is the head of a log without an entry."""
+        return self == NO_ENTRY
+
     def __str__(self) -> str:
         return f"({self.epoch},{self.offset})"
 

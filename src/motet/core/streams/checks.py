@@ -1,8 +1,6 @@
-"""What a request must be like to be taken at all: names that people give, and parts of a transaction."""
+"""What a request must be like to be taken at all, and the parts of a transaction."""
 
 from __future__ import annotations
-
-import re
 
 from motet.core.streams.change import OPS, Branch, RowChange
 from motet.core.streams.messages import (
@@ -17,7 +15,6 @@ from motet.errors import BadInput, TooLarge
 from motet.ids import ShardName
 from motet.limits import (
     key_bytes_max,
-    name_length_max,
     row_bytes_max,
     transaction_bytes_max,
     transaction_changes_max,
@@ -114,15 +111,3 @@ def _check_key(key: bytes) -> None:
         raise BadInput("a key cannot be empty")
     if len(key) > key_bytes_max:
         raise TooLarge(f"a key of {len(key)} bytes exceeds the limit of {key_bytes_max}")
-
-
-NAME = re.compile(rf"[A-Za-z][A-Za-z0-9_.-]{{0,{name_length_max - 1}}}")
-
-
-def check_name(name: str, what: str) -> None:
-    """``BadInput`` for what is no name."""
-    if not NAME.fullmatch(name):
-        raise BadInput(
-            f"{name[:60]!r} is not a name for {what}",
-            hint=f"a letter, then up to {name_length_max - 1} letters, digits, `_`, `.` or `-`",
-        )

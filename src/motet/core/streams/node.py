@@ -21,8 +21,8 @@ from typing import Self, cast
 
 import msgspec
 
+from motet.core.clock.cluster_time import AskTime, TimeIs
 from motet.core.clock.hlc import ZERO, Clock, drift_ms, maximum
-from motet.core.clock.messages import AskTime, TimeIs
 from motet.core.clock.node_clock import (
     BOUND_FILE,
     DataClock,

@@ -12,7 +12,7 @@ import msgspec
 
 from motet.core.machine import Effect, Event, Received, Write, WriteFailed, Written
 from motet.core.operator import elections, ensembles
-from motet.core.operator.config import OperatorConfig
+from motet.core.operator.context import OperatorConfig
 from motet.core.operator.ensembles import Answers
 from motet.core.operator.operator import Operator
 from motet.core.shardlog import quorum
