@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from motet.client.schemas import need_pyarrow
-from motet.core.onelog.checks import STREAM_NAME
+from motet.core.metadata.definitions import NAME as STREAM_NAME
 from motet.core.streams.change import Token
 from motet.errors import BadInput, TooLarge
 from motet.ids import StreamName, TransactionId

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from tests.core.tables.harness import spec
 
-from motet.core.catalog.definitions import (
+from motet.core.catalog.state import (
     Definition,
     decode_definition,
     encode_definition,

@@ -7,7 +7,8 @@ import pytest
 
 from motet.core.clock.hlc import Clock
 from motet.core.metadata.definitions import NEWEST, KeyHash
-from motet.core.onelog.change import (
+from motet.core.onelog.record import (
+    KINDS,
     Committed,
     LoggedChange,
     StreamCreated,
@@ -16,7 +17,6 @@ from motet.core.onelog.change import (
     encode_body,
     feed_change,
 )
-from motet.core.onelog.record import KINDS
 from motet.core.streams.change import Token
 from motet.ids import Offset, ShardId, StreamName, TransactionId
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from motet.core.clock.hlc import ZERO, Clock
-from motet.core.onelog.change import Committed, LoggedChange, StreamCreated
 from motet.core.onelog.index import Index, LatestChange, TokenUse
+from motet.core.onelog.record import Committed, LoggedChange, StreamCreated
 from motet.core.streams.change import Token
 from motet.ids import Epoch, Offset, ShardId, StreamName, TransactionId
 

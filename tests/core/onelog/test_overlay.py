@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from motet.core.clock.hlc import Clock
-from motet.core.onelog.change import Committed, LoggedChange, StreamCreated
 from motet.core.onelog.index import Index
 from motet.core.onelog.overlay import Overlay
+from motet.core.onelog.record import Committed, LoggedChange, StreamCreated
 from motet.core.streams.change import Token
 from motet.ids import Epoch, Offset, ShardId, StreamName, TransactionId
 

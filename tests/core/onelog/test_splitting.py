@@ -8,11 +8,10 @@ from hypothesis import strategies as st
 from tests.core.onelog.harness import STOCK, Bench, put, serving
 
 from motet.core.clock.hlc import ZERO, Clock
-from motet.core.onelog.change import Committed, LoggedChange, StreamCreated
 from motet.core.onelog.index import Index
 from motet.core.onelog.messages import FeedSplit, SplitFeed
-from motet.core.onelog.record import LogRecord
-from motet.core.onelog.splitting import split
+from motet.core.onelog.reading import split
+from motet.core.onelog.record import Committed, LoggedChange, LogRecord, StreamCreated
 from motet.core.tables.records import Published, WriterNoted
 from motet.errors import BadInput, NoSuchStream
 from motet.ids import Epoch, Offset, RequestId, ShardId, StreamName, TransactionId, WriterName

@@ -7,16 +7,22 @@ from tests.core.onelog.harness import serving, values
 
 from motet.core.clock.hlc import Clock
 from motet.core.clock.reservation import encode_bound
-from motet.core.onelog.change import Committed, LoggedChange, StreamCreated, encode_body
-from motet.core.onelog.identity import (
+from motet.core.onelog.index import Index
+from motet.core.onelog.record import (
+    KINDS,
+    Committed,
+    LoggedChange,
+    StreamCreated,
+    decode_record,
+    encode_body,
+)
+from motet.core.onelog.starting import (
     BOUND_FILE,
     IDENTITY_SALT,
     decode_clock_bound,
     decode_identity,
     encode_identity,
 )
-from motet.core.onelog.index import Index
-from motet.core.onelog.record import KINDS, decode_record
 from motet.core.onelog.state import Phase
 from motet.core.shardlog.entry import Entry, EntryId, EntryKind
 from motet.errors import BadRecord

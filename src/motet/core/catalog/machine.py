@@ -31,14 +31,18 @@ from typing import Self
 
 import msgspec
 
-from motet.core.catalog.definitions import (
+from motet.core.catalog.state import (
+    Asked,
+    Creation,
     Definition,
+    Phase,
+    State,
     TableDefinition,
+    check_same,
     decode_definition,
     encode_definition,
     table_definition,
 )
-from motet.core.catalog.state import Asked, Creation, Phase, State, check_same
 from motet.core.fingerprint import clone_plain, fingerprint
 from motet.core.machine import (
     Effect,

@@ -23,13 +23,12 @@ from bisect import bisect_left, bisect_right
 from motet.core.clock.hlc import ZERO
 from motet.core.machine import Effect, Note, Now, Send
 from motet.core.onelog import writing
-from motet.core.onelog.change import Committed, Compacted, CompactedChange, carry
 from motet.core.onelog.context import Core
 from motet.core.onelog.index import Index
 from motet.core.onelog.messages import FeedObeyed, StreamsRefused
 from motet.core.onelog.plan import Compact
 from motet.core.onelog.reading import RANGE_BYTES
-from motet.core.onelog.record import decode_record
+from motet.core.onelog.record import Committed, Compacted, CompactedChange, carry, decode_record
 from motet.core.onelog.starting import OPERATOR
 from motet.core.onelog.state import Clearing, Waiting
 from motet.core.shardlog import applying

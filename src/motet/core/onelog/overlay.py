@@ -12,9 +12,15 @@ import msgspec
 from motet.core.clock.hlc import Clock
 from motet.core.fingerprint import clone_plain
 from motet.core.metadata.definitions import KeyHash
-from motet.core.onelog.change import ClockTurned, Committed, Compacted, FeedOrdered, StreamCreated
 from motet.core.onelog.index import Index, TokenUse, token_use
-from motet.core.onelog.record import LogRecord
+from motet.core.onelog.record import (
+    ClockTurned,
+    Committed,
+    Compacted,
+    FeedOrdered,
+    LogRecord,
+    StreamCreated,
+)
 from motet.core.streams.orders import FeedRules
 from motet.core.tables.records import TableRecord
 from motet.ids import Epoch, Offset, ShardId, StreamName

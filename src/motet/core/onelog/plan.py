@@ -8,18 +8,9 @@ from __future__ import annotations
 
 import msgspec
 
-from motet.core.clock.hlc import Clock
+from motet.core.clock.hlc import ZERO, Clock, plus
 from motet.core.metadata.definitions import shard_of
-from motet.core.onelog.change import (
-    ClockTurned,
-    Committed,
-    Compacted,
-    CompactedChange,
-    LoggedChange,
-    StreamCreated,
-)
 from motet.core.onelog.index import Index
-from motet.core.onelog.keeping import plan_order
 from motet.core.onelog.messages import (
     Append,
     Appended,
@@ -36,7 +27,17 @@ from motet.core.onelog.messages import (
     StreamReady,
 )
 from motet.core.onelog.overlay import Overlay
-from motet.core.onelog.planned import Answered, Planned
+from motet.core.onelog.record import (
+    Answered,
+    ClockTurned,
+    Committed,
+    Compacted,
+    CompactedChange,
+    FeedOrdered,
+    LoggedChange,
+    Planned,
+    StreamCreated,
+)
 from motet.core.streams.change import Op
 from motet.core.tables.plan import Ahead, TableWrite, plan_table
 from motet.errors import BadInput, Conflict, NoSuchStream, StreamExists, TokenExpired
@@ -78,7 +79,7 @@ def plan(
     if isinstance(message, Commit | FixClock):
         return _commit(index, overlay, message, clock, wall_ms)
     if isinstance(message, OrderFeed):
-        return plan_order(index, overlay, message, clock)
+        return _plan_order(index, overlay, message, clock)
     if isinstance(message, Compact):
         return Planned(Compacted(clock, message.changes), FeedObeyed(message.request))
     return plan_table(Ahead(index.catalog, overlay.tables), message, clock, wall_ms)
@@ -157,6 +158,25 @@ def _commit(
             LoggedChange(wanted.stream, shard, offset, wanted.key, op, wanted.row, wanted.before)
         )
     return Planned(Committed(clock, message.transaction, wall_ms, tuple(changes)), done)
+
+
+def _plan_order(
+    index: Index, overlay: Overlay, message: OrderFeed, clock: Clock
+) -> Planned | Answered:
+    """The record of an order that changes something; an error if one of the streams cannot obey it.
+
+    An order for several streams is one record of the log: all of them obey it, or none.
+    """
+    for name in message.streams:
+        if overlay.sharding(index, name) is None:
+            raise NoSuchStream(f"there is no stream {name!r}")
+    # What was put into the log before has a lower clock, and nothing follows there.
+    closed = plus(clock, -1)
+    changed = [overlay.rules(index, name).check(message.order, closed) for name in message.streams]
+    done = FeedObeyed(message.request)
+    if any(changed):
+        return Planned(FeedOrdered(clock, message.streams, message.order), done)
+    return Answered(done, overlay.orders[-1].clock if overlay.orders else ZERO)
 
 
 def _shard(index: Index, overlay: Overlay, stream: StreamName, key: bytes) -> ShardId:

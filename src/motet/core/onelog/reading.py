@@ -2,32 +2,53 @@
 
 All of them read a range of the log, pick what was asked for, and go on with the next range until the
 page is full, the log ends, or enough has been looked at for one request. Only what is durable is read.
+
+What is kept of a feed, and for whom, follows P1 and P2 of :mod:`motet.core.streams.orders`, by stream. What
+is pruned is not shown in the feed any more; the log, which it shares with other streams and with tables,
+gives it back a file at a time (``clearing``).
+
+The feed of several streams begins at the highest of their low watermarks. Below it some of them would be
+missing, and with them parts of transactions. A reader that names no clock is refused
+if others of the streams have more (``common_begin``).
+
+Where to cut the feed into splits is found by counting the changes of the records, without reading any.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from motet.core.clock.hlc import Clock
+from motet.core.clock.hlc import ZERO, Clock
 from motet.core.machine import Message
-from motet.core.onelog.change import Committed, Compacted, LoggedChange, feed_change, shown_change
-from motet.core.onelog.index import Index
-from motet.core.onelog.keeping import begin_of
+from motet.core.onelog.index import Index, Places
 from motet.core.onelog.messages import (
+    DescribeFeed,
     Entries,
+    FeedDescribed,
     FeedPage,
+    FeedSplit,
     GetLatest,
+    KeptFeed,
     Latest,
     ReadEntries,
     ReadFeed,
+    SplitFeed,
 )
-from motet.core.onelog.record import decode_record
+from motet.core.onelog.record import (
+    Committed,
+    Compacted,
+    LoggedChange,
+    decode_record,
+    feed_change,
+    shown_change,
+)
 from motet.core.shardlog.entry import Entry, EntryKind, entry_bytes
 from motet.core.streams.change import Change, RowChange, Run
-from motet.errors.shards import OffsetExpired
-from motet.ids import Address, Epoch, Offset
+from motet.core.streams.orders import KeptFrom, common_begin
+from motet.errors.shards import CursorExpired, OffsetExpired
+from motet.ids import Address, Epoch, Offset, StreamName
 from motet.limits import page_bytes_max
 
 RANGE_BYTES = 256 * 1024
@@ -206,3 +227,73 @@ def answer(reading: Reading, index: Index) -> Message:
     if reading.after_clock is not None:
         through = max(through, reading.after_clock)
     return FeedPage(message.request, tuple(reading.runs), through, visible, more)
+
+
+def describe(index: Index, message: DescribeFeed) -> FeedDescribed:
+    """What is kept of these streams, of all if none is named."""
+    names = message.streams or sorted(index.streams)
+    kept = []
+    for name in names:
+        rules = index.streams[name].rules
+        kept.append(KeptFeed(name, tuple(sorted(rules.cursors.items())), rules.low_watermark))
+    return FeedDescribed(message.request, tuple(kept))
+
+
+def begin_of(index: Index, streams: Iterable[StreamName], after: Clock | None) -> Clock | None:
+    """Where a reader of these streams begins who has everything up to a clock.
+
+    The beginning is the low watermark, if all have the same; a clock below it is ``CursorExpired``.
+    """
+    known = [index.streams[name] for name in streams if name in index.streams]
+    low_watermark = max((stream.rules.low_watermark for stream in known), default=ZERO)
+    if after is None or after == ZERO:
+        common_begin(
+            [KeptFrom(each.name, each.rules.low_watermark, each.created) for each in known]
+        )
+        return low_watermark if low_watermark > ZERO else after
+    if after < low_watermark:
+        raise CursorExpired(
+            f"the feed is pruned up to {low_watermark}", hint=f"read on after {low_watermark}"
+        )
+    return after
+
+
+def split(index: Index, message: SplitFeed, database: int, visible: Clock) -> FeedSplit:
+    """The slice behind ``after``, cut into splits of about the same size.
+
+    It ends with a record that has changes, so a reader who follows is not woken by anything else: what
+    is published from the feed would otherwise look like news to the one who publishes.
+    """
+    places = index.places
+    after = begin_of(index, message.streams, message.after)
+    first = places.first_after(after)
+    behind = places.first_after(visible if message.up_to is None else min(visible, message.up_to))
+    base = places.total_before(first)
+    end = places.total_before(behind) if behind > first else base
+    last_total = places.total_before(places.first_after(visible))
+    if message.changes_max is not None and end - base > message.changes_max:
+        # The record that goes beyond the bound is left out, unless it is the first with changes.
+        end = places.total_before(places.exceeding(base + message.changes_max, first, behind))
+        if end == base:
+            end = places.total_before(places.exceeding(base, first, behind) + 1)
+    if end == base:
+        bounds: tuple[Clock, ...] = (after or ZERO,)
+    else:
+        bounds = _bounds(places, base, end, first, behind, message.splits)
+    return FeedSplit(
+        message.request, database, visible, bounds, end - base, max(last_total - end, 0)
+    )
+
+
+def _bounds(
+    places: Places, base: int, end: int, first: int, behind: int, splits: int
+) -> tuple[Clock, ...]:
+    found: list[Clock] = []
+    for number in range(1, splits + 1):
+        target = base + (end - base) * number // splits
+        if target == base:
+            continue
+        clock = places.clock_of(places.reaching(target, first, behind))
+        if not found or clock > found[-1]:
+            found.append(clock)
+    return tuple(found)

@@ -9,12 +9,11 @@ import msgspec
 from motet.core.clock.hlc import ZERO, Clock
 from motet.core.clock.reservation import Reservation
 from motet.core.machine import Send
-from motet.core.onelog.change import CompactedChange
 from motet.core.onelog.messages import ReadVisible
 from motet.core.onelog.overlay import Overlay
 from motet.core.onelog.plan import LogWrite
 from motet.core.onelog.reading import Reading
-from motet.core.onelog.record import LogRecord
+from motet.core.onelog.record import CompactedChange, LogRecord
 from motet.ids import (
     Address,
     FileName,
@@ -77,7 +76,7 @@ class Pending(msgspec.Struct):
 
 
 class Held(msgspec.Struct, frozen=True):
-    """A transaction whose clock is fixed; see :mod:`motet.core.onelog.fixing`."""
+    """A transaction whose clock is fixed; see :mod:`motet.core.onelog.writing`."""
 
     transaction: TransactionId
     clock: Clock

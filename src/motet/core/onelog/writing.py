@@ -6,6 +6,13 @@ its entry, and all before it, are durable and applied to the index.
 
 What could not be written the log takes back, with all behind it: they are refused. A request that finds the
 log without room has it tried once more, and is refused if there still is none.
+
+A transaction whose clock is fixed before the commit is judged, and then held. Clocks rise along the log. So
+between the clock that somebody was told and the record that has it nothing else is put into the log:
+whoever writes waits, and the visible clock stays below. That is for a short time only. A transaction that
+is not decided by then is given up; its clock is used by nobody (S2).
+
+A transaction that is held was judged with what was being written. If that is taken back, so is this.
 """
 
 from __future__ import annotations
@@ -14,16 +21,32 @@ from motet.core.clock.hlc import Clock
 from motet.core.clock.reservation import encode_bound
 from motet.core.machine import NS_PER_MS, Effect, Note, Now, Replace, Send, SetTimer
 from motet.core.onelog import starting
-from motet.core.onelog.change import FeedOrdered, encode_body
 from motet.core.onelog.context import Core, refusal
-from motet.core.onelog.identity import BOUND_FILE
-from motet.core.onelog.messages import FixClock, OrderFeed
+from motet.core.onelog.messages import (
+    ClockReleased,
+    Commit,
+    CommitDone,
+    CommitFixed,
+    FixClock,
+    GetTransaction,
+    OrderFeed,
+    ReleaseClock,
+    TransactionIs,
+)
 from motet.core.onelog.plan import LogRequest, LogWrite, plan
-from motet.core.onelog.planned import Answered, Planned
-from motet.core.onelog.record import KINDS, LogRecord
+from motet.core.onelog.record import (
+    KINDS,
+    Answered,
+    Committed,
+    FeedOrdered,
+    LogRecord,
+    Planned,
+    encode_body,
+)
+from motet.core.onelog.starting import BOUND_FILE
 from motet.core.onelog.state import HOLD_TIMER, Answer, Held, Pending, Waiting
 from motet.core.streams.orders import Prune
-from motet.errors import DiskFull, MotetError, NodeError
+from motet.errors import Conflict, DiskFull, MotetError, NodeError
 from motet.ids import Address, WriteId
 from motet.limits import clock_held_ms_max, commits_waiting_max
 
@@ -218,3 +241,60 @@ def _has_room(core: Core, effects: list[Effect], now: Now) -> bool:
 def _refuse_waiting(core: Core, error: MotetError) -> list[Effect]:
     waiting, core.state.waiting = core.state.waiting, []
     return [refusal(each.client, each.message.request, error) for each in waiting]
+
+
+def commit(core: Core, client: Address, message: CommitFixed, now: Now) -> list[Effect]:
+    """Commit what is held; ``Conflict`` if it has been given up."""
+    state, log, held = core.state, core.log, core.state.held
+    if held is None or held.transaction != message.transaction:
+        raise Conflict(
+            f"transaction {message.transaction} was given up before it was committed",
+            hint=f"leave the block within {clock_held_ms_max} ms of commit_clock()",
+        )
+    state.held = None
+    # Nobody has turned clock visibility since it was fixed: who writes waits.
+    has_clock = state.overlay.has_clock(core.index)
+    done = Send(client, CommitDone(message.request, held.transaction, held.clock, has_clock))
+    if held.record is None:
+        return [done, *core.serve_visible()]
+    if log.refusal(0) is not None:
+        raise DiskFull("there was no room for it")
+    if log.last_clock >= held.clock:
+        raise Conflict(f"the log has begun anew above {held.clock}")
+    return put(core, held.record, Answer(message.request, done), now)
+
+
+def release(core: Core, client: Address, message: ReleaseClock) -> list[Effect]:
+    """Give up what is held; what is not held any more is over."""
+    held = core.state.held
+    if held is not None and held.transaction == message.transaction:
+        core.state.held = None
+    return [Send(client, ClockReleased(message.request)), *core.serve_visible()]
+
+
+def expire(core: Core, now: Now) -> list[Effect]:
+    """Give up what has been held for too long."""
+    held = core.state.held
+    if held is None or now.monotonic_ns < held.until_ns:
+        return []
+    core.state.held = None
+    return [Note("streams_held_too_long", held.transaction), *core.serve_visible()]
+
+
+def standing(core: Core, message: GetTransaction) -> TransactionIs:
+    """What is known of a transaction: only what is in the log, or on its way there."""
+    name, state = message.transaction, core.state
+    clock = core.index.transactions.get(name)
+    if clock is not None:
+        has_clock = core.index.has_clock_at(clock)
+        return TransactionIs(message.request, "committed", clock, has_clock)
+    records = [pending.record for pending in state.pending]
+    messages = [waiting.message for waiting in state.waiting]
+    is_under_way = (
+        (state.held is not None and state.held.transaction == name)
+        or any(isinstance(each, Committed) and each.transaction == name for each in records)
+        or any(
+            isinstance(each, Commit | FixClock) and each.transaction == name for each in messages
+        )
+    )
+    return TransactionIs(message.request, "prepared" if is_under_way else "unknown", None)
