@@ -17,7 +17,6 @@ import re
 
 from motet.core.metadata.messages import Found
 from motet.core.metadata.paths import CLOCK_ENABLED
-from motet.core.operator import streams
 from motet.core.operator.context import Core
 from motet.core.operator.state import CallKind, ShardControl, StoreCall, Waiting
 from motet.core.streams.cluster_messages import EnableClock, OperatorDone, ShardStatus, TurnClock
@@ -91,7 +90,7 @@ def _put(core: Core, message: EnableClock) -> None:
 def on_clock_visibility_put(core: Core, call: StoreCall, version: int) -> None:
     """The setting stands."""
     _take_setting(core, call.about, version)
-    streams.ask(core)  # so that leaders hear of it
+    core.ask_nodes()  # so that leaders hear of it
 
 
 def settle_clock_visibility(core: Core, waiting: Waiting, message: EnableClock) -> None:

@@ -30,7 +30,7 @@ from motet.core.operator.state import (
     Waiting,
 )
 from motet.core.placement.choosing import Load
-from motet.core.streams.cluster_messages import OperatorRefused, ShardMetadata
+from motet.core.streams.cluster_messages import Heartbeat, OperatorRefused, ShardMetadata
 from motet.errors import MotetError
 from motet.errors.operator import MapTooOld
 from motet.ids import Address, NodeId, RequestId, ShardName, StreamName, TimerName
@@ -183,6 +183,21 @@ class Core:
 
     def reply(self, to: Address, message: Message) -> None:
         self.effects.append(Send(to, message))
+
+    def ask_nodes(self) -> None:
+        """Ask all data nodes how they are."""
+        state = self.state
+        state.round += 1
+        seal = tuple(
+            shard
+            for shard, each in state.shards.items()
+            if (definition := state.definitions.get(each.stream)) is not None
+            and definition.value.is_deleted
+        )
+        message = Heartbeat(state.round, state.clock, seal, state.clock_visibility, state.found)
+        for node in state.nodes.values():
+            if node.has_data:
+                self.send(node.id, message)
 
     def answer(self, waiting: Waiting, message: Message) -> None:
         """The last word to a client."""

@@ -15,7 +15,7 @@ How to read it, a file per protocol:
 ``followers``         the steady state: late fences, nodes that come back, nodes that have left
 ``heartbeats``        who lives
 ``reconfigurations``  swap, expand, contract and abort, in two phases
-``streams``           founding what is defined, above all clocks; ``deletion`` is its end
+``streams``           founding what is defined; ``deletion`` is its end
 ``moves``             away from nodes that are dead for long or are to be emptied
 ``shard_map``         who gets to know where everything is
 ``clock_visibility``  whether users get to see clocks, for all leaders to hear
