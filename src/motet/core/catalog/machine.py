@@ -20,8 +20,8 @@ C4  A log and a keeper that do not belong together are not served: a log with so
     or defined otherwise, and a keeper with the number of another database.
 C5  What is told of streams and tables is what the keeper has, with the clock and the size that the log has.
 
-If a birth is refused, for the disk is full, the definition stays, and the next who asks for it, or the next
-start, tries again.
+If a creation is refused, for the disk is full, the definition stays, and the next who asks for it, or the
+next start, tries again.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from typing import Self
 import msgspec
 
 from motet.core.catalog.state import (
-    Asked,
     Creation,
     Definition,
+    DefinitionAsked,
     Phase,
     State,
     TableDefinition,
@@ -172,7 +172,7 @@ class CatalogedStreams:
         except MotetError as error:
             return [refusal(client, message.request, error)]
         number = state.number()
-        state.asked[number] = Asked(client, message, wanted)
+        state.asked[number] = DefinitionAsked(client, message, wanted)
         return [self._create(number, _path(wanted), data)]
 
     def _create(self, number: RequestId, path: str, data: bytes) -> Effect:
@@ -245,7 +245,7 @@ class CatalogedStreams:
             return [Note("catalog_unasked", type(message).__name__)]
         return self._on_answer(asked, message, event.now)
 
-    def _on_answer(self, asked: Asked, message: MetadataAnswer, now: Now) -> list[Effect]:
+    def _on_answer(self, asked: DefinitionAsked, message: MetadataAnswer, now: Now) -> list[Effect]:
         """Of a definition that was to be kept; if somebody was first, of what is kept in its place (C2)."""
         path = _path(asked.wanted)
         if isinstance(message, Conflict) and message.why is Refusal.NODE_EXISTS:
@@ -259,7 +259,7 @@ class CatalogedStreams:
         except MotetError as error:
             return [refusal(asked.client, asked.message.request, error)]
 
-    def _kept(self, asked: Asked, path: str, message: MetadataAnswer) -> Definition:
+    def _kept(self, asked: DefinitionAsked, path: str, message: MetadataAnswer) -> Definition:
         if isinstance(message, Written):
             return asked.wanted
         if isinstance(message, ReadDone) and isinstance(message.results[0], Found):

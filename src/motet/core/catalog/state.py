@@ -99,7 +99,7 @@ class Phase(StrEnum):
     BROKEN = "broken"
 
 
-class Asked(msgspec.Struct, frozen=True):
+class DefinitionAsked(msgspec.Struct, frozen=True):
     """Somebody waits for the keeper to have a definition."""
 
     client: Address
@@ -117,7 +117,7 @@ class State(msgspec.Struct):
     #: with the keeper; 0: there is none
     session: SessionId = NO_SESSION
     #: by the number under which the keeper was asked
-    asked: dict[RequestId, Asked] = msgspec.field(default_factory=dict)
+    asked: dict[RequestId, DefinitionAsked] = msgspec.field(default_factory=dict)
     #: the number of what is asked at the start, and how far that has come
     reading: RequestId | None = None
     listing: Listing = Listing(())

@@ -28,9 +28,15 @@ from motet.core.onelog.index import Index
 from motet.core.onelog.messages import FeedObeyed, StreamsRefused
 from motet.core.onelog.plan import Compact
 from motet.core.onelog.reading import RANGE_BYTES
-from motet.core.onelog.record import Committed, Compacted, CompactedChange, carry, decode_record
+from motet.core.onelog.record import (
+    CommittedRecord,
+    CompactedChange,
+    CompactedRecord,
+    carry,
+    decode_record,
+)
 from motet.core.onelog.starting import OPERATOR
-from motet.core.onelog.state import Clearing, Waiting
+from motet.core.onelog.state import Clearing, WaitingRequest
 from motet.core.shardlog import applying
 from motet.core.shardlog.applying import piece_of, worth_compacting
 from motet.core.shardlog.entry import Entry
@@ -116,13 +122,13 @@ def _plan(core: Core) -> Clearing | None:
 
 
 def pruned_before(index: Index) -> int:
-    """The first record that a feed may show, or the one behind all: no stream needs what is before it."""
+    """The first record that a feed may show, or the one after all: no stream needs what is before it."""
     places = index.places
     shown = [
         stream.first_at(places.first_after(stream.rules.low_watermark))
         for stream in index.streams.values()
     ]
-    return min((at for at in shown if at is not None), default=places.behind)
+    return min((at for at in shown if at is not None), default=places.stop)
 
 
 def _holding(index: Index, until: int) -> list[int]:
@@ -169,11 +175,11 @@ def _needed(index: Index, entry: Entry) -> list[CompactedChange]:
     """The latest changes of their keys that are in an entry."""
     record, sequence = decode_record(entry), entry.id.offset - 1
     found: list[CompactedChange] = []
-    if isinstance(record, Committed):
+    if isinstance(record, CommittedRecord):
         for at, change in enumerate(record.changes):
             if _is_latest(index, change.stream, change.key, sequence, at):
                 found.append(carry(record, at))
-    elif isinstance(record, Compacted):
+    elif isinstance(record, CompactedRecord):
         for at, each in enumerate(record.changes):
             if _is_latest(index, each.change.stream, each.change.key, sequence, at):
                 found.append(each)
@@ -191,7 +197,7 @@ def _compact(core: Core, clearing: Clearing, now: Now) -> list[Effect]:
     changes = tuple(clearing.compaction[:count])
     del clearing.compaction[:count]
     clearing.is_compacting = True
-    core.state.waiting.append(Waiting(OPERATOR, Compact(COMPACTION, changes), now.wall_ms))
+    core.state.waiting.append(WaitingRequest(OPERATOR, Compact(COMPACTION, changes), now.wall_ms))
     return writing.drain(core, now)
 
 

@@ -25,11 +25,11 @@ from motet.core.metadata.definitions import KeyHash
 from motet.core.onelog.messages import StreamInfo
 from motet.core.onelog.record import (
     ClockTurned,
-    Committed,
-    Compacted,
+    CommittedRecord,
+    CompactedRecord,
     FeedOrdered,
     LogRecord,
-    StreamCreated,
+    StreamRecord,
     decode_record,
 )
 from motet.core.shardlog.entry import Entry, EntryKind
@@ -55,8 +55,8 @@ class Places(msgspec.Struct):
     forgotten_clock: Clock = ZERO
 
     @property
-    def behind(self) -> int:
-        """The sequence behind the last record."""
+    def stop(self) -> int:
+        """The sequence after the last record."""
         return self.first + len(self.clocks)
 
     @property
@@ -66,7 +66,7 @@ class Places(msgspec.Struct):
 
     def add(self, clock: Clock, changes: int) -> None:
         """The next record."""
-        self.totals.append(self.total_before(self.behind) + changes)
+        self.totals.append(self.total_before(self.stop) + changes)
         self.clocks.append(clock)
 
     def clock_of(self, sequence: int) -> Clock:
@@ -83,19 +83,19 @@ class Places(msgspec.Struct):
         at = sequence - self.first
         return self.totals[at - 1] if at > 0 else self.forgotten_total
 
-    def reaching(self, total: int, first: int, behind: int) -> int:
+    def reaching(self, total: int, first: int, stop: int) -> int:
         """The first of some records up to which there are so many changes."""
         base = self.first
-        return base + bisect_left(self.totals, total, first - base, behind - base)
+        return base + bisect_left(self.totals, total, first - base, stop - base)
 
-    def exceeding(self, total: int, first: int, behind: int) -> int:
+    def exceeding(self, total: int, first: int, stop: int) -> int:
         """The first of some records up to which there are more changes."""
         base = self.first
-        return base + bisect_right(self.totals, total, first - base, behind - base)
+        return base + bisect_right(self.totals, total, first - base, stop - base)
 
     def forget(self, before: int) -> None:
         """Nothing before this record is asked for any more."""
-        gone = min(before, self.behind) - self.first
+        gone = min(before, self.stop) - self.first
         if gone > 0:
             self.forgotten_clock, self.forgotten_total = (
                 self.clocks[gone - 1],
@@ -191,7 +191,7 @@ class Index(msgspec.Struct, rename={"compacted": "carried"}):
     #: those that say something, and the clock of the last of them
     records: int = 0
     newest_record: Clock = ZERO
-    #: an entry cannot be: what it is, and what to do; nothing behind it is taken in
+    #: an entry cannot be: what it is, and what to do; nothing after it is taken in
     damage: tuple[str, str] | None = None
 
     # The state machine of the log
@@ -241,7 +241,7 @@ class Index(msgspec.Struct, rename={"compacted": "carried"}):
         """Why a record cannot be the next one of this log; None when it can. For what a disk gives back."""
         if record.clock <= self.places.newest:
             return f"its clock {record.clock} is not above {self.places.newest}"
-        if isinstance(record, StreamCreated):
+        if isinstance(record, StreamRecord):
             return (
                 f"there is a stream {record.name} already" if record.name in self.streams else None
             )
@@ -250,15 +250,15 @@ class Index(msgspec.Struct, rename={"compacted": "carried"}):
             return f"there is no stream {strange[0]}" if strange else None
         if isinstance(record, ClockTurned):
             return None
-        if isinstance(record, Compacted):
+        if isinstance(record, CompactedRecord):
             names = [each.change.stream for each in record.changes]
             strange = [name for name in names if name not in self.streams]
             return f"there is no stream {strange[0]}" if strange else None
-        if not isinstance(record, Committed):
+        if not isinstance(record, CommittedRecord):
             return self.catalog.objection(record)
         return self._objection_to_changes(record)
 
-    def _objection_to_changes(self, record: Committed) -> str | None:
+    def _objection_to_changes(self, record: CommittedRecord) -> str | None:
         if not record.changes:
             return "it changes nothing"
         seen: dict[tuple[StreamName, ShardId], int] = {}
@@ -276,11 +276,13 @@ class Index(msgspec.Struct, rename={"compacted": "carried"}):
     def add(self, record: LogRecord, epoch: Epoch) -> None:
         """Take in the next record of the log."""
         assert record.clock > self.places.newest, "S2: clocks rise along the log"
-        sequence = self.places.behind
-        self.places.add(record.clock, len(record.changes) if isinstance(record, Committed) else 0)
+        sequence = self.places.stop
+        self.places.add(
+            record.clock, len(record.changes) if isinstance(record, CommittedRecord) else 0
+        )
         self.records += 1
         self.newest_record = record.clock
-        if isinstance(record, StreamCreated):
+        if isinstance(record, StreamRecord):
             self.streams[record.name] = StreamState(
                 record.name,
                 record.shards,
@@ -290,12 +292,12 @@ class Index(msgspec.Struct, rename={"compacted": "carried"}):
                 firsts=[0] * record.shards,
                 key_hash=record.key_hash,
             )
-        elif isinstance(record, Committed):
+        elif isinstance(record, CommittedRecord):
             self._add_changes(record, epoch, sequence)
         elif isinstance(record, FeedOrdered):
             for name in record.streams:
                 self.streams[name].rules.apply(record.order)
-        elif isinstance(record, Compacted):
+        elif isinstance(record, CompactedRecord):
             self._add_compacted(record, sequence)
         elif isinstance(record, ClockTurned):
             self.turned_at.append(record.clock)
@@ -303,7 +305,7 @@ class Index(msgspec.Struct, rename={"compacted": "carried"}):
         else:
             self.catalog.add(record)
 
-    def _add_changes(self, record: Committed, epoch: Epoch, sequence: int) -> None:
+    def _add_changes(self, record: CommittedRecord, epoch: Epoch, sequence: int) -> None:
         for index, change in enumerate(record.changes):
             stream = self.streams[change.stream]
             assert stream.next_offset(change.shard) == change.offset, "S3: a shard has no gap"
@@ -316,7 +318,7 @@ class Index(msgspec.Struct, rename={"compacted": "carried"}):
             use = token_use(record, record.token, epoch)
             self.streams[change.stream].tokens[record.token.producer] = use
 
-    def _add_compacted(self, record: Compacted, sequence: int) -> None:
+    def _add_compacted(self, record: CompactedRecord, sequence: int) -> None:
         """What it carries is there from now on, unless there is something newer."""
         self.compacted[sequence] = len(record.changes)
         for index, each in enumerate(record.changes):
@@ -332,14 +334,14 @@ class Index(msgspec.Struct, rename={"compacted": "carried"}):
         for stream in self.streams.values():
             stream.forget(before)
 
-    def _remember(self, record: Committed) -> None:
+    def _remember(self, record: CommittedRecord) -> None:
         known = self.transactions
         known[record.transaction] = record.clock
         if len(known) > outcomes_remembered:
             del known[next(iter(known))]
 
 
-def token_use(record: Committed, token: Token, epoch: Epoch) -> TokenUse:
+def token_use(record: CommittedRecord, token: Token, epoch: Epoch) -> TokenUse:
     """What an append under a token has come to."""
     change = record.changes[0]
     return TokenUse(token.number, change.shard, epoch, change.offset, record.clock)

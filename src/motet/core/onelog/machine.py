@@ -23,7 +23,7 @@ index is its state machine. How to read it: ``starting`` is the way to serving, 
 to a record, and what is held before its commit, ``reading`` from a request to a page, ``clearing`` from a
 pruned feed to a smaller log; ``plan`` and ``overlay`` judge a request.
 
-A write that fails (a full disk) takes everything behind it with it: all of it is refused, and the log goes
+A write that fails (a full disk) takes everything after it with it: all of it is refused, and the log goes
 on from there when there is room.
 """
 
@@ -211,7 +211,7 @@ class StreamsMachine:
 
     # Reading
 
-    def _read_on(self, begun: reading.Reading) -> list[Effect]:
+    def _read_on(self, begun: reading.PageReading) -> list[Effect]:
         """Answer, or have the log read the next range; what is in memory is there at once."""
         if begun.next < self.core.log.first_offset - 1:
             # Given back while it was read: from where it begins now, or the error that says so.

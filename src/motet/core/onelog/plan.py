@@ -30,13 +30,13 @@ from motet.core.onelog.overlay import Overlay
 from motet.core.onelog.record import (
     Answered,
     ClockTurned,
-    Committed,
-    Compacted,
+    CommittedRecord,
     CompactedChange,
+    CompactedRecord,
     FeedOrdered,
     LoggedChange,
     Planned,
-    StreamCreated,
+    StreamRecord,
 )
 from motet.core.streams.change import Op
 from motet.core.tables.plan import Ahead, TableWrite, plan_table
@@ -81,7 +81,7 @@ def plan(
     if isinstance(message, OrderFeed):
         return _plan_order(index, overlay, message, clock)
     if isinstance(message, Compact):
-        return Planned(Compacted(clock, message.changes), FeedObeyed(message.request))
+        return Planned(CompactedRecord(clock, message.changes), FeedObeyed(message.request))
     return plan_table(Ahead(index.catalog, overlay.tables), message, clock, wall_ms)
 
 
@@ -93,9 +93,7 @@ def _create(
     if known is None and pending is None:
         if len(index.streams) + len(overlay.streams) >= streams_max:
             raise BadInput(f"another stream exceeds the limit of {streams_max}")
-        record = StreamCreated(
-            clock, message.name, message.shards, message.schema, message.key_hash
-        )
+        record = StreamRecord(clock, message.name, message.shards, message.schema, message.key_hash)
         info = StreamInfo(
             message.name, message.shards, message.schema, clock, (0,) * message.shards
         )
@@ -130,7 +128,7 @@ def _append(
             return Answered(answer, used.clock)
     offset = overlay.next_offset(index, message.stream, shard)
     change = LoggedChange(message.stream, shard, offset, message.key, "append", message.value, None)
-    record = Committed(clock, _own_id(clock), wall_ms, (change,), token)
+    record = CommittedRecord(clock, _own_id(clock), wall_ms, (change,), token)
     return Planned(record, Appended(message.request, shard, epoch, offset, clock, False))
 
 
@@ -157,7 +155,7 @@ def _commit(
         changes.append(
             LoggedChange(wanted.stream, shard, offset, wanted.key, op, wanted.row, wanted.before)
         )
-    return Planned(Committed(clock, message.transaction, wall_ms, tuple(changes)), done)
+    return Planned(CommittedRecord(clock, message.transaction, wall_ms, tuple(changes)), done)
 
 
 def _plan_order(

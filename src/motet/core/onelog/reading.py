@@ -37,8 +37,8 @@ from motet.core.onelog.messages import (
     SplitFeed,
 )
 from motet.core.onelog.record import (
-    Committed,
-    Compacted,
+    CommittedRecord,
+    CompactedRecord,
     LoggedChange,
     decode_record,
     feed_change,
@@ -55,17 +55,17 @@ RANGE_BYTES = 256 * 1024
 """One read of the log, unless a single record is longer."""
 
 
-class Reading(msgspec.Struct):
+class PageReading(msgspec.Struct):
     """One request that is being served from the log."""
 
     client: Address
     message: ReadFeed | ReadEntries | GetLatest
-    #: the next record to look at, and the one behind the last
+    #: the next record to look at, and the one after the last
     next: int
     stop: int
     #: the visible clock when the reading began: what came later was not looked at
     visible: Clock
-    #: of the feed: the clock behind which it began; None for the beginning of everything
+    #: of the feed: the clock after which it began; None for the beginning of everything
     after_clock: Clock | None = None
     #: of the feed, and how many changes that is
     runs: list[Run] = []
@@ -82,7 +82,7 @@ class Reading(msgspec.Struct):
 
     @property
     def after(self) -> Offset:
-        """The entry of the log behind which the reading goes on."""
+        """The entry of the log after which the reading goes on."""
         return Offset(self.next)
 
     @property
@@ -93,19 +93,19 @@ class Reading(msgspec.Struct):
 
 def begin(
     index: Index, visible: Clock, client: Address, message: ReadFeed | ReadEntries | GetLatest
-) -> Reading:
+) -> PageReading:
     """Where a request begins in the log, and where it ends at the latest."""
-    stop = index.places.behind
+    stop = index.places.stop
     if isinstance(message, ReadFeed):
         if message.up_to is not None:
             stop = min(stop, index.places.first_after(message.up_to))
         after = begin_of(index, message.streams, message.after)
-        return Reading(client, message, index.places.first_after(after), stop, visible, after)
+        return PageReading(client, message, index.places.first_after(after), stop, visible, after)
     stream = index.streams[message.stream]
     if isinstance(message, GetLatest):
         latest = stream.latest.get(message.key)
         first = stop if latest is None else latest.sequence
-        return Reading(client, message, first, stop if latest is None else first + 1, visible)
+        return PageReading(client, message, first, stop if latest is None else first + 1, visible)
     entries, kept = stream.entries[message.shard], stream.firsts[message.shard]
     wanted = max(message.after + 1, 0)
     if wanted < kept:
@@ -113,10 +113,10 @@ def begin(
             f"record {wanted} is no longer kept", hint=f"the first one that is there is {kept}"
         )
     first = entries[wanted - kept] if wanted - kept < len(entries) else stop
-    return Reading(client, message, first, stop, visible)
+    return PageReading(client, message, first, stop, visible)
 
 
-def take(reading: Reading, entries: Sequence[Entry], index: Index) -> None:
+def take(reading: PageReading, entries: Sequence[Entry], index: Index) -> None:
     """Pick from the range what was asked for; ``BadRecord`` when it is not what was written."""
     for entry in entries:
         if reading.next >= reading.stop:
@@ -125,7 +125,7 @@ def take(reading: Reading, entries: Sequence[Entry], index: Index) -> None:
         reading.looked_at_bytes += entry_bytes(entry)
         if entry.kind == EntryKind.COMMITTED:
             committed = decode_record(entry)
-            assert isinstance(committed, Committed)
+            assert isinstance(committed, CommittedRecord)
             has_clock = index.has_clock_at(committed.clock)
             if not _pick(reading, committed, entry.id.epoch, has_clock=has_clock):
                 reading.is_full = True
@@ -135,7 +135,9 @@ def take(reading: Reading, entries: Sequence[Entry], index: Index) -> None:
         reading.next += 1
 
 
-def _pick(reading: Reading, committed: Committed, epoch: Epoch, *, has_clock: bool) -> bool:
+def _pick(
+    reading: PageReading, committed: CommittedRecord, epoch: Epoch, *, has_clock: bool
+) -> bool:
     """Take what was asked for of one transaction; False if the page has no room for it."""
     message = reading.message
     if isinstance(message, ReadFeed):
@@ -159,9 +161,9 @@ def _pick(reading: Reading, committed: Committed, epoch: Epoch, *, has_clock: bo
     return len(reading.found) < message.limit
 
 
-def _pick_compacted(reading: Reading, message: GetLatest, entry: Entry, index: Index) -> None:
+def _pick_compacted(reading: PageReading, message: GetLatest, entry: Entry, index: Index) -> None:
     compacted = decode_record(entry)
-    assert isinstance(compacted, Compacted)
+    assert isinstance(compacted, CompactedRecord)
     reading.found = [
         shown_change(each, has_clock=index.has_clock_at(each.clock))
         for each in compacted.changes
@@ -170,7 +172,7 @@ def _pick_compacted(reading: Reading, message: GetLatest, entry: Entry, index: I
 
 
 def _pick_runs(
-    reading: Reading, message: ReadFeed, committed: Committed, *, has_clock: bool
+    reading: PageReading, message: ReadFeed, committed: CommittedRecord, *, has_clock: bool
 ) -> bool:
     streams, key = message.streams, message.key
     picked = [
@@ -197,7 +199,9 @@ def _follows(last: LoggedChange, change: LoggedChange) -> bool:
     )
 
 
-def _run(committed: Committed, picked: list[tuple[int, LoggedChange]], *, has_clock: bool) -> Run:
+def _run(
+    committed: CommittedRecord, picked: list[tuple[int, LoggedChange]], *, has_clock: bool
+) -> Run:
     first = picked[0][1]
     return Run(
         committed.clock,
@@ -212,7 +216,7 @@ def _run(committed: Committed, picked: list[tuple[int, LoggedChange]], *, has_cl
     )
 
 
-def answer(reading: Reading, index: Index) -> Message:
+def answer(reading: PageReading, index: Index) -> Message:
     """The answer, when the reading wants no more."""
     message = reading.message
     if isinstance(message, GetLatest):
@@ -259,7 +263,7 @@ def begin_of(index: Index, streams: Iterable[StreamName], after: Clock | None) -
 
 
 def split(index: Index, message: SplitFeed, database: int, visible: Clock) -> FeedSplit:
-    """The slice behind ``after``, cut into splits of about the same size.
+    """The slice above ``after``, cut into splits of about the same size.
 
     It ends with a record that has changes, so a reader who follows is not woken by anything else: what
     is published from the feed would otherwise look like news to the one who publishes.
@@ -267,33 +271,33 @@ def split(index: Index, message: SplitFeed, database: int, visible: Clock) -> Fe
     places = index.places
     after = begin_of(index, message.streams, message.after)
     first = places.first_after(after)
-    behind = places.first_after(visible if message.up_to is None else min(visible, message.up_to))
+    stop = places.first_after(visible if message.up_to is None else min(visible, message.up_to))
     base = places.total_before(first)
-    end = places.total_before(behind) if behind > first else base
+    end = places.total_before(stop) if stop > first else base
     last_total = places.total_before(places.first_after(visible))
     if message.changes_max is not None and end - base > message.changes_max:
         # The record that goes beyond the bound is left out, unless it is the first with changes.
-        end = places.total_before(places.exceeding(base + message.changes_max, first, behind))
+        end = places.total_before(places.exceeding(base + message.changes_max, first, stop))
         if end == base:
-            end = places.total_before(places.exceeding(base, first, behind) + 1)
+            end = places.total_before(places.exceeding(base, first, stop) + 1)
     if end == base:
         bounds: tuple[Clock, ...] = (after or ZERO,)
     else:
-        bounds = _bounds(places, base, end, first, behind, message.splits)
+        bounds = _bounds(places, base, end, first, stop, message.splits)
     return FeedSplit(
         message.request, database, visible, bounds, end - base, max(last_total - end, 0)
     )
 
 
 def _bounds(
-    places: Places, base: int, end: int, first: int, behind: int, splits: int
+    places: Places, base: int, end: int, first: int, stop: int, splits: int
 ) -> tuple[Clock, ...]:
     found: list[Clock] = []
     for number in range(1, splits + 1):
         target = base + (end - base) * number // splits
         if target == base:
             continue
-        clock = places.clock_of(places.reaching(target, first, behind))
+        clock = places.clock_of(places.reaching(target, first, stop))
         if not found or clock > found[-1]:
             found.append(clock)
     return tuple(found)

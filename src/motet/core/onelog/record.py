@@ -29,7 +29,7 @@ from motet.errors import BadRecord
 from motet.ids import Offset, ShardId, StreamName, TransactionId
 
 
-class StreamCreated(msgspec.Struct, frozen=True, array_like=True):
+class StreamRecord(msgspec.Struct, frozen=True, array_like=True):
     """A stream begins, above every clock handed out before."""
 
     clock: Clock
@@ -60,7 +60,7 @@ class LoggedChange(msgspec.Struct, frozen=True, array_like=True):
     before: bytes | None
 
 
-class Committed(msgspec.Struct, frozen=True, array_like=True):
+class CommittedRecord(msgspec.Struct, frozen=True, array_like=True):
     """A transaction: all of its changes, at one clock."""
 
     clock: Clock
@@ -91,7 +91,7 @@ class CompactedChange(msgspec.Struct, frozen=True, array_like=True):
     change: LoggedChange
 
 
-class Compacted(msgspec.Struct, frozen=True, array_like=True):
+class CompactedRecord(msgspec.Struct, frozen=True, array_like=True):
     """Changes that no feed shows any more, for who asks for their keys: where they were is given back."""
 
     clock: Clock
@@ -99,19 +99,19 @@ class Compacted(msgspec.Struct, frozen=True, array_like=True):
 
 
 encode_body = msgspec.msgpack.Encoder().encode
-decode_stream_created = msgspec.msgpack.Decoder(StreamCreated).decode
+decode_stream_created = msgspec.msgpack.Decoder(StreamRecord).decode
 decode_clock_turned = msgspec.msgpack.Decoder(ClockTurned).decode
-decode_committed = msgspec.msgpack.Decoder(Committed).decode
+decode_committed = msgspec.msgpack.Decoder(CommittedRecord).decode
 decode_feed_ordered = msgspec.msgpack.Decoder(FeedOrdered).decode
-decode_compacted = msgspec.msgpack.Decoder(Compacted).decode
+decode_compacted = msgspec.msgpack.Decoder(CompactedRecord).decode
 
 
-def feed_change(committed: Committed, index: int, *, has_clock: bool = True) -> Change:
+def feed_change(committed: CommittedRecord, index: int, *, has_clock: bool = True) -> Change:
     """The change with this index as the feed shows it."""
     return shown_change(carry(committed, index), has_clock=has_clock)
 
 
-def carry(committed: Committed, index: int) -> CompactedChange:
+def carry(committed: CommittedRecord, index: int) -> CompactedChange:
     """The change with this index, to be carried on."""
     return CompactedChange(
         committed.clock,
@@ -157,17 +157,19 @@ class Answered(msgspec.Struct, frozen=True):
     clock: Clock
 
 
-LogRecord = StreamCreated | Committed | FeedOrdered | ClockTurned | Compacted | TableRecord
+LogRecord = (
+    StreamRecord | CommittedRecord | FeedOrdered | ClockTurned | CompactedRecord | TableRecord
+)
 
 KINDS: dict[type[LogRecord], EntryKind] = {
-    StreamCreated: EntryKind.STREAM_CREATED,
-    Committed: EntryKind.COMMITTED,
+    StreamRecord: EntryKind.STREAM_CREATED,
+    CommittedRecord: EntryKind.COMMITTED,
     ClockTurned: EntryKind.CLOCK_TURNED,
     TableCreated: EntryKind.TABLE_CREATED,
     Published: EntryKind.PUBLISHED,
     WriterNoted: EntryKind.WRITER_NOTED,
     FeedOrdered: EntryKind.FEED_ORDERED,
-    Compacted: EntryKind.CHANGES_COMPACTED,
+    CompactedRecord: EntryKind.CHANGES_COMPACTED,
 }
 _DECODERS: dict[int, Callable[[bytes], LogRecord]] = {
     EntryKind.STREAM_CREATED: decode_stream_created,

@@ -85,7 +85,7 @@ def _check(core: Core, replica: ShardReplica | None) -> None:
         what, advice = index.damage
         raise BadRecord(what, hint=advice)
     # The identity is written when the first entry of the log is durable.
-    if state.database and (replica is None or not replica.is_member or not index.places.behind):
+    if state.database and (replica is None or not replica.is_member or not index.places.stop):
         raise BadRecord(f"there is an {IDENTITY_FILE} and no log")
     if not state.database and index.records:
         raise BadRecord(f"there is a log and no {IDENTITY_FILE}")

@@ -12,7 +12,7 @@ from motet.core.machine import Send
 from motet.core.onelog.messages import ReadVisible
 from motet.core.onelog.overlay import Overlay
 from motet.core.onelog.plan import LogWrite
-from motet.core.onelog.reading import Reading
+from motet.core.onelog.reading import PageReading
 from motet.core.onelog.record import CompactedChange, LogRecord
 from motet.ids import (
     Address,
@@ -43,7 +43,7 @@ class Phase(StrEnum):
     BROKEN = "broken"
 
 
-class Waiting(msgspec.Struct, frozen=True):
+class WaitingRequest(msgspec.Struct, frozen=True):
     """A request that wants to write and waits for a clock, or for room in the log."""
 
     client: Address
@@ -59,20 +59,20 @@ class VisibleWaiter(msgspec.Struct, frozen=True):
     target: Clock
 
 
-class Answer(msgspec.Struct, frozen=True):
+class DueAnswer(msgspec.Struct, frozen=True):
     """Who is told what, and for which request."""
 
     request: RequestId
     send: Send
 
 
-class Pending(msgspec.Struct):
+class PendingRecord(msgspec.Struct):
     """A record that is in the log and not durable yet, and who is to be told."""
 
     #: of its entry
     offset: Offset
     record: LogRecord
-    answers: list[Answer]
+    answers: list[DueAnswer]
 
 
 class Held(msgspec.Struct, frozen=True):
@@ -118,9 +118,9 @@ class State(msgspec.Struct):
     clock: Reservation = msgspec.field(default_factory=lambda: Reservation.recover(None, 0))
     overlay: Overlay = msgspec.field(default_factory=Overlay)
     #: oldest first: these have no clock yet
-    waiting: list[Waiting] = msgspec.field(default_factory=list)
+    waiting: list[WaitingRequest] = msgspec.field(default_factory=list)
     #: oldest first: in the log, not durable
-    pending: list[Pending] = msgspec.field(default_factory=list)
+    pending: list[PendingRecord] = msgspec.field(default_factory=list)
     #: nobody else writes before this one is decided
     held: Held | None = None
     #: the log takes nothing, and it is being found out whether there is room again
@@ -130,7 +130,7 @@ class State(msgspec.Struct):
     bound_write: WriteId | None = None
     identity_write: WriteId | None = None
     #: what the log reads for readers, by its number
-    readings: dict[int, Reading] = msgspec.field(default_factory=dict)
+    readings: dict[int, PageReading] = msgspec.field(default_factory=dict)
     visible_waiters: list[VisibleWaiter] = msgspec.field(default_factory=list)
     #: the read that the start waits for, and of which file
     start_read: ReadId | None = None
@@ -141,7 +141,7 @@ class State(msgspec.Struct):
     clearing: Clearing | None = None
     #: something was pruned that has not been looked at for files to give back, and who is to be told
     is_clearing_due: bool = False
-    cleared_for: list[Answer] = msgspec.field(default_factory=list)
+    cleared_for: list[DueAnswer] = msgspec.field(default_factory=list)
     #: why nothing is served
     broken: tuple[str, str, str] | None = None
     #: the highest visible clock anybody was told (S2)

@@ -4,7 +4,7 @@ Requests are taken in order. Each gets its clock, is judged against what all bef
 goes into the log as an entry without waiting for the disk. Answers leave in the order of the log, each when
 its entry, and all before it, are durable and applied to the index.
 
-What could not be written the log takes back, with all behind it: they are refused. A request that finds the
+What could not be written the log takes back, with all after it: they are refused. A request that finds the
 log without room has it tried once more, and is refused if there still is none.
 
 A transaction whose clock is fixed before the commit is judged, and then held. Clocks rise along the log. So
@@ -37,14 +37,14 @@ from motet.core.onelog.plan import LogRequest, LogWrite, plan
 from motet.core.onelog.record import (
     KINDS,
     Answered,
-    Committed,
+    CommittedRecord,
     FeedOrdered,
     LogRecord,
     Planned,
     encode_body,
 )
 from motet.core.onelog.starting import BOUND_FILE
-from motet.core.onelog.state import HOLD_TIMER, Answer, Held, Pending, Waiting
+from motet.core.onelog.state import HOLD_TIMER, DueAnswer, Held, PendingRecord, WaitingRequest
 from motet.core.streams.orders import Prune
 from motet.errors import Conflict, DiskFull, MotetError, NodeError
 from motet.ids import Address, WriteId
@@ -56,7 +56,7 @@ def take(core: Core, client: Address, message: LogRequest, now: Now) -> list[Eff
     state = core.state
     if len(state.waiting) + len(state.pending) >= commits_waiting_max:
         raise NodeError("too many requests wait for the disk", hint="try again in a moment")
-    state.waiting.append(Waiting(client, message, now.wall_ms))
+    state.waiting.append(WaitingRequest(client, message, now.wall_ms))
     return drain(core, now)
 
 
@@ -95,18 +95,20 @@ def drain(core: Core, now: Now) -> list[Effect]:
     return effects
 
 
-def _take_on(core: Core, waiting: Waiting, planned: Planned | Answered, now: Now) -> list[Effect]:
-    answer = Answer(waiting.message.request, Send(waiting.client, planned.answer))
+def _take_on(
+    core: Core, waiting: WaitingRequest, planned: Planned | Answered, now: Now
+) -> list[Effect]:
+    answer = DueAnswer(waiting.message.request, Send(waiting.client, planned.answer))
     if isinstance(planned, Answered):
         return _when_durable(core, waiting.message, planned, answer)
     return put(core, planned.record, answer, now)
 
 
-def put(core: Core, record: LogRecord, answer: Answer, now: Now) -> list[Effect]:
+def put(core: Core, record: LogRecord, answer: DueAnswer, now: Now) -> list[Effect]:
     """Put a record into the log, and answer when it is durable."""
     state, log = core.state, core.log
     entry, effects = log.append(KINDS[type(record)], record.clock, encode_body(record), now)
-    state.pending.append(Pending(entry.offset, record, [answer]))
+    state.pending.append(PendingRecord(entry.offset, record, [answer]))
     state.overlay.add(record, entry.epoch)
     if log.segments != state.segments:
         state.segments = log.segments
@@ -115,7 +117,7 @@ def put(core: Core, record: LogRecord, answer: Answer, now: Now) -> list[Effect]
 
 
 def _hold(
-    core: Core, waiting: Waiting, planned: Planned | Answered, clock: Clock, now: Now
+    core: Core, waiting: WaitingRequest, planned: Planned | Answered, clock: Clock, now: Now
 ) -> list[Effect]:
     """The transaction could be committed now, and has this clock: hold it (``fixing``)."""
     message = waiting.message
@@ -126,7 +128,9 @@ def _hold(
     return [SetTimer(HOLD_TIMER, clock_held_ms_max), Send(waiting.client, planned.answer)]
 
 
-def _when_durable(core: Core, message: LogWrite, planned: Answered, answer: Answer) -> list[Effect]:
+def _when_durable(
+    core: Core, message: LogWrite, planned: Answered, answer: DueAnswer
+) -> list[Effect]:
     """Answer at once, or together with the record that the answer is about."""
     for pending in core.state.pending:
         if pending.record.clock == planned.clock:
@@ -138,7 +142,7 @@ def _when_durable(core: Core, message: LogWrite, planned: Answered, answer: Answ
     return [answer.send]
 
 
-def _clear_for(core: Core, answers: list[Answer]) -> None:
+def _clear_for(core: Core, answers: list[DueAnswer]) -> None:
     """Who has pruned is told when the disk that is free by that is given back (``clearing``)."""
     core.state.is_clearing_due = True
     core.state.cleared_for += answers
@@ -209,7 +213,7 @@ def _settle_pending(core: Core) -> list[Effect]:
 
 
 def _taken_back(core: Core) -> list[Effect]:
-    """The oldest record was not written: it and all behind it are refused."""
+    """The oldest record was not written: it and all after it are refused."""
     state = core.state
     failed, state.pending = state.pending, []
     state.overlay.clear()
@@ -261,7 +265,7 @@ def commit(core: Core, client: Address, message: CommitFixed, now: Now) -> list[
         raise DiskFull("there was no room for it")
     if log.last_clock >= held.clock:
         raise Conflict(f"the log has begun anew above {held.clock}")
-    return put(core, held.record, Answer(message.request, done), now)
+    return put(core, held.record, DueAnswer(message.request, done), now)
 
 
 def release(core: Core, client: Address, message: ReleaseClock) -> list[Effect]:
@@ -292,7 +296,7 @@ def standing(core: Core, message: GetTransaction) -> TransactionIs:
     messages = [waiting.message for waiting in state.waiting]
     is_under_way = (
         (state.held is not None and state.held.transaction == name)
-        or any(isinstance(each, Committed) and each.transaction == name for each in records)
+        or any(isinstance(each, CommittedRecord) and each.transaction == name for each in records)
         or any(
             isinstance(each, Commit | FixClock) and each.transaction == name for each in messages
         )

@@ -18,7 +18,7 @@ import re
 from motet.core.metadata.messages import Found
 from motet.core.metadata.paths import CLOCK_ENABLED
 from motet.core.operator.context import Core
-from motet.core.operator.state import CallKind, ShardControl, StoreCall, Waiting
+from motet.core.operator.state import CallKind, ShardControl, StoreCall, WaitingClient
 from motet.core.streams.cluster_messages import EnableClock, OperatorDone, ShardStatus, TurnClock
 from motet.errors import OutcomeUnknown
 from motet.ids import ShardName
@@ -64,7 +64,7 @@ def _take(core: Core, clock_visibility: TurnClock) -> None:
 # Whoever asks for it
 
 
-def enable_clock(core: Core, waiting: Waiting, message: EnableClock) -> None:
+def enable_clock(core: Core, waiting: WaitingClient, message: EnableClock) -> None:
     """Write the setting, if it stands otherwise."""
     clock_visibility = core.state.clock_visibility
     waiting.visibility_version = -1 if clock_visibility is None else clock_visibility.version
@@ -93,7 +93,7 @@ def on_clock_visibility_put(core: Core, call: StoreCall, version: int) -> None:
     core.ask_nodes()  # so that leaders hear of it
 
 
-def settle_clock_visibility(core: Core, waiting: Waiting, message: EnableClock) -> None:
+def settle_clock_visibility(core: Core, waiting: WaitingClient, message: EnableClock) -> None:
     """Answer when all have obeyed (L3); write again what an unknown outcome has left unwritten."""
     clock_visibility = core.state.clock_visibility
     if is_enabled(core) != message.is_enabled:

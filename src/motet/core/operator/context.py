@@ -27,7 +27,7 @@ from motet.core.operator.state import (
     ShardControl,
     State,
     StoreCall,
-    Waiting,
+    WaitingClient,
 )
 from motet.core.placement.choosing import Load
 from motet.core.streams.cluster_messages import Heartbeat, OperatorRefused, ShardMetadata
@@ -199,12 +199,12 @@ class Core:
             if node.has_data:
                 self.send(node.id, message)
 
-    def answer(self, waiting: Waiting, message: Message) -> None:
+    def answer(self, waiting: WaitingClient, message: Message) -> None:
         """The last word to a client."""
         self.state.waiting = [each for each in self.state.waiting if each is not waiting]
         self.reply(waiting.client, message)
 
-    def refuse(self, waiting: Waiting, error: MotetError) -> None:
+    def refuse(self, waiting: WaitingClient, error: MotetError) -> None:
         fence = self.state.fence if isinstance(error, MapTooOld) else None
         request = waiting.message.request
         self.answer(waiting, OperatorRefused(request, error.code, error.what, error.advice, fence))

@@ -36,7 +36,7 @@ from motet.core.operator.state import (
     Retry,
     ShardControl,
     StoreCall,
-    Waiting,
+    WaitingClient,
 )
 from motet.core.operator.writing import forget, save
 from motet.core.shardlog.messages import DeleteShardRequest, DeleteShardResponse
@@ -54,7 +54,7 @@ from motet.limits import missing_shards_max
 _BUSY = (Phase.LOADING, Phase.WRITING, Phase.DELETING, Phase.FORGETTING)
 
 
-def delete_stream(core: Core, _waiting: Waiting, message: DeleteStream) -> None:
+def delete_stream(core: Core, _waiting: WaitingClient, message: DeleteStream) -> None:
     """Mark the definition."""
     definition = _meant(core, message)
     if definition is None:
@@ -78,7 +78,7 @@ def _mark(core: Core, definition: Definition) -> None:
     core.put(stream_path(value.name), data, definition.version, call)
 
 
-def settle_deletion(core: Core, waiting: Waiting, message: DeleteStream) -> None:
+def settle_deletion(core: Core, waiting: WaitingClient, message: DeleteStream) -> None:
     """Answer when nothing is left; mark again what an unknown outcome has left unmarked."""
     definition = _meant(core, message)
     if definition is None:

@@ -27,7 +27,7 @@ from motet.core.metadata.paths import drain_path
 from motet.core.operator.context import Core
 from motet.core.operator.elections import start_election
 from motet.core.operator.reconfigurations import start_reconfiguration
-from motet.core.operator.state import CallKind, Phase, ShardControl, StoreCall, Waiting
+from motet.core.operator.state import CallKind, Phase, ShardControl, StoreCall, WaitingClient
 from motet.core.placement.choosing import addition, handover
 from motet.core.shardlog.messages import ReconfigurationOp
 from motet.core.streams.cluster_messages import DrainNode, OperatorDone
@@ -190,7 +190,7 @@ def _can_do_without(core: Core, control: ShardControl, old_node: NodeId) -> bool
 # Draining
 
 
-def drain_node(core: Core, waiting: Waiting, message: DrainNode) -> None:
+def drain_node(core: Core, waiting: WaitingClient, message: DrainNode) -> None:
     """Check whether it can be done; the rest is done by ``settle_drain``."""
     node = core.state.nodes.get(message.node)
     if node is None or not node.has_data:
@@ -213,7 +213,7 @@ def _check_room(core: Core, node: NodeId) -> None:
             raise NoNodeToPlaceOn(f"{control.shard} could go nowhere else")
 
 
-def settle_drain(core: Core, waiting: Waiting, message: DrainNode) -> None:
+def settle_drain(core: Core, waiting: WaitingClient, message: DrainNode) -> None:
     """Write it down, if it is not yet; answer when it has come true."""
     state, node = core.state, message.node
     is_there = node in state.drains

@@ -19,7 +19,7 @@ from motet.core.operator.deletion import delete_stream, settle_deletion
 from motet.core.operator.elections import start_election
 from motet.core.operator.moves import drain_node, settle_drain
 from motet.core.operator.reconfigurations import start_reconfiguration
-from motet.core.operator.state import Phase, ShardControl, Waiting
+from motet.core.operator.state import Phase, ShardControl, WaitingClient
 from motet.core.operator.streams import create_stream, settle_creation
 from motet.core.placement.choosing import addition, removal
 from motet.core.shardlog.messages import ReconfigurationOp
@@ -56,13 +56,13 @@ from motet.errors.operator import (
 from motet.ids import Address, Epoch, NodeId, ShardId, StreamName
 from motet.limits import shard_replicas_max
 
-Start = Callable[[Core, Waiting, Any], None]
+Start = Callable[[Core, WaitingClient, Any], None]
 
 
 def on_request(core: Core, client: Address, message: OperatorRequest) -> None:
     """Begin it, or say why not."""
     state = core.state
-    waiting = Waiting(client, message, core.now_ns)
+    waiting = WaitingClient(client, message, core.now_ns)
     start = STARTS.get(type(message))
     try:
         if not state.is_active:
@@ -88,7 +88,7 @@ def settle(core: Core) -> None:
         _settle(core, waiting)
 
 
-def _settle(core: Core, waiting: Waiting) -> None:
+def _settle(core: Core, waiting: WaitingClient) -> None:
     end = SETTLES.get(type(waiting.message))
     if end is not None and not is_overtaken(core, waiting):
         end(core, waiting, waiting.message)
@@ -110,7 +110,7 @@ def refuse_all(core: Core) -> None:
         core.refuse(waiting, OutcomeUnknown(f"{core.state.own} is no longer active", hint=hint))
 
 
-def describe_shards(core: Core, waiting: Waiting, message: DescribeShards) -> None:
+def describe_shards(core: Core, waiting: WaitingClient, message: DescribeShards) -> None:
     state = core.state
     names = sorted(state.definitions) if message.stream is None else [message.stream]
     if message.stream is not None and message.stream not in state.definitions:
@@ -131,7 +131,7 @@ def describe_shards(core: Core, waiting: Waiting, message: DescribeShards) -> No
     core.answer(waiting, described)
 
 
-def elect_leader(core: Core, waiting: Waiting, message: ElectLeader) -> None:
+def elect_leader(core: Core, waiting: WaitingClient, message: ElectLeader) -> None:
     control = shard_control(core, message.stream, message.shard)
     check_steady(control)
     if message.preferred is not None and message.preferred not in control.known.ensemble:
@@ -140,7 +140,7 @@ def elect_leader(core: Core, waiting: Waiting, message: ElectLeader) -> None:
     start_election(core, control, "asked for", preferred=message.preferred)
 
 
-def settle_election(core: Core, waiting: Waiting, message: ElectLeader) -> None:
+def settle_election(core: Core, waiting: WaitingClient, message: ElectLeader) -> None:
     control = None if waiting.shard is None else core.state.shards.get(waiting.shard)
     if control is None or control.metadata is None or control.epoch < waiting.epoch:
         return
@@ -199,7 +199,7 @@ def check_new_node(core: Core, control: ShardControl, node: NodeId) -> None:
 Change = SwapNode | ExpandShard | ContractShard
 
 
-def swap_node(core: Core, waiting: Waiting, message: SwapNode) -> None:
+def swap_node(core: Core, waiting: WaitingClient, message: SwapNode) -> None:
     control = shard_control(core, message.stream, message.shard)
     check_steady(control)
     check_follower(control, message.old_node)
@@ -207,7 +207,7 @@ def swap_node(core: Core, waiting: Waiting, message: SwapNode) -> None:
     _start(core, waiting, control, ReconfigurationOp.NODE_SWAP, message.old_node, new_node)
 
 
-def expand_shard(core: Core, waiting: Waiting, message: ExpandShard) -> None:
+def expand_shard(core: Core, waiting: WaitingClient, message: ExpandShard) -> None:
     control = shard_control(core, message.stream, message.shard)
     check_steady(control)
     if len(control.known.ensemble) >= shard_replicas_max:
@@ -216,7 +216,7 @@ def expand_shard(core: Core, waiting: Waiting, message: ExpandShard) -> None:
     _start(core, waiting, control, ReconfigurationOp.EXPAND, None, new_node)
 
 
-def contract_shard(core: Core, waiting: Waiting, message: ContractShard) -> None:
+def contract_shard(core: Core, waiting: WaitingClient, message: ContractShard) -> None:
     control = shard_control(core, message.stream, message.shard)
     check_steady(control)
     known = control.known
@@ -245,7 +245,7 @@ def _new_node(core: Core, control: ShardControl, wanted: NodeId | None) -> NodeI
 
 def _start(
     core: Core,
-    waiting: Waiting,
+    waiting: WaitingClient,
     control: ShardControl,
     op: ReconfigurationOp,
     old_node: NodeId | None,
@@ -256,7 +256,7 @@ def _start(
     start_reconfiguration(core, control, op, old_node=old_node, new_node=new_node)
 
 
-def is_overtaken(core: Core, waiting: Waiting) -> bool:
+def is_overtaken(core: Core, waiting: WaitingClient) -> bool:
     """Somebody else has written the metadata before us, and our change was not begun; the client is told."""
     control = None if waiting.shard is None else core.state.shards.get(waiting.shard)
     if control is None or control.phase is not Phase.STEADY or control.epoch >= waiting.epoch:
@@ -265,7 +265,7 @@ def is_overtaken(core: Core, waiting: Waiting) -> bool:
     return True
 
 
-def settle_change(core: Core, waiting: Waiting, message: Change) -> None:
+def settle_change(core: Core, waiting: WaitingClient, message: Change) -> None:
     """Whatever became of it: the shard is steady again, and its ensemble tells."""
     control = None if waiting.shard is None else core.state.shards.get(waiting.shard)
     if control is None or control.phase is not Phase.STEADY or control.epoch < waiting.epoch:

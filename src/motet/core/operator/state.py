@@ -241,7 +241,7 @@ class StoreCall(msgspec.Struct, frozen=True):
     listing: Listing | None = None
 
 
-class Waiting(msgspec.Struct):
+class WaitingClient(msgspec.Struct):
     """A client whose request is under way."""
 
     client: Address
@@ -299,7 +299,7 @@ class State(msgspec.Struct):
     bad_entries: dict[str, int] = {}
 
     round: int = 0
-    #: every clock is known that was handed out before a shard of this birth round was known, or an older one
+    #: every clock is known that was handed out before a shard of this creation round, or an older one, was known
     created_round: int = 0
     #: the highest clock heard of
     clock: Clock = Clock(0, 0)
@@ -329,7 +329,7 @@ class State(msgspec.Struct):
     map_changed: bool = False
     map_again_ns: int = 0
 
-    waiting: list[Waiting] = []
+    waiting: list[WaitingClient] = []
     #: messages that were not acted on, by the reason
     counts: dict[str, int] = {}
 

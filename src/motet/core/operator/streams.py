@@ -30,7 +30,7 @@ from motet.core.operator.state import (
     Definition,
     Phase,
     StoreCall,
-    Waiting,
+    WaitingClient,
 )
 from motet.core.operator.writing import save
 from motet.core.placement.choosing import new_ensemble
@@ -46,7 +46,7 @@ from motet.ids import Epoch, StreamName
 from motet.limits import streams_max
 
 
-def create_stream(core: Core, waiting: Waiting, message: CreateStream) -> None:
+def create_stream(core: Core, waiting: WaitingClient, message: CreateStream) -> None:
     """Write the definition, if it is not there."""
     definition = message.definition
     check_definition(definition)
@@ -144,7 +144,7 @@ def on_streams_read(core: Core) -> None:
         waiting.created = there.value.id == message.definition.id
 
 
-def _create_again(core: Core, waiting: Waiting, message: CreateStream) -> None:
+def _create_again(core: Core, waiting: WaitingClient, message: CreateStream) -> None:
     """What was asked for is not there, at least not any more."""
     if core.state.fence is None:
         return  # when the term is raised it is looked at once more
@@ -188,7 +188,7 @@ def found_shards(core: Core) -> None:
         core.ask_nodes()
 
 
-def settle_creation(core: Core, waiting: Waiting, message: CreateStream) -> None:
+def settle_creation(core: Core, waiting: WaitingClient, message: CreateStream) -> None:
     """Answer once every shard has a leader, and has heard whether clocks are shown."""
     definition = core.state.definitions.get(message.definition.name)
     if not waiting.is_defined or definition is None:

@@ -59,7 +59,7 @@ def hear_again(core: Core, cursor: Cursor, head: EntryId) -> None:
 
 
 def _fall_back(core: Core, cursor: Cursor, head: EntryId) -> None:
-    """A follower has lost the end of its log, or had it when this was said: push what is behind it again.
+    """A follower has lost the end of its log, or had it when this was said: push what is after it again.
 
     Only if its log is ours as far as it goes: who says otherwise was fenced in an earlier epoch, and is late.
     """
@@ -75,7 +75,7 @@ def _place(core: Core, cursor: Cursor, head: EntryId) -> None:
     runs = state.log.runs
     point = quorum.truncation_point(runs, head)
     if point is None:
-        lose(core, cursor, f"ends at {head}, we begin behind {runs.base}", replaces=head)
+        lose(core, cursor, f"ends at {head}, we begin after {runs.base}", replaces=head)
     elif point == head:
         cursor.attach(head.offset, state.round, core.now_ns)
         core.note("attached", f"{cursor.node} at {head}")

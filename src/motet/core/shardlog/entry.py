@@ -95,8 +95,8 @@ class EpochRuns(msgspec.Struct):
     firsts: list[Offset] = msgspec.field(default_factory=lambda: [Offset(0)])
 
     @staticmethod
-    def behind(base: EntryId) -> EpochRuns:
-        """A log that is empty behind this entry."""
+    def after(base: EntryId) -> EpochRuns:
+        """A log that is empty after this entry."""
         return EpochRuns(base, base, [base.epoch], [base.offset])
 
     def id_at(self, offset: Offset) -> EntryId:

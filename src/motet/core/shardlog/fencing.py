@@ -161,7 +161,7 @@ def find_damage(core: Core, why: str) -> None:
     state.losses, state.repair_epoch = state.losses + 1, Epoch(0)
     state.is_member, state.is_damaged = False, True
     state.damaged += [segment.number for segment in state.log.segments]
-    state.log = Log.behind(NO_ENTRY, state.log.clock)
+    state.log = Log.after(NO_ENTRY, state.log.clock)
     state.applied, state.commit_index = Offset(0), NO_ENTRY
     # One that is damaged itself is kept, too; and nobody but a person can repair a replica that is alone.
     if state.meta_version and not core.config.is_alone:

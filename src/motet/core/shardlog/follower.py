@@ -183,7 +183,7 @@ def on_truncate_request(core: Core, sender: NodeId, message: TruncateRequest) ->
         return
     keep = log.runs.highest_of(message.head_index.epoch)
     if keep is None or min(keep.offset, message.head_index.offset) < log.base.offset:
-        core.refuse(address, message, Refusal.UNSAFE, f"it begins behind {log.base}")
+        core.refuse(address, message, Refusal.UNSAFE, f"it begins after {log.base}")
         return
     offset = Offset(min(keep.offset, message.head_index.offset))
     if offset < state.commit_index.offset:

@@ -252,7 +252,7 @@ def beat(core: Core) -> None:
             offer_snapshot(core, cursor)
         else:
             if cursor.pushed > cursor.confirmed and core.is_over(cursor.moved_ns, config.resend_ms):
-                core.note("pushed_again", f"{cursor.node} behind {cursor.confirmed}")
+                core.note("pushed_again", f"{cursor.node} after {cursor.confirmed}")
                 cursor.push_again(core.now_ns)
     push_all(core)
     silent = [

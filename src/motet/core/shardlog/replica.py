@@ -249,7 +249,7 @@ class ShardReplica:
         return number, self.core.effects.take()
 
     def read(self, after: Offset, bytes_max: int) -> tuple[int, list[Effect]]:
-        """Read committed entries behind an offset; ``take_finished`` has them by and by, under this number.
+        """Read committed entries after an offset; ``take_finished`` has them by and by, under this number.
 
         There may be fewer than fit. ``EntriesGone`` when the first of them is no longer kept.
         """

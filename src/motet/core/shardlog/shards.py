@@ -89,7 +89,7 @@ class Deleting(msgspec.Struct):
     version: int = 0
 
 
-class NodeState(msgspec.Struct):
+class ShardsState(msgspec.Struct):
     """What a node knows besides its replicas."""
 
     #: the list is being read
@@ -129,7 +129,7 @@ class Shards:
         self.own = own
         self.config = config
         self.effects = EffectBuffer()
-        self.state = NodeState()
+        self.state = ShardsState()
         self.replicas: dict[ShardName, ShardReplica] = {}
         self._machine_factory = machine_factory
 

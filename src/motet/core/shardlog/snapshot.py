@@ -270,7 +270,7 @@ def _begin(core: Core, sender: Address, message: SnapshotRequest) -> None:
     give_up(core, "another one is to be installed")
     commit, is_told = message.commit_index, message.incarnation != 0
     covers = commit.epoch >= state.fenced_epoch > 0 and snapshot.head_index >= commit
-    log = Log.behind(snapshot.base_index)
+    log = Log.after(snapshot.base_index)
     if snapshot.head_index == snapshot.base_index:
         log.clock = snapshot.clock
     is_whole = is_told or state.is_member or covers

@@ -89,7 +89,7 @@ class Cursor(msgspec.Struct):
         return self.state is CursorState.ATTACHED and not self.is_leaving
 
     def attach(self, head: Offset, in_round: int, now_ns: int) -> None:
-        """Its log is ours up to here: begin to push behind it."""
+        """Its log is ours up to here: begin to push after it."""
         self.state = CursorState.ATTACHED
         self.truncate_from = self.truncate_to = self.replaces = None
         self.snapshot = None
@@ -166,7 +166,7 @@ class Reading(msgspec.Struct):
     """Entries that are being read from disk."""
 
     purpose: Purpose
-    #: behind this one, up to ``last``
+    #: after this one, up to ``last``
     after: Offset
     last: Offset
     bytes_max: int
@@ -270,7 +270,7 @@ class Recovery(msgspec.Struct):
     at: int = 0
     #: entries up to here were durable when the meta file was written: if they are gone, that is damage
     proven: Offset = Offset(0)
-    #: nothing was found behind this entry
+    #: nothing was found after this entry
     torn_at: Offset | None = None
     #: how often the file that is next could not be read
     failures: int = 0
