@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from motet.core.catalog.machine import CatalogedStreams
+from motet.core.onelog.context import Phase
 from motet.core.onelog.messages import StreamsCall
-from motet.core.onelog.state import Phase
 from motet.format.frame import FrameKind
 from motet.node.hosting import Hosting, LocalPort
 from motet.ports.disk import Disk

@@ -7,6 +7,7 @@ from tests.core.onelog.harness import serving, values
 
 from motet.core.clock.hlc import Clock
 from motet.core.clock.reservation import encode_bound
+from motet.core.onelog.context import Phase
 from motet.core.onelog.index import Index
 from motet.core.onelog.record import (
     KINDS,
@@ -23,7 +24,6 @@ from motet.core.onelog.starting import (
     decode_identity,
     encode_identity,
 )
-from motet.core.onelog.state import Phase
 from motet.core.shardlog.entry import Entry, EntryId, EntryKind
 from motet.errors import BadRecord
 from motet.format.record import encode_record

@@ -80,6 +80,7 @@ from motet.core.metadata.messages import (
 )
 from motet.core.metadata.paths import DATABASE, STREAMS, TABLES, stream_path, table_path
 from motet.core.onelog.checks import check
+from motet.core.onelog.context import Phase as StreamsPhase
 from motet.core.onelog.context import refusal
 from motet.core.onelog.conversation import StreamsRequest
 from motet.core.onelog.machine import StreamsMachine
@@ -91,7 +92,6 @@ from motet.core.onelog.messages import (
     StreamReady,
     StreamsRefused,
 )
-from motet.core.onelog.state import Phase as StreamsPhase
 from motet.core.tables.messages import CreateTable, ListTables, TableInfo, TableReady, TablesAre
 from motet.errors import BadRecord, MotetError, NodeError, OutcomeUnknown, error_of
 from motet.ids import Address, RequestId, StreamId, TimerName

@@ -23,7 +23,7 @@ from bisect import bisect_left, bisect_right
 from motet.core.clock.hlc import ZERO
 from motet.core.machine import Effect, Note, Now, Send
 from motet.core.onelog import writing
-from motet.core.onelog.context import Core
+from motet.core.onelog.context import Clearing, Core, WaitingRequest
 from motet.core.onelog.index import Index
 from motet.core.onelog.messages import FeedObeyed, StreamsRefused
 from motet.core.onelog.plan import Compact
@@ -36,7 +36,6 @@ from motet.core.onelog.record import (
     decode_record,
 )
 from motet.core.onelog.starting import OPERATOR
-from motet.core.onelog.state import Clearing, WaitingRequest
 from motet.core.shardlog import applying
 from motet.core.shardlog.applying import piece_of, worth_compacting
 from motet.core.shardlog.entry import Entry

@@ -50,7 +50,16 @@ from motet.core.machine import (
 )
 from motet.core.onelog import clearing, reading, starting, writing
 from motet.core.onelog.checks import check
-from motet.core.onelog.context import Core, log_config, refusal
+from motet.core.onelog.context import (
+    HOLD_TIMER,
+    RETRY_TIMER,
+    Core,
+    Phase,
+    State,
+    VisibleWaiter,
+    log_config,
+    refusal,
+)
 from motet.core.onelog.conversation import StreamsRequest
 from motet.core.onelog.index import Index
 from motet.core.onelog.messages import (
@@ -69,7 +78,6 @@ from motet.core.onelog.messages import (
 from motet.core.onelog.plan import LogRequest
 from motet.core.onelog.reading import describe, split
 from motet.core.onelog.starting import IDENTITY_FILE
-from motet.core.onelog.state import HOLD_TIMER, RETRY_TIMER, Phase, State, VisibleWaiter
 from motet.core.shardlog.shards import BEAT
 from motet.core.shardlog.state import FinishedRead
 from motet.core.tables.reading import TableReading, answer_table

@@ -45,13 +45,8 @@ class Overlay(msgspec.Struct):
 
     def clear(self) -> None:
         """Nothing is under way any more."""
-        self.streams.clear()
-        self.entries.clear()
-        self.keys.clear()
-        self.tokens.clear()
-        self.orders.clear()
-        self.tables.clear()
-        self.turns.clear()
+        for field in self.__struct_fields__:
+            getattr(self, field).clear()
 
     def has_clock(self, index: Index) -> bool:
         """Whether what is put into the log now has a clock for its readers."""

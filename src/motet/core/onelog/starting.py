@@ -24,8 +24,7 @@ from __future__ import annotations
 from motet.core.clock.hlc import ZERO, Clock
 from motet.core.clock.reservation import Reservation, decode_bound
 from motet.core.machine import Effect, Note, Now, ReadBack, Replace, Send
-from motet.core.onelog.context import DATABASE, OWN, Core
-from motet.core.onelog.state import Phase
+from motet.core.onelog.context import DATABASE, OWN, Core, Phase
 from motet.core.shardlog.messages import BecomeLeaderRequest, FenceRequest
 from motet.core.shardlog.replica import ShardReplica
 from motet.errors import BadRecord, MotetError

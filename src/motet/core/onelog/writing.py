@@ -21,7 +21,15 @@ from motet.core.clock.hlc import Clock
 from motet.core.clock.reservation import encode_bound
 from motet.core.machine import NS_PER_MS, Effect, Note, Now, Replace, Send, SetTimer
 from motet.core.onelog import starting
-from motet.core.onelog.context import Core, refusal
+from motet.core.onelog.context import (
+    HOLD_TIMER,
+    Core,
+    DueAnswer,
+    Held,
+    PendingRecord,
+    WaitingRequest,
+    refusal,
+)
 from motet.core.onelog.messages import (
     ClockReleased,
     Commit,
@@ -44,7 +52,6 @@ from motet.core.onelog.record import (
     encode_body,
 )
 from motet.core.onelog.starting import BOUND_FILE
-from motet.core.onelog.state import HOLD_TIMER, DueAnswer, Held, PendingRecord, WaitingRequest
 from motet.core.streams.orders import Prune
 from motet.errors import Conflict, DiskFull, MotetError, NodeError
 from motet.ids import Address, WriteId

@@ -218,11 +218,15 @@ def settle_drain(core: Core, waiting: WaitingClient, message: DrainNode) -> None
     state, node = core.state, message.node
     is_there = node in state.drains
     if message.is_drained and not is_there:
-        _write_drain(core, node)
+        if not core.is_asked(CallKind.PUT_DRAIN, node):
+            call = StoreCall(CallKind.PUT_DRAIN, core.now_ns, about=node)
+            core.put(drain_path(node), b"", None, call)
     elif message.is_drained and not any(_holds(control, node) for control in state.shards.values()):
         core.answer(waiting, OperatorDone(message.request, f"{node} is empty"))
     elif not message.is_drained and is_there:
-        _forget_drain(core, node, state.drains[node])
+        if not core.is_asked(CallKind.FORGET_DRAIN, node):
+            call = StoreCall(CallKind.FORGET_DRAIN, core.now_ns, about=node)
+            core.delete(drain_path(node), state.drains[node], call)
     elif not message.is_drained:
         core.answer(waiting, OperatorDone(message.request, f"{node} takes replicas"))
 
@@ -234,18 +238,6 @@ def _holds(control: ShardControl, node: NodeId) -> bool:
         for each in (known, coming)
         if each is not None
     )
-
-
-def _write_drain(core: Core, node: NodeId) -> None:
-    if not core.is_asked(CallKind.PUT_DRAIN, node):
-        call = StoreCall(CallKind.PUT_DRAIN, core.now_ns, about=node)
-        core.put(drain_path(node), b"", None, call)
-
-
-def _forget_drain(core: Core, node: NodeId, version: int) -> None:
-    if not core.is_asked(CallKind.FORGET_DRAIN, node):
-        call = StoreCall(CallKind.FORGET_DRAIN, core.now_ns, about=node)
-        core.delete(drain_path(node), version, call)
 
 
 def on_drain_written(core: Core, node: NodeId, version: int) -> None:

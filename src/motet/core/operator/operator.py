@@ -137,10 +137,7 @@ BEGIN: dict[Phase, Act] = {
     Phase.FENCING: elections.begin_fencing,
     Phase.NOTIFY_LEADER: elections.begin_notifying,
     Phase.STEADY: followers.begin_steady,
-    Phase.PREPARE: reconfigurations.begin_preparing,
-    Phase.SNAPSHOT: reconfigurations.begin_snapshot,
-    Phase.COMMIT: reconfigurations.begin_committing,
-    Phase.ABORT: reconfigurations.begin_aborting,
+    **dict.fromkeys(reconfigurations.KEEP, reconfigurations.begin_step),
     Phase.DELETING: deletion.begin_deleting,
 }
 
@@ -150,10 +147,7 @@ KEEP: dict[Phase, Act] = {
     Phase.FENCING: elections.keep_fencing,
     Phase.NOTIFY_LEADER: elections.keep_notifying,
     Phase.STEADY: followers.keep_steady,
-    Phase.PREPARE: reconfigurations.keep_preparing,
-    Phase.SNAPSHOT: reconfigurations.keep_snapshot,
-    Phase.COMMIT: reconfigurations.keep_committing,
-    Phase.ABORT: reconfigurations.keep_aborting,
+    **reconfigurations.KEEP,
     Phase.DELETING: deletion.keep_deleting,
 }
 

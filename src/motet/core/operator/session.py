@@ -193,10 +193,7 @@ def _on_not_done(
         what = "store_failed"
     core.note(what, f"{call.kind.value} {call.about}".strip())
     pause_ms = 0 if isinstance(message, Conflict) else core.config.retry_ms
-    if call.kind is CallKind.READ_CLUSTER:
-        _read_again(core, call, pause_ms)
-        return
-    paths = REREAD.get(call.kind)
+    paths = call.paths if call.kind is CallKind.READ_CLUSTER else REREAD.get(call.kind)
     if paths is not None:
         core.state.dirty.update(dict.fromkeys(paths))
         core.state.read_again_ns = core.in_ms(pause_ms)
@@ -208,12 +205,6 @@ def _on_not_done(
         writing.load(core, control, after_ms=pause_ms)
     else:
         control.is_confirming = False
-
-
-def _read_again(core: Core, call: StoreCall, pause_ms: int) -> None:
-    state = core.state
-    state.dirty.update(dict.fromkeys(call.paths))
-    state.read_again_ns = core.in_ms(pause_ms)
 
 
 def expire_calls(core: Core) -> None:

@@ -299,7 +299,7 @@ class State(msgspec.Struct):
     bad_entries: dict[str, int] = {}
 
     round: int = 0
-    #: every clock is known that was handed out before a shard of this creation round, or an older one, was known
+    #: every clock is known that was handed out before a shard of this round, or an older one, was known
     created_round: int = 0
     #: the highest clock heard of
     clock: Clock = Clock(0, 0)

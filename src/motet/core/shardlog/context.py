@@ -97,41 +97,26 @@ class ShardlogConfig(msgspec.Struct, frozen=True):
     is_alone: bool = False
 
 
-class EffectBuffer:
+class EffectBuffer(msgspec.Struct):
     """Numbers, time and effects of one step of a node."""
 
-    __slots__ = (
-        "ceiling_ms",
-        "clock",
-        "found",
-        "items",
-        "next_read",
-        "next_write",
-        "nonce",
-        "now",
-        "readers",
-        "touched",
-        "writers",
-    )
-
-    def __init__(self) -> None:
-        self.next_write = WriteId(1)
-        self.next_read = ReadId(1)
-        #: who asked for what is under way
-        self.writers: dict[WriteId, ShardName] = {}
-        self.readers: dict[ReadId, ShardName] = {}
-        #: the life of this node: different at every start
-        self.nonce = 0
-        self.now = Now(0, 0)
-        #: the highest clock that was seen anywhere
-        self.clock: Clock = ZERO
-        #: the highest clock that was found on disk at the start
-        self.found: Clock = ZERO
-        #: clocks of other nodes beyond this are refused; None: it is not known what is too far ahead
-        self.ceiling_ms: int | None = None
-        self.items: list[Effect] = []
-        #: shards that something has happened to since somebody looked (the values mean nothing)
-        self.touched: dict[ShardName, None] = {}
+    next_write: WriteId = WriteId(1)
+    next_read: ReadId = ReadId(1)
+    #: who asked for what is under way
+    writers: dict[WriteId, ShardName] = {}
+    readers: dict[ReadId, ShardName] = {}
+    #: the life of this node: different at every start
+    nonce: int = 0
+    now: Now = Now(0, 0)
+    #: the highest clock that was seen anywhere
+    clock: Clock = ZERO
+    #: the highest clock that was found on disk at the start
+    found: Clock = ZERO
+    #: clocks of other nodes beyond this are refused; None: it is not known what is too far ahead
+    ceiling_ms: int | None = None
+    items: list[Effect] = []
+    #: shards that something has happened to since somebody looked (the values mean nothing)
+    touched: dict[ShardName, None] = {}
 
     def take(self) -> list[Effect]:
         """What has to be done; the buffer is empty then."""

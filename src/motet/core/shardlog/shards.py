@@ -502,16 +502,13 @@ class Shards:
 
     def clone(self) -> Shards:
         twin = Shards(self.own, self.config, self._machine_factory)
-        effects = twin.effects
-        effects.next_write, effects.next_read = self.effects.next_write, self.effects.next_read
-        effects.writers, effects.readers = dict(self.effects.writers), dict(self.effects.readers)
-        effects.nonce, effects.now, effects.clock = (
-            self.effects.nonce,
-            self.effects.now,
-            self.effects.clock,
+        twin.effects = effects = msgspec.structs.replace(
+            self.effects,
+            writers=dict(self.effects.writers),
+            readers=dict(self.effects.readers),
+            touched=dict(self.effects.touched),
+            items=[],
         )
-        effects.found, effects.ceiling_ms = self.effects.found, self.effects.ceiling_ms
-        effects.touched = dict(self.effects.touched)
         twin.state = clone_plain(self.state)
         twin.replicas = {name: each.clone(effects) for name, each in self.replicas.items()}
         return twin
