@@ -126,7 +126,7 @@ def put(core: Core, record: LogRecord, answer: DueAnswer, now: Now) -> list[Effe
 def _hold(
     core: Core, waiting: WaitingRequest, planned: Planned | Answered, clock: Clock, now: Now
 ) -> list[Effect]:
-    """The transaction could be committed now, and has this clock: hold it (``fixing``)."""
+    """The transaction could be committed now, and has this clock: hold it."""
     message = waiting.message
     assert isinstance(message, FixClock)
     record = planned.record if isinstance(planned, Planned) else None
