@@ -96,7 +96,7 @@ async def fill(endpoints: str, kind: Kind, changes: int) -> list[Clock]:
 
 def keys_by_shard(count: int) -> list[list[str]]:
     """Keys of each of two shards."""
-    from motet.core.placement.key_hash import shard_of
+    from motet.core.metadata.definitions import shard_of
 
     found: list[list[str]] = [[], []]
     number = 0

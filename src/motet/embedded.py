@@ -33,9 +33,9 @@ from motet.core.catalog.machine import CatalogedStreams
 from motet.core.machine import Received
 from motet.core.metadata.messages import METADATA
 from motet.core.metadata.paths import STREAMS, TABLES
-from motet.core.onelog.identity import IDENTITY_FILE
+from motet.core.onelog.context import Phase
 from motet.core.onelog.messages import StreamsAnswer, StreamsCall
-from motet.core.onelog.state import Phase
+from motet.core.onelog.starting import IDENTITY_FILE
 from motet.errors import BadInput, DatabaseLocked, MotetError, NodeError, error_of
 from motet.format.frame import FrameKind
 from motet.ids import Address

@@ -12,7 +12,7 @@ from itertools import count
 
 import motet.aio
 from motet.aio import Opening
-from motet.core.placement.key_hash import shard_of
+from motet.core.metadata.definitions import shard_of
 
 EMBEDDED, CONNECTED, ONE_NODE, THREE_NODES = "embedded", "connected", "cluster-1", "cluster-3"
 FOLDERS = (EMBEDDED, CONNECTED)

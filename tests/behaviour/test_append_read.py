@@ -14,7 +14,7 @@ from tests.behaviour.places import fresh, keys_of_shards
 import motet.aio
 from motet.aio import Database
 from motet.client.change import Position
-from motet.core.placement.key_hash import shard_of
+from motet.core.metadata.definitions import shard_of
 from motet.errors import BadInput, BadSchema, NoSuchShard, TokenExpired, TooLarge
 from motet.limits import key_bytes_max, producer_window, row_bytes_max
 

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from motet import Clock
-from motet.core.clock.bound_file import encode_bound
+from motet.core.clock.reservation import encode_bound
 from motet.format.journal import encode_record
 from motet.format.manifest import Manifest, encode_manifest
 from motet.format.part_key import content_hash

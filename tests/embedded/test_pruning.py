@@ -11,7 +11,7 @@ import pytest
 from tests.embedded.processes import python_running
 
 import motet
-from motet.core.placement.key_hash import shard_of
+from motet.core.metadata.definitions import shard_of
 from motet.errors.shards import OffsetExpired
 from motet.limits import segment_bytes
 

@@ -17,7 +17,7 @@ import msgspec
 from tests.fuzz.hostile import Forger
 from tests.fuzz.probes import Probe, probe_for
 
-from motet.core.clock.messages import PingClock, PongClock
+from motet.core.clock.cluster_time import PingClock, PongClock
 from motet.core.clock.node_time import NodeTime
 from motet.core.clock.time_peer import TimePeer
 from motet.core.keeper.front.node import KeeperNode

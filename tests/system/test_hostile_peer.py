@@ -13,8 +13,8 @@ import pytest
 from tests.fuzz.hostile import NONSENSE, Forger
 
 import motet
+from motet.core.clock.cluster_time import PingClock, PongClock
 from motet.core.clock.hlc import END
-from motet.core.clock.messages import PingClock, PongClock
 from motet.core.machine import Message
 from motet.core.shardlog.entry import NO_ENTRY
 from motet.core.shardlog.messages import (

@@ -71,7 +71,7 @@ def _is_of_replica(file: Path, data: bytes, output: Output) -> bool:
 
 
 def _describe(data: bytes, name: str) -> list[str]:
-    from motet.core.clock.bound_file import MAGIC, decode_bound
+    from motet.core.clock.reservation import MAGIC, decode_bound
     from motet.format.inspect import describe
 
     if not data.startswith(MAGIC):

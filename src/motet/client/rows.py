@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from motet.client.calls import Calls
-from motet.core.onelog.checks import STREAM_NAME
+from motet.core.metadata.definitions import NAME as STREAM_NAME
 from motet.core.onelog.messages import Describe, Described, StreamInfo
 from motet.core.streams.change import Token
 from motet.errors import BadInput, MissingLibrary, NodeError, NoSuchStream, OutcomeUnknown, TooLarge

@@ -19,7 +19,7 @@ from motet.client.publication import (
 )
 from motet.client.rows import need_pyarrow, whole_number
 from motet.core.clock.hlc import Clock
-from motet.core.streams.checks import check_name
+from motet.core.metadata.definitions import check_name
 from motet.core.tables.checks import check_table_name
 from motet.core.tables.messages import (
     CreateTable,

@@ -36,9 +36,9 @@ from motet.core.onelog.messages import (
     KeyRead,
     Latest,
     ReleaseClock,
-    Standing,
     Wanted,
 )
+from motet.core.streams.change import Standing
 from motet.errors import BadInput, BadSchema, Conflict, MotetError, OutcomeUnknown, TooLarge
 from motet.ids import StreamName, TransactionId
 from motet.limits import transaction_bytes_max, transaction_changes_max

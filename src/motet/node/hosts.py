@@ -10,13 +10,13 @@ from typing import Any, get_args
 
 from motet.client.cluster.refusals import readable
 from motet.client.link import Link
+from motet.core.clock.cluster_time import AskTime, PingClock, PongClock, TimeIs
 from motet.core.clock.hlc import drift_ms
-from motet.core.clock.messages import AskTime, PingClock, PongClock, TimeIs
 from motet.core.clock.time_peer import TimePeer
 from motet.core.keeper.acl import NODES_ACL
 from motet.core.machine import Message, Now
 from motet.core.metadata.paths import MAPS, OPERATORS, SHARDS
-from motet.core.operator.config import OperatorConfig
+from motet.core.operator.context import OperatorConfig
 from motet.core.operator.loading import WATCHED
 from motet.core.operator.operator import Operator
 from motet.core.shardlog import messages as shardlog

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
-from motet.core.streams.checks import NAME
+from motet.core.metadata.definitions import NAME
 from motet.core.tables.records import Engine
 from motet.errors import BadPipeline
 from motet.limits import table_shards_max

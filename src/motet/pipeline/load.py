@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
-from motet.core.streams.checks import NAME
+from motet.core.metadata.definitions import NAME
 from motet.errors import BadPipeline, MissingLibrary
 from motet.pipeline.definition import MARKS, TableDefinition
 

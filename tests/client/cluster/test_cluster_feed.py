@@ -15,8 +15,8 @@ from motet.client.cluster.database import AsyncClusterDatabase
 from motet.client.mirror import MIRRORS, Mirror
 from motet.client.sync import Transaction
 from motet.core.clock.hlc import Clock
+from motet.core.metadata.definitions import shard_of
 from motet.core.onelog.messages import Wanted
-from motet.core.placement.key_hash import shard_of
 from motet.core.streams.change import Branch
 from motet.errors import NoSuchTable
 from motet.ids import ShardName, StreamName, TransactionId

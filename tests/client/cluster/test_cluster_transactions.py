@@ -14,7 +14,7 @@ from motet.client.cluster.router import D, MakeData
 from motet.client.sync import Transaction
 from motet.client.transaction import AsyncTransaction
 from motet.core.clock.hlc import Clock
-from motet.core.placement.key_hash import shard_of
+from motet.core.metadata.definitions import shard_of
 from motet.core.streams.change import Branch, RowChange
 from motet.core.streams.messages import (
     CommitTransaction,

@@ -8,15 +8,14 @@ import msgspec
 import pytest
 from tests.core.tables.harness import spec
 
-from motet.core.catalog.definitions import (
+from motet.core.catalog.state import (
     Definition,
     decode_definition,
     encode_definition,
     table_definition,
 )
-from motet.core.metadata.definitions import StreamDefinition
+from motet.core.metadata.definitions import NEWEST, KeyHash, StreamDefinition
 from motet.core.metadata.paths import stream_path, table_path
-from motet.core.placement.key_hash import NEWEST, KeyHash
 from motet.errors import BadRecord
 from motet.ids import StreamId, StreamName, TableId, TableName
 

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from motet.core.clock.bound_file import (
+from motet.core.clock.hlc import END, PACKED_MAX, ZERO, Clock
+from motet.core.clock.reservation import (
     BOUND_FILE_BYTES,
     bound_change,
     decode_bound,
     encode_bound,
 )
-from motet.core.clock.hlc import END, PACKED_MAX, ZERO, Clock
 from motet.core.machine import Replace, Write
 from motet.errors import BadRecord
 from motet.ids import FileName, WriteId

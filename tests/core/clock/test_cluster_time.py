@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 
 from motet.core.clock.cluster_time import (
     ClusterTime,
+    PongClock,
     epoch_ms_max,
     wall_error_ms,
     window_ms_max,
     window_ms_min,
 )
 from motet.core.clock.marzullo import Interval
-from motet.core.clock.messages import PongClock
 from motet.core.fingerprint import clone_plain, fingerprint
 from motet.core.machine import NS_PER_MS, Now
 from motet.ids import NodeId

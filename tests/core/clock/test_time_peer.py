@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import heapq
 
-from motet.core.clock.cluster_time import epoch_ms_max, window_ms_min
-from motet.core.clock.messages import PingClock, PongClock
+from motet.core.clock.cluster_time import PingClock, PongClock, epoch_ms_max, window_ms_min
 from motet.core.clock.time_peer import PING_TIMER, TimePeer, ping_ms
 from motet.core.machine import (
     NS_PER_MS,

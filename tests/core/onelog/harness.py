@@ -31,6 +31,7 @@ from motet.core.machine import (
     WriteFailed,
     Written,
 )
+from motet.core.onelog.context import State
 from motet.core.onelog.conversation import StreamsRequest
 from motet.core.onelog.index import Index
 from motet.core.onelog.machine import StreamsMachine
@@ -53,7 +54,6 @@ from motet.core.onelog.messages import (
     VisibleIs,
     Wanted,
 )
-from motet.core.onelog.state import State
 from motet.core.streams.change import Change, Token
 from motet.ids import (
     Address,

@@ -6,22 +6,22 @@ import msgspec
 import pytest
 
 from motet.core.clock.hlc import Clock
-from motet.core.onelog.change import (
-    Committed,
+from motet.core.metadata.definitions import NEWEST, KeyHash
+from motet.core.onelog.record import (
+    KINDS,
+    CommittedRecord,
     LoggedChange,
-    StreamCreated,
+    StreamRecord,
     decode_committed,
     decode_stream_created,
     encode_body,
     feed_change,
 )
-from motet.core.onelog.record import KINDS
-from motet.core.placement.key_hash import NEWEST, KeyHash
 from motet.core.streams.change import Token
 from motet.ids import Offset, ShardId, StreamName, TransactionId
 
 STOCK = StreamName("stock")
-COMMITTED = Committed(
+COMMITTED = CommittedRecord(
     Clock(7, 2),
     TransactionId("t1"),
     1234,
@@ -35,7 +35,7 @@ COMMITTED = Committed(
 
 def test_records_are_read_back_as_they_were() -> None:
     assert decode_committed(encode_body(COMMITTED)) == COMMITTED
-    created = StreamCreated(Clock(7, 1), STOCK, 4, b"arrow")
+    created = StreamRecord(Clock(7, 1), STOCK, 4, b"arrow")
     assert decode_stream_created(encode_body(created)) == created
 
 
@@ -59,7 +59,7 @@ def test_a_record_without_a_token_as_older_ones_is_read() -> None:
 
 
 def test_a_clock_out_of_range_is_not_read() -> None:
-    created = StreamCreated(Clock(1 << 42, 0), STOCK, 1, None)
+    created = StreamRecord(Clock(1 << 42, 0), STOCK, 1, None)
     with pytest.raises(msgspec.ValidationError):
         decode_stream_created(encode_body(created))
 
@@ -75,5 +75,5 @@ def test_the_feed_shows_a_change_with_its_transaction() -> None:
 def test_a_stream_of_an_older_log_keeps_its_hash() -> None:
     older = msgspec.msgpack.encode([[7, 1], "stock", 4, None])
     assert decode_stream_created(older).key_hash is KeyHash.CRC32C
-    newer = StreamCreated(Clock(7, 1), STOCK, 4, None, NEWEST)
+    newer = StreamRecord(Clock(7, 1), STOCK, 4, None, NEWEST)
     assert decode_stream_created(encode_body(newer)) == newer

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from motet.core.clock.hlc import ZERO, Clock
-from motet.core.onelog.change import Committed, LoggedChange, StreamCreated
 from motet.core.onelog.index import Index, LatestChange, TokenUse
+from motet.core.onelog.record import CommittedRecord, LoggedChange, StreamRecord
 from motet.core.streams.change import Token
 from motet.ids import Epoch, Offset, ShardId, StreamName, TransactionId
 
@@ -14,17 +14,17 @@ STOCK = StreamName("stock")
 EPOCH = Epoch(4)
 
 
-def committed(clock: Clock, *offsets: int, token: Token | None = None) -> Committed:
+def committed(clock: Clock, *offsets: int, token: Token | None = None) -> CommittedRecord:
     changes = tuple(
         LoggedChange(STOCK, ShardId(0), Offset(offset), b"a", "append", b"", None)
         for offset in offsets
     )
-    return Committed(clock, TransactionId(f"t-{clock}"), 0, changes, token)
+    return CommittedRecord(clock, TransactionId(f"t-{clock}"), 0, changes, token)
 
 
 def index() -> Index:
     made = Index()
-    made.add(StreamCreated(Clock(1, 0), STOCK, 2, b"schema"), EPOCH)
+    made.add(StreamRecord(Clock(1, 0), STOCK, 2, b"schema"), EPOCH)
     return made
 
 
@@ -36,7 +36,7 @@ def test_where_things_are() -> None:
     assert stream.entries == [[1, 1, 2], []]
     assert stream.latest == {b"a": LatestChange(Clock(2, 0), 2, 0)}
     assert stream.tokens == {"p": TokenUse(3, ShardId(0), EPOCH, Offset(0), Clock(1, 5))}
-    assert (made.places.behind, made.records) == (3, 3)
+    assert (made.places.stop, made.records) == (3, 3)
     info = stream.info()
     assert (info.schema, info.created, info.entries) == (b"schema", Clock(1, 0), (3, 0))
 

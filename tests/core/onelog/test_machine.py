@@ -12,6 +12,7 @@ from motet.core.clock.hlc import Clock
 from motet.core.machine import Fired, Message, Note, Received, Started
 from motet.core.onelog import machine as machine_module
 from motet.core.onelog import reading, writing
+from motet.core.onelog.context import Phase
 from motet.core.onelog.machine import StreamsMachine
 from motet.core.onelog.messages import (
     Appended,
@@ -26,7 +27,6 @@ from motet.core.onelog.messages import (
     StreamReady,
     VisibleIs,
 )
-from motet.core.onelog.state import Phase
 from motet.core.streams.change import Token
 from motet.errors import Conflict, NodeError, StreamExists, TokenExpired
 from motet.ids import Address, TimerName

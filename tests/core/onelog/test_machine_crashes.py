@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from tests.core.onelog.harness import STOCK, Bench, fill, put, saw, serving, values
 
-from motet.core.onelog.identity import BOUND_FILE, IDENTITY_FILE, IDENTITY_SALT
+from motet.core.onelog.context import Phase
 from motet.core.onelog.messages import Appended, GetLatest
-from motet.core.onelog.state import Phase
+from motet.core.onelog.starting import BOUND_FILE, IDENTITY_FILE, IDENTITY_SALT
 from motet.errors import (
     BadRecord,
     DiskFull,

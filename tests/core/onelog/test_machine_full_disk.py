@@ -6,8 +6,8 @@ import pytest
 from tests.core.onelog.harness import fill, serving, values
 
 from motet.core.machine import Preallocate, Replace
+from motet.core.onelog.context import Phase
 from motet.core.onelog.messages import Appended, ReadVisible, VisibleIs
-from motet.core.onelog.state import Phase
 from motet.errors import ClockExhausted, DiskFull
 from motet.limits import clock_logical_max
 

@@ -21,6 +21,7 @@ from tests.core.onelog.harness import Bench, put, saw
 
 from motet.core.clock.hlc import ZERO, Clock
 from motet.core.machine import Preallocate, Replace, Write
+from motet.core.onelog.context import Phase
 from motet.core.onelog.messages import (
     Appended,
     CommitDone,
@@ -30,7 +31,6 @@ from motet.core.onelog.messages import (
     ReadFeed,
     StreamsRefused,
 )
-from motet.core.onelog.state import Phase
 from motet.core.streams.change import Change, Token
 from motet.core.streams.orders import Prune
 from motet.ids import RequestId, StreamName

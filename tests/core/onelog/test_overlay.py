@@ -6,22 +6,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from motet.core.clock.hlc import Clock
-from motet.core.onelog.change import Committed, LoggedChange, StreamCreated
 from motet.core.onelog.index import Index
 from motet.core.onelog.overlay import Overlay
+from motet.core.onelog.record import CommittedRecord, LoggedChange, StreamRecord
 from motet.core.streams.change import Token
 from motet.ids import Epoch, Offset, ShardId, StreamName, TransactionId
 
 STOCK, NEW = StreamName("stock"), StreamName("new")
 KEYS = (b"a", b"b")
 EPOCH = Epoch(1)
-Record = StreamCreated | Committed
+Record = StreamRecord | CommittedRecord
 
 
 def records(shapes: list[tuple[list[tuple[int, int]], bool]]) -> list[Record]:
     """The log of two streams, the second created later, and then transactions of this shape."""
-    log: list[Record] = [StreamCreated(Clock(1, 0), STOCK, 2, None)]
-    log.append(StreamCreated(Clock(1, 1), NEW, 2, None))
+    log: list[Record] = [StreamRecord(Clock(1, 0), STOCK, 2, None)]
+    log.append(StreamRecord(Clock(1, 1), NEW, 2, None))
     counts: dict[tuple[StreamName, int], int] = {}
     for number, (changes, with_token) in enumerate(shapes):
         logged = []
@@ -36,7 +36,7 @@ def records(shapes: list[tuple[list[tuple[int, int]], bool]]) -> list[Record]:
             )
         token = Token("p", number) if with_token else None
         clock = Clock(2, number)
-        log.append(Committed(clock, TransactionId(f"t{number}"), 0, tuple(logged), token))
+        log.append(CommittedRecord(clock, TransactionId(f"t{number}"), 0, tuple(logged), token))
     return log
 
 

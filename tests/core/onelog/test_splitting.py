@@ -8,11 +8,10 @@ from hypothesis import strategies as st
 from tests.core.onelog.harness import STOCK, Bench, put, serving
 
 from motet.core.clock.hlc import ZERO, Clock
-from motet.core.onelog.change import Committed, LoggedChange, StreamCreated
 from motet.core.onelog.index import Index
 from motet.core.onelog.messages import FeedSplit, SplitFeed
-from motet.core.onelog.record import LogRecord
-from motet.core.onelog.splitting import split
+from motet.core.onelog.reading import split
+from motet.core.onelog.record import CommittedRecord, LoggedChange, LogRecord, StreamRecord
 from motet.core.tables.records import Published, WriterNoted
 from motet.errors import BadInput, NoSuchStream
 from motet.ids import Epoch, Offset, RequestId, ShardId, StreamName, TransactionId, WriterName
@@ -30,7 +29,7 @@ def at(counter: int) -> Clock:
 def index_of(counts: list[int]) -> Index:
     """A log whose record i, at clock 2i + 2, has so many changes; one without is about tables."""
     index, offset = Index(), 0
-    index.add(StreamCreated(at(1), STOCK, 1, None), EPOCH)
+    index.add(StreamRecord(at(1), STOCK, 1, None), EPOCH)
     for number, count in enumerate(counts, start=1):
         clock = at(2 * number)
         record: LogRecord = Published(clock, 0, (), None, None)
@@ -39,7 +38,7 @@ def index_of(counts: list[int]) -> Index:
                 LoggedChange(STOCK, ShardId(0), Offset(offset + each), b"k", "append", b"v", None)
                 for each in range(count)
             )
-            record = Committed(clock, TransactionId(f"t{number}"), 0, changes)
+            record = CommittedRecord(clock, TransactionId(f"t{number}"), 0, changes)
         elif number % 2:
             record = WriterNoted(clock, 0, WriterName("shop"), "oh")
         index.add(record, EPOCH)

@@ -5,19 +5,25 @@ from __future__ import annotations
 import pytest
 from tests.core.onelog.harness import serving, values
 
-from motet.core.clock.bound_file import encode_bound
 from motet.core.clock.hlc import Clock
-from motet.core.onelog.change import Committed, LoggedChange, StreamCreated, encode_body
-from motet.core.onelog.identity import (
+from motet.core.clock.reservation import encode_bound
+from motet.core.onelog.context import Phase
+from motet.core.onelog.index import Index
+from motet.core.onelog.record import (
+    KINDS,
+    CommittedRecord,
+    LoggedChange,
+    StreamRecord,
+    decode_record,
+    encode_body,
+)
+from motet.core.onelog.starting import (
     BOUND_FILE,
     IDENTITY_SALT,
     decode_clock_bound,
     decode_identity,
     encode_identity,
 )
-from motet.core.onelog.index import Index
-from motet.core.onelog.record import KINDS, decode_record
-from motet.core.onelog.state import Phase
 from motet.core.shardlog.entry import Entry, EntryId, EntryKind
 from motet.errors import BadRecord
 from motet.format.record import encode_record
@@ -28,7 +34,7 @@ def entry(offset: int, kind: int, body: bytes, clock: Clock) -> Entry:
     return Entry(EntryId(Epoch(1), Offset(offset)), kind, clock, body)
 
 
-def taken(*records: StreamCreated | Committed) -> Index:
+def taken(*records: StreamRecord | CommittedRecord) -> Index:
     """An index of a log that begins with the entry of its epoch."""
     index = Index()
     index.apply(entry(1, EntryKind.BARRIER, b"", Clock(0, 1)))
@@ -37,7 +43,7 @@ def taken(*records: StreamCreated | Committed) -> Index:
     return index
 
 
-FIRST = StreamCreated(Clock(1, 0), StreamName("s0"), 1, None)
+FIRST = StreamRecord(Clock(1, 0), StreamName("s0"), 1, None)
 
 
 def test_a_bound_that_is_older_than_the_log_is_damage() -> None:
@@ -102,19 +108,19 @@ def test_a_body_that_is_not_one_is_refused(kind: EntryKind, body: bytes) -> None
         decode_record(entry(1, kind, body, Clock(1, 0)))
 
 
-def committed(clock: Clock, *places: tuple[str, int, int]) -> Committed:
+def committed(clock: Clock, *places: tuple[str, int, int]) -> CommittedRecord:
     changes = tuple(
         LoggedChange(StreamName(stream), ShardId(shard), Offset(offset), b"k", "append", b"", None)
         for stream, shard, offset in places
     )
-    return Committed(clock, TransactionId("t"), 0, changes)
+    return CommittedRecord(clock, TransactionId("t"), 0, changes)
 
 
 @pytest.mark.parametrize(
     ("second", "why"),
     [
-        (StreamCreated(Clock(1, 0), StreamName("s1"), 1, None), "not above"),
-        (StreamCreated(Clock(1, 1), StreamName("s0"), 1, None), "already"),
+        (StreamRecord(Clock(1, 0), StreamName("s1"), 1, None), "not above"),
+        (StreamRecord(Clock(1, 1), StreamName("s0"), 1, None), "already"),
         (committed(Clock(1, 1)), "changes nothing"),
         (committed(Clock(1, 1), ("other", 0, 0)), "no shard"),
         (committed(Clock(1, 1), ("s0", 1, 0)), "no shard"),
@@ -125,7 +131,7 @@ def committed(clock: Clock, *places: tuple[str, int, int]) -> Committed:
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_a_whole_record_that_does_not_fit_the_log_is_damage(
-    second: StreamCreated | Committed, why: str
+    second: StreamRecord | CommittedRecord, why: str
 ) -> None:
     index = taken(FIRST, second)
     assert index.damage is not None

@@ -9,7 +9,7 @@ from tests.core.operator.clusters import SHARD, WatchedBench, WatchedPart
 from motet.core.clock.hlc import ZERO
 from motet.core.machine import NS_PER_MS, Effect, Event, Machine
 from motet.core.metadata.paths import shard_path
-from motet.core.shardlog.config import ShardlogConfig
+from motet.core.shardlog.context import ShardlogConfig
 from motet.core.shardlog.replica import ShardReplica
 from motet.core.shardlog.state import Status
 from motet.core.streams.change import Token

@@ -11,9 +11,8 @@ from motet.core.machine import Now, Received, Send, Started
 from motet.core.metadata.definitions import StreamDefinition
 from motet.core.metadata.messages import METADATA, Changed, Elected, Failed, ReadDone, Written
 from motet.core.metadata.paths import NODES, OPERATORS
-from motet.core.operator import creations
-from motet.core.operator.config import OperatorConfig
-from motet.core.operator.context import Core
+from motet.core.operator import elections
+from motet.core.operator.context import Core, OperatorConfig
 from motet.core.operator.operator import Operator
 from motet.core.operator.state import ShardControl
 from motet.core.shardlog.entry import NO_ENTRY
@@ -307,14 +306,14 @@ def test_the_shards_of_a_new_stream_are_founded_with_one_look_at_all_others(
     """Their first entries are above every clock that was handed out: that is found out once for all."""
     part = after("cluster", *(f"create s{number} shards=4" for number in range(6)))
     looked = 0
-    is_known = creations._is_known
+    is_known = elections._is_known
 
     def counted(core: Core, other: ShardControl, since_round: int) -> bool:
         nonlocal looked
         looked += 1
         return is_known(core, other, since_round)
 
-    monkeypatch.setattr(creations, "_is_known", counted)
+    monkeypatch.setattr(elections, "_is_known", counted)
     part.do("create last shards=4")
     others = len(part.operator().core.state.shards)
     assert others == 28

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.core.operator.clusters import WatchedPart
 
-from motet.core.operator.config import OperatorConfig
+from motet.core.operator.context import OperatorConfig
 from motet.core.operator.state import Phase
 
 patience_ms = 2_000

@@ -12,9 +12,20 @@ from motet.core.placement.choosing import (
     new_ensemble,
     ranked_leaders,
     removal,
-    spread,
 )
 from motet.ids import NodeId
+
+
+def spread(load: Load, shards: int, replicas: int) -> list[tuple[NodeId, ...]] | None:
+    """Ensembles for the shards of a stream, one after the other, as the operator founds them."""
+    ensembles = []
+    for _ in range(shards):
+        ensemble = new_ensemble(load, replicas)
+        if ensemble is None:
+            return None
+        load.place(ensemble)
+        ensembles.append(ensemble)
+    return ensembles
 
 
 def named(count: int) -> list[NodeId]:

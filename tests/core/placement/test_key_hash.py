@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from motet.core.placement.key_hash import NEWEST, KeyHash, shard_of
+from motet.core.metadata.definitions import NEWEST, KeyHash, shard_of
 from motet.limits import stream_shards_max
 
 

@@ -7,7 +7,7 @@ from bisect import bisect_left
 from hypothesis import given
 from hypothesis import strategies as st
 
-from motet.core.shardlog.compaction_rules import piece_of, worth_compacting
+from motet.core.shardlog.applying import piece_of, worth_compacting
 
 rising = st.lists(st.integers(0, 40), max_size=20).map(sorted)
 

@@ -7,9 +7,8 @@ from itertools import combinations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from motet.core.shardlog.entry import NO_ENTRY, EntryId
+from motet.core.shardlog.entry import NO_ENTRY, EntryId, EpochRuns
 from motet.core.shardlog.quorum import committed, held_by_majority, majority, truncation_point
-from motet.core.shardlog.runs import EpochRuns
 from motet.ids import Epoch, Offset
 
 epochs = st.lists(st.integers(1, 4), max_size=8).map(sorted)

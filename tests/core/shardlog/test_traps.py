@@ -10,6 +10,7 @@ import pytest
 
 from motet.core.shardlog import (
     alignment,
+    applying,
     fencing,
     follower,
     leader,
@@ -17,14 +18,12 @@ from motet.core.shardlog import (
     reconfiguration,
     recovery,
     replica,
-    retention,
     storage,
 )
 from motet.core.shardlog.context import Core
-from motet.core.shardlog.entry import NO_ENTRY
+from motet.core.shardlog.entry import NO_ENTRY, EpochRuns
 from motet.core.shardlog.messages import FenceRequest, SnapshotResponse, TruncateRequest
 from motet.core.shardlog.replica import HANDLERS
-from motet.core.shardlog.runs import EpochRuns
 from motet.core.shardlog.state import Status
 from motet.errors import StepRaised
 from motet.ids import Offset
@@ -99,7 +98,7 @@ def _equal_fence_is_taken(patch: pytest.MonkeyPatch) -> None:
 
     def fence(core, sender, message):  # type: ignore[no-untyped-def]
         if message.epoch == core.state.epoch:
-            leader.stop_leading(core)
+            core.state.stop_leading()
             core.state.status = Status.FENCED
         right(core, sender, message)
 
@@ -120,8 +119,8 @@ def _trims_beyond_commit(patch: pytest.MonkeyPatch) -> None:
     def wanted(core: Core, log: object) -> Offset:
         return Offset(core.state.log.head.offset)
 
-    patch.setattr(retention, "_wanted_first", wanted)
-    patch.setattr(retention, "min", lambda a, _b: a, raising=False)
+    patch.setattr(applying, "_wanted_first", wanted)
+    patch.setattr(applying, "_safe_first", lambda state: state.log.head.offset)
 
 
 def _answers_before_it_is_durable(patch: pytest.MonkeyPatch) -> None:
@@ -154,7 +153,7 @@ def _contract_without_looking(patch: pytest.MonkeyPatch) -> None:
 
 
 def _old_node_counts(patch: pytest.MonkeyPatch) -> None:
-    from motet.core.shardlog.cursors import Cursor, CursorState
+    from motet.core.shardlog.state import Cursor, CursorState
 
     patch.setattr(Cursor, "is_attached", property(lambda each: each.state is CursorState.ATTACHED))
 

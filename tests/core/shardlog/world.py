@@ -36,7 +36,7 @@ from motet.core.machine import (
     WriteFailed,
     Written,
 )
-from motet.core.shardlog.config import ShardlogConfig
+from motet.core.shardlog.context import ShardlogConfig
 from motet.core.shardlog.replica import ShardReplica
 from motet.core.shardlog.shards import BEAT
 from motet.ids import Address, NodeId, WriteId

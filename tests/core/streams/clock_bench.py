@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from motet.core.clock.bound_file import decode_bound
 from motet.core.clock.hlc import ZERO, Clock
 from motet.core.clock.node_clock import DataClock
+from motet.core.clock.reservation import decode_bound
 from motet.core.machine import Replace, Write
 from motet.ids import WriteId
 

@@ -7,9 +7,9 @@ from tests.core.streams.clock_bench import ClockBench
 from tests.core.streams.test_gathered import CLIENT, NOW, SHARD, Lone
 
 from motet.core.clock import hlc
-from motet.core.clock.bound_file import encode_bound
 from motet.core.clock.hlc import END, ZERO, Clock
 from motet.core.clock.node_clock import DataClock
+from motet.core.clock.reservation import encode_bound
 from motet.core.fingerprint import clone_plain, fingerprint
 from motet.core.machine import Fired, Received
 from motet.core.streams import appends

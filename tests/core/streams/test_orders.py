@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from motet.core.clock.hlc import ZERO, Clock
-from motet.core.streams.orders import FeedRules, LoggedOrder, Prune, SetCursor, TurnClock
+from motet.core.streams.cluster_messages import TurnClock
+from motet.core.streams.orders import FeedRules, LoggedOrder, Prune, SetCursor
 from motet.errors import BadInput, TooLarge
 from motet.errors.shards import CursorExpired, CursorInTheWay
 from motet.limits import named_cursors_max

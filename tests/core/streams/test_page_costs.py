@@ -8,7 +8,7 @@ from tests.core.streams.test_gathered import CLIENT, NOW, SHARD, Lone
 
 from motet.core.clock.hlc import ZERO, Clock
 from motet.core.machine import ReadBack, Received, Written
-from motet.core.shardlog.config import ShardlogConfig
+from motet.core.shardlog.context import ShardlogConfig
 from motet.core.streams.change import Branch, RowChange
 from motet.core.streams.entries import record_range
 from motet.core.streams.messages import (

@@ -59,7 +59,7 @@ def test_a_reader_is_refused_while_the_log_is_there_and_the_state_is_not(
     node = founded()
     state = node.shards.replicas[SHARD].core.state
     state.status = Status.RECOVERING
-    state.log = Log.behind(EntryId(Epoch(1), Offset(64)), Clock(9, 0))
+    state.log = Log.after(EntryId(Epoch(1), Offset(64)), Clock(9, 0))
     effects = node.step(Received(NOW, CLIENT, question))
     (answer,) = [each.message for each in effects if isinstance(each, Send)]
     assert isinstance(answer, DataRefused)

@@ -8,7 +8,7 @@ from unittest.mock import patch
 
 from tests.core.tables.harness import at
 
-from motet.core.onelog.planned import Answered, Planned
+from motet.core.onelog.record import Answered, Planned
 from motet.core.tables import plan as plan_module
 from motet.core.tables.catalog import Catalog
 from motet.core.tables.plan import Ahead, TableWrite, plan_table

@@ -19,7 +19,7 @@ from tests.core.tables.harness import (
     token,
 )
 
-from motet.core.onelog.planned import Answered, Planned
+from motet.core.onelog.record import Answered, Planned
 from motet.core.tables.catalog import Catalog
 from motet.core.tables.messages import (
     CreateTable,

@@ -19,7 +19,7 @@ from motet.client.cluster.session import UnderWay
 from motet.client.cluster.transactions import Coordinator
 from motet.client.link import answer_seconds_max
 from motet.core.clock.hlc import ZERO, Clock
-from motet.core.metadata.definitions import StreamDefinition
+from motet.core.metadata.definitions import NEWEST, StreamDefinition
 from motet.core.onelog.conversation import StreamsRequest
 from motet.core.onelog.messages import (
     ClockReleased,
@@ -40,7 +40,6 @@ from motet.core.onelog.messages import (
     TransactionIs,
     VisibleIs,
 )
-from motet.core.placement.key_hash import NEWEST
 from motet.core.streams.cluster_messages import CreateStream as CreateOnCluster
 from motet.core.streams.cluster_messages import (
     DeleteStream,

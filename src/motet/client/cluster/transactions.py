@@ -1,9 +1,10 @@
 """Transactions of a cluster: this client is their coordinator, until the home shard has decided.
 
 Everything on one shard is one request to its leader. Else all shards but one, the home shard, are asked at
-once to prepare; when all have voted, the home shard is asked to commit, with their votes. From then on it is
-the home shard that sees to it. Every request may be repeated: a leader that knows the transaction says what
-became of it. A transaction that this client leaves behind before the last step is given up by the home shard.
+once to prepare; when all have voted, the home shard is asked to commit, with their votes. From then on it
+is the home shard that sees to it. Every request may be repeated: a leader that knows the transaction says
+what became of it. A transaction that this client leaves behind before the last step is given up by the home
+shard.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from motet.client.calls import Gathered, ToldClock
 from motet.client.cluster.router import D, MakeData, Router
 from motet.client.link import answer_seconds_max
 from motet.core.clock.hlc import Clock
-from motet.core.onelog.messages import KeyRead, Standing, Wanted
-from motet.core.streams.change import Branch, Change, RowChange
+from motet.core.onelog.messages import KeyRead, Wanted
+from motet.core.streams.change import Branch, Change, RowChange, Standing
 from motet.core.streams.cluster_messages import StreamPlace
 from motet.core.streams.feed_merge import changes_of
 from motet.core.streams.messages import (

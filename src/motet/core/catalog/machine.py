@@ -20,8 +20,8 @@ C4  A log and a keeper that do not belong together are not served: a log with so
     or defined otherwise, and a keeper with the number of another database.
 C5  What is told of streams and tables is what the keeper has, with the clock and the size that the log has.
 
-If a birth is refused, for the disk is full, the definition stays, and the next who asks for it, or the next
-start, tries again.
+If a creation is refused, for the disk is full, the definition stays, and the next who asks for it, or the
+next start, tries again.
 """
 
 from __future__ import annotations
@@ -31,14 +31,18 @@ from typing import Self
 
 import msgspec
 
-from motet.core.catalog.definitions import (
+from motet.core.catalog.state import (
+    Creation,
     Definition,
+    DefinitionAsked,
+    Phase,
+    State,
     TableDefinition,
+    check_same,
     decode_definition,
     encode_definition,
     table_definition,
 )
-from motet.core.catalog.state import Asked, Creation, Phase, State, check_same
 from motet.core.fingerprint import clone_plain, fingerprint
 from motet.core.machine import (
     Effect,
@@ -52,8 +56,7 @@ from motet.core.machine import (
     Started,
     Violation,
 )
-from motet.core.metadata.definitions import StreamDefinition
-from motet.core.metadata.listing import Listing
+from motet.core.metadata.definitions import NEWEST, StreamDefinition
 from motet.core.metadata.messages import (
     METADATA,
     NO_SESSION,
@@ -62,6 +65,7 @@ from motet.core.metadata.messages import (
     Failed,
     Found,
     Get,
+    Listing,
     MetadataAnswer,
     Read,
     ReadDone,
@@ -76,6 +80,7 @@ from motet.core.metadata.messages import (
 )
 from motet.core.metadata.paths import DATABASE, STREAMS, TABLES, stream_path, table_path
 from motet.core.onelog.checks import check
+from motet.core.onelog.context import Phase as StreamsPhase
 from motet.core.onelog.context import refusal
 from motet.core.onelog.conversation import StreamsRequest
 from motet.core.onelog.machine import StreamsMachine
@@ -87,8 +92,6 @@ from motet.core.onelog.messages import (
     StreamReady,
     StreamsRefused,
 )
-from motet.core.onelog.state import Phase as StreamsPhase
-from motet.core.placement.key_hash import NEWEST
 from motet.core.tables.messages import CreateTable, ListTables, TableInfo, TableReady, TablesAre
 from motet.errors import BadRecord, MotetError, NodeError, OutcomeUnknown, error_of
 from motet.ids import Address, RequestId, StreamId, TimerName
@@ -169,7 +172,7 @@ class CatalogedStreams:
         except MotetError as error:
             return [refusal(client, message.request, error)]
         number = state.number()
-        state.asked[number] = Asked(client, message, wanted)
+        state.asked[number] = DefinitionAsked(client, message, wanted)
         return [self._create(number, _path(wanted), data)]
 
     def _create(self, number: RequestId, path: str, data: bytes) -> Effect:
@@ -242,7 +245,7 @@ class CatalogedStreams:
             return [Note("catalog_unasked", type(message).__name__)]
         return self._on_answer(asked, message, event.now)
 
-    def _on_answer(self, asked: Asked, message: MetadataAnswer, now: Now) -> list[Effect]:
+    def _on_answer(self, asked: DefinitionAsked, message: MetadataAnswer, now: Now) -> list[Effect]:
         """Of a definition that was to be kept; if somebody was first, of what is kept in its place (C2)."""
         path = _path(asked.wanted)
         if isinstance(message, Conflict) and message.why is Refusal.NODE_EXISTS:
@@ -256,7 +259,7 @@ class CatalogedStreams:
         except MotetError as error:
             return [refusal(asked.client, asked.message.request, error)]
 
-    def _kept(self, asked: Asked, path: str, message: MetadataAnswer) -> Definition:
+    def _kept(self, asked: DefinitionAsked, path: str, message: MetadataAnswer) -> Definition:
         if isinstance(message, Written):
             return asked.wanted
         if isinstance(message, ReadDone) and isinstance(message.results[0], Found):

@@ -2,19 +2,86 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import StrEnum
 
 import msgspec
 
-from motet.core.catalog.definitions import Definition, TableDefinition
 from motet.core.metadata.definitions import StreamDefinition
-from motet.core.metadata.listing import Listing
-from motet.core.metadata.messages import NO_SESSION
+from motet.core.metadata.messages import NO_SESSION, Listing
 from motet.core.onelog.messages import CreateStream
 from motet.core.tables.messages import CreateTable
-from motet.errors import BadInput, NodeError, StreamExists, TableExists, TooLarge
-from motet.ids import Address, RequestId, SessionId, StreamName, TableName
+from motet.core.tables.records import Engine, TableSpec
+from motet.errors import BadInput, BadRecord, NodeError, StreamExists, TableExists, TooLarge
+from motet.ids import Address, RequestId, SessionId, StreamName, TableId, TableName
 from motet.limits import commits_waiting_max, definition_bytes_max, streams_max, tables_max
+
+
+class TableDefinition(msgspec.Struct, frozen=True, tag="table", tag_field="kind"):
+    """A table; :class:`motet.core.tables.records.TableSpec` says what each field means."""
+
+    name: TableName
+    id: TableId
+    schema: bytes
+    order_by: tuple[str, ...]
+    shards: int
+    engine: Engine
+    version: str | None
+    tombstone: str | None
+    replicas: int = 1
+
+    def is_same(self, other: TableDefinition) -> bool:
+        """Whether the other one describes a table just like this one."""
+        return msgspec.structs.replace(other, id=self.id) == self
+
+    def spec(self) -> TableSpec:
+        """As the log has it."""
+        return TableSpec(
+            self.name,
+            self.id,
+            self.schema,
+            self.order_by,
+            self.shards,
+            self.engine,
+            self.version,
+            self.tombstone,
+        )
+
+
+Definition = StreamDefinition | TableDefinition
+"""What a node below ``/motet/streams`` or ``/motet/tables`` says."""
+
+
+def table_definition(spec: TableSpec) -> TableDefinition:
+    """Of a table as a client wants it."""
+    return TableDefinition(
+        name=spec.name,
+        id=spec.id,
+        schema=spec.schema,
+        order_by=spec.order_by,
+        shards=spec.shards,
+        engine=spec.engine,
+        version=spec.version,
+        tombstone=spec.tombstone,
+    )
+
+
+_encode = msgspec.json.Encoder().encode
+_decode: Callable[[bytes], Definition] = msgspec.json.Decoder(Definition).decode
+
+
+def encode_definition(definition: Definition) -> bytes:
+    """The data of its node."""
+    return _encode(definition)
+
+
+def decode_definition(path: str, data: bytes) -> Definition:
+    """What a node of the keeper defines."""
+    try:
+        return _decode(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise BadRecord(f"the keeper's {path} is no definition: {error}") from None
+
 
 Creation = CreateStream | CreateTable
 """The requests that define something."""
@@ -32,7 +99,7 @@ class Phase(StrEnum):
     BROKEN = "broken"
 
 
-class Asked(msgspec.Struct, frozen=True):
+class DefinitionAsked(msgspec.Struct, frozen=True):
     """Somebody waits for the keeper to have a definition."""
 
     client: Address
@@ -50,7 +117,7 @@ class State(msgspec.Struct):
     #: with the keeper; 0: there is none
     session: SessionId = NO_SESSION
     #: by the number under which the keeper was asked
-    asked: dict[RequestId, Asked] = msgspec.field(default_factory=dict)
+    asked: dict[RequestId, DefinitionAsked] = msgspec.field(default_factory=dict)
     #: the number of what is asked at the start, and how far that has come
     reading: RequestId | None = None
     listing: Listing = Listing(())

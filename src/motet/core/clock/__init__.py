@@ -3,11 +3,9 @@
 ::
 
     hlc           what a clock value is, and the arithmetic on it
-    reservation   a clock that hands out values below a durable bound; plain state to embed
-    bound_file    the bytes of that bound on disk
-    messages      what nodes ask each other about the time, and the answers
+    reservation   a clock that hands out values below a durable bound, and the file of that bound
     marzullo      the interval most sources agree on
-    cluster_time  the wall time a quorum of replicas agrees on; plain state to embed
+    cluster_time  the wall time a quorum of replicas agrees on, and what they ask each other
     time_peer     the machine that keeps it by ping and pong
     node_time     what one data node takes for the time; plain state to embed
 

@@ -30,9 +30,44 @@ from __future__ import annotations
 import msgspec
 
 from motet.core.clock.marzullo import Interval, smallest_agreed, span_agreed
-from motet.core.clock.messages import PingClock, PongClock
-from motet.core.machine import NS_PER_MS, Now, Violation
+from motet.core.machine import NS_PER_MS, Message, Now, Violation
 from motet.ids import NodeId
+
+
+class ClockMessage(Message, frozen=True, tag=lambda name: f"clock.{name}"):
+    """Above all messages about the time."""
+
+
+class PingClock(ClockMessage, frozen=True):
+    """Ask a replica for its wall time. The answer carries both numbers back as they were."""
+
+    #: tells the pings of this incarnation from those of an earlier one
+    nonce: int
+    sent_monotonic_ns: int
+
+
+class PongClock(ClockMessage, frozen=True):
+    """A replica's wall time, read between the ping's sending and this pong's arrival."""
+
+    nonce: int
+    sent_monotonic_ns: int
+    wall_ns: int
+
+
+class AskTime(ClockMessage, frozen=True):
+    """A data node asks another node for its wall. The answer carries both numbers back as they were."""
+
+    nonce: int
+    sent_monotonic_ns: int
+
+
+class TimeIs(ClockMessage, frozen=True):
+    """The wall of a node, as it is, read between the question and the arrival of this answer."""
+
+    nonce: int
+    sent_monotonic_ns: int
+    wall_ns: int
+
 
 window_ms_min = 2_000
 """A window collects samples at least this long: at one ping a second, two or three of each peer."""

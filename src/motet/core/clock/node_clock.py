@@ -4,7 +4,8 @@ What a client or a peer says it has seen is adopted before the next entry gets i
 was caused by another has a higher clock, whichever shards they are in. The bound of the clock is written
 ahead of use (:mod:`motet.core.clock.reservation`); an append that comes before it is durable waits.
 
-The wall of this clock is the time that a majority of the nodes agrees on (:mod:`motet.core.clock.node_time`).
+The wall of this clock is the time that a majority of the nodes agrees on
+(:mod:`motet.core.clock.node_time`).
 
 Q1  Whatever comes with a clock that is more than the drift bound ahead of that time is refused: a request
     here, the message of a leader in :mod:`motet.core.shardlog`. What is refused changes nothing.
@@ -22,9 +23,8 @@ from __future__ import annotations
 
 import msgspec
 
-from motet.core.clock.bound_file import bound_change, decode_bound
 from motet.core.clock.hlc import ZERO, Clock, drift_ms
-from motet.core.clock.reservation import Reservation
+from motet.core.clock.reservation import Reservation, bound_change, decode_bound
 from motet.core.machine import DiskChange, Effect, Note, Violation
 from motet.errors import BadRecord, ClockDrift, DiskReadFailed
 from motet.ids import FileName, WriteId

@@ -30,9 +30,16 @@ from typing import Self
 
 import msgspec
 
-from motet.core.clock.cluster_time import ClusterTime, Epoch, rate_error_ns, timeline_ns
+from motet.core.clock.cluster_time import (
+    AskTime,
+    ClusterTime,
+    Epoch,
+    PongClock,
+    TimeIs,
+    rate_error_ns,
+    timeline_ns,
+)
 from motet.core.clock.marzullo import Interval
-from motet.core.clock.messages import AskTime, PongClock, TimeIs
 from motet.core.machine import NS_PER_MS, Effect, Note, Now, Send, SetTimer, Violation
 from motet.ids import Address, NodeId, TimerName
 

@@ -11,8 +11,7 @@ from typing import Self
 import msgspec
 
 from motet.core import fingerprint
-from motet.core.clock.cluster_time import ClusterTime
-from motet.core.clock.messages import AskTime, PingClock, PongClock, TimeIs
+from motet.core.clock.cluster_time import AskTime, ClusterTime, PingClock, PongClock, TimeIs
 from motet.core.machine import (
     Effect,
     Event,

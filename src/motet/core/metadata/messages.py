@@ -1,7 +1,7 @@
 """What a core asks of the keeper, and what it is told.
 
-The keeper is a tree of nodes, each with data, a version and a stat, as ZooKeeper has it. A core reaches it at
-the address ``METADATA``: in a process that is an adapter around a keeper client
+The keeper is a tree of nodes, each with data, a version and a stat, as ZooKeeper has it. A core reaches it
+at the address ``METADATA``: in a process that is an adapter around a keeper client
 (:mod:`motet.node.metadata_port`), in a simulation an actor on the keeper's own state machine
 (:mod:`motet.sim.metadata`). Both pass the same contract suite.
 
@@ -309,3 +309,45 @@ REFERENCE: tuple[tuple[type[MetadataMessage], str, str], ...] = (
     (Deposed, "keeper", "core"),
 )
 """Who says what to whom."""
+
+
+nodes_max = 500
+"""In one read of a listing."""
+
+
+class Listing(msgspec.Struct, frozen=True):
+    """The nodes at some paths and the children of each: first the names are read, then the nodes.
+
+    Each read is at one moment; the reads of a long listing are not at the same one. A node that is gone by
+    its read is left out, one that came after the names were read is missed: a watch that was set before tells
+    of both.
+    """
+
+    paths: tuple[str, ...]
+    has_names: bool = False
+    #: to be read, in order
+    wanted: tuple[str, ...] = ()
+    found: tuple[Found, ...] = ()
+
+    @property
+    def operations(self) -> tuple[ReadOperation, ...]:
+        """What to read next; nothing when all is found."""
+        if not self.has_names:
+            return tuple(Children(path) for path in self.paths)
+        return tuple(Get(path) for path in self.wanted[:nodes_max])
+
+    def after(self, results: tuple[ReadResult, ...]) -> Listing:
+        """The listing when its next read is done."""
+        if self.has_names:
+            found = tuple(each for each in results if isinstance(each, Found))
+            return msgspec.structs.replace(
+                self, wanted=self.wanted[nodes_max:], found=self.found + found
+            )
+        below = [
+            f"{each.path}/{name}"
+            for each in results
+            if isinstance(each, Names)
+            for name in each.names
+        ]
+        wanted = tuple(sorted(dict.fromkeys((*self.paths, *below))))
+        return msgspec.structs.replace(self, has_names=True, wanted=wanted)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from motet.core.metadata.definitions import check_name
 from motet.core.onelog.conversation import StreamsRequest
 from motet.core.onelog.messages import (
     Append,
@@ -16,28 +17,27 @@ from motet.core.onelog.messages import (
     ReadFeed,
     ReleaseClock,
     SplitFeed,
-    Wanted,
 )
-from motet.core.streams.change import OPS, Token
-from motet.core.streams.checks import NAME, check_name
+from motet.core.streams.change import Token
+from motet.core.streams.checks import (
+    check_change,
+    check_key,
+    check_row,
+    check_transaction_bytes,
+    check_transaction_count,
+    check_transaction_id,
+)
 from motet.core.streams.orders import check_order
 from motet.core.tables.checks import check_table_request
 from motet.core.tables.messages import TablesCall
-from motet.errors import BadInput, TooLarge
+from motet.errors import BadInput
 from motet.limits import (
     feed_splits_max,
-    key_bytes_max,
     name_length_max,
     page_changes_max,
-    row_bytes_max,
     stream_shards_max,
     token_number_max,
-    transaction_bytes_max,
-    transaction_changes_max,
-    transaction_id_length_max,
 )
-
-STREAM_NAME = NAME
 
 
 def check(message: StreamsRequest) -> None:
@@ -45,16 +45,16 @@ def check(message: StreamsRequest) -> None:
     if isinstance(message, CreateStream):
         _check_stream(message)
     elif isinstance(message, Append):
-        _check_key(message.key)
-        _check_row(message.value)
+        check_key(message.key)
+        check_row(message.value)
         if message.token is not None:
             _check_token(message.token)
     elif isinstance(message, GetLatest):
-        _check_key(message.key)
+        check_key(message.key)
     elif isinstance(message, Commit | FixClock):
         _check_commit(message)
     elif isinstance(message, CommitFixed | ReleaseClock | GetTransaction):
-        _check_transaction(message.transaction)
+        check_transaction_id(message.transaction)
     elif isinstance(message, ReadEntries | ReadFeed | SplitFeed):
         _check_reading(message)
     elif isinstance(message, OrderFeed):
@@ -81,7 +81,7 @@ def _check_stream(message: CreateStream) -> None:
     check_name(message.name, "a stream")
     if not 0 < message.shards <= stream_shards_max:
         raise BadInput(f"{message.shards} shards are not between 1 and {stream_shards_max}")
-    _check_row(message.schema or b"")
+    check_row(message.schema or b"")
 
 
 def _check_token(token: Token) -> None:
@@ -91,47 +91,9 @@ def _check_token(token: Token) -> None:
         raise BadInput(f"the number of a token is not between 0 and {token_number_max}")
 
 
-def _check_transaction(name: str) -> None:
-    if not 0 < len(name) <= transaction_id_length_max:
-        raise BadInput(f"a transaction id has 1 to {transaction_id_length_max} characters")
-
-
 def _check_commit(message: Commit | FixClock) -> None:
-    _check_transaction(message.transaction)
-    count = len(message.changes) + len(message.reads)
-    if count > transaction_changes_max:
-        raise TooLarge(
-            f"a transaction of {count} reads and changes exceeds the limit of {transaction_changes_max}"
-        )
-    total_bytes = 0
-    for wanted in message.changes:
-        total_bytes += _check_change(wanted)
-    if total_bytes > transaction_bytes_max:
-        raise TooLarge(
-            f"a transaction of {total_bytes} bytes exceeds the limit of {transaction_bytes_max}"
-        )
+    check_transaction_id(message.transaction)
+    check_transaction_count(len(message.changes) + len(message.reads))
+    check_transaction_bytes(sum(map(check_change, message.changes)))
     for read in message.reads:
-        _check_key(read.key)
-
-
-def _check_change(wanted: Wanted) -> int:
-    _check_key(wanted.key)
-    if wanted.op not in OPS:
-        raise BadInput(f"{wanted.op!r} is no change of a row", hint="insert, update or delete")
-    if (wanted.row is None) != (wanted.op == "delete"):
-        raise BadInput(f"{wanted.op} of a key {'without' if wanted.row is None else 'with'} a row")
-    row_bytes = _check_row(wanted.row or b"") + _check_row(wanted.before or b"")
-    return len(wanted.key) + row_bytes
-
-
-def _check_key(key: bytes) -> None:
-    if not key:
-        raise BadInput("a key cannot be empty")
-    if len(key) > key_bytes_max:
-        raise TooLarge(f"a key of {len(key)} bytes exceeds the limit of {key_bytes_max}")
-
-
-def _check_row(row: bytes) -> int:
-    if len(row) > row_bytes_max:
-        raise TooLarge(f"a row of {len(row)} bytes exceeds the limit of {row_bytes_max}")
-    return len(row)
+        check_key(read.key)

@@ -1,9 +1,10 @@
 """Giving disk back: what no feed shows any more goes from the beginning of the log, whole files at a time.
 
 The log has all streams and tables in it, so a file goes when every stream is pruned beyond it. What else it
-holds is in the index, which is put on disk first: streams, tables, tokens, cursors. Only rows are not. So the
-latest change of a key that lies in such a file is *carried*: it is written once more, as it was, in a record
-that no feed shows. Trimming itself is the log's (:mod:`motet.core.shardlog.retention`), as on a cluster.
+holds is in the index, which is put on disk first: streams, tables, tokens, cursors. Only rows are not. So
+the latest change of a key that lies in such a file is *carried*: it is written once more, as it was, in a
+record that no feed shows. Trimming itself is the log's (:mod:`motet.core.shardlog.applying`), as on a
+cluster.
 
 ::
 
@@ -22,17 +23,21 @@ from bisect import bisect_left, bisect_right
 from motet.core.clock.hlc import ZERO
 from motet.core.machine import Effect, Note, Now, Send
 from motet.core.onelog import writing
-from motet.core.onelog.change import Committed, Compacted, CompactedChange, carry
-from motet.core.onelog.context import Core
+from motet.core.onelog.context import Clearing, Core, WaitingRequest
 from motet.core.onelog.index import Index
 from motet.core.onelog.messages import FeedObeyed, StreamsRefused
 from motet.core.onelog.plan import Compact
 from motet.core.onelog.reading import RANGE_BYTES
-from motet.core.onelog.record import decode_record
+from motet.core.onelog.record import (
+    CommittedRecord,
+    CompactedChange,
+    CompactedRecord,
+    carry,
+    decode_record,
+)
 from motet.core.onelog.starting import OPERATOR
-from motet.core.onelog.state import Clearing, Waiting
-from motet.core.shardlog import retention
-from motet.core.shardlog.compaction_rules import piece_of, worth_compacting
+from motet.core.shardlog import applying
+from motet.core.shardlog.applying import piece_of, worth_compacting
 from motet.core.shardlog.entry import Entry
 from motet.core.shardlog.shards import BEAT
 from motet.core.shardlog.state import FinishedRead
@@ -98,7 +103,7 @@ def _plan(core: Core) -> Clearing | None:
     if all(stream.rules.low_watermark == ZERO for stream in index.streams.values()):
         return None
     pruned = pruned_before(index)
-    ends = retention.closed_ends(log.core)
+    ends = applying.closed_ends(log.core)
     ends = ends[: bisect_right(ends, pruned)]
     if not ends:
         return None
@@ -116,13 +121,13 @@ def _plan(core: Core) -> Clearing | None:
 
 
 def pruned_before(index: Index) -> int:
-    """The first record that a feed may show, or the one behind all: no stream needs what is before it."""
+    """The first record that a feed may show, or the one after all: no stream needs what is before it."""
     places = index.places
     shown = [
         stream.first_at(places.first_after(stream.rules.low_watermark))
         for stream in index.streams.values()
     ]
-    return min((at for at in shown if at is not None), default=places.behind)
+    return min((at for at in shown if at is not None), default=places.stop)
 
 
 def _holding(index: Index, until: int) -> list[int]:
@@ -169,11 +174,11 @@ def _needed(index: Index, entry: Entry) -> list[CompactedChange]:
     """The latest changes of their keys that are in an entry."""
     record, sequence = decode_record(entry), entry.id.offset - 1
     found: list[CompactedChange] = []
-    if isinstance(record, Committed):
+    if isinstance(record, CommittedRecord):
         for at, change in enumerate(record.changes):
             if _is_latest(index, change.stream, change.key, sequence, at):
                 found.append(carry(record, at))
-    elif isinstance(record, Compacted):
+    elif isinstance(record, CompactedRecord):
         for at, each in enumerate(record.changes):
             if _is_latest(index, each.change.stream, each.change.key, sequence, at):
                 found.append(each)
@@ -191,7 +196,7 @@ def _compact(core: Core, clearing: Clearing, now: Now) -> list[Effect]:
     changes = tuple(clearing.compaction[:count])
     del clearing.compaction[:count]
     clearing.is_compacting = True
-    core.state.waiting.append(Waiting(OPERATOR, Compact(COMPACTION, changes), now.wall_ms))
+    core.state.waiting.append(WaitingRequest(OPERATOR, Compact(COMPACTION, changes), now.wall_ms))
     return writing.drain(core, now)
 
 
@@ -212,10 +217,10 @@ def _trim(core: Core, clearing: Clearing, now: Now) -> list[Effect] | None:
     if not clearing.is_trimming:
         core.index.forget(clearing.until)
         log.keep_from(None, Offset(clearing.until + 1))
-    elif retention.is_state_under_way(log.core):
+    elif applying.is_state_under_way(log.core):
         return None
     effects = core.shards.on_fired(BEAT, now)
-    is_begun = retention.is_state_under_way(log.core) and not clearing.is_trimming
+    is_begun = applying.is_state_under_way(log.core) and not clearing.is_trimming
     if log.first_offset <= clearing.until and not is_begun:
         clearing.failure = "the index could not be put on disk"
     clearing.is_trimming = True

@@ -8,7 +8,8 @@ A place is the *sequence* of a record: entry ``sequence + 1`` of the log. Entrie
 epoch are counted too; they change nothing.
 
 What a log is about to lose from its beginning the index forgets first (``forget``), and is put on disk
-without it: then a restart folds what is kept of the log into that.
+without it: then a restart folds what is kept of the log into that. The sequences of the others stay what
+they are: they count from the first record that ever was.
 """
 
 from __future__ import annotations
@@ -20,11 +21,17 @@ import msgspec
 
 from motet.core.clock.hlc import ZERO, Clock
 from motet.core.fingerprint import clone_plain, fingerprint
-from motet.core.onelog.change import ClockTurned, Committed, Compacted, FeedOrdered, StreamCreated
+from motet.core.metadata.definitions import KeyHash
 from motet.core.onelog.messages import StreamInfo
-from motet.core.onelog.places import Places
-from motet.core.onelog.record import LogRecord, decode_record
-from motet.core.placement.key_hash import KeyHash
+from motet.core.onelog.record import (
+    ClockTurned,
+    CommittedRecord,
+    CompactedRecord,
+    FeedOrdered,
+    LogRecord,
+    StreamRecord,
+    decode_record,
+)
 from motet.core.shardlog.entry import Entry, EntryKind
 from motet.core.streams.change import Token
 from motet.core.streams.orders import FeedRules
@@ -32,6 +39,70 @@ from motet.core.tables.catalog import Catalog
 from motet.errors import BadRecord
 from motet.ids import Epoch, Offset, ShardId, StreamName, TransactionId
 from motet.limits import outcomes_remembered
+
+
+class Places(msgspec.Struct):
+    """Where each record of a log is in time, and how many changes there are up to it; by sequence."""
+
+    #: the sequence of the first record that is known
+    first: int = 0
+    #: clocks[i] is the clock of record first + i; they rise
+    clocks: list[Clock] = msgspec.field(default_factory=list)
+    #: totals[i] is how many changes there ever were up to record first + i and in it
+    totals: list[int] = msgspec.field(default_factory=list)
+    #: the same for the last record that was forgotten
+    forgotten_total: int = 0
+    forgotten_clock: Clock = ZERO
+
+    @property
+    def stop(self) -> int:
+        """The sequence after the last record."""
+        return self.first + len(self.clocks)
+
+    @property
+    def newest(self) -> Clock:
+        """The clock of the last record that ever was."""
+        return self.clocks[-1] if self.clocks else self.forgotten_clock
+
+    def add(self, clock: Clock, changes: int) -> None:
+        """The next record."""
+        self.totals.append(self.total_before(self.stop) + changes)
+        self.clocks.append(clock)
+
+    def clock_of(self, sequence: int) -> Clock:
+        """The clock of a record."""
+        at = sequence - self.first
+        return self.clocks[at] if at >= 0 else self.forgotten_clock
+
+    def first_after(self, clock: Clock | None) -> int:
+        """The sequence of the first known record above a clock."""
+        return self.first + (0 if clock is None else bisect_right(self.clocks, clock))
+
+    def total_before(self, sequence: int) -> int:
+        """How many changes there are before a record."""
+        at = sequence - self.first
+        return self.totals[at - 1] if at > 0 else self.forgotten_total
+
+    def reaching(self, total: int, first: int, stop: int) -> int:
+        """The first of some records up to which there are so many changes."""
+        base = self.first
+        return base + bisect_left(self.totals, total, first - base, stop - base)
+
+    def exceeding(self, total: int, first: int, stop: int) -> int:
+        """The first of some records up to which there are more changes."""
+        base = self.first
+        return base + bisect_right(self.totals, total, first - base, stop - base)
+
+    def forget(self, before: int) -> None:
+        """Nothing before this record is asked for any more."""
+        gone = min(before, self.stop) - self.first
+        if gone > 0:
+            self.forgotten_clock, self.forgotten_total = (
+                self.clocks[gone - 1],
+                self.totals[gone - 1],
+            )
+            del self.clocks[:gone], self.totals[:gone]
+            self.first += gone
 
 
 class LatestChange(msgspec.Struct, frozen=True):
@@ -120,7 +191,7 @@ class Index(msgspec.Struct, rename={"compacted": "carried"}):
     #: those that say something, and the clock of the last of them
     records: int = 0
     newest_record: Clock = ZERO
-    #: an entry cannot be: what it is, and what to do; nothing behind it is taken in
+    #: an entry cannot be: what it is, and what to do; nothing after it is taken in
     damage: tuple[str, str] | None = None
 
     # The state machine of the log
@@ -170,7 +241,7 @@ class Index(msgspec.Struct, rename={"compacted": "carried"}):
         """Why a record cannot be the next one of this log; None when it can. For what a disk gives back."""
         if record.clock <= self.places.newest:
             return f"its clock {record.clock} is not above {self.places.newest}"
-        if isinstance(record, StreamCreated):
+        if isinstance(record, StreamRecord):
             return (
                 f"there is a stream {record.name} already" if record.name in self.streams else None
             )
@@ -179,15 +250,15 @@ class Index(msgspec.Struct, rename={"compacted": "carried"}):
             return f"there is no stream {strange[0]}" if strange else None
         if isinstance(record, ClockTurned):
             return None
-        if isinstance(record, Compacted):
+        if isinstance(record, CompactedRecord):
             names = [each.change.stream for each in record.changes]
             strange = [name for name in names if name not in self.streams]
             return f"there is no stream {strange[0]}" if strange else None
-        if not isinstance(record, Committed):
+        if not isinstance(record, CommittedRecord):
             return self.catalog.objection(record)
         return self._objection_to_changes(record)
 
-    def _objection_to_changes(self, record: Committed) -> str | None:
+    def _objection_to_changes(self, record: CommittedRecord) -> str | None:
         if not record.changes:
             return "it changes nothing"
         seen: dict[tuple[StreamName, ShardId], int] = {}
@@ -205,11 +276,13 @@ class Index(msgspec.Struct, rename={"compacted": "carried"}):
     def add(self, record: LogRecord, epoch: Epoch) -> None:
         """Take in the next record of the log."""
         assert record.clock > self.places.newest, "S2: clocks rise along the log"
-        sequence = self.places.behind
-        self.places.add(record.clock, len(record.changes) if isinstance(record, Committed) else 0)
+        sequence = self.places.stop
+        self.places.add(
+            record.clock, len(record.changes) if isinstance(record, CommittedRecord) else 0
+        )
         self.records += 1
         self.newest_record = record.clock
-        if isinstance(record, StreamCreated):
+        if isinstance(record, StreamRecord):
             self.streams[record.name] = StreamState(
                 record.name,
                 record.shards,
@@ -219,12 +292,12 @@ class Index(msgspec.Struct, rename={"compacted": "carried"}):
                 firsts=[0] * record.shards,
                 key_hash=record.key_hash,
             )
-        elif isinstance(record, Committed):
+        elif isinstance(record, CommittedRecord):
             self._add_changes(record, epoch, sequence)
         elif isinstance(record, FeedOrdered):
             for name in record.streams:
                 self.streams[name].rules.apply(record.order)
-        elif isinstance(record, Compacted):
+        elif isinstance(record, CompactedRecord):
             self._add_compacted(record, sequence)
         elif isinstance(record, ClockTurned):
             self.turned_at.append(record.clock)
@@ -232,7 +305,7 @@ class Index(msgspec.Struct, rename={"compacted": "carried"}):
         else:
             self.catalog.add(record)
 
-    def _add_changes(self, record: Committed, epoch: Epoch, sequence: int) -> None:
+    def _add_changes(self, record: CommittedRecord, epoch: Epoch, sequence: int) -> None:
         for index, change in enumerate(record.changes):
             stream = self.streams[change.stream]
             assert stream.next_offset(change.shard) == change.offset, "S3: a shard has no gap"
@@ -245,7 +318,7 @@ class Index(msgspec.Struct, rename={"compacted": "carried"}):
             use = token_use(record, record.token, epoch)
             self.streams[change.stream].tokens[record.token.producer] = use
 
-    def _add_compacted(self, record: Compacted, sequence: int) -> None:
+    def _add_compacted(self, record: CompactedRecord, sequence: int) -> None:
         """What it carries is there from now on, unless there is something newer."""
         self.compacted[sequence] = len(record.changes)
         for index, each in enumerate(record.changes):
@@ -261,14 +334,14 @@ class Index(msgspec.Struct, rename={"compacted": "carried"}):
         for stream in self.streams.values():
             stream.forget(before)
 
-    def _remember(self, record: Committed) -> None:
+    def _remember(self, record: CommittedRecord) -> None:
         known = self.transactions
         known[record.transaction] = record.clock
         if len(known) > outcomes_remembered:
             del known[next(iter(known))]
 
 
-def token_use(record: Committed, token: Token, epoch: Epoch) -> TokenUse:
+def token_use(record: CommittedRecord, token: Token, epoch: Epoch) -> TokenUse:
     """What an append under a token has come to."""
     change = record.changes[0]
     return TokenUse(token.number, change.shard, epoch, change.offset, record.clock)

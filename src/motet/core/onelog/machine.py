@@ -18,13 +18,13 @@ S7  Where the latest change of a key is, and whatever a feed shows, is in the lo
 
 The rules of tables, T1 to T5, are in :mod:`motet.core.tables.plan`.
 
-The log is a shard of :mod:`motet.core.shardlog`, an ensemble of one whose operator this machine is; the index
-is its state machine. How to read it: ``starting`` is the way to serving, ``writing`` from a request to a
-record, ``fixing`` what is held before its commit, ``reading`` from a request to a page, ``clearing`` from a
+The log is a shard of :mod:`motet.core.shardlog`, an ensemble of one whose operator this machine is; the
+index is its state machine. How to read it: ``starting`` is the way to serving, ``writing`` from a request
+to a record, and what is held before its commit, ``reading`` from a request to a page, ``clearing`` from a
 pruned feed to a smaller log; ``plan`` and ``overlay`` judge a request.
 
-A write that fails (a full disk) takes everything behind it with it: all of it is refused, and the log goes on
-from there when there is room.
+A write that fails (a full disk) takes everything after it with it: all of it is refused, and the log goes
+on from there when there is room.
 """
 
 from __future__ import annotations
@@ -48,13 +48,20 @@ from motet.core.machine import (
     WriteFailed,
     Written,
 )
-from motet.core.onelog import clearing, fixing, reading, starting, writing
+from motet.core.onelog import clearing, reading, starting, writing
 from motet.core.onelog.checks import check
-from motet.core.onelog.context import Core, log_config, refusal
+from motet.core.onelog.context import (
+    HOLD_TIMER,
+    RETRY_TIMER,
+    Core,
+    Phase,
+    State,
+    VisibleWaiter,
+    log_config,
+    refusal,
+)
 from motet.core.onelog.conversation import StreamsRequest
-from motet.core.onelog.identity import IDENTITY_FILE
 from motet.core.onelog.index import Index
-from motet.core.onelog.keeping import describe
 from motet.core.onelog.messages import (
     CommitFixed,
     Describe,
@@ -69,8 +76,8 @@ from motet.core.onelog.messages import (
     SplitFeed,
 )
 from motet.core.onelog.plan import LogRequest
-from motet.core.onelog.splitting import split
-from motet.core.onelog.state import HOLD_TIMER, RETRY_TIMER, Phase, State, VisibleWaiter
+from motet.core.onelog.reading import describe, split
+from motet.core.onelog.starting import IDENTITY_FILE
 from motet.core.shardlog.shards import BEAT
 from motet.core.shardlog.state import FinishedRead
 from motet.core.tables.reading import TableReading, answer_table
@@ -124,7 +131,7 @@ class StreamsMachine:
         elif isinstance(event, Fired) and event.timer == RETRY_TIMER:
             effects = self._on_retry(event)
         elif isinstance(event, Fired) and event.timer == HOLD_TIMER:
-            effects = fixing.expire(self.core, event.now)
+            effects = writing.expire(self.core, event.now)
         else:
             return []
         effects += self._follow_up(event.now)
@@ -157,9 +164,9 @@ class StreamsMachine:
             if isinstance(message, LogRequest):
                 return writing.take(self.core, client, message, event.now)
             if isinstance(message, CommitFixed):
-                return fixing.commit(self.core, client, message, event.now)
+                return writing.commit(self.core, client, message, event.now)
             if isinstance(message, ReleaseClock):
-                return fixing.release(self.core, client, message)
+                return writing.release(self.core, client, message)
             return self._take_reading(client, message)
         except MotetError as error:
             return [refusal(client, message.request, error)]
@@ -180,7 +187,7 @@ class StreamsMachine:
             described = Described(message.request, state.database, last, visible, streams, is_on)
             return [Send(client, described)]
         if isinstance(message, GetTransaction):
-            return [Send(client, fixing.standing(core, message))]
+            return [Send(client, writing.standing(core, message))]
         if isinstance(message, TableReading):
             return [Send(client, answer_table(index.catalog, message, core.tell_visible()))]
         if isinstance(message, SplitFeed):
@@ -212,7 +219,7 @@ class StreamsMachine:
 
     # Reading
 
-    def _read_on(self, begun: reading.Reading) -> list[Effect]:
+    def _read_on(self, begun: reading.PageReading) -> list[Effect]:
         """Answer, or have the log read the next range; what is in memory is there at once."""
         if begun.next < self.core.log.first_offset - 1:
             # Given back while it was read: from where it begins now, or the error that says so.

@@ -6,20 +6,15 @@ a ``StreamsRefused`` that says why and what to do; a refused request has changed
 
 from __future__ import annotations
 
-from typing import Literal
-
 import msgspec
 
 from motet.core.clock.hlc import Clock
+from motet.core.metadata.definitions import KeyHash
 from motet.core.onelog.conversation import StreamsMessage, StreamsRequest
-from motet.core.placement.key_hash import KeyHash
-from motet.core.streams.change import Change, Op, Run, Token, changes_in
+from motet.core.streams.change import Change, Op, Run, Standing, Token, changes_in
 from motet.core.streams.orders import Order
 from motet.core.tables.messages import TablesAnswer, TablesCall
 from motet.ids import Epoch, Offset, RequestId, ShardId, StreamName, TransactionId
-
-Standing = Literal["committed", "aborted", "prepared", "unknown"]
-"""What became of a transaction; ``prepared``: that is not decided yet."""
 
 # Requests
 
@@ -53,7 +48,7 @@ class Append(StreamsRequest, frozen=True):
 
 
 class ReadEntries(StreamsRequest, frozen=True):
-    """Committed entries of one shard behind an offset."""
+    """Committed entries of one shard after an offset."""
 
     stream: StreamName
     shard: ShardId
@@ -125,10 +120,10 @@ class GetTransaction(StreamsRequest, frozen=True):
 
 
 class ReadFeed(StreamsRequest, frozen=True):
-    """Changes of some streams in the order of their clocks, behind a cursor and up to the visible clock."""
+    """Changes of some streams in the order of their clocks, after a cursor and up to the visible clock."""
 
     streams: tuple[StreamName, ...]
-    #: the transaction behind which the page begins; None for the beginning
+    #: the transaction after which the page begins; None for the beginning
     after: Clock | None
     #: at most so many, but never less than a whole transaction
     limit: int
@@ -146,7 +141,7 @@ class ReadVisible(StreamsRequest, frozen=True):
 
 
 class SplitFeed(StreamsRequest, frozen=True):
-    """Where to cut the feed behind a clock, so that readers can work side by side, or a little at a time.
+    """Where to cut the feed after a clock, so that readers can work side by side, or a little at a time.
 
     Costs nothing: it looks at where records are, not at what they say. Changes of other streams are
     counted too, so a slice may hold fewer changes of these streams than ``changes_max``, never more,
@@ -291,7 +286,7 @@ class FeedPage(StreamsMessage, frozen=True):
     #: everything up to here has been looked at: the cursor for the next page
     through: Clock
     visible: Clock
-    #: there is more behind this page right now
+    #: more follows this page right now
     more: bool
 
     @property
@@ -308,9 +303,9 @@ class VisibleIs(StreamsMessage, frozen=True):
 
 
 class FeedSplit(StreamsMessage, frozen=True):
-    """A slice of the feed: behind ``after`` and through the last of the bounds, which rise.
+    """A slice of the feed: above ``after`` and through the last of the bounds, which rise.
 
-    A reader of split i reads behind ``bounds[i - 1]`` and up to ``bounds[i]``. There is always one, the
+    A reader of split i reads after ``bounds[i - 1]`` and up to ``bounds[i]``. There is always one, the
     end of the slice; it is not below ``after``, and equal to it when nothing is there to read.
     """
 
@@ -320,7 +315,7 @@ class FeedSplit(StreamsMessage, frozen=True):
     bounds: tuple[Clock, ...]
     #: changes of all streams in the slice
     changes: int
-    #: and behind the slice, up to the visible clock
+    #: and after the slice, up to the visible clock
     changes_after: int
 
 

@@ -1,8 +1,8 @@
 """What the records under way will change, so that the next request is judged as if they were durable.
 
 Requests are put into the log one after the other without waiting for the disk. A transaction must see that
-another one, still being written, has changed what it read; an entry must get the offset behind one that
-is still being written. When a write fails, everything behind it fails too, and the overlay is emptied.
+another one, still being written, has changed what it read; an entry must get the offset after one that
+is still being written. When a write fails, everything after it fails too, and the overlay is emptied.
 """
 
 from __future__ import annotations
@@ -11,10 +11,16 @@ import msgspec
 
 from motet.core.clock.hlc import Clock
 from motet.core.fingerprint import clone_plain
-from motet.core.onelog.change import ClockTurned, Committed, Compacted, FeedOrdered, StreamCreated
+from motet.core.metadata.definitions import KeyHash
 from motet.core.onelog.index import Index, TokenUse, token_use
-from motet.core.onelog.record import LogRecord
-from motet.core.placement.key_hash import KeyHash
+from motet.core.onelog.record import (
+    ClockTurned,
+    CommittedRecord,
+    CompactedRecord,
+    FeedOrdered,
+    LogRecord,
+    StreamRecord,
+)
 from motet.core.streams.orders import FeedRules
 from motet.core.tables.records import TableRecord
 from motet.ids import Epoch, Offset, ShardId, StreamName
@@ -23,7 +29,7 @@ from motet.ids import Epoch, Offset, ShardId, StreamName
 class Overlay(msgspec.Struct):
     """Pending effects on streams, offsets, keys and tokens; pending orders and records about tables."""
 
-    streams: dict[StreamName, StreamCreated] = msgspec.field(default_factory=dict)
+    streams: dict[StreamName, StreamRecord] = msgspec.field(default_factory=dict)
     #: (stream, shard) -> entries under way
     entries: dict[tuple[StreamName, ShardId], int] = msgspec.field(default_factory=dict)
     #: (stream, key) -> the clock of its newest change under way
@@ -39,13 +45,8 @@ class Overlay(msgspec.Struct):
 
     def clear(self) -> None:
         """Nothing is under way any more."""
-        self.streams.clear()
-        self.entries.clear()
-        self.keys.clear()
-        self.tokens.clear()
-        self.orders.clear()
-        self.tables.clear()
-        self.turns.clear()
+        for field in self.__struct_fields__:
+            getattr(self, field).clear()
 
     def has_clock(self, index: Index) -> bool:
         """Whether what is put into the log now has a clock for its readers."""
@@ -93,18 +94,20 @@ class Overlay(msgspec.Struct):
 
     def add(self, record: LogRecord, epoch: Epoch) -> None:
         """A record is under way."""
-        if isinstance(record, StreamCreated):
+        if isinstance(record, StreamRecord):
             self.streams[record.name] = record
-        elif isinstance(record, Committed):
+        elif isinstance(record, CommittedRecord):
             self._add_changes(record, epoch)
         elif isinstance(record, FeedOrdered):
             self.orders.append(record)
         elif isinstance(record, ClockTurned):
             self.turns.append(record)
-        elif not isinstance(record, Compacted):  # which changes nothing that a request is judged by
+        elif not isinstance(
+            record, CompactedRecord
+        ):  # which changes nothing that a request is judged by
             self.tables.append(record)
 
-    def _add_changes(self, record: Committed, epoch: Epoch) -> None:
+    def _add_changes(self, record: CommittedRecord, epoch: Epoch) -> None:
         for change in record.changes:
             place = (change.stream, change.shard)
             self.entries[place] = self.entries.get(place, 0) + 1
@@ -116,20 +119,20 @@ class Overlay(msgspec.Struct):
 
     def remove(self, record: LogRecord) -> None:
         """A record is durable: what it changed is in the index now, unless a newer one is under way."""
-        if isinstance(record, StreamCreated):
+        if isinstance(record, StreamRecord):
             del self.streams[record.name]
-        elif isinstance(record, Committed):
+        elif isinstance(record, CommittedRecord):
             self._remove_changes(record)
         elif isinstance(record, FeedOrdered):
             assert self.orders[0] == record, "records become durable in their order"
             del self.orders[0]
         elif isinstance(record, ClockTurned):
             del self.turns[0]
-        elif not isinstance(record, Compacted):
+        elif not isinstance(record, CompactedRecord):
             assert self.tables[0] == record, "records become durable in their order"
             del self.tables[0]
 
-    def _remove_changes(self, record: Committed) -> None:
+    def _remove_changes(self, record: CommittedRecord) -> None:
         for change in record.changes:
             place = (change.stream, change.shard)
             left = self.entries.pop(place) - 1

@@ -8,17 +8,9 @@ from __future__ import annotations
 
 import msgspec
 
-from motet.core.clock.hlc import Clock
-from motet.core.onelog.change import (
-    ClockTurned,
-    Committed,
-    Compacted,
-    CompactedChange,
-    LoggedChange,
-    StreamCreated,
-)
+from motet.core.clock.hlc import ZERO, Clock, plus
+from motet.core.metadata.definitions import shard_of
 from motet.core.onelog.index import Index
-from motet.core.onelog.keeping import plan_order
 from motet.core.onelog.messages import (
     Append,
     Appended,
@@ -35,8 +27,17 @@ from motet.core.onelog.messages import (
     StreamReady,
 )
 from motet.core.onelog.overlay import Overlay
-from motet.core.onelog.planned import Answered, Planned
-from motet.core.placement.key_hash import shard_of
+from motet.core.onelog.record import (
+    Answered,
+    ClockTurned,
+    CommittedRecord,
+    CompactedChange,
+    CompactedRecord,
+    FeedOrdered,
+    LoggedChange,
+    Planned,
+    StreamRecord,
+)
 from motet.core.streams.change import Op
 from motet.core.tables.plan import Ahead, TableWrite, plan_table
 from motet.errors import BadInput, Conflict, NoSuchStream, StreamExists, TokenExpired
@@ -78,9 +79,9 @@ def plan(
     if isinstance(message, Commit | FixClock):
         return _commit(index, overlay, message, clock, wall_ms)
     if isinstance(message, OrderFeed):
-        return plan_order(index, overlay, message, clock)
+        return _plan_order(index, overlay, message, clock)
     if isinstance(message, Compact):
-        return Planned(Compacted(clock, message.changes), FeedObeyed(message.request))
+        return Planned(CompactedRecord(clock, message.changes), FeedObeyed(message.request))
     return plan_table(Ahead(index.catalog, overlay.tables), message, clock, wall_ms)
 
 
@@ -92,9 +93,7 @@ def _create(
     if known is None and pending is None:
         if len(index.streams) + len(overlay.streams) >= streams_max:
             raise BadInput(f"another stream exceeds the limit of {streams_max}")
-        record = StreamCreated(
-            clock, message.name, message.shards, message.schema, message.key_hash
-        )
+        record = StreamRecord(clock, message.name, message.shards, message.schema, message.key_hash)
         info = StreamInfo(
             message.name, message.shards, message.schema, clock, (0,) * message.shards
         )
@@ -129,7 +128,7 @@ def _append(
             return Answered(answer, used.clock)
     offset = overlay.next_offset(index, message.stream, shard)
     change = LoggedChange(message.stream, shard, offset, message.key, "append", message.value, None)
-    record = Committed(clock, _own_id(clock), wall_ms, (change,), token)
+    record = CommittedRecord(clock, _own_id(clock), wall_ms, (change,), token)
     return Planned(record, Appended(message.request, shard, epoch, offset, clock, False))
 
 
@@ -156,7 +155,26 @@ def _commit(
         changes.append(
             LoggedChange(wanted.stream, shard, offset, wanted.key, op, wanted.row, wanted.before)
         )
-    return Planned(Committed(clock, message.transaction, wall_ms, tuple(changes)), done)
+    return Planned(CommittedRecord(clock, message.transaction, wall_ms, tuple(changes)), done)
+
+
+def _plan_order(
+    index: Index, overlay: Overlay, message: OrderFeed, clock: Clock
+) -> Planned | Answered:
+    """The record of an order that changes something; an error if one of the streams cannot obey it.
+
+    An order for several streams is one record of the log: all of them obey it, or none.
+    """
+    for name in message.streams:
+        if overlay.sharding(index, name) is None:
+            raise NoSuchStream(f"there is no stream {name!r}")
+    # What was put into the log before has a lower clock, and nothing follows there.
+    closed = plus(clock, -1)
+    changed = [overlay.rules(index, name).check(message.order, closed) for name in message.streams]
+    done = FeedObeyed(message.request)
+    if any(changed):
+        return Planned(FeedOrdered(clock, message.streams, message.order), done)
+    return Answered(done, overlay.orders[-1].clock if overlay.orders else ZERO)
 
 
 def _shard(index: Index, overlay: Overlay, stream: StreamName, key: bytes) -> ShardId:

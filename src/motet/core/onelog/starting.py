@@ -14,26 +14,23 @@ disk; an old database is served without it, and takes writes when there is room.
 
 The identity is written when all else is there. So an identity without a log, and a log with anything in it
 without an identity, are each a database that has lost something, and never a new one.
+
+Two small files are beside the log. The identity says which database it is, and by its kind in which format
+the log is; the bound of the clock is written after it.
 """
 
 from __future__ import annotations
 
-from motet.core.clock.hlc import ZERO
-from motet.core.clock.reservation import Reservation
+from motet.core.clock.hlc import ZERO, Clock
+from motet.core.clock.reservation import Reservation, decode_bound
 from motet.core.machine import Effect, Note, Now, ReadBack, Replace, Send
-from motet.core.onelog.context import DATABASE, OWN, Core
-from motet.core.onelog.identity import (
-    BOUND_FILE,
-    IDENTITY_FILE,
-    decode_clock_bound,
-    decode_identity,
-    encode_identity,
-)
-from motet.core.onelog.state import Phase
+from motet.core.onelog.context import DATABASE, OWN, Core, Phase
 from motet.core.shardlog.messages import BecomeLeaderRequest, FenceRequest
 from motet.core.shardlog.replica import ShardReplica
 from motet.errors import BadRecord, MotetError
-from motet.ids import Address, Epoch, WriteId
+from motet.format.journal import scan
+from motet.format.record import encode_record
+from motet.ids import Address, Epoch, FileName, WriteId
 
 OPERATOR = Address(OWN)
 """Whom the log answers: nobody listens, what has come of it is looked at."""
@@ -87,7 +84,7 @@ def _check(core: Core, replica: ShardReplica | None) -> None:
         what, advice = index.damage
         raise BadRecord(what, hint=advice)
     # The identity is written when the first entry of the log is durable.
-    if state.database and (replica is None or not replica.is_member or not index.places.behind):
+    if state.database and (replica is None or not replica.is_member or not index.places.stop):
         raise BadRecord(f"there is an {IDENTITY_FILE} and no log")
     if not state.database and index.records:
         raise BadRecord(f"there is a log and no {IDENTITY_FILE}")
@@ -152,3 +149,37 @@ def _serve(core: Core, now: Now) -> list[Effect]:
     state.is_clearing_due = True  # a crash may have come in between
     records = core.index.records
     return [Note("streams_recovered", f"{records} records")] if records else []
+
+
+IDENTITY_FILE = FileName("identity")
+BOUND_FILE = FileName("clock-bound")
+IDENTITY_KIND = 2
+OLDER_KINDS = (1,)
+"""Kind 1 had a log of its own format."""
+
+IDENTITY_SALT = 0x6D6F7465745F6462
+
+
+def encode_identity(database: int) -> bytes:
+    """The file that says which database this is."""
+    return encode_record(IDENTITY_SALT, 0, IDENTITY_KIND, database.to_bytes(8, "big"))
+
+
+def decode_identity(data: bytes) -> int:
+    """The database's number; ``BadRecord`` when the file is damaged, or the log is of another format."""
+    found = scan(data, IDENTITY_SALT)
+    if len(found.records) != 1 or len(found.records[0].body) != 8:
+        raise BadRecord(f"{IDENTITY_FILE} is damaged")
+    kind = found.records[0].kind
+    if kind != IDENTITY_KIND:
+        when = "an earlier development" if kind in OLDER_KINDS else "a newer"
+        raise BadRecord(
+            f"the log is of another format, that of {when} version",
+            hint="open it with that version, or begin anew in another folder",
+        )
+    return int.from_bytes(found.records[0].body, "big")
+
+
+def decode_clock_bound(data: bytes) -> Clock | None:
+    """The bound of the clock; None when there is no file."""
+    return decode_bound(data) if data else None

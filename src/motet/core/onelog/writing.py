@@ -4,26 +4,56 @@ Requests are taken in order. Each gets its clock, is judged against what all bef
 goes into the log as an entry without waiting for the disk. Answers leave in the order of the log, each when
 its entry, and all before it, are durable and applied to the index.
 
-What could not be written the log takes back, with all behind it: they are refused. A request that finds the
+What could not be written the log takes back, with all after it: they are refused. A request that finds the
 log without room has it tried once more, and is refused if there still is none.
+
+A transaction whose clock is fixed before the commit is judged, and then held. Clocks rise along the log. So
+between the clock that somebody was told and the record that has it nothing else is put into the log:
+whoever writes waits, and the visible clock stays below. That is for a short time only. A transaction that
+is not decided by then is given up; its clock is used by nobody (S2).
+
+A transaction that is held was judged with what was being written. If that is taken back, so is this.
 """
 
 from __future__ import annotations
 
-from motet.core.clock.bound_file import encode_bound
 from motet.core.clock.hlc import Clock
+from motet.core.clock.reservation import encode_bound
 from motet.core.machine import NS_PER_MS, Effect, Note, Now, Replace, Send, SetTimer
 from motet.core.onelog import starting
-from motet.core.onelog.change import FeedOrdered, encode_body
-from motet.core.onelog.context import Core, refusal
-from motet.core.onelog.identity import BOUND_FILE
-from motet.core.onelog.messages import FixClock, OrderFeed
+from motet.core.onelog.context import (
+    HOLD_TIMER,
+    Core,
+    DueAnswer,
+    Held,
+    PendingRecord,
+    WaitingRequest,
+    refusal,
+)
+from motet.core.onelog.messages import (
+    ClockReleased,
+    Commit,
+    CommitDone,
+    CommitFixed,
+    FixClock,
+    GetTransaction,
+    OrderFeed,
+    ReleaseClock,
+    TransactionIs,
+)
 from motet.core.onelog.plan import LogRequest, LogWrite, plan
-from motet.core.onelog.planned import Answered, Planned
-from motet.core.onelog.record import KINDS, LogRecord
-from motet.core.onelog.state import HOLD_TIMER, Answer, Held, Pending, Waiting
+from motet.core.onelog.record import (
+    KINDS,
+    Answered,
+    CommittedRecord,
+    FeedOrdered,
+    LogRecord,
+    Planned,
+    encode_body,
+)
+from motet.core.onelog.starting import BOUND_FILE
 from motet.core.streams.orders import Prune
-from motet.errors import DiskFull, MotetError, NodeError
+from motet.errors import Conflict, DiskFull, MotetError, NodeError
 from motet.ids import Address, WriteId
 from motet.limits import clock_held_ms_max, commits_waiting_max
 
@@ -33,7 +63,7 @@ def take(core: Core, client: Address, message: LogRequest, now: Now) -> list[Eff
     state = core.state
     if len(state.waiting) + len(state.pending) >= commits_waiting_max:
         raise NodeError("too many requests wait for the disk", hint="try again in a moment")
-    state.waiting.append(Waiting(client, message, now.wall_ms))
+    state.waiting.append(WaitingRequest(client, message, now.wall_ms))
     return drain(core, now)
 
 
@@ -72,18 +102,20 @@ def drain(core: Core, now: Now) -> list[Effect]:
     return effects
 
 
-def _take_on(core: Core, waiting: Waiting, planned: Planned | Answered, now: Now) -> list[Effect]:
-    answer = Answer(waiting.message.request, Send(waiting.client, planned.answer))
+def _take_on(
+    core: Core, waiting: WaitingRequest, planned: Planned | Answered, now: Now
+) -> list[Effect]:
+    answer = DueAnswer(waiting.message.request, Send(waiting.client, planned.answer))
     if isinstance(planned, Answered):
         return _when_durable(core, waiting.message, planned, answer)
     return put(core, planned.record, answer, now)
 
 
-def put(core: Core, record: LogRecord, answer: Answer, now: Now) -> list[Effect]:
+def put(core: Core, record: LogRecord, answer: DueAnswer, now: Now) -> list[Effect]:
     """Put a record into the log, and answer when it is durable."""
     state, log = core.state, core.log
     entry, effects = log.append(KINDS[type(record)], record.clock, encode_body(record), now)
-    state.pending.append(Pending(entry.offset, record, [answer]))
+    state.pending.append(PendingRecord(entry.offset, record, [answer]))
     state.overlay.add(record, entry.epoch)
     if log.segments != state.segments:
         state.segments = log.segments
@@ -92,9 +124,9 @@ def put(core: Core, record: LogRecord, answer: Answer, now: Now) -> list[Effect]
 
 
 def _hold(
-    core: Core, waiting: Waiting, planned: Planned | Answered, clock: Clock, now: Now
+    core: Core, waiting: WaitingRequest, planned: Planned | Answered, clock: Clock, now: Now
 ) -> list[Effect]:
-    """The transaction could be committed now, and has this clock: hold it (``fixing``)."""
+    """The transaction could be committed now, and has this clock: hold it."""
     message = waiting.message
     assert isinstance(message, FixClock)
     record = planned.record if isinstance(planned, Planned) else None
@@ -103,7 +135,9 @@ def _hold(
     return [SetTimer(HOLD_TIMER, clock_held_ms_max), Send(waiting.client, planned.answer)]
 
 
-def _when_durable(core: Core, message: LogWrite, planned: Answered, answer: Answer) -> list[Effect]:
+def _when_durable(
+    core: Core, message: LogWrite, planned: Answered, answer: DueAnswer
+) -> list[Effect]:
     """Answer at once, or together with the record that the answer is about."""
     for pending in core.state.pending:
         if pending.record.clock == planned.clock:
@@ -115,7 +149,7 @@ def _when_durable(core: Core, message: LogWrite, planned: Answered, answer: Answ
     return [answer.send]
 
 
-def _clear_for(core: Core, answers: list[Answer]) -> None:
+def _clear_for(core: Core, answers: list[DueAnswer]) -> None:
     """Who has pruned is told when the disk that is free by that is given back (``clearing``)."""
     core.state.is_clearing_due = True
     core.state.cleared_for += answers
@@ -186,7 +220,7 @@ def _settle_pending(core: Core) -> list[Effect]:
 
 
 def _taken_back(core: Core) -> list[Effect]:
-    """The oldest record was not written: it and all behind it are refused."""
+    """The oldest record was not written: it and all after it are refused."""
     state = core.state
     failed, state.pending = state.pending, []
     state.overlay.clear()
@@ -218,3 +252,60 @@ def _has_room(core: Core, effects: list[Effect], now: Now) -> bool:
 def _refuse_waiting(core: Core, error: MotetError) -> list[Effect]:
     waiting, core.state.waiting = core.state.waiting, []
     return [refusal(each.client, each.message.request, error) for each in waiting]
+
+
+def commit(core: Core, client: Address, message: CommitFixed, now: Now) -> list[Effect]:
+    """Commit what is held; ``Conflict`` if it has been given up."""
+    state, log, held = core.state, core.log, core.state.held
+    if held is None or held.transaction != message.transaction:
+        raise Conflict(
+            f"transaction {message.transaction} was given up before it was committed",
+            hint=f"leave the block within {clock_held_ms_max} ms of commit_clock()",
+        )
+    state.held = None
+    # Nobody has turned clock visibility since it was fixed: who writes waits.
+    has_clock = state.overlay.has_clock(core.index)
+    done = Send(client, CommitDone(message.request, held.transaction, held.clock, has_clock))
+    if held.record is None:
+        return [done, *core.serve_visible()]
+    if log.refusal(0) is not None:
+        raise DiskFull("there was no room for it")
+    if log.last_clock >= held.clock:
+        raise Conflict(f"the log has begun anew above {held.clock}")
+    return put(core, held.record, DueAnswer(message.request, done), now)
+
+
+def release(core: Core, client: Address, message: ReleaseClock) -> list[Effect]:
+    """Give up what is held; what is not held any more is over."""
+    held = core.state.held
+    if held is not None and held.transaction == message.transaction:
+        core.state.held = None
+    return [Send(client, ClockReleased(message.request)), *core.serve_visible()]
+
+
+def expire(core: Core, now: Now) -> list[Effect]:
+    """Give up what has been held for too long."""
+    held = core.state.held
+    if held is None or now.monotonic_ns < held.until_ns:
+        return []
+    core.state.held = None
+    return [Note("streams_held_too_long", held.transaction), *core.serve_visible()]
+
+
+def standing(core: Core, message: GetTransaction) -> TransactionIs:
+    """What is known of a transaction: only what is in the log, or on its way there."""
+    name, state = message.transaction, core.state
+    clock = core.index.transactions.get(name)
+    if clock is not None:
+        has_clock = core.index.has_clock_at(clock)
+        return TransactionIs(message.request, "committed", clock, has_clock)
+    records = [pending.record for pending in state.pending]
+    messages = [waiting.message for waiting in state.waiting]
+    is_under_way = (
+        (state.held is not None and state.held.transaction == name)
+        or any(isinstance(each, CommittedRecord) and each.transaction == name for each in records)
+        or any(
+            isinstance(each, Commit | FixClock) and each.transaction == name for each in messages
+        )
+    )
+    return TransactionIs(message.request, "prepared" if is_under_way else "unknown", None)

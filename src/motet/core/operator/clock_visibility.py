@@ -17,12 +17,9 @@ import re
 
 from motet.core.metadata.messages import Found
 from motet.core.metadata.paths import CLOCK_ENABLED
-from motet.core.operator import creations
-from motet.core.operator.answers import answer, refuse
 from motet.core.operator.context import Core
-from motet.core.operator.state import CallKind, ShardControl, StoreCall, Waiting
-from motet.core.streams.cluster_messages import EnableClock, OperatorDone, ShardStatus
-from motet.core.streams.orders import TurnClock
+from motet.core.operator.state import CallKind, ShardControl, StoreCall, WaitingClient
+from motet.core.streams.cluster_messages import EnableClock, OperatorDone, ShardStatus, TurnClock
 from motet.errors import OutcomeUnknown
 from motet.ids import ShardName
 
@@ -67,7 +64,7 @@ def _take(core: Core, clock_visibility: TurnClock) -> None:
 # Whoever asks for it
 
 
-def enable_clock(core: Core, waiting: Waiting, message: EnableClock) -> None:
+def enable_clock(core: Core, waiting: WaitingClient, message: EnableClock) -> None:
     """Write the setting, if it stands otherwise."""
     clock_visibility = core.state.clock_visibility
     waiting.visibility_version = -1 if clock_visibility is None else clock_visibility.version
@@ -93,21 +90,21 @@ def _put(core: Core, message: EnableClock) -> None:
 def on_clock_visibility_put(core: Core, call: StoreCall, version: int) -> None:
     """The setting stands."""
     _take_setting(core, call.about, version)
-    creations.ask(core)  # so that leaders hear of it
+    core.ask_nodes()  # so that leaders hear of it
 
 
-def settle_clock_visibility(core: Core, waiting: Waiting, message: EnableClock) -> None:
+def settle_clock_visibility(core: Core, waiting: WaitingClient, message: EnableClock) -> None:
     """Answer when all have obeyed (L3); write again what an unknown outcome has left unwritten."""
     clock_visibility = core.state.clock_visibility
     if is_enabled(core) != message.is_enabled:
         if clock_visibility is not None and clock_visibility.version > waiting.visibility_version:
             what = "somebody else has set it otherwise meanwhile"
-            refuse(core, waiting, OutcomeUnknown(what, hint="see how it stands: `motet clock`"))
+            core.refuse(waiting, OutcomeUnknown(what, hint="see how it stands: `motet clock`"))
         else:
             _put(core, message)
     elif all(has_obeyed(core, control) for control in core.state.shards.values()):
         text = "on" if message.is_enabled else "off"
-        answer(core, waiting, OperatorDone(message.request, f"the clock is {text}"))
+        core.answer(waiting, OperatorDone(message.request, f"the clock is {text}"))
 
 
 # Leaders

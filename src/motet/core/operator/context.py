@@ -5,6 +5,8 @@ Each protocol is a module of functions over a ``Core``, as in the other cores.
 
 from __future__ import annotations
 
+import msgspec
+
 from motet.core.machine import NS_PER_MS, CancelTimer, Effect, Message, Note, Now, Send, SetTimer
 from motet.core.metadata.messages import (
     METADATA,
@@ -17,7 +19,6 @@ from motet.core.metadata.messages import (
     Write,
     WriteOperation,
 )
-from motet.core.operator.config import OperatorConfig
 from motet.core.operator.state import (
     CallKind,
     NodeState,
@@ -26,10 +27,69 @@ from motet.core.operator.state import (
     ShardControl,
     State,
     StoreCall,
+    WaitingClient,
 )
 from motet.core.placement.choosing import Load
-from motet.core.streams.cluster_messages import ShardMetadata
-from motet.ids import Address, NodeId, RequestId, TimerName
+from motet.core.streams.cluster_messages import Heartbeat, OperatorRefused, ShardMetadata
+from motet.errors import MotetError
+from motet.errors.operator import MapTooOld
+from motet.ids import Address, NodeId, RequestId, ShardName, StreamName, TimerName
+from motet.limits import operator_requests_max
+
+
+class OperatorConfig(msgspec.Struct, frozen=True):
+    """Times are in milliseconds.
+
+    A leader that dies is missed after ``dead_after_ms`` at the latest one heartbeat later. Then an election
+    takes two writes in the store and two round trips to nodes, and ``grace_ms`` if a node does not answer: in
+    sum well below two seconds.
+    """
+
+    heartbeat_ms: int = 200
+    #: a node that has not answered for so long is taken for dead
+    dead_after_ms: int = 1_000
+    #: how often what is under way is looked at; between heartbeats, while something is
+    tick_ms: int = 50
+    #: after the majority has answered, so long are the others waited for that seem alive
+    grace_ms: int = 100
+    #: what was not answered is sent again; doubles up to the maximum where it says so
+    retry_ms: int = 300
+    retry_ms_max: int = 5_000
+    #: an election without a majority is begun anew in a higher epoch after so long; doubles up to the maximum
+    election_ms: int = 3_000
+    election_ms_max: int = 60_000
+    #: a leader that does not answer a step of its election or a reconfiguration for so long is replaced
+    step_ms: int = 3_000
+    #: an election or reconfiguration of another operator is left alone as long as it moves within this
+    foreign_ms: int = 2_000
+    #: a new node that has fetched nothing more of its snapshot for so long is given up
+    snapshot_ms: int = 60_000
+    #: a contraction that stays unsafe for so long is rolled back
+    unsafe_ms: int = 30_000
+    #: a store that says nothing for so long has an unknown outcome
+    store_ms: int = 10_000
+    #: a shard that was taken over from another operator is read once more after so long
+    look_again_ms: int = 15_000
+    #: replicas of a dead node are replaced after so long
+    replace_after_ms: int = 30_000
+    #: before a shard is created, nodes of other shards have so long to say which clocks were handed out
+    creation_ms: int = 10_000
+    #: leaderships are balanced by one after so long in which every shard was steady
+    balance_after_ms: int = 10_000
+    #: a node whose wall was wrong leads nothing until it has been right for so long
+    drift_hold_ms: int = 10_000
+    #: changes of ensembles that the operator begins by itself and that are under way at once
+    moves_max: int = 4
+    #: changes of the shard map are gathered so long before they are pushed
+    map_ms: int = 20
+    #: nodes that answer no heartbeats get the shard map again this often
+    map_again_ms: int = 5_000
+    #: a client is told that it is not known after so long
+    request_ms: int = 60_000
+    requests_max: int = operator_requests_max
+    #: replicas of a stream that does not say how many
+    replicas: int = 3
+
 
 _jitter_parts = 8
 
@@ -124,6 +184,31 @@ class Core:
     def reply(self, to: Address, message: Message) -> None:
         self.effects.append(Send(to, message))
 
+    def ask_nodes(self) -> None:
+        """Ask all data nodes how they are."""
+        state = self.state
+        state.round += 1
+        seal = tuple(
+            shard
+            for shard, each in state.shards.items()
+            if (definition := state.definitions.get(each.stream)) is not None
+            and definition.value.is_deleted
+        )
+        message = Heartbeat(state.round, state.clock, seal, state.clock_visibility, state.found)
+        for node in state.nodes.values():
+            if node.has_data:
+                self.send(node.id, message)
+
+    def answer(self, waiting: WaitingClient, message: Message) -> None:
+        """The last word to a client."""
+        self.state.waiting = [each for each in self.state.waiting if each is not waiting]
+        self.reply(waiting.client, message)
+
+    def refuse(self, waiting: WaitingClient, error: MotetError) -> None:
+        fence = self.state.fence if isinstance(error, MapTooOld) else None
+        request = waiting.message.request
+        self.answer(waiting, OperatorRefused(request, error.code, error.what, error.advice, fence))
+
     def timer(self, name: TimerName, after_ms: int, *, in_step: bool = False) -> None:
         self.effects.append(SetTimer(name, after_ms, in_step))
 
@@ -185,6 +270,13 @@ class Core:
         )
 
     # Phases
+
+    def new_control(self, shard: ShardName, stream: StreamName) -> ShardControl:
+        """A shard that has come to be known."""
+        self.state.created_round = 0
+        return ShardControl(
+            shard, stream, creation_round=self.state.round + 1, since_ns=self.now_ns
+        )
 
     def enter(self, control: ShardControl, phase: Phase, *, for_ms: int = 0) -> None:
         """Begin a phase: whatever it sends is due, and it is given up after so long."""

@@ -26,7 +26,6 @@ import msgspec
 from motet.core.metadata.definitions import encode_stream_definition, shard_names
 from motet.core.metadata.messages import Set
 from motet.core.metadata.paths import MAP_TERM, STREAMS, stream_path
-from motet.core.operator.answers import answer
 from motet.core.operator.context import Core
 from motet.core.operator.shard_map import encode_term
 from motet.core.operator.state import (
@@ -37,10 +36,9 @@ from motet.core.operator.state import (
     Retry,
     ShardControl,
     StoreCall,
-    Waiting,
+    WaitingClient,
 )
 from motet.core.operator.writing import forget, save
-from motet.core.shardlog.entry import NO_ENTRY
 from motet.core.shardlog.messages import DeleteShardRequest, DeleteShardResponse
 from motet.core.streams.cluster_messages import (
     DeleteStream,
@@ -56,7 +54,7 @@ from motet.limits import missing_shards_max
 _BUSY = (Phase.LOADING, Phase.WRITING, Phase.DELETING, Phase.FORGETTING)
 
 
-def delete_stream(core: Core, _waiting: Waiting, message: DeleteStream) -> None:
+def delete_stream(core: Core, _waiting: WaitingClient, message: DeleteStream) -> None:
     """Mark the definition."""
     definition = _meant(core, message)
     if definition is None:
@@ -80,11 +78,11 @@ def _mark(core: Core, definition: Definition) -> None:
     core.put(stream_path(value.name), data, definition.version, call)
 
 
-def settle_deletion(core: Core, waiting: Waiting, message: DeleteStream) -> None:
+def settle_deletion(core: Core, waiting: WaitingClient, message: DeleteStream) -> None:
     """Answer when nothing is left; mark again what an unknown outcome has left unmarked."""
     definition = _meant(core, message)
     if definition is None:
-        answer(core, waiting, OperatorDone(message.request, f"{message.name} is deleted"))
+        core.answer(waiting, OperatorDone(message.request, f"{message.name} is deleted"))
     else:
         _mark(core, definition)
 
@@ -218,7 +216,7 @@ def find_leftovers(core: Core, node: NodeState) -> None:
     held = [
         (node.id, report.shard)
         for report in node.reports.values()
-        if report.shard not in state.shards and report.head_index == NO_ENTRY
+        if report.shard not in state.shards and report.head_index.is_none
     ]
     for gone in [key for key in state.leftovers if key[0] == node.id and key not in held]:
         del state.leftovers[gone]

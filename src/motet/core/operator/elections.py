@@ -14,13 +14,26 @@ L2  A leader of a new shard is told only when the store says that the shard is n
 L3  A leader is told to expect as many replicas as the final ensemble has, whatever the store said before.
 
 An election that comes to no end is begun anew, in a higher epoch, less and less often.
+
+The first entry of a shard is above every clock that was handed out before. Somebody may have read the feed
+of all streams up to a clock. A new stream with changes below it would be overlooked. So before a leader
+without a log is told to lead, all data nodes are asked for the highest clock that they know of from a log,
+and it is told the highest of all.
+
+V1  Every clock that was handed out is in an entry that a majority of an ensemble has. So it is known when a
+    majority of each ensemble has answered, to a heartbeat that was sent after the shard came to be known. A
+    node that has lost its disk does not count: what it had acknowledged is gone with it.
+    What is known for one shard is known for all that came to be known before it, as long as no other shard
+    does so: those of one stream are not looked at one by one.
+V2  A shard that has lost its majority does not keep streams from being created for ever: after a while those
+    are believed that live.
 """
 
 from __future__ import annotations
 
 import msgspec
 
-from motet.core.operator import creations
+from motet.core.machine import NS_PER_MS
 from motet.core.operator.context import Core
 from motet.core.operator.ensembles import (
     Choice,
@@ -33,11 +46,11 @@ from motet.core.operator.ensembles import (
     is_decided,
     stalled,
 )
-from motet.core.operator.state import Phase, ShardControl
+from motet.core.operator.state import NodeState, Phase, ShardControl
 from motet.core.operator.writing import confirm, save
 from motet.core.placement.choosing import ranked_leaders
-from motet.core.shardlog.entry import NO_ENTRY
 from motet.core.shardlog.messages import (
+    RECOVERING,
     BecomeLeaderRequest,
     BecomeLeaderResponse,
     FenceRequest,
@@ -49,7 +62,7 @@ from motet.core.streams.cluster_messages import (
     ShardMetadata,
     ShardStatus,
 )
-from motet.ids import Epoch, NodeId
+from motet.ids import Epoch, NodeId, ShardName
 
 _failures_without_pause = 3
 
@@ -218,7 +231,7 @@ def keep_notifying(core: Core, control: ShardControl) -> None:
     assert choice is not None
     if core.is_dead(choice.leader) or core.now_ns >= control.until_ns:
         fail_election(core, control, f"{choice.leader} does not answer")
-    elif _is_newborn(control) and not creations.may_begin(core, control):
+    elif _is_newborn(control) and not may_begin(core, control):
         control.until_ns = core.in_ms(core.config.step_ms)
     elif core.due(control.retry, doubles=False):
         factor, clock = final_factor(known), core.state.logged  # L3
@@ -231,7 +244,7 @@ def keep_notifying(core: Core, control: ShardControl) -> None:
 def _is_newborn(control: ShardControl) -> bool:
     """Whether whoever is to lead has never had an entry."""
     assert control.choice is not None
-    return control.answers[control.choice.leader].head_index == NO_ENTRY
+    return control.answers[control.choice.leader].head_index.is_none
 
 
 def on_become_leader_response(
@@ -274,3 +287,47 @@ def fail_election(core: Core, control: ShardControl, why: str) -> None:
     core.enter(control, Phase.WAITING)
     pauses = control.failures - _failures_without_pause
     control.until_ns = core.backoff_ns(config.retry_ms, config.election_ms_max, pauses)
+
+
+# When a new shard may begin
+
+
+def may_begin(core: Core, control: ShardControl) -> bool:
+    """Whether all clocks are known that were handed out before the shard came to be known."""
+    state = core.state
+    for node in state.nodes.values():
+        if node.has_data and not node.is_dead and node.round < control.creation_round:
+            return False
+    if core.now_ns - control.since_ns >= core.config.creation_ms * NS_PER_MS:
+        return True  # V2
+    if control.creation_round <= state.created_round:
+        return True
+    unknown = [
+        other
+        for other in state.shards.values()
+        if other is not control and not _is_known(core, other, control.creation_round)
+    ]
+    if not unknown:
+        state.created_round = control.creation_round
+    return not unknown
+
+
+def _is_known(core: Core, other: ShardControl, since_round: int) -> bool:
+    """V1, for one shard. One that is new has handed out nothing, and one that is deleted has no readers.
+
+    Nor has one that was founded with the new shard, or after it, handed out anything before.
+    """
+    known = other.metadata
+    if known is None or known.is_new or known.status is ShardStatus.DELETING:
+        return True
+    if other.is_founded and other.creation_round >= since_round:
+        return True
+    told = [node for node in known.ensemble if _has_told(core.node(node), other.shard, since_round)]
+    return 2 * len(told) > len(known.ensemble)
+
+
+def _has_told(node: NodeState | None, shard: ShardName, since_round: int) -> bool:
+    if node is None or not node.is_alive or node.round < since_round:
+        return False
+    report = node.reports.get(shard)
+    return report is not None and report.is_whole and report.status != RECOVERING

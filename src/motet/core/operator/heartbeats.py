@@ -10,7 +10,6 @@ H3  Whether a node's wall is wrong is what the node says itself, which compares 
 from __future__ import annotations
 
 from motet.core.machine import NS_PER_MS
-from motet.core.operator import creations
 from motet.core.operator.clock_visibility import take_turned
 from motet.core.operator.context import Core
 from motet.core.operator.deletion import find_leftovers, find_missing, take_sealed
@@ -34,7 +33,7 @@ def on_heartbeat_timer(core: Core) -> None:
     """Ask everybody, and see who has been silent for too long."""
     state = core.state
     core.timer(HEARTBEAT, core.config.heartbeat_ms, in_step=True)
-    creations.ask(core)
+    core.ask_nodes()
     silent_ns = core.config.dead_after_ms * NS_PER_MS
     for node in state.nodes.values():
         if not node.has_data:

@@ -12,15 +12,17 @@ left, and goes on from there:
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 
 from motet.core.metadata.definitions import (
     StreamDefinition,
+    check_name,
     decode_stream_definition,
     shard_names,
 )
-from motet.core.metadata.listing import Listing
-from motet.core.metadata.messages import Found
+from motet.core.metadata.messages import Found, Listing
 from motet.core.metadata.paths import (
     DRAINS,
     MAP_TERM,
@@ -31,8 +33,6 @@ from motet.core.metadata.paths import (
     STREAMS,
     stream_path,
 )
-from motet.core.operator import creations
-from motet.core.operator.answers import check_definition
 from motet.core.operator.clock_visibility import take_settings
 from motet.core.operator.context import Core
 from motet.core.operator.elections import start_election
@@ -48,9 +48,9 @@ from motet.core.operator.state import (
 )
 from motet.core.operator.writing import is_ours, is_unsettled, load, on_saved, save
 from motet.core.streams.cluster_messages import ShardMetadata, ShardStatus, decode_metadata
-from motet.errors import BadInput, MotetError
+from motet.errors import BadInput, MotetError, TooLarge
 from motet.ids import NodeId, StreamName, TimerName
-from motet.limits import cluster_nodes_max
+from motet.limits import cluster_nodes_max, schema_bytes_max, shard_replicas_max, stream_shards_max
 
 EVERYTHING = (DRAINS, MAPS, NODES, SETTINGS, SHARDS, STREAMS)
 WATCHED = (DRAINS, NODES, SETTINGS, STREAMS)
@@ -59,6 +59,8 @@ WATCHED = (DRAINS, NODES, SETTINGS, STREAMS)
 HEARTBEAT = TimerName("heartbeat")
 
 _decode_entry = msgspec.json.Decoder(NodeEntry).decode
+
+_STREAM_ID = re.compile(r"[0-9a-f]{16}")
 
 
 def watched(path: str) -> list[str]:
@@ -173,6 +175,23 @@ def _take_streams(core: Core, found: list[Found]) -> None:
         del core.state.shards[shard]
 
 
+def check_definition(definition: StreamDefinition) -> None:
+    """``BadInput`` for a stream that cannot be."""
+    check_name(definition.name, "a stream")
+    if not _STREAM_ID.fullmatch(definition.id):
+        raise BadInput(f"{definition.id[:40]!r} is not the id of a stream", hint="16 hex digits")
+    if not 0 < definition.shards <= stream_shards_max:
+        raise BadInput(f"{definition.shards} shards are not between 1 and {stream_shards_max}")
+    if definition.replicas is not None and not 0 < definition.replicas <= shard_replicas_max:
+        raise BadInput(f"{definition.replicas} replicas are not between 1 and {shard_replicas_max}")
+    if definition.schema is not None and len(definition.schema) > schema_bytes_max:
+        raise TooLarge(
+            f"a schema of {len(definition.schema)} bytes exceeds the limit of {schema_bytes_max}"
+        )
+    if definition.is_deleted:
+        raise BadInput("a stream cannot be created as deleted")
+
+
 def _checked_definition(found: Found) -> StreamDefinition:
     """What stands there, if it is a stream that can be, under its own name."""
     value = decode_stream_definition(found.data)
@@ -203,7 +222,7 @@ def _take_shards(core: Core, call: StoreCall, found: list[Found]) -> None:
         metadata = _decoded(core, each)
         if metadata is None or metadata.shard not in streams:
             continue  # garbage before loss: somebody has to look at it
-        control = creations.control(core, metadata.shard, streams[metadata.shard])
+        control = core.new_control(metadata.shard, streams[metadata.shard])
         state.shards[metadata.shard] = control
         control.incarnations = dict(call.incarnations)
         adopt(core, control, metadata, each.stat.version)

@@ -24,11 +24,10 @@ from __future__ import annotations
 
 from motet.core.machine import NS_PER_MS
 from motet.core.metadata.paths import drain_path
-from motet.core.operator.answers import answer
 from motet.core.operator.context import Core
 from motet.core.operator.elections import start_election
 from motet.core.operator.reconfigurations import start_reconfiguration
-from motet.core.operator.state import CallKind, Phase, ShardControl, StoreCall, Waiting
+from motet.core.operator.state import CallKind, Phase, ShardControl, StoreCall, WaitingClient
 from motet.core.placement.choosing import addition, handover
 from motet.core.shardlog.messages import ReconfigurationOp
 from motet.core.streams.cluster_messages import DrainNode, OperatorDone
@@ -191,7 +190,7 @@ def _can_do_without(core: Core, control: ShardControl, old_node: NodeId) -> bool
 # Draining
 
 
-def drain_node(core: Core, waiting: Waiting, message: DrainNode) -> None:
+def drain_node(core: Core, waiting: WaitingClient, message: DrainNode) -> None:
     """Check whether it can be done; the rest is done by ``settle_drain``."""
     node = core.state.nodes.get(message.node)
     if node is None or not node.has_data:
@@ -214,18 +213,22 @@ def _check_room(core: Core, node: NodeId) -> None:
             raise NoNodeToPlaceOn(f"{control.shard} could go nowhere else")
 
 
-def settle_drain(core: Core, waiting: Waiting, message: DrainNode) -> None:
+def settle_drain(core: Core, waiting: WaitingClient, message: DrainNode) -> None:
     """Write it down, if it is not yet; answer when it has come true."""
     state, node = core.state, message.node
     is_there = node in state.drains
     if message.is_drained and not is_there:
-        _write_drain(core, node)
+        if not core.is_asked(CallKind.PUT_DRAIN, node):
+            call = StoreCall(CallKind.PUT_DRAIN, core.now_ns, about=node)
+            core.put(drain_path(node), b"", None, call)
     elif message.is_drained and not any(_holds(control, node) for control in state.shards.values()):
-        answer(core, waiting, OperatorDone(message.request, f"{node} is empty"))
+        core.answer(waiting, OperatorDone(message.request, f"{node} is empty"))
     elif not message.is_drained and is_there:
-        _forget_drain(core, node, state.drains[node])
+        if not core.is_asked(CallKind.FORGET_DRAIN, node):
+            call = StoreCall(CallKind.FORGET_DRAIN, core.now_ns, about=node)
+            core.delete(drain_path(node), state.drains[node], call)
     elif not message.is_drained:
-        answer(core, waiting, OperatorDone(message.request, f"{node} takes replicas"))
+        core.answer(waiting, OperatorDone(message.request, f"{node} takes replicas"))
 
 
 def _holds(control: ShardControl, node: NodeId) -> bool:
@@ -235,18 +238,6 @@ def _holds(control: ShardControl, node: NodeId) -> bool:
         for each in (known, coming)
         if each is not None
     )
-
-
-def _write_drain(core: Core, node: NodeId) -> None:
-    if not core.is_asked(CallKind.PUT_DRAIN, node):
-        call = StoreCall(CallKind.PUT_DRAIN, core.now_ns, about=node)
-        core.put(drain_path(node), b"", None, call)
-
-
-def _forget_drain(core: Core, node: NodeId, version: int) -> None:
-    if not core.is_asked(CallKind.FORGET_DRAIN, node):
-        call = StoreCall(CallKind.FORGET_DRAIN, core.now_ns, about=node)
-        core.delete(drain_path(node), version, call)
 
 
 def on_drain_written(core: Core, node: NodeId, version: int) -> None:

@@ -8,7 +8,7 @@ How to read it, a file per protocol:
 
 ====================  ==========================================================================
 ``ensembles``         who is fenced, who may lead, who leads: the decision, as pure functions
-``candidacy``         a session with the keeper, and who is the active operator
+``session``           with the keeper: who is the active operator, what comes of requests
 ``writing``           a shard's metadata: compare-and-set, unknown outcomes, whose epoch it is
 ``loading``           going on from what stands in the store
 ``elections``         the six steps of an election
@@ -19,16 +19,17 @@ How to read it, a file per protocol:
 ``moves``             away from nodes that are dead for long or are to be emptied
 ``shard_map``         who gets to know where everything is
 ``clock_visibility``  whether users get to see clocks, for all leaders to hear
-``requests``          what people ask for; ``changes`` of ensembles among it, and ``preconditions``
+``requests``          what people ask for, changes of ensembles among it
 ====================  ==========================================================================
 
 A step is one event. Its handler changes the state of some shards; what a shard does in a phase that it has
-entered is worked out at the end of the step, and looked at again with every tick. A heartbeat is a tick; more
-of them follow while some shard is not at rest.
+entered is worked out at the end of the step, and looked at again with every tick. A heartbeat is a tick;
+more of them follow while some shard is not at rest.
 
-Invariants, checked after each step: O1 who is not active has no election or reconfiguration under way; O2 the
-metadata of a shard is legal (LegalLeaderAndEnsemble); O3 what is sent of an epoch is sent when the store has
-it: a shard that waits for the store is in a phase that says so; O4 requests that wait are bounded.
+Invariants, checked after each step: O1 who is not active has no election or reconfiguration under way; O2
+the metadata of a shard is legal (LegalLeaderAndEnsemble); O3 what is sent of an epoch is sent when the
+store has it: a shard that waits for the store is in a phase that says so; O4 requests that wait are
+bounded.
 """
 
 from __future__ import annotations
@@ -59,7 +60,6 @@ from motet.core.metadata.messages import (
 )
 from motet.core.operator import (
     bounds,
-    candidacy,
     deletion,
     elections,
     followers,
@@ -68,35 +68,56 @@ from motet.core.operator import (
     moves,
     reconfigurations,
     requests,
+    session,
     shard_map,
     streams,
     writing,
 )
-from motet.core.operator.answering import expire_calls, on_answer
-from motet.core.operator.config import OperatorConfig
-from motet.core.operator.context import Core
-from motet.core.operator.invariants import invariants
-from motet.core.operator.refusals import on_refused
-from motet.core.operator.state import Phase, ShardControl
+from motet.core.operator.context import Core, OperatorConfig
+from motet.core.operator.elections import fail_election
+from motet.core.operator.reconfigurations import on_step_refused
+from motet.core.operator.state import RECONFIGURING, Phase, ShardControl
+from motet.core.operator.writing import overtaken
 from motet.core.shardlog.messages import (
     AbortReconfigurationResponse,
     AddFollowerResponse,
+    BecomeLeaderRequest,
     BecomeLeaderResponse,
     CommitReconfigurationResponse,
     DeleteShardResponse,
     FenceResponse,
     PrepareReconfigurationResponse,
+    Refusal,
     Refused,
     ShardMessage,
     SnapshotResponse,
 )
-from motet.core.streams.cluster_messages import HeartbeatAnswer, OperatorRequest
+from motet.core.streams.cluster_messages import HeartbeatAnswer, OperatorRequest, ShardMetadata
 from motet.ids import Address, NodeId, TimerName
 
 TICK = TimerName("tick")
 
 Act = Callable[[Core, ShardControl], None]
 Handler = Callable[[Core, ShardControl, NodeId, Any], None]
+
+
+def on_refused(core: Core, control: ShardControl, sender: NodeId, message: Refused) -> None:
+    """A node knows a higher epoch: so does the store. Else the step is tried again, or given up."""
+    core.note_shard("refused", control, f"{sender} {message.request} {message.why.value}")
+    if control.phase in (Phase.LOADING, Phase.WRITING, Phase.FORGETTING):
+        return
+    if message.why is Refusal.INVALID_EPOCH and message.node_epoch > control.epoch:
+        overtaken(core, control, sender, message.node_epoch)
+    elif control.phase in RECONFIGURING:
+        on_step_refused(core, control, sender, message)
+    elif _is_leader_to_be(control, sender) and message.request == BecomeLeaderRequest.__name__:
+        fail_election(core, control, f"{sender} refuses to lead")
+
+
+def _is_leader_to_be(control: ShardControl, node: NodeId) -> bool:
+    choice = control.choice
+    return control.phase is Phase.NOTIFY_LEADER and choice is not None and choice.leader == node
+
 
 FROM_NODES: dict[type[ShardMessage], Handler] = {
     FenceResponse: elections.on_fence_response,
@@ -116,10 +137,7 @@ BEGIN: dict[Phase, Act] = {
     Phase.FENCING: elections.begin_fencing,
     Phase.NOTIFY_LEADER: elections.begin_notifying,
     Phase.STEADY: followers.begin_steady,
-    Phase.PREPARE: reconfigurations.begin_preparing,
-    Phase.SNAPSHOT: reconfigurations.begin_snapshot,
-    Phase.COMMIT: reconfigurations.begin_committing,
-    Phase.ABORT: reconfigurations.begin_aborting,
+    **dict.fromkeys(reconfigurations.KEEP, reconfigurations.begin_step),
     Phase.DELETING: deletion.begin_deleting,
 }
 
@@ -129,10 +147,7 @@ KEEP: dict[Phase, Act] = {
     Phase.FENCING: elections.keep_fencing,
     Phase.NOTIFY_LEADER: elections.keep_notifying,
     Phase.STEADY: followers.keep_steady,
-    Phase.PREPARE: reconfigurations.keep_preparing,
-    Phase.SNAPSHOT: reconfigurations.keep_snapshot,
-    Phase.COMMIT: reconfigurations.keep_committing,
-    Phase.ABORT: reconfigurations.keep_aborting,
+    **reconfigurations.KEEP,
     Phase.DELETING: deletion.keep_deleting,
 }
 
@@ -185,20 +200,19 @@ class Operator:
         core, state = self.core, self.core.state
         if isinstance(message, SessionBegun):
             self._stop()
-            candidacy.begin(core, message.session)
+            session.begin(core, message.session)
         elif isinstance(message, MetadataAnswer):
-            if not candidacy.on_answer(core, message) and state.is_active:
-                on_answer(core, message)
+            session.on_answer(core, message)
         elif getattr(message, "session", None) != state.session:
             core.drop("another_session")
         elif isinstance(message, Elected):
             self._become_active()
         elif isinstance(message, SessionEnded):
             self._stop()
-            candidacy.end(core)
+            session.end(core)
         elif isinstance(message, Deposed):
             self._stop()
-            candidacy.stand_again(core)
+            session.stand_again(core)
         elif isinstance(message, Changed):
             state.dirty.update(dict.fromkeys(loading.watched(message.path)))
 
@@ -268,8 +282,8 @@ class Operator:
 
     def _on_timer(self, timer: TimerName) -> None:
         core, state = self.core, self.core.state
-        if timer == candidacy.CANDIDACY:
-            candidacy.enter(core)
+        if timer == session.CANDIDACY:
+            session.enter(core)
         elif not state.is_active:
             return
         elif timer == loading.HEARTBEAT:
@@ -277,7 +291,7 @@ class Operator:
             streams.found_shards(core)
             moves.move_replicas(core)
             requests.expire(core)
-            expire_calls(core)
+            session.expire_calls(core)
             shard_map.push_again(core)
             self._tick()
         elif timer == shard_map.MAP:
@@ -328,7 +342,19 @@ class Operator:
     # What a driver and a checker need
 
     def invariants(self) -> list[Violation]:
-        return invariants(self.core)
+        """O1 to O4: what does not hold."""
+        core = self.core
+        state, found = core.state, []
+        for control in state.shards.values():
+            if not state.is_active and control.phase is not Phase.LOADING:
+                found.append(Violation("O1", f"{control.shard} is in {control.phase.value}"))
+            if control.metadata is not None and not is_legal(control.metadata):
+                found.append(Violation("O2", f"{control.metadata}"))
+            if state.is_active and not _is_consistent(control):
+                found.append(Violation("O3", f"{control.shard} is in {control.phase.value}"))
+        if len(state.waiting) > core.config.requests_max:
+            found.append(Violation("O4", f"{len(state.waiting)} requests wait"))
+        return found
 
     def clone(self) -> Self:
         twin = type(self)(self.core.config, self.core.state.own)
@@ -345,3 +371,21 @@ def _is_at_rest(core: Core, control: ShardControl) -> bool:
     if control.phase is Phase.STEADY:
         return followers.is_at_rest(core, control)
     return control.phase not in KEEP
+
+
+def is_legal(metadata: ShardMetadata) -> bool:
+    """LegalLeaderAndEnsemble, and that nobody is in and out at once."""
+    ensemble = metadata.ensemble
+    return (
+        (metadata.leader is None or metadata.leader in ensemble)
+        and metadata.replication_factor == len(ensemble) == len(dict.fromkeys(ensemble))
+        and not any(node in ensemble for node in metadata.removed_nodes)
+    )
+
+
+def _is_consistent(control: ShardControl) -> bool:
+    if control.phase is Phase.WRITING:
+        return control.writing is not None and control.call is not None
+    if control.phase in (Phase.LOADING, Phase.FORGETTING):
+        return True
+    return control.writing is None and control.metadata is not None

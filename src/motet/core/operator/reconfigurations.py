@@ -24,6 +24,8 @@ C6  A snapshot takes as long as it takes: the patience with it begins anew with 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
 from motet.core.operator.context import Core
@@ -114,11 +116,6 @@ def _is_stuck(core: Core, control: ShardControl) -> bool:
 # PREPARE
 
 
-def begin_preparing(core: Core, control: ShardControl) -> None:
-    control.until_ns = core.in_ms(core.config.step_ms)
-    keep_preparing(core, control)
-
-
 def keep_preparing(core: Core, control: ShardControl) -> None:
     change = _change(control)
     if _is_stuck(core, control) or _is_new_node_gone(core, control):
@@ -155,11 +152,6 @@ def _save_commit(core: Core, control: ShardControl, change: Reconfiguration) -> 
 
 
 # SNAPSHOT
-
-
-def begin_snapshot(core: Core, control: ShardControl) -> None:
-    control.until_ns, control.fetched = core.in_ms(core.config.snapshot_ms), 0
-    keep_snapshot(core, control)
 
 
 def keep_snapshot(core: Core, control: ShardControl) -> None:
@@ -214,12 +206,6 @@ def on_snapshot_installed(
 # COMMIT
 
 
-def begin_committing(core: Core, control: ShardControl) -> None:
-    control.until_ns = core.in_ms(core.config.step_ms)
-    control.unsafe_ns = core.in_ms(core.config.unsafe_ms)
-    keep_committing(core, control)
-
-
 def keep_committing(core: Core, control: ShardControl) -> None:
     change = _change(control)
     if _is_stuck(core, control) or not core.due(control.retry, doubles=False):
@@ -269,11 +255,6 @@ def abort(core: Core, control: ShardControl, why: str) -> None:
     assert _change(control).phase is ReconfigurationPhase.PREPARE, "C3"
     core.note_shard(f"aborts_{_change(control).op.value}", control, why)
     core.enter(control, Phase.ABORT)
-
-
-def begin_aborting(core: Core, control: ShardControl) -> None:
-    control.until_ns = core.in_ms(core.config.step_ms)
-    keep_aborting(core, control)
 
 
 def keep_aborting(core: Core, control: ShardControl) -> None:
@@ -332,3 +313,22 @@ def _on_snapshot_refused(core: Core, control: ShardControl, message: Refused) ->
 
 def _name(kind: type[ShardMessage]) -> str:
     return kind.__name__
+
+
+KEEP: dict[Phase, Callable[[Core, ShardControl], None]] = {
+    Phase.PREPARE: keep_preparing,
+    Phase.SNAPSHOT: keep_snapshot,
+    Phase.COMMIT: keep_committing,
+    Phase.ABORT: keep_aborting,
+}
+
+
+def begin_step(core: Core, control: ShardControl) -> None:
+    """A change has entered one of these phases."""
+    config, phase = core.config, control.phase
+    control.until_ns = core.in_ms(config.snapshot_ms if phase is Phase.SNAPSHOT else config.step_ms)
+    if phase is Phase.SNAPSHOT:
+        control.fetched = 0
+    elif phase is Phase.COMMIT:
+        control.unsafe_ns = core.in_ms(config.unsafe_ms)
+    KEEP[phase](core, control)

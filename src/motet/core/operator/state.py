@@ -8,13 +8,11 @@ import msgspec
 
 from motet.core.clock.hlc import Clock
 from motet.core.metadata.definitions import StreamDefinition
-from motet.core.metadata.listing import Listing
-from motet.core.metadata.messages import NO_SESSION
+from motet.core.metadata.messages import NO_SESSION, Listing
 from motet.core.operator.ensembles import Choice, is_lost
 from motet.core.shardlog.entry import EntryId
 from motet.core.shardlog.messages import FenceResponse, PrepareReconfigurationResponse, ShardReport
-from motet.core.streams.cluster_messages import OperatorRequest, ShardMap, ShardMetadata
-from motet.core.streams.orders import TurnClock
+from motet.core.streams.cluster_messages import OperatorRequest, ShardMap, ShardMetadata, TurnClock
 from motet.ids import Address, Epoch, NodeId, RequestId, SessionId, ShardName, StreamName
 
 
@@ -243,7 +241,7 @@ class StoreCall(msgspec.Struct, frozen=True):
     listing: Listing | None = None
 
 
-class Waiting(msgspec.Struct):
+class WaitingClient(msgspec.Struct):
     """A client whose request is under way."""
 
     client: Address
@@ -301,7 +299,7 @@ class State(msgspec.Struct):
     bad_entries: dict[str, int] = {}
 
     round: int = 0
-    #: every clock is known that was handed out before a shard of this birth round was known, or an older one
+    #: every clock is known that was handed out before a shard of this round, or an older one, was known
     created_round: int = 0
     #: the highest clock heard of
     clock: Clock = Clock(0, 0)
@@ -331,7 +329,7 @@ class State(msgspec.Struct):
     map_changed: bool = False
     map_again_ns: int = 0
 
-    waiting: list[Waiting] = []
+    waiting: list[WaitingClient] = []
     #: messages that were not acted on, by the reason
     counts: dict[str, int] = {}
 

@@ -21,13 +21,17 @@ from motet.core.metadata.definitions import (
 )
 from motet.core.metadata.messages import Check
 from motet.core.metadata.paths import MAP_TERM, stream_path
-from motet.core.operator import creations
-from motet.core.operator.answers import answer, check_definition, refuse
 from motet.core.operator.clock_visibility import has_obeyed
 from motet.core.operator.context import Core
-from motet.core.operator.loading import is_equal
+from motet.core.operator.loading import check_definition, is_equal
 from motet.core.operator.shard_map import place_of
-from motet.core.operator.state import CallKind, Definition, Phase, StoreCall, Waiting
+from motet.core.operator.state import (
+    CallKind,
+    Definition,
+    Phase,
+    StoreCall,
+    WaitingClient,
+)
 from motet.core.operator.writing import save
 from motet.core.placement.choosing import new_ensemble
 from motet.core.streams.cluster_messages import (
@@ -42,7 +46,7 @@ from motet.ids import Epoch, StreamName
 from motet.limits import streams_max
 
 
-def create_stream(core: Core, waiting: Waiting, message: CreateStream) -> None:
+def create_stream(core: Core, waiting: WaitingClient, message: CreateStream) -> None:
     """Write the definition, if it is not there."""
     definition = message.definition
     check_definition(definition)
@@ -117,7 +121,7 @@ def on_stream_put(core: Core, call: StoreCall, version: int) -> None:
         if isinstance(message, CreateStream) and message.definition.id == definition.id:
             waiting.is_defined = waiting.created = True
     if definition.is_deleted:
-        creations.ask(core)  # so that leaders hear of it
+        core.ask_nodes()  # so that leaders hear of it
     found_shards(core)
 
 
@@ -134,13 +138,13 @@ def on_streams_read(core: Core) -> None:
         try:
             _check_same(message.definition, there.value)
         except StreamExists as error:
-            refuse(core, waiting, error)
+            core.refuse(waiting, error)
             continue
         waiting.is_defined = True
         waiting.created = there.value.id == message.definition.id
 
 
-def _create_again(core: Core, waiting: Waiting, message: CreateStream) -> None:
+def _create_again(core: Core, waiting: WaitingClient, message: CreateStream) -> None:
     """What was asked for is not there, at least not any more."""
     if core.state.fence is None:
         return  # when the term is raised it is looked at once more
@@ -148,7 +152,7 @@ def _create_again(core: Core, waiting: Waiting, message: CreateStream) -> None:
         _check_free(core, message.definition.name)
         fence = _checked_fence(core, message)
     except (StreamExists, MapTooOld) as error:
-        refuse(core, waiting, error)
+        core.refuse(waiting, error)
         return
     if not core.is_asked(CallKind.PUT_STREAM, message.definition.name):
         _put_definition(core, message.definition, fence)
@@ -173,7 +177,7 @@ def found_shards(core: Core) -> None:
             if ensemble is None:
                 return
             load.place(ensemble)
-            control = state.shards[shard] = creations.control(core, shard, name)
+            control = state.shards[shard] = core.new_control(shard, name)
             control.preferred, control.is_founded = ensemble[0], True
             metadata = ShardMetadata(
                 shard, Epoch(1), ShardStatus.ELECTION, None, ensemble, len(ensemble), is_new=True
@@ -181,20 +185,20 @@ def found_shards(core: Core) -> None:
             core.note_shard("founds", control, " ".join(ensemble))
             save(core, control, metadata, Phase.FENCING)
     if load is not None:
-        creations.ask(core)
+        core.ask_nodes()
 
 
-def settle_creation(core: Core, waiting: Waiting, message: CreateStream) -> None:
+def settle_creation(core: Core, waiting: WaitingClient, message: CreateStream) -> None:
     """Answer once every shard has a leader, and has heard whether clocks are shown."""
     definition = core.state.definitions.get(message.definition.name)
     if not waiting.is_defined or definition is None:
         return
     if definition.value.is_deleted:
-        refuse(
-            core, waiting, StreamExists(f"the stream {message.definition.name!r} is being deleted")
+        core.refuse(
+            waiting, StreamExists(f"the stream {message.definition.name!r} is being deleted")
         )
         return
     controls = [core.state.shards.get(shard) for shard in shard_names(definition.value)]
     if all(c and c.metadata and c.metadata.leader and has_obeyed(core, c) for c in controls):
         place = place_of(core, definition)
-        answer(core, waiting, StreamCreated(message.request, waiting.created, place))
+        core.answer(waiting, StreamCreated(message.request, waiting.created, place))

@@ -64,18 +64,6 @@ def new_ensemble(load: Load, replicas: int) -> tuple[NodeId, ...] | None:
     return (leader, *followers[: replicas - 1])
 
 
-def spread(load: Load, shards: int, replicas: int) -> list[tuple[NodeId, ...]] | None:
-    """Ensembles for the shards of a stream, one after the other; None if there are too few nodes."""
-    ensembles = []
-    for _ in range(shards):
-        ensemble = new_ensemble(load, replicas)
-        if ensemble is None:
-            return None
-        load.place(ensemble)
-        ensembles.append(ensemble)
-    return ensembles
-
-
 def addition(load: Load, ensemble: Collection[NodeId]) -> NodeId | None:
     """The node that joins an ensemble: of those outside, the one with the fewest replicas (P1)."""
     outside = [node for node in load.replicas if node not in ensemble]

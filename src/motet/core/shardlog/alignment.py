@@ -1,9 +1,9 @@
 """Bringing a follower's log in line with the leader's: it is attached, cut first, or replaced by a snapshot.
 
 A leader is told where a follower's log ends, by the operator or by the follower itself. If it has that very
-entry, the logs are the same up to there. If not, the follower cuts its log, and says where it ends then. That
-may be an entry of another leader again, so this is repeated until both share an entry. What the leader no
-longer keeps, or the follower has lost, takes a snapshot.
+entry, the logs are the same up to there. If not, the follower cuts its log, and says where it ends then.
+That may be an entry of another leader again, so this is repeated until both share an entry. What the leader
+no longer keeps, or the follower has lost, takes a snapshot.
 
 A1  Each cut leaves a lower head: of an earlier epoch, or lower in the same one. So it comes to an end.
 A2  A cut names the head that it is for, and so does a snapshot that replaces a log of a higher head. In one
@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from motet.core.shardlog import quorum
 from motet.core.shardlog.context import Core
-from motet.core.shardlog.cursors import Cursor, CursorState
 from motet.core.shardlog.entry import NO_ENTRY, EntryId
 from motet.core.shardlog.messages import (
     Refusal,
@@ -29,6 +28,7 @@ from motet.core.shardlog.messages import (
     TruncateResponse,
 )
 from motet.core.shardlog.snapshot import offer_snapshot, release_snapshot
+from motet.core.shardlog.state import Cursor, CursorState
 from motet.ids import NodeId, Offset
 
 HOPELESS = (Refusal.NOT_MEMBER, Refusal.UNSAFE)
@@ -59,7 +59,7 @@ def hear_again(core: Core, cursor: Cursor, head: EntryId) -> None:
 
 
 def _fall_back(core: Core, cursor: Cursor, head: EntryId) -> None:
-    """A follower has lost the end of its log, or had it when this was said: push what is behind it again.
+    """A follower has lost the end of its log, or had it when this was said: push what is after it again.
 
     Only if its log is ours as far as it goes: who says otherwise was fenced in an earlier epoch, and is late.
     """
@@ -75,7 +75,7 @@ def _place(core: Core, cursor: Cursor, head: EntryId) -> None:
     runs = state.log.runs
     point = quorum.truncation_point(runs, head)
     if point is None:
-        lose(core, cursor, f"ends at {head}, we begin behind {runs.base}", replaces=head)
+        lose(core, cursor, f"ends at {head}, we begin after {runs.base}", replaces=head)
     elif point == head:
         cursor.attach(head.offset, state.round, core.now_ns)
         core.note("attached", f"{cursor.node} at {head}")

@@ -4,7 +4,7 @@ The log of an embedded database is such a one. No other node ever has an entry o
 
 N1  What is on disk is committed: it is applied as it is read at a start, the whole log, before anything is
     written; what the state has already is read too. So damage anywhere is found before anything has changed.
-N2  An entry that could not be written is taken back, with all behind it, instead of tried again: nobody has
+N2  An entry that could not be written is taken back, with all after it, instead of tried again: nobody has
     it, and whoever wants it is told at once that there is no room.
 N3  Damage is told and not written down: the files stay as they are for whoever can put them right. A page
     that cannot be read any more is refused, and the others are served.
@@ -14,9 +14,8 @@ from __future__ import annotations
 
 from motet.core.shardlog import leader, reading, storage
 from motet.core.shardlog.context import Core
-from motet.core.shardlog.entry import Entry
+from motet.core.shardlog.entry import Entry, entry_bytes
 from motet.core.shardlog.log import Log
-from motet.core.shardlog.records import entry_bytes
 from motet.core.shardlog.state import Purpose, Reading
 from motet.errors import BadBytes
 
@@ -34,13 +33,13 @@ def apply_found(core: Core, entry: Entry) -> None:
 def take_back(core: Core) -> None:
     """Give up what could not be written, once everything before it is durable (N2).
 
-    The log goes on in a new segment. Until a meta file says so, what was written behind the missing entry is
+    The log goes on in a new segment. Until a meta file says so, what was written after the missing entry is
     a torn tail to whoever finds it.
     """
     state, log = core.state, core.state.log
     if not log.pending or not _has_failed(core, log):
         return
-    core.note("taken_back", f"behind {log.durable}, up to {log.head}")
+    core.note("taken_back", f"after {log.durable}, up to {log.head}")
     storage.discard(core, log.cut(log.durable))
     state.unapplied_bytes = 0
     storage.write_meta(core)

@@ -7,53 +7,116 @@ write on one ``EffectBuffer``, since writes and reads are numbered over the whol
 
 from __future__ import annotations
 
+from typing import Protocol, Self
+
+import msgspec
+
 from motet.core.clock.hlc import ZERO, Clock
-from motet.core.machine import DiskChange, Effect, Message, Note, Now, Read, Send
-from motet.core.shardlog.config import ShardlogConfig
-from motet.core.shardlog.entry import EntryId
+from motet.core.machine import NS_PER_MS, DiskChange, Effect, Message, Note, Now, Read, Send
+from motet.core.shardlog.entry import Entry, EntryId
 from motet.core.shardlog.messages import Refusal, Refused, ShardMessage
 from motet.core.shardlog.state import State, Status
-from motet.core.shardlog.state_machine import StateMachine
 from motet.ids import Address, FileName, NodeId, ReadId, ShardName, WriteId
+from motet.limits import (
+    shard_in_flight_bytes_max,
+    shard_index_step_bytes,
+    shard_message_bytes,
+    shard_preallocate_bytes,
+    shard_read_bytes,
+    shard_segment_bytes,
+    shard_snapshot_every_bytes,
+    shard_snapshots_given_max,
+    shard_tail_bytes_max,
+    shard_uncommitted_bytes_max,
+    shard_uncommitted_entries_max,
+)
 
-NS_PER_MS = 1_000_000
+
+class StateMachine(Protocol):
+    """What a log carries, a function of it: the same entries give the same state on every node.
+
+    ``apply`` gets every entry once, in order, barriers too, when it is committed and durable here. It never
+    fails: what a leader lets into the log has been checked before.
+    """
+
+    def apply(self, entry: Entry) -> None:
+        """Take in the next committed entry."""
+
+    def snapshot(self) -> bytes:
+        """All of the state; equal bytes for equal states."""
+
+    def restore(self, data: bytes) -> None:
+        """Become what a snapshot says; ``BadRecord`` if it is none."""
+
+    def clone(self) -> Self:
+        """An independent copy."""
+
+    def fingerprint(self) -> bytes:
+        """Equal exactly for equal states."""
 
 
-class EffectBuffer:
+class ShardlogConfig(msgspec.Struct, frozen=True):
+    """How the replicas of a node behave; simulations use smaller figures."""
+
+    segment_bytes: int = shard_segment_bytes
+    #: a segment grows by this much at a time, ahead of what is written
+    preallocate_bytes: int = shard_preallocate_bytes
+    #: one mark of the index by offset for so much of a segment
+    index_step_bytes: int = shard_index_step_bytes
+    #: newest entries that are kept in memory
+    tail_bytes_max: int = shard_tail_bytes_max
+    #: entries of one message
+    message_bytes: int = shard_message_bytes
+    #: pushed to one follower and not confirmed
+    in_flight_bytes_max: int = shard_in_flight_bytes_max
+    #: in the log of a leader and not committed
+    uncommitted_bytes_max: int = shard_uncommitted_bytes_max
+    uncommitted_entries_max: int = shard_uncommitted_entries_max
+    #: read from a file at once
+    read_bytes: int = shard_read_bytes
+    #: the state is put on disk after so much of the log
+    snapshot_every_bytes: int = shard_snapshot_every_bytes
+    snapshots_given_max: int = shard_snapshots_given_max
+    #: how often a leader lets its followers hear of it, and everything that is late is looked at; 0: never by
+    #: itself
+    beat_ms: int = 100
+    #: and those for whom nothing is late: nothing depends on it but that a follower which is not what its
+    #: leader takes it for is found out
+    idle_beat_ms: int = 3_000
+    #: what was not answered for so long is said again
+    resend_ms: int = 400
+    #: a follower that lacks something and has got nothing new for so long is reported
+    stalled_ms: int = 10_000
+    #: a file that cannot be read so often in a row is damaged
+    unreadable_max: int = 50
+    #: a snapshot that nobody asks for is forgotten
+    snapshot_idle_ms: int = 30_000
+    #: the log is trimmed to about so much, whatever is pruned; None, as on every node: what is pruned alone
+    keep_bytes: int | None = None
+    #: an ensemble of one, for good: nobody else ever has an entry of this log, or can repair it (``alone``)
+    is_alone: bool = False
+
+
+class EffectBuffer(msgspec.Struct):
     """Numbers, time and effects of one step of a node."""
 
-    __slots__ = (
-        "ceiling_ms",
-        "clock",
-        "found",
-        "items",
-        "next_read",
-        "next_write",
-        "nonce",
-        "now",
-        "readers",
-        "touched",
-        "writers",
-    )
-
-    def __init__(self) -> None:
-        self.next_write = WriteId(1)
-        self.next_read = ReadId(1)
-        #: who asked for what is under way
-        self.writers: dict[WriteId, ShardName] = {}
-        self.readers: dict[ReadId, ShardName] = {}
-        #: the life of this node: different at every start
-        self.nonce = 0
-        self.now = Now(0, 0)
-        #: the highest clock that was seen anywhere
-        self.clock: Clock = ZERO
-        #: the highest clock that was found on disk at the start
-        self.found: Clock = ZERO
-        #: clocks of other nodes beyond this are refused; None: it is not known what is too far ahead
-        self.ceiling_ms: int | None = None
-        self.items: list[Effect] = []
-        #: shards that something has happened to since somebody looked (the values mean nothing)
-        self.touched: dict[ShardName, None] = {}
+    next_write: WriteId = WriteId(1)
+    next_read: ReadId = ReadId(1)
+    #: who asked for what is under way
+    writers: dict[WriteId, ShardName] = {}
+    readers: dict[ReadId, ShardName] = {}
+    #: the life of this node: different at every start
+    nonce: int = 0
+    now: Now = Now(0, 0)
+    #: the highest clock that was seen anywhere
+    clock: Clock = ZERO
+    #: the highest clock that was found on disk at the start
+    found: Clock = ZERO
+    #: clocks of other nodes beyond this are refused; None: it is not known what is too far ahead
+    ceiling_ms: int | None = None
+    items: list[Effect] = []
+    #: shards that something has happened to since somebody looked (the values mean nothing)
+    touched: dict[ShardName, None] = {}
 
     def take(self) -> list[Effect]:
         """What has to be done; the buffer is empty then."""

@@ -11,9 +11,8 @@ F3  Who is not a member has forgotten what it promised: it is fenced only by a r
 
 from __future__ import annotations
 
-from motet.core.shardlog import alignment, installing, leader, reading, storage
+from motet.core.shardlog import alignment, leader, reading, snapshot, storage
 from motet.core.shardlog.context import Core
-from motet.core.shardlog.cursors import CursorState
 from motet.core.shardlog.entry import NO_ENTRY
 from motet.core.shardlog.log import Log
 from motet.core.shardlog.messages import (
@@ -25,7 +24,7 @@ from motet.core.shardlog.messages import (
     FenceResponse,
     Refusal,
 )
-from motet.core.shardlog.state import Status
+from motet.core.shardlog.state import CursorState, Status
 from motet.ids import Address, Epoch, Offset
 from motet.limits import shard_replicas_max
 
@@ -59,8 +58,8 @@ def on_fence_request(core: Core, sender: Address, message: FenceRequest) -> None
 
 def _fence(core: Core, epoch: Epoch) -> None:
     state = core.state
-    leader.stop_leading(core)
-    installing.give_up(core, "fenced")
+    core.state.stop_leading()
+    snapshot.give_up(core, "fenced")
     state.epoch, state.status, state.may_lead = epoch, Status.FENCED, True
     state.leader, state.heard_round = None, 0
     # What is not durable was never acknowledged. It is given up, so that the head of the answer stays the
@@ -157,12 +156,12 @@ def find_damage(core: Core, why: str) -> None:
     elif state.status is Status.FOLLOWER:
         state.status = Status.FENCED
     reading.drop_all(core, why)
-    installing.give_up(core, why)
+    snapshot.give_up(core, why)
     state.may_lead = False
     state.losses, state.repair_epoch = state.losses + 1, Epoch(0)
     state.is_member, state.is_damaged = False, True
     state.damaged += [segment.number for segment in state.log.segments]
-    state.log = Log.behind(NO_ENTRY, state.log.clock)
+    state.log = Log.after(NO_ENTRY, state.log.clock)
     state.applied, state.commit_index = Offset(0), NO_ENTRY
     # One that is damaged itself is kept, too; and nobody but a person can repair a replica that is alone.
     if state.meta_version and not core.config.is_alone:

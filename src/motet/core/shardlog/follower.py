@@ -15,8 +15,6 @@ from motet.core.clock.hlc import Clock
 from motet.core.shardlog import storage
 from motet.core.shardlog.context import Core
 from motet.core.shardlog.entry import Entry, EntryId
-from motet.core.shardlog.installing import give_up
-from motet.core.shardlog.leader import stop_leading
 from motet.core.shardlog.messages import (
     AddEntryRequest,
     AddEntryResponse,
@@ -24,6 +22,7 @@ from motet.core.shardlog.messages import (
     TruncateRequest,
     TruncateResponse,
 )
+from motet.core.shardlog.snapshot import give_up
 from motet.core.shardlog.state import Status
 from motet.ids import Address, NodeId, Offset
 
@@ -93,7 +92,7 @@ def _follow(core: Core, sender: NodeId, message: AddEntryRequest) -> None:
     state = core.state
     give_up(core, "the leader pushes")
     if message.epoch > state.epoch:
-        stop_leading(core)
+        state.stop_leading()
         state.epoch, state.heard_round = message.epoch, 0
         storage.write_meta(core)
     if state.status is not Status.FOLLOWER:
@@ -184,7 +183,7 @@ def on_truncate_request(core: Core, sender: NodeId, message: TruncateRequest) ->
         return
     keep = log.runs.highest_of(message.head_index.epoch)
     if keep is None or min(keep.offset, message.head_index.offset) < log.base.offset:
-        core.refuse(address, message, Refusal.UNSAFE, f"it begins behind {log.base}")
+        core.refuse(address, message, Refusal.UNSAFE, f"it begins after {log.base}")
         return
     offset = Offset(min(keep.offset, message.head_index.offset))
     if offset < state.commit_index.offset:

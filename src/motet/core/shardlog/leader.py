@@ -19,17 +19,15 @@ from __future__ import annotations
 from motet.core.clock.hlc import END, Clock, plus
 from motet.core.shardlog import alignment, quorum, reading, storage
 from motet.core.shardlog.context import Core
-from motet.core.shardlog.cursors import Cursor, CursorState
-from motet.core.shardlog.entry import Entry, EntryId, EntryKind
+from motet.core.shardlog.entry import Entry, EntryId, EntryKind, entry_bytes
 from motet.core.shardlog.messages import (
     AddEntryRequest,
     AddEntryResponse,
     Refusal,
     Refused,
 )
-from motet.core.shardlog.records import entry_bytes
 from motet.core.shardlog.snapshot import forget_snapshot, offer_snapshot
-from motet.core.shardlog.state import Purpose, Reading, Status
+from motet.core.shardlog.state import Cursor, CursorState, Purpose, Reading, Status
 from motet.ids import Address, NodeId, Offset
 from motet.limits import round_step_max
 
@@ -230,19 +228,8 @@ def on_refused(core: Core, sender: NodeId, message: Refused) -> None:
 def abdicate(core: Core, why: str) -> None:
     """Lead no more (B3): what was not committed may still be, by whoever leads next."""
     core.note("abdicated", f"epoch {core.state.epoch}: {why}")
-    stop_leading(core)
+    core.state.stop_leading()
     core.state.status = Status.FENCED
-
-
-def stop_leading(core: Core) -> None:
-    """Forget all that only a leader knows."""
-    state = core.state
-    state.may_lead = False
-    state.cursors = {}
-    state.reconfiguring = state.committed_change = None
-    state.replication_factor = 0
-    state.wants_round = False
-    state.given, state.given_ns = {}, {}
 
 
 # Time
@@ -265,7 +252,7 @@ def beat(core: Core) -> None:
             offer_snapshot(core, cursor)
         else:
             if cursor.pushed > cursor.confirmed and core.is_over(cursor.moved_ns, config.resend_ms):
-                core.note("pushed_again", f"{cursor.node} behind {cursor.confirmed}")
+                core.note("pushed_again", f"{cursor.node} after {cursor.confirmed}")
                 cursor.push_again(core.now_ns)
     push_all(core)
     silent = [

@@ -2,11 +2,11 @@
 
 The entries of a log lie in *segments*, files that are written from their beginning to their end. Of old
 entries nothing is kept in memory but a mark every so many bytes of a segment, by which their place is
-found. Cutting a log never touches a file: the segment is closed at the cut, what is behind that is ignored,
+found. Cutting a log never touches a file: the segment is closed at the cut, what is after that is ignored,
 and the log goes on in a new one. Which segments make up the log, and where they end, is in the replica's
 meta file (``meta``).
 
-G1  Segments follow each other without a gap, from behind the base up to the head.
+G1  Segments follow each other without a gap, from the entry after the base to the head.
 G2  The tail ends at the head, and has every entry that is not durable.
 G3  base <= durable <= head.
 """
@@ -19,9 +19,7 @@ import msgspec
 
 from motet.core.clock.hlc import ZERO, Clock
 from motet.core.machine import Violation
-from motet.core.shardlog.entry import Entry, EntryId
-from motet.core.shardlog.records import entry_bytes
-from motet.core.shardlog.runs import EpochRuns
+from motet.core.shardlog.entry import Entry, EntryId, EpochRuns, entry_bytes
 from motet.ids import Offset, WriteId
 
 
@@ -47,7 +45,7 @@ class Segment(msgspec.Struct):
     places: list[int] = msgspec.field(default_factory=list)
 
     def mark(self, offset: Offset, place: int, step_bytes: int) -> None:
-        """An entry begins here: remember it if the last mark is far enough behind."""
+        """An entry begins here: remember it if the last mark is far enough back."""
         if not self.places:
             self.marks.append(self.first)
             self.places.append(0)
@@ -63,13 +61,13 @@ class Segment(msgspec.Struct):
         return self.marks[at], self.places[at]
 
     def cut(self, keep: Offset) -> None:
-        """Close it behind this entry."""
+        """Close it with this entry."""
         self.end = keep
         kept = bisect_right(self.marks, keep)
         del self.marks[kept:], self.places[kept:]
 
 
-class Pending(msgspec.Struct):
+class PendingWrite(msgspec.Struct):
     """Entries on their way to the disk, in one write."""
 
     write: WriteId
@@ -97,12 +95,12 @@ class Log(msgspec.Struct):
     tail: list[Entry] = msgspec.field(default_factory=list)
     tail_bytes: int = 0
     #: oldest first: what is being written
-    pending: list[Pending] = msgspec.field(default_factory=list)
+    pending: list[PendingWrite] = msgspec.field(default_factory=list)
 
     @staticmethod
-    def behind(base: EntryId, clock: Clock = ZERO) -> Log:
-        """A log that is empty behind this entry."""
-        return Log(EpochRuns.behind(base), durable=base.offset, clock=clock)
+    def after(base: EntryId, clock: Clock = ZERO) -> Log:
+        """A log that is empty after this entry."""
+        return Log(EpochRuns.after(base), durable=base.offset, clock=clock)
 
     @property
     def head(self) -> EntryId:
@@ -143,7 +141,7 @@ class Log(msgspec.Struct):
         self.tail_bytes += entry_bytes(entry)
 
     def forget_tail(self, bytes_max: int, up_to: Offset) -> None:
-        """Keep no more than so much in memory, but everything behind ``up_to``."""
+        """Keep no more than so much in memory, but everything after ``up_to``."""
         if self.tail_bytes <= bytes_max + bytes_max // 4:
             return  # a little more is let be, so that this is not done for every entry
         first, gone = self.tail_first, 0
@@ -174,7 +172,7 @@ class Log(msgspec.Struct):
         return self.runs.head.offset if segment.end is None else segment.end
 
     def in_memory(self, after: Offset, last: Offset, bytes_max: int) -> list[Entry] | None:
-        """Entries behind ``after`` up to ``last``, at least one; None when they are not in memory."""
+        """Entries above ``after`` up to ``last``, at least one; None when they are not in memory."""
         start = after + 1 - self.tail_first
         if start < 0:
             return None
@@ -209,7 +207,7 @@ class Log(msgspec.Struct):
         return gone
 
     def _cut_pending(self, keep: Offset) -> None:
-        kept: list[Pending] = []
+        kept: list[PendingWrite] = []
         for pending in self.pending:
             if self.durable >= keep or (kept and kept[-1].last >= keep):
                 break

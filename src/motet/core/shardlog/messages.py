@@ -176,7 +176,7 @@ class TruncateResponse(ShardMessage, frozen=True):
 
 
 class AddEntryRequest(ShardMessage, frozen=True):
-    """Leader to follower: entries behind ``previous``, in order. With none it is a heartbeat."""
+    """Leader to follower: entries after ``previous``, in order. With none it is a heartbeat."""
 
     previous: EntryId
     entries: tuple[Entry, ...]
@@ -207,7 +207,7 @@ class Snapshot(msgspec.Struct, frozen=True, array_like=True):
     source: NodeId
     #: the state machine has applied exactly up to this entry
     head_index: EntryId
-    #: the first entry that is still kept; one behind the head when none is
+    #: the first entry that is still kept; one after the head when none is
     first_offset: Offset
     state_bytes: int
     #: the entry before the first that is kept
@@ -249,7 +249,7 @@ class PieceRequest(ShardMessage, frozen=True):
     number: int
     #: how much of the state is there already; all of it: then entries are wanted
     state_offset: int
-    #: entries behind this one
+    #: entries after this one
     after: Offset
 
 

@@ -1,5 +1,6 @@
-"""The meta file of a replica: its epoch, whether it is a member, which files make up its log and its state.
+"""The meta file of a replica, and the file of a node that lists its shards.
 
+A meta file says the epoch, whether the replica is a member, and which files make up its log and its state.
 It is small, and replaced as a whole: whatever is on disk, exactly one log is meant by it. A fence, a cut, a
 new segment and an installed snapshot are each one replacement. Files that are on disk and not part of the
 log, or not yet, are listed as garbage: they are removed when the meta file that says so is durable.
@@ -7,12 +8,13 @@ log, or not yet, are listed as garbage: they are removed when the meta file that
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from motet.core.clock.hlc import Clock
-from motet.core.shardlog.entry import NO_ENTRY, EntryId
+from motet.core.shardlog.entry import NO_ENTRY, EntryId, EpochRuns
 from motet.core.shardlog.log import Log, Segment
-from motet.core.shardlog.runs import EpochRuns
 from motet.errors import BadRecord
 from motet.format.checksum import crc32c
 from motet.format.journal import scan
@@ -175,3 +177,26 @@ NO_META = Meta(
     state_garbage=(),
 )
 """Of a replica that was never written down."""
+
+
+LIST_FILE = FileName("shards")
+LIST_KIND = 3
+
+
+_decode_list = msgspec.msgpack.Decoder(list[ShardName]).decode
+
+
+def encode_list(names: Sequence[ShardName]) -> bytes:
+    """The bytes of the file."""
+    return encode_record(NODE_SALT, 0, LIST_KIND, _encode(names))
+
+
+def decode_list(data: bytes) -> list[ShardName]:
+    """What the file says; ``BadRecord`` when it is damaged."""
+    found = scan(data, NODE_SALT)
+    if len(found.records) != 1:
+        raise BadRecord(f"{LIST_FILE} is damaged")
+    try:
+        return _decode_list(found.records[0].body)
+    except msgspec.MsgspecError as error:
+        raise BadRecord(f"{LIST_FILE} is damaged: {error}") from None

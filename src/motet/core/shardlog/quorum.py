@@ -2,15 +2,14 @@
 
 A log is committed up to an entry when a majority of the replicas hold it and everything before it, and the
 entry is of the leader's own epoch. Entries of earlier epochs are committed only with one of the present
-epoch behind them: a majority may hold such an entry and still lose it to a leader with a higher head.
+epoch after them: a majority may hold such an entry and still lose it to a leader with a higher head.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from motet.core.shardlog.entry import NO_ENTRY, EntryId
-from motet.core.shardlog.runs import EpochRuns
+from motet.core.shardlog.entry import NO_ENTRY, EntryId, EpochRuns
 from motet.ids import Epoch, Offset
 
 

@@ -10,10 +10,9 @@ moment is asked for again later by whoever wants it, and is damaged if that goes
 from __future__ import annotations
 
 from motet.core.shardlog.context import Core
-from motet.core.shardlog.entry import Entry
+from motet.core.shardlog.entry import Entry, entry_bytes, read_record
 from motet.core.shardlog.log import Segment
 from motet.core.shardlog.meta import segment_file
-from motet.core.shardlog.records import entry_bytes, read_record
 from motet.core.shardlog.state import FinishedRead, Purpose, Reading
 from motet.errors import BadRecord, DiskReadFailed
 from motet.errors.shards import EntriesGone

@@ -6,7 +6,7 @@ write.
     meta ──▶ state ──▶ segments ──▶ fenced
       └────────┴──────────┴───────▶ fenced, damaged and not a member
 
-The meta file says up to which entry everything was durable when it was written. Only segments behind that
+The meta file says up to which entry everything was durable when it was written. Only segments after that
 are read; the others are looked at when somebody wants their entries. Where the records stop, and nothing
 proves that more had been durable, a crash has torn the last writes: the log is cut there. Where something
 proves it, the log is damaged. It is never cut then: a replica that does not know what it has lost does not
@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from motet.core.shardlog import alone, fencing, storage
 from motet.core.shardlog.context import Core
-from motet.core.shardlog.entry import NO_ENTRY, Entry
+from motet.core.shardlog.entry import NO_ENTRY, Entry, decode_entry
 from motet.core.shardlog.log import Log, Segment
 from motet.core.shardlog.meta import (
     NO_META,
@@ -32,7 +32,6 @@ from motet.core.shardlog.meta import (
     segment_file,
     state_file,
 )
-from motet.core.shardlog.records import decode_entry
 from motet.core.shardlog.state import Recovery, Status
 from motet.errors import BadBytes, BadRecord
 from motet.format.journal import Ending, Record, Scan, scan
@@ -214,7 +213,7 @@ def _end_of(record: Record, found: Scan) -> int:
 
 
 def _look_for_proof(recovery: Recovery, data: bytes, found: Scan) -> None:
-    """A segment behind a torn one: does it say that what is missing was durable?"""
+    """A segment after a torn one: does it say that what is missing was durable?"""
     assert recovery.torn_at is not None
     for record in found.records:
         header = parse_header(data, record.offset)
@@ -234,7 +233,7 @@ def _found_all(core: Core, recovery: Recovery) -> None:
     state, log = core.state, core.state.log
     torn_at = recovery.torn_at
     if torn_at is not None:
-        core.note("tail_cut", f"behind {log.head}")
+        core.note("tail_cut", f"after {log.head}")
         storage.discard(core, [s.number for s in log.segments if s.first > torn_at])
         log.segments = [segment for segment in log.segments if segment.first <= torn_at]
         if log.segments:
@@ -260,5 +259,5 @@ def _finish(core: Core) -> None:
     core.effects.observe_clock(state.log.clock)
     core.effects.found = max(core.effects.found, state.log.clock)
     if state.is_damaged:
-        state.log = Log.behind(NO_ENTRY, state.log.clock)
+        state.log = Log.after(NO_ENTRY, state.log.clock)
     storage.remove_garbage(core)

@@ -10,17 +10,15 @@ How to read it, a file per protocol:
 ==================  ============================================================================
 ``quorum``          what is committed; where a log is cut: pure
 ``fencing``         fence, become leader, add follower; damage
-``leader``          append, push, count; ``cursors`` is what it knows of a follower
+``leader``          append, push, count
 ``alignment``       making a follower's log the leader's: attach, truncate, snapshot
 ``follower``        take in, acknowledge, truncate
-``snapshot``        giving one; ``installing`` is becoming one
+``snapshot``        giving one, and becoming one
 ``reconfiguration`` prepare, commit, abort: swap, expand, contract
-``applying``        the state machine, and its state on disk
+``applying``        the state machine, and its state on disk; trimming the log
 ``reading``         entries back from disk
 ``storage``         segments and the meta file; ``log`` is what is known of them, ``meta`` their bytes
 ``recovery``        what the files say after a crash
-``retention``       trimming the log
-``reporting``       what a data node, an operator and a checker see
 ``alone``           what is different for an ensemble of one, for good
 ==================  ============================================================================
 
@@ -47,18 +45,14 @@ from motet.core.shardlog import (
     applying,
     fencing,
     follower,
-    installing,
     leader,
     reading,
     reconfiguration,
     recovery,
-    reporting,
-    retention,
     snapshot,
     storage,
 )
-from motet.core.shardlog.config import ShardlogConfig
-from motet.core.shardlog.context import Core, EffectBuffer
+from motet.core.shardlog.context import Core, EffectBuffer, ShardlogConfig, StateMachine
 from motet.core.shardlog.entry import EntryId
 from motet.core.shardlog.messages import (
     AbortReconfigurationRequest,
@@ -80,20 +74,20 @@ from motet.core.shardlog.messages import (
     TruncateResponse,
 )
 from motet.core.shardlog.state import FinishedRead, Purpose, Reading, Status
-from motet.core.shardlog.state_machine import StateMachine
 from motet.errors import BadBytes, BadInput, DiskFull, DiskReadFailed, NodeError, TooLarge
 from motet.errors.shards import EntriesGone, NotLeader
 from motet.ids import Address, Epoch, NodeId, Offset, ReadId, ShardName, WriteId
+from motet.limits import shard_entry_body_bytes_max
 
 HANDLERS: dict[type[Message], Callable[[Core, Any, Any], None]] = {
     AddEntryRequest: follower.on_add_entry_request,
     AddEntryResponse: leader.on_add_entry_response,
     TruncateRequest: follower.on_truncate_request,
     TruncateResponse: alignment.on_truncate_response,
-    SnapshotRequest: installing.on_snapshot_request,
+    SnapshotRequest: snapshot.on_snapshot_request,
     SnapshotResponse: alignment.on_snapshot_response,
     PieceRequest: snapshot.on_piece_request,
-    PieceResponse: installing.on_piece_response,
+    PieceResponse: snapshot.on_piece_response,
     FenceRequest: fencing.on_fence_request,
     BecomeLeaderRequest: fencing.on_become_leader_request,
     AddFollowerRequest: fencing.on_add_follower_request,
@@ -211,7 +205,22 @@ class ShardReplica:
 
     def refusal(self, body_bytes: int) -> NotLeader | DiskFull | TooLarge | NodeError | None:
         """Why an entry of this size cannot be appended now; None when it can."""
-        return reporting.refusal(self.core, body_bytes)
+        core = self.core
+        state, config = core.state, core.config
+        if body_bytes > shard_entry_body_bytes_max:
+            return TooLarge(f"an entry of {body_bytes} bytes, at most {shard_entry_body_bytes_max}")
+        if not core.is_serving:
+            return NotLeader(f"this node does not lead shard {core.shard}")
+        if state.is_disk_full:
+            return DiskFull(f"no room for shard {core.shard}")
+        waiting = state.log.head.offset - state.applied
+        if (
+            waiting >= config.uncommitted_entries_max
+            or state.unapplied_bytes >= config.uncommitted_bytes_max
+        ):
+            what = f"too much of shard {core.shard} waits for its followers"
+            return NodeError(what, hint="try again in a moment")
+        return None
 
     def append(
         self, kind: int, clock: Clock, body: bytes, now: Now
@@ -240,7 +249,7 @@ class ShardReplica:
         return number, self.core.effects.take()
 
     def read(self, after: Offset, bytes_max: int) -> tuple[int, list[Effect]]:
-        """Read committed entries behind an offset; ``take_finished`` has them by and by, under this number.
+        """Read committed entries after an offset; ``take_finished`` has them by and by, under this number.
 
         There may be fewer than fit. ``EntriesGone`` when the first of them is no longer kept.
         """
@@ -271,7 +280,32 @@ class ShardReplica:
 
     def report(self) -> ShardReport:
         """For the answer to an operator's heartbeat."""
-        return reporting.report(self.core)
+        core = self.core
+        state = core.state
+        caught_up = tuple(
+            cursor.node
+            for cursor in state.cursors.values()
+            if cursor.is_attached and cursor.confirmed >= state.commit_index.offset
+        )
+        ends = (core.head, state.commit_index)
+        fetched = 0 if state.installing is None else state.installing.fetched
+        is_whole = state.is_member and not state.is_damaged
+        status = state.status.value
+        return ShardReport(
+            core.shard, state.epoch, status, *ends, caught_up, fetched, is_whole, self._stalled()
+        )
+
+    def _stalled(self) -> tuple[tuple[NodeId, str], ...]:
+        """Followers that lack something, and have got nothing new for long; with what is done about it."""
+        core = self.core
+        head = core.state.log.head.offset
+        return tuple(
+            (cursor.node, cursor.state.value)
+            for cursor in core.state.cursors.values()
+            if core.is_over(cursor.gained_ns, core.config.stalled_ms)
+            and not cursor.is_leaving
+            and not (cursor.is_attached and cursor.confirmed >= head)
+        )
 
     # Events
 
@@ -290,7 +324,7 @@ class ShardReplica:
             core.drop("recovering")
             return
         if type(message) is Refused:
-            installing.on_refused(core, sender, message)
+            snapshot.on_refused(core, sender, message)
             leader.on_refused(core, NodeId(sender), message)
         elif (handler := HANDLERS.get(type(message))) is not None:
             handler(core, sender, message)
@@ -307,7 +341,7 @@ class ShardReplica:
                 or storage.meta_written(core, write)
                 or storage.removed(core, write)
                 or applying.state_written(core, write)
-                or installing.state_written(core, write)
+                or snapshot.state_written(core, write)
             )
         self._progress()
 
@@ -367,10 +401,10 @@ class ShardReplica:
         storage.try_again(core)
         if core.is_leader:
             leader.beat(core)
-        installing.ask_again(core)
+        snapshot.ask_again(core)
         snapshot.forget_idle_snapshots(core)
         self._progress()
-        retention.trim(core)
+        applying.trim(core)
 
     @property
     def is_at_rest(self) -> bool:
@@ -401,7 +435,7 @@ class ShardReplica:
             follower.acknowledge_progress(core)
         applying.apply(core)
         if state.installing is not None:
-            installing.progress(core)
+            snapshot.progress(core)
 
     # What a checker needs
 
@@ -415,4 +449,22 @@ class ShardReplica:
         return fingerprint((self.core.state, self.core.machine.fingerprint()))
 
     def invariants(self) -> list[Violation]:
-        return reporting.violations(self.core)
+        """I2 to I5, and those of the log; I1 is for whoever sees all steps."""
+        core = self.core
+        state, log = core.state, core.state.log
+        if state.status is Status.RECOVERING:
+            return []
+        found = log.violations()
+        if state.applied > min(state.commit_index.offset, log.durable):
+            what = f"applied {state.applied}, committed {state.commit_index}, durable {log.durable}"
+            found.append(Violation("I2", what))
+        if state.cursors and (state.status is not Status.LEADER or core.own in state.cursors):
+            found.append(Violation("I3", f"{state.status.value} with {list(state.cursors)}"))
+        for cursor in state.cursors.values():
+            if not cursor.confirmed <= cursor.pushed <= log.head.offset:
+                found.append(Violation("I3", f"{cursor.node} {cursor.confirmed} {cursor.pushed}"))
+        if state.status is Status.LEADER and not log.runs.has(state.commit_index):
+            found.append(Violation("I4", f"{state.commit_index} is not in the log"))
+        if log.head.epoch > state.epoch:
+            found.append(Violation("I5", f"epoch {state.epoch}, head {log.head}"))
+        return found

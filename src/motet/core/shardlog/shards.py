@@ -37,8 +37,7 @@ from motet.core.machine import (
     Violation,
 )
 from motet.core.shardlog.bounds import problem_with
-from motet.core.shardlog.config import ShardlogConfig
-from motet.core.shardlog.context import EffectBuffer
+from motet.core.shardlog.context import EffectBuffer, ShardlogConfig, StateMachine
 from motet.core.shardlog.messages import (
     DeleteShardRequest,
     DeleteShardResponse,
@@ -49,11 +48,16 @@ from motet.core.shardlog.messages import (
     ShardReport,
     SnapshotRequest,
 )
-from motet.core.shardlog.meta import meta_file, segment_file, state_file
+from motet.core.shardlog.meta import (
+    LIST_FILE,
+    decode_list,
+    encode_list,
+    meta_file,
+    segment_file,
+    state_file,
+)
 from motet.core.shardlog.replica import ShardReplica
-from motet.core.shardlog.shard_list import LIST_FILE, decode_list, encode_list
 from motet.core.shardlog.state import Status
-from motet.core.shardlog.state_machine import StateMachine
 from motet.errors import BadRecord
 from motet.ids import Address, Epoch, FileName, NodeId, ReadId, ShardName, TimerName, WriteId
 from motet.limits import shards_left_max, shards_per_node_max
@@ -85,7 +89,7 @@ class Deleting(msgspec.Struct):
     version: int = 0
 
 
-class NodeState(msgspec.Struct):
+class ShardsState(msgspec.Struct):
     """What a node knows besides its replicas."""
 
     #: the list is being read
@@ -125,7 +129,7 @@ class Shards:
         self.own = own
         self.config = config
         self.effects = EffectBuffer()
-        self.state = NodeState()
+        self.state = ShardsState()
         self.replicas: dict[ShardName, ShardReplica] = {}
         self._machine_factory = machine_factory
 
@@ -498,16 +502,13 @@ class Shards:
 
     def clone(self) -> Shards:
         twin = Shards(self.own, self.config, self._machine_factory)
-        effects = twin.effects
-        effects.next_write, effects.next_read = self.effects.next_write, self.effects.next_read
-        effects.writers, effects.readers = dict(self.effects.writers), dict(self.effects.readers)
-        effects.nonce, effects.now, effects.clock = (
-            self.effects.nonce,
-            self.effects.now,
-            self.effects.clock,
+        twin.effects = effects = msgspec.structs.replace(
+            self.effects,
+            writers=dict(self.effects.writers),
+            readers=dict(self.effects.readers),
+            touched=dict(self.effects.touched),
+            items=[],
         )
-        effects.found, effects.ceiling_ms = self.effects.found, self.effects.ceiling_ms
-        effects.touched = dict(self.effects.touched)
         twin.state = clone_plain(self.state)
         twin.replicas = {name: each.clone(effects) for name, each in self.replicas.items()}
         return twin

@@ -15,8 +15,8 @@ from collections.abc import Sequence
 
 from motet.core.machine import Preallocate, Remove, Replace, Write
 from motet.core.shardlog.context import Core
-from motet.core.shardlog.entry import Entry
-from motet.core.shardlog.log import Log, Pending, Segment
+from motet.core.shardlog.entry import Entry, encode_entry
+from motet.core.shardlog.log import Log, PendingWrite, Segment
 from motet.core.shardlog.meta import (
     Meta,
     encode_meta,
@@ -25,7 +25,6 @@ from motet.core.shardlog.meta import (
     segment_file,
     state_file,
 )
-from motet.core.shardlog.records import encode_entry
 from motet.format.checksum import crc32c
 from motet.ids import Offset, WriteId
 
@@ -36,7 +35,7 @@ SEGMENT, STATE = "segment", "state"
 
 
 def append(core: Core, log: Log, entries: Sequence[Entry]) -> None:
-    """Put entries behind the head: into memory now, onto the disk with the next sync."""
+    """Put entries after the head: into memory now, onto the disk with the next sync."""
     segment = _growing(core, log)
     durable_below = Offset(log.durable + 1)
     step_bytes, segment_bytes = core.config.index_step_bytes, core.config.segment_bytes
@@ -68,7 +67,7 @@ def _write(core: Core, log: Log, segment: Segment, place: int, batch: list[bytes
         core.change(Preallocate(core.effects.new_write(), file, segment.allocated_bytes))
     data = batch[0] if len(batch) == 1 else b"".join(batch)
     write = core.change(Write(core.effects.new_write(), file, place, data))
-    log.pending.append(Pending(write, segment.number, place, data, log.head.offset))
+    log.pending.append(PendingWrite(write, segment.number, place, data, log.head.offset))
 
 
 def _growing(core: Core, log: Log) -> Segment:
@@ -280,7 +279,7 @@ def _look_for_room(core: Core) -> None:
         core.note("disk_has_room")
 
 
-def _failed(core: Core) -> list[Pending]:
+def _failed(core: Core) -> list[PendingWrite]:
     state = core.state
     found = [pending for pending in state.log.pending if pending.has_failed]
     if state.installing is not None:

@@ -1,8 +1,8 @@
 """What clients, operators and other leaders may say to a data node, besides what is about its replicas.
 
-The door of :mod:`motet.core.shardlog.bounds` for everything else: a clock that would leave no room for later
-ones, a time that is none, more names than a transaction can have. A client is told so; what nodes say to each
-other is dropped, counted and noted.
+The door of :mod:`motet.core.shardlog.bounds` for everything else: a clock that would leave no room for
+later ones, a time that is none, more names than a transaction can have. A client is told so; what nodes say
+to each other is dropped, counted and noted.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from motet.core.streams.cluster_messages import (
     ShardMap,
     ShardMapPushed,
     ShardsGone,
+    TurnClock,
     versions_per_term,
 )
 from motet.core.streams.messages import (
@@ -28,7 +29,6 @@ from motet.core.streams.messages import (
     ResolveTransaction,
     TransactionResolved,
 )
-from motet.core.streams.orders import TurnClock
 from motet.errors import BadInput
 from motet.ids import Address, Epoch, NodeId, ShardName, TransactionId
 from motet.limits import (

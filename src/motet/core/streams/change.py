@@ -20,6 +20,10 @@ OPS: tuple[str, ...] = get_args(Op)
 """Of a transaction: a mirror repeats raw entries in one too."""
 
 
+Standing = Literal["committed", "aborted", "prepared", "unknown"]
+"""What became of a transaction; ``prepared``: that is not decided yet."""
+
+
 class Token(msgspec.Struct, frozen=True, array_like=True):
     """Names an append so that a retry is recognised: the producer, and its own count."""
 

@@ -1,10 +1,10 @@
-"""What a request must be like to be taken at all: names that people give, and parts of a transaction."""
+"""What a request must be like to be taken at all, and the parts of a transaction."""
 
 from __future__ import annotations
 
-import re
+from typing import Protocol
 
-from motet.core.streams.change import OPS, Branch, RowChange
+from motet.core.streams.change import OPS, Branch
 from motet.core.streams.messages import (
     AbortTransaction,
     CloseShard,
@@ -17,7 +17,6 @@ from motet.errors import BadInput, TooLarge
 from motet.ids import ShardName
 from motet.limits import (
     key_bytes_max,
-    name_length_max,
     row_bytes_max,
     transaction_bytes_max,
     transaction_changes_max,
@@ -38,18 +37,15 @@ def check_request(
     if message.participants:
         _check_participants(message.shard, message.participants)
     if isinstance(message, AbortTransaction):
-        _check_name(message.transaction)
+        check_transaction_id(message.transaction)
         return
     branch = message.branch
-    _check_name(branch.transaction)
+    check_transaction_id(branch.transaction)
     count = len(branch.changes) + len(message.reads)
-    if count > transaction_changes_max:
-        raise TooLarge(
-            f"a transaction of {count} reads and changes exceeds the limit of {transaction_changes_max}"
-        )
+    check_transaction_count(count)
     _check_changes(branch)
     for read in message.reads:
-        _check_key(read.key)
+        check_key(read.key)
     if isinstance(message, CommitTransaction):
         if len(message.votes) != len(message.participants):  # X7
             counts = f"{len(message.votes)} votes of {len(message.participants)} participants"
@@ -73,7 +69,7 @@ def _check_participants(shard: ShardName, participants: tuple[ShardName, ...]) -
         raise BadInput(f"a transaction of {shard} names a participant twice")
 
 
-def _check_name(name: str) -> None:
+def check_transaction_id(name: str) -> None:
     if not 0 < len(name) <= transaction_id_length_max:
         raise BadInput(f"a transaction id has 1 to {transaction_id_length_max} characters")
 
@@ -86,43 +82,58 @@ def _check_changes(branch: Branch) -> None:
         if not last < change.index < count:
             raise BadInput("the changes of a transaction are numbered from 0, and rise")
         last = change.index
-        total_bytes += _check_change(change)
+        total_bytes += check_change(change)
+    check_transaction_bytes(total_bytes)
+
+
+def check_transaction_count(count: int) -> None:
+    """Of reads and changes."""
+    if count > transaction_changes_max:
+        raise TooLarge(
+            f"a transaction of {count} reads and changes exceeds the limit of {transaction_changes_max}"
+        )
+
+
+def check_transaction_bytes(total_bytes: int) -> None:
     if total_bytes > transaction_bytes_max:
         raise TooLarge(
             f"a transaction of {total_bytes} bytes exceeds the limit of {transaction_bytes_max}"
         )
 
 
-def _check_change(change: RowChange) -> int:
+class WantedChange(Protocol):
+    """What somebody wants to make of the row of a key."""
+
+    @property
+    def key(self) -> bytes: ...
+    @property
+    def op(self) -> str: ...
+    @property
+    def row(self) -> bytes | None: ...
+    @property
+    def before(self) -> bytes | None: ...
+
+
+def check_change(change: WantedChange) -> int:
+    """Its size in bytes."""
     key, op, row, before = change.key, change.op, change.row, change.before
-    _check_key(key)
+    check_key(key)
     if op not in OPS:
         raise BadInput(f"{op!r} is no change of a row", hint="insert, update or delete")
     if (row is None) != (op == "delete"):
         raise BadInput(f"{op} of a key {'without' if row is None else 'with'} a row")
-    size_bytes = len(key)
-    for each in (row, before):
-        if each is not None:
-            if len(each) > row_bytes_max:
-                raise TooLarge(f"a row of {len(each)} bytes exceeds the limit of {row_bytes_max}")
-            size_bytes += len(each)
-    return size_bytes
+    return len(key) + check_row(row or b"") + check_row(before or b"")
 
 
-def _check_key(key: bytes) -> None:
+def check_row(row: bytes) -> int:
+    """Its size in bytes."""
+    if len(row) > row_bytes_max:
+        raise TooLarge(f"a row of {len(row)} bytes exceeds the limit of {row_bytes_max}")
+    return len(row)
+
+
+def check_key(key: bytes) -> None:
     if not key:
         raise BadInput("a key cannot be empty")
     if len(key) > key_bytes_max:
         raise TooLarge(f"a key of {len(key)} bytes exceeds the limit of {key_bytes_max}")
-
-
-NAME = re.compile(rf"[A-Za-z][A-Za-z0-9_.-]{{0,{name_length_max - 1}}}")
-
-
-def check_name(name: str, what: str) -> None:
-    """``BadInput`` for what is no name."""
-    if not NAME.fullmatch(name):
-        raise BadInput(
-            f"{name[:60]!r} is not a name for {what}",
-            hint=f"a letter, then up to {name_length_max - 1} letters, digits, `_`, `.` or `-`",
-        )

@@ -20,12 +20,18 @@ import msgspec
 
 from motet.core.clock.hlc import ZERO, Clock
 from motet.core.machine import Message
-from motet.core.metadata.definitions import StreamDefinition
-from motet.core.placement.key_hash import shard_of
+from motet.core.metadata.definitions import StreamDefinition, shard_of
 from motet.core.shardlog.entry import EntryId
 from motet.core.shardlog.messages import ReconfigurationOp, ShardReport
-from motet.core.streams.orders import TurnClock
 from motet.ids import Epoch, NodeId, RequestId, ShardId, ShardName, StreamId, StreamName
+
+
+class TurnClock(msgspec.Struct, frozen=True, array_like=True, tag="clock"):
+    """Whether what is committed from here on has a clock for its readers: the setting ``clock.enabled``."""
+
+    is_on: bool
+    #: of the setting; it rises
+    version: int
 
 
 class OperatorMessage(Message, frozen=True, tag=lambda name: f"operator.{name}"):

@@ -9,9 +9,9 @@
 
 A leader reads a bounded range of the log at a time, writes an entry of bounded size, and the next one when
 that is applied: others are served all the while. Nothing of this has to be remembered. Whatever was carried
-is in the log, what was not is where it was, and the next leader goes on from there; what two leaders carry is
-carried twice, which changes nothing (K1). Nothing is trimmed because a leader says so: what is applied tells
-how far the log can go.
+is in the log, what was not is where it was, and the next leader goes on from there; what two leaders carry
+is carried twice, which changes nothing (K1). Nothing is trimmed because a leader says so: what is applied
+tells how far the log can go.
 
 A carried change is told in the words of a transaction with this one change in the shard, with the clock, the
 name, the place and the time of day that it has always had; a raw record, too. Who reads the feed or the
@@ -34,8 +34,8 @@ from itertools import takewhile
 
 from motet.core.clock.hlc import ZERO, plus
 from motet.core.machine import Effect, Note, Now
-from motet.core.shardlog import retention
-from motet.core.shardlog.compaction_rules import piece_of, worth_compacting
+from motet.core.shardlog import applying
+from motet.core.shardlog.applying import piece_of, worth_compacting
 from motet.core.shardlog.entry import Entry, EntryKind
 from motet.core.shardlog.replica import ShardReplica
 from motet.core.streams import reads
@@ -67,7 +67,7 @@ def begin(ours: ShardTransactions, replica: ShardReplica) -> None:
     ours.looked_for = found
     machine, first = machine_of(replica), replica.first_offset
     latest = machine.state.latest
-    bounds = [Offset(end + 1) for end in retention.closed_ends(replica.core) if end <= found[0]]
+    bounds = [Offset(end + 1) for end in applying.closed_ends(replica.core) if end <= found[0]]
     held = list(takewhile(lambda entry: entry <= found[0], latest.entries(first)))
     before = machine.records_before(first)
 
@@ -149,7 +149,7 @@ def _oldest(replica: ShardReplica) -> Offset:
 
 def _ends(replica: ShardReplica) -> tuple[Offset, Offset] | None:
     """Where the last file ends that pruning lets go, and the last of all; None if none can go."""
-    pruned, ends = pruned_before(replica), retention.closed_ends(replica.core)
+    pruned, ends = pruned_before(replica), applying.closed_ends(replica.core)
     gone = [] if pruned is None else [end for end in ends if end < pruned]
     return (gone[-1], ends[-1]) if gone else None
 

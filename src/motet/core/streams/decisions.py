@@ -1,9 +1,9 @@
 """What is said about requests once their entries are applied, and what leaders tell each other.
 
-The home shard tells every participant what was decided, at once and then again until each has logged it; then
-it logs that the decision can be forgotten (X4). The answer to the client waits for them, up to a bound: until
-a participant has logged the outcome its keys are locked and its closed clock stays below its prepare, so
-nobody sees half of a transaction, only later.
+The home shard tells every participant what was decided, at once and then again until each has logged it;
+then it logs that the decision can be forgotten (X4). The answer to the client waits for them, up to a
+bound: until a participant has logged the outcome its keys are locked and its closed clock stays below its
+prepare, so nobody sees half of a transaction, only later.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import msgspec
 from motet.core.clock.hlc import ZERO, Clock
 from motet.core.machine import NS_PER_MS, Effect, Note, Now, Send
 from motet.core.shardlog.replica import ShardReplica
+from motet.core.streams.cluster_messages import TurnClock
 from motet.core.streams.entries import Compacted, Forgotten
 from motet.core.streams.judging import expired
 from motet.core.streams.messages import (
@@ -30,7 +31,7 @@ from motet.core.streams.messages import (
     TransactionPrepared,
     TransactionResolved,
 )
-from motet.core.streams.orders import FeedRules, TurnClock
+from motet.core.streams.orders import FeedRules
 from motet.core.streams.pending import PendingRequest, ShardTransactions, TransactionConfig
 from motet.core.streams.refusals import refusal
 from motet.core.streams.shard import machine_of

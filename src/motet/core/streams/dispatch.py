@@ -20,7 +20,7 @@ from motet.core.shardlog.shards import Shards
 from motet.core.streams import compaction, decisions, leader
 from motet.core.streams.appends import ShardAppends
 from motet.core.streams.checks import check_request
-from motet.core.streams.cluster_messages import SealedShard, ShardMap
+from motet.core.streams.cluster_messages import SealedShard, ShardMap, TurnClock
 from motet.core.streams.leader import Said, Tick
 from motet.core.streams.messages import (
     AbortTransaction,
@@ -33,7 +33,6 @@ from motet.core.streams.messages import (
     PrepareTransaction,
     TransactionResolved,
 )
-from motet.core.streams.orders import TurnClock
 from motet.core.streams.pending import PendingRequest, ShardTransactions, TransactionConfig
 from motet.core.streams.reads import Question, Readings
 from motet.core.streams.shard import machine_of

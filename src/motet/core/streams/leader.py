@@ -23,6 +23,7 @@ from motet.core.shardlog.entry import EntryId, EntryKind
 from motet.core.shardlog.replica import ShardReplica
 from motet.core.streams.appends import ShardAppends, is_touched, lead_on
 from motet.core.streams.change import Branch
+from motet.core.streams.cluster_messages import TurnClock
 from motet.core.streams.decisions import answer_applied, answer_known
 from motet.core.streams.entries import (
     BATCHED_KINDS,
@@ -52,7 +53,7 @@ from motet.core.streams.messages import (
     PrepareTransaction,
     ResolveTransaction,
 )
-from motet.core.streams.orders import TurnClock, encode_order
+from motet.core.streams.orders import encode_order
 from motet.core.streams.pending import (
     InFlight,
     PendingRequest,

@@ -1,9 +1,9 @@
 """What clients ask of the leaders of shards, and what leaders tell each other.
 
 Each request gets one answer or a ``DataRefused`` that says why and what to do. A refusal has changed
-nothing, with one exception that says so itself: the code ``OUTCOME_UNKNOWN``. Requests are about records of a
-stream's shard, then about transactions, clocks and the feed. What leaders tell each other is never answered
-with an error, only repeated.
+nothing, with one exception that says so itself: the code ``OUTCOME_UNKNOWN``. Requests are about records of
+a stream's shard, then about transactions, clocks and the feed. What leaders tell each other is never
+answered with an error, only repeated.
 """
 
 from __future__ import annotations
@@ -12,13 +12,12 @@ from typing import Literal
 
 import msgspec
 
+from motet.core.clock.cluster_time import AskTime, TimeIs
 from motet.core.clock.hlc import ZERO, Clock
-from motet.core.clock.messages import AskTime, TimeIs
 from motet.core.machine import Message
-from motet.core.onelog.messages import Standing
 from motet.core.shardlog import messages as shardlog
 from motet.core.shardlog.entry import EntryKind
-from motet.core.streams.change import Branch
+from motet.core.streams.change import Branch, Standing
 from motet.core.streams.cluster_messages import Heartbeat, ShardMap, ShardMapPushed, ShardsGone
 from motet.core.streams.entries import Chunk
 from motet.core.streams.orders import Order

@@ -21,8 +21,8 @@ from typing import Self, cast
 
 import msgspec
 
+from motet.core.clock.cluster_time import AskTime, TimeIs
 from motet.core.clock.hlc import ZERO, Clock, drift_ms, maximum
-from motet.core.clock.messages import AskTime, TimeIs
 from motet.core.clock.node_clock import (
     BOUND_FILE,
     DataClock,
@@ -50,7 +50,7 @@ from motet.core.machine import (
     WriteFailed,
     Written,
 )
-from motet.core.shardlog.config import ShardlogConfig
+from motet.core.shardlog.context import ShardlogConfig
 from motet.core.shardlog.messages import ShardMessage
 from motet.core.shardlog.replica import ShardReplica
 from motet.core.shardlog.shards import Shards

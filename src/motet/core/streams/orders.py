@@ -20,6 +20,7 @@ from collections.abc import Sequence
 import msgspec
 
 from motet.core.clock.hlc import ZERO, Clock
+from motet.core.streams.cluster_messages import TurnClock
 from motet.errors import BadInput, TooLarge
 from motet.errors.shards import CursorExpired, CursorInTheWay
 from motet.ids import StreamName
@@ -38,14 +39,6 @@ class Prune(msgspec.Struct, frozen=True, array_like=True, tag="prune"):
 
     up_to: Clock
     is_forced: bool
-
-
-class TurnClock(msgspec.Struct, frozen=True, array_like=True, tag="clock"):
-    """Whether what is committed from here on has a clock for its readers: the setting ``clock.enabled``."""
-
-    is_on: bool
-    #: of the setting; it rises
-    version: int
 
 
 Order = SetCursor | Prune

@@ -7,6 +7,7 @@ from typing import TypeVar
 import msgspec
 
 from motet.core.shardlog.entry import EntryId
+from motet.core.streams.cluster_messages import TurnClock
 from motet.core.streams.entries import Committed, Compacted, Forgotten
 from motet.core.streams.messages import (
     AbortTransaction,
@@ -17,7 +18,7 @@ from motet.core.streams.messages import (
     PrepareTransaction,
     ResolveTransaction,
 )
-from motet.core.streams.orders import FeedRules, TurnClock
+from motet.core.streams.orders import FeedRules
 from motet.ids import Address, Epoch, Offset, ShardName, TransactionId
 from motet.limits import entry_batch_bytes_max, outcomes_remembered, sparse_index_step_bytes
 

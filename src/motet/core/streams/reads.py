@@ -18,10 +18,10 @@ import msgspec
 
 from motet.core.clock.hlc import ZERO, Clock
 from motet.core.machine import NS_PER_MS, Effect, Note, Now, Send
-from motet.core.onelog.messages import Standing
 from motet.core.shardlog.entry import Entry, EntryKind
 from motet.core.shardlog.replica import ShardReplica
 from motet.core.shardlog.state import FinishedRead, Status
+from motet.core.streams.change import Standing
 from motet.core.streams.entries import (
     decode_committed,
     decode_compacted,

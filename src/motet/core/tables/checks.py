@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from motet.core.streams.checks import check_name
+from motet.core.metadata.definitions import check_name
 from motet.core.tables.messages import CreateTable, NoteWriter, Publish, ReadWriter, TablesCall
 from motet.core.tables.records import StagedPart, TableSpec, WriterStep
 from motet.errors import BadInput, BadSchema, TooLarge

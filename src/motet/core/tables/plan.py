@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from motet.core.clock.hlc import Clock
-from motet.core.onelog.planned import Answered, Planned
+from motet.core.onelog.record import Answered, Planned
 from motet.core.tables.catalog import Catalog, TokenDone
 from motet.core.tables.messages import (
     CreateTable,

@@ -9,8 +9,7 @@ Samples are wanted quickly while there is no agreement; after that a ping now an
 
 from __future__ import annotations
 
-from motet.core.clock.cluster_time import ClusterTime
-from motet.core.clock.messages import PingClock, PongClock
+from motet.core.clock.cluster_time import ClusterTime, PingClock, PongClock
 from motet.core.vsr.context import Core
 from motet.core.vsr.messages import Ping, Pong
 from motet.ids import NodeId, ReplicaIndex, TimerName

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Sequence
 from motet.client.cluster.database import AsyncClusterDatabase
 from motet.client.connect import connect
 from motet.core.clock.hlc import Clock
-from motet.core.placement.key_hash import shard_of
+from motet.core.metadata.definitions import shard_of
 from motet.errors import MotetError, NodeError
 from motet.ids import NodeId, ShardId
 from motet.sim.dice import Dice

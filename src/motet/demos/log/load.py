@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from motet.client.change import Entry, Position
 from motet.client.database import AsyncDatabase
 from motet.client.stream import AsyncStream
-from motet.core.placement.key_hash import shard_of
+from motet.core.metadata.definitions import shard_of
 from motet.errors import MotetError, OutcomeUnknown
 
 page = 10_000

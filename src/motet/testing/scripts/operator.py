@@ -16,7 +16,7 @@ from motet.core.metadata.definitions import StreamDefinition
 from motet.core.metadata.paths import (
     NODES,
 )
-from motet.core.operator.config import OperatorConfig
+from motet.core.operator.context import OperatorConfig
 from motet.core.operator.operator import Operator
 from motet.core.operator.state import NodeEntry
 from motet.core.streams.cluster_messages import (

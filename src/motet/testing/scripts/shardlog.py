@@ -14,8 +14,8 @@ from collections.abc import Callable, Mapping
 from typing import ClassVar, TypeVar
 
 from motet.core.machine import Message
-from motet.core.shardlog.config import ShardlogConfig
-from motet.core.shardlog.entry import Entry, EntryId
+from motet.core.shardlog.context import ShardlogConfig
+from motet.core.shardlog.entry import Entry, EntryId, read_record
 from motet.core.shardlog.messages import (
     AbortReconfigurationRequest,
     AddFollowerRequest,
@@ -31,7 +31,6 @@ from motet.core.shardlog.messages import (
     SnapshotResponse,
 )
 from motet.core.shardlog.meta import segment_file
-from motet.core.shardlog.records import read_record
 from motet.core.shardlog.replica import ShardReplica
 from motet.errors import BadScenario
 from motet.ids import Epoch, FileName, NodeId, Offset

@@ -22,12 +22,12 @@ from motet.core.machine import (
     WriteFailed,
     Written,
 )
-from motet.core.shardlog.config import ShardlogConfig
-from motet.core.shardlog.cursors import Cursor
+from motet.core.shardlog.context import ShardlogConfig
 from motet.core.shardlog.entry import Entry, EntryKind
 from motet.core.shardlog.messages import ShardMessage
 from motet.core.shardlog.replica import ShardReplica
 from motet.core.shardlog.shards import Shards
+from motet.core.shardlog.state import Cursor
 from motet.errors import BadRecord, MotetError
 from motet.ids import NodeId, Offset, ShardName
 

@@ -56,9 +56,8 @@ from motet.core.onelog.messages import (
     VisibleIs,
     Wanted,
 )
-from motet.core.shardlog.entry import Entry, EntryId
+from motet.core.shardlog.entry import Entry, EntryId, encode_entry
 from motet.core.shardlog.meta import segment_file
-from motet.core.shardlog.records import encode_entry
 from motet.core.streams.change import Change, Op, Token
 from motet.core.streams.orders import Prune
 from motet.errors import BadScenario

@@ -16,7 +16,7 @@ import msgspec
 from motet.core.clock.hlc import ZERO, Clock
 from motet.core.machine import Message
 from motet.core.metadata.definitions import StreamDefinition
-from motet.core.shardlog.config import ShardlogConfig
+from motet.core.shardlog.context import ShardlogConfig
 from motet.core.shardlog.messages import BecomeLeaderRequest, FenceRequest
 from motet.core.streams.cluster_messages import (
     Heartbeat,
@@ -25,6 +25,7 @@ from motet.core.streams.cluster_messages import (
     ShardPlace,
     ShardsGone,
     StreamPlace,
+    TurnClock,
 )
 from motet.core.streams.entries import Chunk
 from motet.core.streams.messages import (
@@ -41,7 +42,7 @@ from motet.core.streams.messages import (
     ResolveTransaction,
 )
 from motet.core.streams.node import CUT_TIMER, DataNode
-from motet.core.streams.orders import Order, Prune, SetCursor, TurnClock
+from motet.core.streams.orders import Order, Prune, SetCursor
 from motet.core.streams.pending import TransactionConfig
 from motet.errors import BadScenario
 from motet.format.record_block import encode_block

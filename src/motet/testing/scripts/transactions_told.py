@@ -6,6 +6,7 @@ from motet.core.clock.hlc import ZERO
 from motet.core.machine import Message
 from motet.core.shardlog.entry import Entry, EntryKind
 from motet.core.shardlog.replica import ShardReplica
+from motet.core.streams.cluster_messages import TurnClock
 from motet.core.streams.entries import (
     decode_aborted,
     decode_committed,
@@ -27,7 +28,7 @@ from motet.core.streams.messages import (
     TransactionIs,
     TransactionPrepared,
 )
-from motet.core.streams.orders import TurnClock, decode_order
+from motet.core.streams.orders import decode_order
 from motet.core.streams.shard import FIRST, machine_of
 from motet.ids import ShardId, ShardName, StreamName
 

@@ -27,7 +27,7 @@ from motet.core.machine import (
     Truncate,
     Write,
 )
-from motet.core.shardlog.config import ShardlogConfig
+from motet.core.shardlog.context import ShardlogConfig
 from motet.core.shardlog.entry import Entry, EntryKind
 from motet.core.shardlog.messages import ShardMessage
 from motet.core.shardlog.replica import ShardReplica

@@ -55,7 +55,7 @@ DATABASE_PLANTS: tuple[Plant, ...] = (
         rule="the latest change of a key stays in the log",
         rule_id="onelog.machine S7",
         how="bypasses",
-        target="motet.core.onelog.state.Clearing.holding",
+        target="motet.core.onelog.context.Clearing.holding",
         planted_by="motet.verify.storms.database_plants:Drops",
         searches=(Search("database", SEEDS_FEW, ("S7",), is_quick=True),),
     ),

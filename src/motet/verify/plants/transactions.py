@@ -104,7 +104,7 @@ TRANSACTION_PLANTS: tuple[Plant, ...] = (
     Plant(
         "created-in-the-past",
         rule="a new shard begins above every clock that was handed out",
-        rule_id="operator.creations V1",
+        rule_id="operator.elections V1",
         how="bypasses",
         target="motet.core.shardlog.messages.BecomeLeaderRequest.clock",
         planted_by="motet.verify.storms.transactions_plants:CreatedInThePast",

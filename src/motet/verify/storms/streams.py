@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from motet.core.machine import NS_PER_MS, Effect, Event, Note, Violation
 from motet.core.metadata.definitions import StreamDefinition
-from motet.core.operator.config import OperatorConfig
-from motet.core.shardlog.config import ShardlogConfig
+from motet.core.operator.context import OperatorConfig
+from motet.core.shardlog.context import ShardlogConfig
 from motet.core.streams.cluster_messages import ShardMetadata
 from motet.ids import Address, NodeId, ShardName, StreamId
 from motet.sim.dice import Dice

@@ -12,14 +12,13 @@ import msgspec
 
 from motet.core.machine import Effect, Event, Received, Write, WriteFailed, Written
 from motet.core.operator import elections, ensembles
-from motet.core.operator.config import OperatorConfig
+from motet.core.operator.context import OperatorConfig
 from motet.core.operator.ensembles import Answers
 from motet.core.operator.operator import Operator
 from motet.core.shardlog import quorum
-from motet.core.shardlog.config import ShardlogConfig
-from motet.core.shardlog.entry import NO_ENTRY, EntryId
+from motet.core.shardlog.context import ShardlogConfig
+from motet.core.shardlog.entry import NO_ENTRY, EntryId, EpochRuns
 from motet.core.shardlog.messages import CommitReconfigurationRequest, FenceResponse
-from motet.core.shardlog.runs import EpochRuns
 from motet.core.streams.cluster_messages import ShardMetadata
 from motet.core.streams.node import DataNode
 from motet.core.streams.shard import StreamShard

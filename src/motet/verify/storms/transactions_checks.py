@@ -23,8 +23,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from motet.core.clock.hlc import ZERO, Clock, maximum
-from motet.core.metadata.definitions import StreamDefinition, shard_names
-from motet.core.placement.key_hash import KeyHash, shard_of
+from motet.core.metadata.definitions import KeyHash, StreamDefinition, shard_names, shard_of
 from motet.core.shardlog.entry import Entry, EntryKind
 from motet.core.shardlog.replica import ShardReplica
 from motet.core.streams.change import Change

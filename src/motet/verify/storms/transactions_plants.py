@@ -8,7 +8,7 @@ import msgspec
 
 from motet.core.clock.hlc import ZERO, Clock
 from motet.core.machine import Effect, Event, Received
-from motet.core.shardlog.config import ShardlogConfig
+from motet.core.shardlog.context import ShardlogConfig
 from motet.core.shardlog.messages import BecomeLeaderRequest
 from motet.core.shardlog.replica import ShardReplica
 from motet.core.streams import appends, decisions, judging, leader, reads

@@ -1,21 +1,36 @@
-"""What the keeper answers, handed to whoever asked."""
+"""The session with the keeper: watches, standing for the office of the operator, and answers to requests.
+
+C1  With every session the operator sets its watches and stands for election anew; what it is told under an
+    earlier session does not count.
+C2  It is active from the moment its entry is the oldest until the session ends, or the entry is deleted.
+    Others may believe the same of themselves: every write is a compare-and-set.
+C3  A watch or a candidacy that could not be entered is asked for again.
+C4  What is watched is read after the watch is set: what changed before that is told by nobody.
+"""
 
 from __future__ import annotations
 
 import msgspec
 
-from motet.core.machine import NS_PER_MS
+from motet.core.machine import NS_PER_MS, Send
 from motet.core.metadata.messages import (
+    METADATA,
+    NO_SESSION,
     Conflict,
     Failed,
     Found,
     MetadataAnswer,
     ReadDone,
     SessionOver,
+    Stand,
+    Standing,
     Unknown,
+    Watch,
+    Watching,
+    WatchOf,
     Written,
 )
-from motet.core.metadata.paths import DRAINS, MAPS, SETTINGS, STREAMS
+from motet.core.metadata.paths import DRAINS, MAPS, NODES, OPERATORS, SETTINGS, STREAMS
 from motet.core.operator import (
     clock_visibility,
     deletion,
@@ -26,8 +41,63 @@ from motet.core.operator import (
     writing,
 )
 from motet.core.operator.context import Core
+from motet.core.operator.loading import WATCHED
 from motet.core.operator.state import CallKind, ShardControl, StoreCall
-from motet.ids import NodeId, RequestId, ShardName
+from motet.ids import NodeId, RequestId, SessionId, ShardName, TimerName
+
+CANDIDACY = TimerName("candidacy")
+
+
+def begin(core: Core, session: SessionId) -> None:
+    """A session has begun (C1)."""
+    state = core.state
+    state.session, state.entering = session, {}
+    state.to_enter = dict.fromkeys((*WATCHED, OPERATORS))
+    enter(core)
+
+
+def end(core: Core) -> None:
+    """The session is over."""
+    core.state.session = NO_SESSION
+    core.state.entering, core.state.to_enter = {}, {}
+    core.no_timer(CANDIDACY)
+
+
+def stand_again(core: Core) -> None:
+    """Somebody has deleted the entry while the session lasts."""
+    core.state.to_enter[OPERATORS] = None
+    enter(core)
+
+
+def enter(core: Core) -> None:
+    """Ask for everything that has not been entered."""
+    state = core.state
+    wanted, state.to_enter = state.to_enter, {}
+    for path in wanted:
+        request = core.next_request()
+        state.entering[request] = path
+        if path == OPERATORS:
+            message: Stand | Watch = Stand(request, state.session, path, state.own)
+        else:
+            # An entry of a node never changes, it is replaced.
+            of = WatchOf.CHILDREN if path == NODES else WatchOf.BELOW
+            message = Watch(request, state.session, path, of)
+        core.effects.append(Send(METADATA, message))
+
+
+def _on_entered(core: Core, message: MetadataAnswer) -> bool:
+    """Whether it was about a watch or the candidacy."""
+    path = core.state.entering.pop(RequestId(message.request), None)
+    if path is None:
+        return False
+    if isinstance(message, Watching):
+        if core.state.is_active:
+            core.state.dirty[path] = None  # C4
+    elif not isinstance(message, Standing):  # C3
+        core.state.to_enter[path] = None
+        core.timer(CANDIDACY, core.config.retry_ms_max)
+    return True
+
 
 REREAD: dict[CallKind, tuple[str, ...]] = {
     CallKind.PUT_STREAM: (MAPS, STREAMS),
@@ -42,6 +112,8 @@ REREAD: dict[CallKind, tuple[str, ...]] = {
 
 def on_answer(core: Core, message: MetadataAnswer) -> None:
     """The end of a call, whatever it is."""
+    if _on_entered(core, message) or not core.state.is_active:
+        return
     call = core.state.calls.pop(message.request, None)
     if call is None:
         core.drop("not_asked")
@@ -121,10 +193,7 @@ def _on_not_done(
         what = "store_failed"
     core.note(what, f"{call.kind.value} {call.about}".strip())
     pause_ms = 0 if isinstance(message, Conflict) else core.config.retry_ms
-    if call.kind is CallKind.READ_CLUSTER:
-        _read_again(core, call, pause_ms)
-        return
-    paths = REREAD.get(call.kind)
+    paths = call.paths if call.kind is CallKind.READ_CLUSTER else REREAD.get(call.kind)
     if paths is not None:
         core.state.dirty.update(dict.fromkeys(paths))
         core.state.read_again_ns = core.in_ms(pause_ms)
@@ -136,12 +205,6 @@ def _on_not_done(
         writing.load(core, control, after_ms=pause_ms)
     else:
         control.is_confirming = False
-
-
-def _read_again(core: Core, call: StoreCall, pause_ms: int) -> None:
-    state = core.state
-    state.dirty.update(dict.fromkeys(call.paths))
-    state.read_again_ns = core.in_ms(pause_ms)
 
 
 def expire_calls(core: Core) -> None:
