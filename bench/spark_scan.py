@@ -40,7 +40,7 @@ import pyarrow as pa
 
 import motet
 from motet.client.part_store import open_parts
-from motet.pipeline.read_table import read_table
+from motet.pipeline.registration import read_table
 from motet.pipeline.session import local_session
 from peers.bare_source import bare_source
 

@@ -47,7 +47,7 @@ def mirror(
     Example: motet feed mirror 127.0.0.1:7400 copy/ orders stock --once
     """
     from motet.client.mirror import Mirror
-    from motet.pipeline.stopping import stopping
+    from motet.pipeline.session import stopping
 
     with (
         open_place(source) as here,

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from motet.client.sync import Database
     from motet.pipeline.batch import BatchReport
     from motet.pipeline.check import TableCheck
-    from motet.pipeline.told import Say
+    from motet.pipeline.failure import Say
 
 app = command_app()
 
@@ -107,7 +107,7 @@ def run(
 
     Example: motet pipeline run shop.py --once --data data/
     """
-    from motet.pipeline.load import load_pipeline
+    from motet.pipeline.definition import load_pipeline
     from motet.pipeline.session import need_libraries
 
     need_libraries()
@@ -183,7 +183,7 @@ def check(
 
     Example: motet pipeline check shop.py --data data/
     """
-    from motet.pipeline.load import load_pipeline
+    from motet.pipeline.definition import load_pipeline
     from motet.pipeline.session import need_libraries
 
     need_libraries()
@@ -217,7 +217,7 @@ def remove(
 
     Example: motet pipeline remove shop --data data/
     """
-    from motet.pipeline.remove import remove_pipeline
+    from motet.pipeline.status import remove_pipeline
 
     with open_both(data, endpoint, tables) as (db, feed):
         folder = checkpoint or _notes_folder(db, name, data, tables)
@@ -287,7 +287,7 @@ class _Progress:
 
 def _say_of(output: Output) -> Say:
     """Lines for people go to stderr; a program that reads JSON gets none."""
-    from motet.pipeline.told import silent
+    from motet.pipeline.failure import silent
 
     return silent if output is Output.JSON else _say
 

@@ -4,23 +4,23 @@ A pipeline file needs ``pipeline.table``; the other names are for programs that 
 is imported when it is first used: importing this package costs next to nothing, and works without Spark.
 """
 
-import sys
 from importlib import import_module
-from types import ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from motet.pipeline.batch import BatchReport
-    from motet.pipeline.changes import Changes
     from motet.pipeline.check import TableCheck, check_pipeline
-    from motet.pipeline.definition import table
-    from motet.pipeline.load import Pipeline, load_pipeline
-    from motet.pipeline.read_table import read_table
-    from motet.pipeline.register import register
-    from motet.pipeline.remove import RemovedPipeline, remove_pipeline
+    from motet.pipeline.definition import Pipeline, load_pipeline, table
+    from motet.pipeline.plan import Changes
+    from motet.pipeline.registration import read_table, register
     from motet.pipeline.run import RunReport, run_pipeline
     from motet.pipeline.session import local_session
-    from motet.pipeline.status import PipelineStatus, pipeline_status
+    from motet.pipeline.status import (
+        PipelineStatus,
+        RemovedPipeline,
+        pipeline_status,
+        remove_pipeline,
+    )
 
 __all__ = [
     "BatchReport",
@@ -43,19 +43,19 @@ __all__ = [
 
 _HOMES = {
     "BatchReport": "motet.pipeline.batch",
-    "Changes": "motet.pipeline.changes",
-    "Pipeline": "motet.pipeline.load",
+    "Changes": "motet.pipeline.plan",
+    "Pipeline": "motet.pipeline.definition",
     "PipelineStatus": "motet.pipeline.status",
-    "RemovedPipeline": "motet.pipeline.remove",
+    "RemovedPipeline": "motet.pipeline.status",
     "RunReport": "motet.pipeline.run",
     "TableCheck": "motet.pipeline.check",
     "check_pipeline": "motet.pipeline.check",
-    "load_pipeline": "motet.pipeline.load",
+    "load_pipeline": "motet.pipeline.definition",
     "local_session": "motet.pipeline.session",
     "pipeline_status": "motet.pipeline.status",
-    "read_table": "motet.pipeline.read_table",
-    "register": "motet.pipeline.register",
-    "remove_pipeline": "motet.pipeline.remove",
+    "read_table": "motet.pipeline.registration",
+    "register": "motet.pipeline.registration",
+    "remove_pipeline": "motet.pipeline.status",
     "run_pipeline": "motet.pipeline.run",
     "table": "motet.pipeline.definition",
 }
@@ -78,14 +78,3 @@ def __getattr__(name: str) -> object:
 
 def __dir__() -> list[str]:
     return sorted(__all__)
-
-
-class _Package(ModuleType):
-    """Importing ``motet.pipeline.register`` must not put the module in the place of the function."""
-
-    def __setattr__(self, name: str, value: object) -> None:
-        if not (name in _HOMES and isinstance(value, ModuleType)):
-            super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Package

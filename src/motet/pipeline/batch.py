@@ -26,12 +26,11 @@ from motet.ids import WriterName
 from motet.limits import feed_splits_max
 from motet.pipeline.checkpoint import Checkpoint
 from motet.pipeline.culprit import find_culprit, place_of
-from motet.pipeline.failure import SPARK_ERRORS, failure_of, located
+from motet.pipeline.failure import SPARK_ERRORS, Say, failure_of, going_on, located, silent
 from motet.pipeline.plan import Plan, PlannedTable
 from motet.pipeline.progress import Slice, decide, done_through, place_after, worked_on
-from motet.pipeline.staging import stage_batches, staged_from_bytes, staged_to_bytes
 from motet.pipeline.status import lag
-from motet.pipeline.told import Say, going_on, silent
+from motet.pipeline.table_writer import stage_batches, staged_from_bytes, staged_to_bytes
 
 if TYPE_CHECKING:
     from motet.client.sync import Database

@@ -121,7 +121,7 @@ class Checkpoint:
         return Slice(after, self._offset(batch))
 
     def _offset(self, batch: int) -> Clock:
-        from motet.pipeline.feed_stream import parse_offset
+        from motet.pipeline.feed_reader import parse_offset
 
         path = self.folder / OFFSETS / str(batch)
         try:

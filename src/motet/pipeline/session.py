@@ -8,28 +8,39 @@ the Python process holds, and its workers and executors end with it.
 
 ``python -m motet.pipeline.session COMMAND`` runs a command with everything set that Spark looks for in the
 environment; without a command it says which Spark and which Java it would be.
+
+How a pipeline that runs is told to stop: by an event, or by ^C and SIGTERM.
+
+Spark's Python workers, which serve one use of the source after the other.
+
+A worker looks through all its objects for garbage after each use: each task, each plan of a read. Nearly all
+of them are modules, which stay, and looking takes longer than planning a read does. So what is there when
+the first use begins, with everything imported, is set aside for good. What comes later is looked
+through as ever.
 """
 
 from __future__ import annotations
 
+import gc
 import os
 import shlex
 import signal
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from motet.errors import BadInput, MissingLibrary, MotetError
-from motet.pipeline.java import find_java, spark_java_home
-from motet.pipeline.spark_home import spark_home
+from motet.pipeline.java import find_java, spark_home, spark_java_home
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
 
 LOOPBACK = "127.0.0.1"
 LIBRARIES = ("pyspark", "pyarrow", "pandas")
@@ -193,3 +204,31 @@ def main(command: Sequence[str]) -> int:
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))
+
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+@contextmanager
+def stopping(given: threading.Event | None) -> Iterator[threading.Event]:
+    """The event that was given; else one that ^C and SIGTERM set, where signals can be had at all."""
+    stop = threading.Event() if given is None else given
+    if given is not None or threading.current_thread() is not threading.main_thread():
+        yield stop
+        return
+    before = {number: signal.signal(number, lambda *_: stop.set()) for number in SIGNALS}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+WORKERS_MAIN = "pyspark.daemon"
+
+
+def settle_in() -> None:
+    """Set aside what this process has imported, once, if it is a worker of Spark."""
+    main = getattr(sys.modules.get("__main__"), "__spec__", None)
+    if main is not None and main.name == WORKERS_MAIN and not gc.get_freeze_count():
+        gc.freeze()
