@@ -35,7 +35,7 @@ from motet.core.streams.messages import ReadRecords, RecordsRead
 from motet.errors import MotetError
 from motet.ids import NodeId, Offset
 from motet.node.roles import ROLES
-from motet.real.loop import run as run_loop
+from motet.real.process import run as run_loop
 from motet.testing.local_cluster import LocalCluster
 
 BATCH = 1000

@@ -22,7 +22,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from motet.columnar import part_file
-from motet.columnar.filters import Equal, Filter, GreaterOrEqual, IsNull, Less, StartsWith
+from motet.columnar.filters import (
+    Equal,
+    Filter,
+    GreaterOrEqual,
+    IsNull,
+    Less,
+    StartsWith,
+    row_groups_to_read,
+)
 from motet.columnar.part_file import (
     PartFile,
     read_part,
@@ -31,7 +39,6 @@ from motet.columnar.part_file import (
     split_blocks,
     write_part,
 )
-from motet.columnar.pruning import row_groups_to_read
 from motet.errors import BadBytes, BadInput, BadSchema, ObjectMissing, TooLarge
 
 CLOCK = pa.struct([("logical", pa.int64()), ("counter", pa.int32())])

@@ -8,13 +8,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from motet.errors import BadFrame
-from motet.format.batch import decode_batch, encode_batches
 from motet.format.frame import (
     FRAME_BODY_BYTES_MAX,
     FRAME_HEADER_BYTES,
     Frame,
     FrameDecoder,
     FrameKind,
+    decode_batch,
+    encode_batches,
     encode_frame,
 )
 from motet.limits import KIB, batch_bytes_max

@@ -14,7 +14,7 @@ from motet.node.data import _why_data_does_not_serve as why_not
 from motet.node.data import host_data
 from motet.node.hosting import LocalPort
 from motet.node.operator import host_operator
-from motet.real.time import RealTime
+from motet.real.process import RealTime
 
 OWN, OTHER = NodeId("n1"), NodeId("n2")
 

@@ -11,8 +11,7 @@ import pytest
 from tests.spark.sales_table import SCHEMA, files_of, fill_sales, load, read_directly, rows
 
 import motet
-from motet.columnar.filters import GreaterOrEqual, Less
-from motet.columnar.pruning import row_groups_to_read
+from motet.columnar.filters import GreaterOrEqual, Less, row_groups_to_read
 from motet.errors import BadInput
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from motet.errors import StreamExists
 from motet.node.cluster_key import keeper_secret
 from motet.node.config import Config
 from motet.node.roles import ROLES
-from motet.real.proof import ClusterKey
+from motet.real.hello import ClusterKey
 from motet.testing.cluster_status import wait_for
 from motet.testing.local_cluster import LocalCluster
 

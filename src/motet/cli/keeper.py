@@ -16,7 +16,7 @@ from motet.errors import NodeError
 
 if TYPE_CHECKING:
     from motet.client.keeper.sync import Keeper
-    from motet.format.zookeeper.answers import Stat
+    from motet.format.zookeeper.messages import Stat
 
 app = command_app()
 
@@ -184,7 +184,7 @@ def watch(
     Example: motet keeper watch /motet/nodes
     """
     from motet.client.keeper.watches import WATCH_LOST, ThreadWatch
-    from motet.format.zookeeper.answers import EventType
+    from motet.format.zookeeper.messages import EventType
 
     with _connected(endpoint, zookeeper) as tree:
         seen = 0

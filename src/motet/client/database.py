@@ -54,7 +54,7 @@ from motet.core.tables.records import Engine, StagedPart, WriterStep
 from motet.errors import BadBookmark, BadInput, Conflict, NodeError
 from motet.errors.shards import CursorExpired
 from motet.ids import Address, TransactionId
-from motet.real.entropy import RealEntropy
+from motet.real.process import RealEntropy
 
 T = TypeVar("T")
 

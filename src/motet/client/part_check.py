@@ -18,8 +18,13 @@ from contextlib import suppress
 from pathlib import Path
 
 from motet.errors import BadBytes, BadRecord, DiskReadFailed, ObjectError, ObjectMissing
-from motet.format.manifest import decode_manifest, manifest_bytes_max
-from motet.format.part_key import HASH_BYTES, MANIFEST_FILE, parse_part_key
+from motet.format.manifest import (
+    HASH_BYTES,
+    MANIFEST_FILE,
+    decode_manifest,
+    manifest_bytes_max,
+    parse_part_key,
+)
 from motet.ids import ObjectKey
 from motet.limits import MIB, checked_files_max
 from motet.real.durable import read_up_to

@@ -21,8 +21,7 @@ from motet.client.http_calls import ConnectionLost, HttpCalls, Unreachable
 from motet.client.part_check import CHECKED
 from motet.client.part_folder import token_of
 from motet.errors import NodeError, ObjectError, ObjectExists, TooLarge
-from motet.format.manifest import manifest_bytes_max
-from motet.format.part_key import manifest_key, parse_part_key, part_key
+from motet.format.manifest import manifest_bytes_max, manifest_key, parse_part_key, part_key
 from motet.ids import ObjectKey
 from motet.limits import KIB, part_bytes_max
 from motet.real.objects import LocalObjects

@@ -12,7 +12,7 @@ from typing import Any
 from motet.core.clock.hlc import Clock
 from motet.core.tables.messages import TableIs, VisiblePart
 from motet.core.tables.records import TableSpec
-from motet.format.part_key import part_key
+from motet.format.manifest import part_key
 from motet.ids import ObjectKey, TableName
 
 

@@ -16,8 +16,8 @@ from motet.errors import DiskFull, ObjectError, OutcomeUnknown
 from motet.format.checksum import crc32c
 from motet.format.manifest import Manifest, encode_manifest
 from motet.ids import ObjectKey, PartId, ShardId
-from motet.ports.entropy import Entropy
-from motet.real.time import RealTime
+from motet.ports import Entropy
+from motet.real.process import RealTime
 
 
 async def stage_rows(

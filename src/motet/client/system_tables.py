@@ -75,7 +75,7 @@ class SystemTables:
     async def _feed(self, names: set[str], at: Clock | None, folder: Path) -> dict[str, Any]:
         """The feed up to a clock: the one that was asked for, else all that was committed before."""
         from motet.columnar.feed import feed_table
-        from motet.columnar.spool import Spool
+        from motet.columnar.table_read import Spool
         from motet.sql.system import (
             JsonStream,
             changes_schema,

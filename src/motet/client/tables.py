@@ -35,7 +35,7 @@ from motet.core.tables.records import Engine, StagedPart, TableSpec
 from motet.errors import BadInput, BadSchema, DiskFull, MissingLibrary
 from motet.ids import TableId, TableName
 from motet.limits import table_shards_max
-from motet.ports.entropy import Entropy
+from motet.ports import Entropy
 
 Consistency = Literal["sequential", "eventual"]
 
@@ -195,7 +195,7 @@ def check_consistency(consistency: object) -> None:
 def _check_columns(spec: TableSpec) -> None:
     import pyarrow as pa
 
-    from motet.columnar.digits import check_sortable
+    from motet.columnar.ordering import check_sortable
     from motet.columnar.schema import decode_schema
 
     schema = decode_schema(spec.schema)

@@ -4,26 +4,53 @@ The same block and order always make the same bytes, whatever pieces the block c
 what is in it. Any reader of Parquet can read the file. It is made for reading: columns whose values repeat
 have a dictionary, other whole numbers are kept as differences (sorted ones nearly vanish), and each row
 group knows its bounds, so that a reader with filters leaves most of them alone.
+
+A key in words: the values of some columns of one row as JSON text, for people and for a part's manifest.
+
+What JSON has no word for is text; a number that is none (``NaN``) is, too. It is not meant to be read back,
+and a long one is cut.
 """
 
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 from collections.abc import Iterator, Sequence
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from motet.columnar.digits import check_sortable
-from motet.columnar.filters import Filter, check_filters, rows_kept
-from motet.columnar.key_text import key_text
-from motet.columnar.ordering import Ordering, repeats, take_rows
-from motet.columnar.pruning import row_groups_to_read
+from motet.columnar.filters import Filter, check_filters, row_groups_to_read, rows_kept
+from motet.columnar.ordering import Ordering, check_sortable, repeats, take_rows
 from motet.errors import BadBytes, BadSchema, ObjectMissing, TooLarge
 from motet.limits import part_bytes_max
+
+key_text_length_max = 1024
+"""Characters of a key: enough to recognise it."""
+
+_to_json = msgspec.json.Encoder().encode
+
+
+def key_text(block: pa.Table, order_by: Sequence[str], row: int) -> str:
+    """The key of one row; an empty list if there is no such row."""
+    if not 0 <= row < block.num_rows:
+        return "[]"
+    text = _to_json([_plain(block.column(name)[row]) for name in order_by]).decode()
+    return text[:key_text_length_max]
+
+
+def _plain(value: pa.Scalar) -> Any:
+    if isinstance(value, pa.StructScalar) and value.is_valid:
+        return {name: _plain(inner) for name, inner in value.items()}
+    try:
+        made = value.as_py()
+    except (ValueError, OverflowError):  # a time that Python cannot say
+        return value.value
+    return str(made) if isinstance(made, float) and not math.isfinite(made) else made
+
 
 row_group_rows = 128 * 1024
 """Rows of a row group, and of a batch when it is read: a few megabytes, enough to keep Spark busy."""

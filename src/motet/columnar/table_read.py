@@ -1,17 +1,60 @@
-"""The rows of a table from the files of its parts, as its engine means them."""
+"""The rows of a table from the files of its parts, as its engine means them.
+
+The engine ``replacing``: of each key the latest row.
+
+The latest row of a key is the one with the highest version (in the order of keys: null below everything, a
+struct field by field); of several with the same version, the last one of the block. A key whose latest row
+has its tombstone set is not there. Parts are put one after the other, the oldest first, and sorted together:
+merging parts that are sorted already would gain next to nothing of the whole.
+
+A table that grows piece by piece: in memory as long as it is one piece, in a file beyond that.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import BinaryIO
+from pathlib import Path
+from typing import Any, BinaryIO
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.dataset as pa_dataset
+import pyarrow.parquet as pq
 
-from motet.columnar.latest import latest_rows
+from motet.columnar.ordering import Ordering, Rows, check_sortable, take_rows
 from motet.columnar.part_file import read_part
 from motet.columnar.schema import decode_schema
 from motet.core.tables.records import TableSpec
 from motet.errors import BadSchema
+
+
+def latest_rows(
+    block: pa.Table, order_by: Sequence[str], version: str | None, tombstone: str | None
+) -> pa.Table:
+    """The latest row of each key that is not gone, sorted by key."""
+    check_sortable(block.schema, (*order_by, *([version] if version is not None else [])))
+    ordering = Ordering(block.num_rows)
+    ordering.refine([block.column(name) for name in order_by])
+    last_of_keys = _last_places(ordering)
+    if version is not None:
+        ordering.refine([block.column(version)])
+    rows = ordering.order[last_of_keys]
+    if tombstone is not None:
+        rows = rows[~_is_set(block.column(tombstone), rows)]
+    if len(rows) == block.num_rows and not ordering.moved:
+        return block
+    return take_rows(block, rows)
+
+
+def _last_places(ordering: Ordering) -> Rows:
+    """Where each run of equal rows ends."""
+    starts = np.flatnonzero(ordering.is_first)
+    return np.append(starts[1:], len(ordering.order))[: len(starts)] - 1
+
+
+def _is_set(tombstones: pa.ChunkedArray, rows: Rows) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    filled: np.ndarray[tuple[int], np.dtype[np.bool_]] = tombstones.fill_null(False).to_numpy()
+    return filled[rows]
 
 
 def read_table(
@@ -61,3 +104,33 @@ def _named(*columns: str | None) -> Iterable[str]:
 
 def _part_of(schema: pa.Schema, columns: Sequence[str]) -> pa.Schema:
     return pa.schema([schema.field(column) for column in columns])
+
+
+class Spool:
+    """Takes pieces of one schema, and is a table, or a dataset, at its end."""
+
+    def __init__(self, path: Path, schema: pa.Schema) -> None:
+        self._path = path
+        self._schema = schema
+        self._first: pa.Table | None = None
+        self._writer: pq.ParquetWriter | None = None
+
+    def add(self, piece: pa.Table) -> None:
+        """One more piece."""
+        if not piece.num_rows:
+            return
+        if self._first is None and self._writer is None:
+            self._first = piece
+            return
+        if self._writer is None:
+            self._writer = pq.ParquetWriter(str(self._path), self._schema)
+            self._writer.write_table(self._first)
+            self._first = None
+        self._writer.write_table(piece)
+
+    def done(self) -> Any:
+        """All pieces, for whatever takes Arrow; the file is to be kept as long as that is used."""
+        if self._writer is None:
+            return self._schema.empty_table() if self._first is None else self._first
+        self._writer.close()
+        return pa_dataset.dataset(str(self._path), schema=self._schema, format="parquet")

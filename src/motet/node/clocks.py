@@ -10,8 +10,7 @@ from motet.core.machine import Message
 from motet.format.frame import FrameKind
 from motet.ids import NodeId
 from motet.node.hosting import Hosting
-from motet.ports.disk import Disk
-from motet.ports.time import Time
+from motet.ports import Disk, Time
 
 TIME_MACHINE = "time"
 

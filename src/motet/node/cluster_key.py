@@ -9,8 +9,7 @@ from pathlib import Path
 from motet.errors import BadConfig
 from motet.node.config import Config
 from motet.node.logs import logger
-from motet.real.hello import Refusal
-from motet.real.proof import ClusterKey
+from motet.real.hello import ClusterKey, Refusal
 
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 _HINTS = {

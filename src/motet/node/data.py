@@ -25,8 +25,7 @@ from motet.format.frame import FrameKind
 from motet.ids import NodeId
 from motet.limits import KIB, asked_together_bytes_max, page_bytes_max
 from motet.node.hosting import Hosting
-from motet.ports.disk import Disk
-from motet.ports.time import Time
+from motet.ports import Disk, Time
 
 DATA_MACHINE = "data"
 

@@ -38,7 +38,7 @@ from motet.limits import gathered_bytes_max
 from motet.node.counters import Counters
 from motet.node.gathered_writes import GatheredWrites
 from motet.node.logs import complain
-from motet.ports.disk import Disk
+from motet.ports import Disk
 
 Pending = tuple[Callable[..., Event], tuple[object, ...]]
 """An event without its time: its type, and its fields behind ``now``."""

@@ -26,7 +26,7 @@ from motet.node.status import NodeStatus, node_status
 from motet.node.streams import STREAMS_MACHINE
 from motet.real.in_process import LOOPBACK, InProcessNetwork
 from motet.real.network import TcpNetwork
-from motet.real.time import RealTime
+from motet.real.process import RealTime
 
 _attempts_max = 100
 _native_port_min = 1024

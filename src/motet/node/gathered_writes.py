@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from motet.core.machine import Write
 from motet.errors import DiskFull
 from motet.ids import FileName
-from motet.ports.disk import Disk
+from motet.ports import Disk
 
 long_bytes = 64 << 10
 """A write of so much costs its bytes, not its call."""

@@ -31,7 +31,7 @@ from motet.node.disk_work import DiskWork, Pending
 from motet.node.hosting import Hosting
 from motet.node.logs import complain, level_of, logger
 from motet.node.timers import Timers
-from motet.ports.network import Network
+from motet.ports import Network
 
 Recorder = Callable[[str, Event, list[Effect]], None]
 """Sees each step: the machine's name, what happened, and what it wanted done."""

@@ -30,7 +30,7 @@ from motet.node.logs import logger
 from motet.node.metrics import CONTENT_TYPE, Metrics
 from motet.node.part_routes import ServedParts
 from motet.node.status import NodeStatus
-from motet.real.acceptor import Acceptor, listen
+from motet.real.admission import Acceptor, listen
 
 _LIST_OF_PATHS = "ask for /livez, /readyz, /metrics or /api/status"
 _graceful_seconds_max = 1

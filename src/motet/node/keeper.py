@@ -25,7 +25,7 @@ from motet.node.hosting import Hosting
 from motet.node.replica_files import Format, Sizes
 from motet.node.roles import KEEPER_ROLE
 from motet.node.zookeeper.server import ZooKeeperServer
-from motet.ports.disk import Disk
+from motet.ports import Disk
 
 KEEPER_MACHINE = KEEPER_ROLE
 _members_max = 6

@@ -27,7 +27,7 @@ from motet.node.hosting import Hosting, LocalPort
 from motet.node.keeper_access import KeeperAccess, close_tree
 from motet.node.metadata_port import MetadataPort
 from motet.node.operator_watch import OperatorWatch
-from motet.ports.disk import Disk
+from motet.ports import Disk
 
 OPERATOR_MACHINE = "operator"
 session_ms = 4_000

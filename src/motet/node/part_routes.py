@@ -24,15 +24,20 @@ from starlette.routing import Route
 
 from motet.client.part_store import PARTS_PATH, PartsFound, check_size
 from motet.errors import BadInput, BadRecord, ObjectError, ObjectExists, ObjectMissing, TooLarge
-from motet.format.manifest import decode_manifest, manifest_bytes_max
-from motet.format.part_key import HASH_BYTES, PartFileKey, content_hash, parse_part_key
+from motet.format.manifest import (
+    HASH_BYTES,
+    PartFileKey,
+    content_hash,
+    decode_manifest,
+    manifest_bytes_max,
+    parse_part_key,
+)
 from motet.ids import ObjectKey, PartId, TableId
 from motet.limits import MIB, part_bytes_max, put_bytes_max
 from motet.node.byte_range import ByteRange, NoSuchRange, parse_range
 from motet.node.http_answers import JsonAnswer, error_answer
 from motet.node.part_answer import FileAnswer, OpenFile
-from motet.real.objects import LocalObjects, put_failed
-from motet.real.unfinished import UnfinishedFile
+from motet.real.objects import LocalObjects, UnfinishedFile, put_failed
 
 uploads_max = 32
 """Files that are being received at once; more wait until there is room."""

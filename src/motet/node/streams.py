@@ -9,7 +9,7 @@ from motet.core.onelog.messages import StreamsCall
 from motet.core.onelog.state import Phase
 from motet.format.frame import FrameKind
 from motet.node.hosting import Hosting, LocalPort
-from motet.ports.disk import Disk
+from motet.ports import Disk
 
 STREAMS_MACHINE = "streams"
 

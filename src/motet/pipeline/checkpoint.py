@@ -27,8 +27,7 @@ from motet.core.clock.hlc import Clock
 from motet.core.onelog.messages import StreamInfo
 from motet.errors import BadCheckpoint, BadPipeline, MotetError
 from motet.pipeline.progress import Slice
-from motet.real.durable import make_folder, sync_file, sync_folder_at
-from motet.real.folder_lock import FolderLock
+from motet.real.durable import FolderLock, make_folder, sync_file, sync_folder_at
 
 OWNER_FILE = "motet.json"
 LOCK_FILE = "lock~"

@@ -25,8 +25,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import ArrayType, DataType, StringType, StructField, StructType
 
-from motet.columnar.digits import check_sortable
 from motet.columnar.feed import feed_schema
+from motet.columnar.ordering import check_sortable
 from motet.columnar.schema import decode_schema, encode_schema
 from motet.core.onelog.messages import StreamInfo
 from motet.core.tables.messages import WriterInfo

@@ -10,7 +10,7 @@
 Spark finds it by itself. A batch that is loaded is a snapshot: whatever is done with the DataFrame reads the
 same.
 
-Filters are not pushed unless ``motet.pipeline.registration`` has found that they can be; the option ``where`` is
+Filters are not pushed unless ``motet.pipeline.register`` has found that they can be; the option ``where`` is
 there for all.
 
 Importing this must be quick, since Spark does it whenever it looks for sources: what reads and writes is

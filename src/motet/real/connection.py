@@ -15,11 +15,18 @@ from collections.abc import Callable
 from typing import Protocol, cast
 
 from motet.errors import BadFrame
-from motet.format.batch import MESSAGE_KIND_MIN, decode_batch
-from motet.format.frame import FRAME_HEADER_BYTES, Frame, FrameDecoder, FrameKind, encode_frame
+from motet.format.frame import (
+    FRAME_HEADER_BYTES,
+    MESSAGE_KIND_MIN,
+    Frame,
+    FrameDecoder,
+    FrameKind,
+    decode_batch,
+    encode_frame,
+)
 from motet.ids import Address
 from motet.limits import hello_body_bytes_max
-from motet.real.client_budget import ClientBudget
+from motet.real.budgets import ClientBudget
 from motet.real.hello import Hello, Refusal, decode_hello, hello_frame
 
 write_buffer_bytes_high = 1 << 20

@@ -35,16 +35,18 @@ from motet.ids import FileName
 from motet.limits import open_files_max
 from motet.real.durable import (
     FULL,
+    FolderLock,
+    OpenFile,
     make_folder,
     read_up_to,
+    release_cache,
     reserve,
     sync_file,
+    sync_files,
     sync_folder,
     write_all,
     write_zeros,
 )
-from motet.real.folder_lock import FolderLock
-from motet.real.open_file import OpenFile, release_cache, sync_files
 
 _FLAT_NAME = re.compile(r"[A-Za-z0-9._-]{1,200}")
 # Our own files have a character that the port's names cannot have.

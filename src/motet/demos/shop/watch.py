@@ -16,7 +16,7 @@ from motet.demos.shop.chart import Sample
 from motet.demos.shop.children import Children
 from motet.demos.shop.goods import ORDERS, PIPELINE, STOCK
 from motet.errors import MotetError
-from motet.real.time import RealTime
+from motet.real.process import RealTime
 
 look_seconds = 0.1
 deadline_seconds = 600.0
