@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from motet.cli import command_app
-from motet.cli.database import DataOption, EndpointOption, open_database
-from motet.cli.node_status import fetch_status
+from motet.cli.database import DataOption, EndpointOption, fetch_status, nodes_at, open_database
 from motet.cli.output import OUTPUT_OPTION, Output, print_rows
 from motet.errors import MotetError, NodeError
 
@@ -39,8 +37,7 @@ def clock(
     if data is not None:
         print_rows([_of_database(data, endpoint)], output)
         return
-    where = endpoint or os.environ.get("MOTET_ENDPOINT") or "127.0.0.1:7400"
-    print_rows([_of_endpoint(where)], output)
+    print_rows([_of_endpoint(",".join(nodes_at(endpoint)))], output)
 
 
 @app.command()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from motet.cli import command_app
-from motet.cli.node_status import fetch_status
+from motet.cli.database import fetch_status, nodes_at
 from motet.cli.output import OUTPUT_OPTION, Output, print_json, print_rows
 from motet.errors import NodeError
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 app = command_app()
 
-DEFAULT_ENDPOINT = "127.0.0.1:7400"
 NOTHING = -1
 
 PathArgument = Annotated[str, typer.Argument(help="Path of the node, from / on.")]
@@ -208,7 +207,7 @@ def status(
 
     Example: motet keeper status --endpoint 127.0.0.1:7400,127.0.0.1:7410,127.0.0.1:7420
     """
-    print_rows([_status_row(one) for one in _endpoints(endpoint)], output)
+    print_rows([_status_row(one) for one in nodes_at(endpoint)], output)
 
 
 # Where, and how things are shown
@@ -220,7 +219,7 @@ def _connected(
 ) -> Iterator[Keeper]:
     from motet.client.keeper.sync import connect
 
-    where = zookeeper or ",".join(map(_zookeeper_endpoint, _endpoints(endpoint)))
+    where = zookeeper or ",".join(map(_zookeeper_endpoint, nodes_at(endpoint)))
     with connect(where) as keeper:
         if as_node:
             keeper.add_auth("motet", _node_secret())
@@ -234,10 +233,6 @@ def _node_secret() -> bytes:
 
     config = load(None, os.environ).config
     return keeper_secret(config, load_cluster_key(config))
-
-
-def _endpoints(endpoint: str | None) -> list[str]:
-    return (endpoint or os.environ.get("MOTET_ENDPOINT") or DEFAULT_ENDPOINT).split(",")
 
 
 def _zookeeper_endpoint(endpoint: str) -> str:

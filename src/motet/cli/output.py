@@ -10,9 +10,12 @@ import enum
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import msgspec
 import typer
+
+from motet.errors import BadInput
 
 
 class Output(enum.StrEnum):
@@ -78,3 +81,12 @@ def _print_coloured(rows: Sequence[Mapping[str, object]]) -> None:
     for row in rows:
         table.add_row(*(Text(cell(value)) for value in row.values()))
     Console().print(table)
+
+
+def write_file(file: Path, data: bytes) -> None:
+    """Write a file that the user has named."""
+    try:
+        file.write_bytes(data)
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise BadInput(f"{file} cannot be written: {why}", hint="name another file") from None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from motet.cli import command_app
-from motet.cli.cluster import ClusterOption, ask_cluster
+from motet.cli.database import ClusterOption, ask_cluster
 from motet.cli.output import OUTPUT_OPTION, Output, print_rows
 
 if TYPE_CHECKING:

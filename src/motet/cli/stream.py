@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from motet.cli import command_app
-from motet.cli.cluster import ClusterOption, ask_cluster
-from motet.cli.database import DataOption, EndpointOption, open_database
+from motet.cli.database import ClusterOption, DataOption, EndpointOption, ask_cluster, open_database
 from motet.cli.output import OUTPUT_OPTION, Output, print_rows
 
 if TYPE_CHECKING:

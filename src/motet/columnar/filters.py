@@ -22,36 +22,33 @@ import pyarrow.compute as pc
 from motet.errors import BadInput, BadSchema
 
 
-class Equal(msgspec.Struct, frozen=True):
+class _OfValue(msgspec.Struct, frozen=True):
     column: str
     value: Any
 
 
-class SameOrBothNull(msgspec.Struct, frozen=True):
+class Equal(_OfValue, frozen=True):
+    """The value, and not null."""
+
+
+class SameOrBothNull(_OfValue, frozen=True):
     """Equal, where null equals null."""
 
-    column: str
-    value: Any
+
+class Less(_OfValue, frozen=True):
+    """Below the value."""
 
 
-class Less(msgspec.Struct, frozen=True):
-    column: str
-    value: Any
+class LessOrEqual(_OfValue, frozen=True):
+    """Below the value, or equal to it."""
 
 
-class LessOrEqual(msgspec.Struct, frozen=True):
-    column: str
-    value: Any
+class Greater(_OfValue, frozen=True):
+    """Above the value."""
 
 
-class Greater(msgspec.Struct, frozen=True):
-    column: str
-    value: Any
-
-
-class GreaterOrEqual(msgspec.Struct, frozen=True):
-    column: str
-    value: Any
+class GreaterOrEqual(_OfValue, frozen=True):
+    """Above the value, or equal to it."""
 
 
 class In(msgspec.Struct, frozen=True):
@@ -67,19 +64,21 @@ class IsNotNull(msgspec.Struct, frozen=True):
     column: str
 
 
-class StartsWith(msgspec.Struct, frozen=True):
+class _OfText(msgspec.Struct, frozen=True):
     column: str
     value: str
 
 
-class EndsWith(msgspec.Struct, frozen=True):
-    column: str
-    value: str
+class StartsWith(_OfText, frozen=True):
+    """Text that begins with this one."""
 
 
-class Contains(msgspec.Struct, frozen=True):
-    column: str
-    value: str
+class EndsWith(_OfText, frozen=True):
+    """Text that ends with this one."""
+
+
+class Contains(_OfText, frozen=True):
+    """Text with this one in it."""
 
 
 class Not(msgspec.Struct, frozen=True):
@@ -185,7 +184,7 @@ def _truth(each: Filter, values: pa.Array) -> pa.Array:
     return _PLAIN[type(each)](values, value)
 
 
-_PLAIN = {
+_PLAIN: dict[type, Any] = {
     Equal: pc.equal,
     Less: pc.less,
     LessOrEqual: pc.less_equal,

@@ -2,19 +2,29 @@
 
 A wait ends with an error when a process has ended that should not have, or when the whole demo takes far
 longer than any machine should need.
+
+Tells how the demo goes on: one line per phase, rewritten in place on a terminal, else printed once.
+
+Whether Spark is in the middle of a batch, from the notes in its checkpoint.
+
+Spark writes ``offsets/N`` before it begins batch N, and ``commits/N`` when the batch is over.
 """
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TextIO
 
 from motet.client.sync import Database
 from motet.core.tables.messages import WriterInfo
 from motet.demos.shop.chart import Sample
 from motet.demos.shop.children import Children
-from motet.demos.shop.goods import ORDERS, PIPELINE, STOCK
+from motet.demos.shop.journal import ORDERS, PIPELINE, STOCK
 from motet.errors import MotetError
 from motet.real.process import RealTime
 
@@ -83,3 +93,61 @@ class Watch:
         except MotetError:
             return  # a shard has no leader, or there are no streams yet
         self.samples.append(Sample(self.now_ms(), feed.logical, tables))
+
+
+rewrite_seconds = 0.5
+"""How often the line is rewritten at most."""
+
+WIDTH = 78
+
+
+class Progress:
+    """The phases of a run, and how long each took."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._stream = sys.stdout if stream is None else stream
+        self._is_terminal = self._stream.isatty()
+        self._headline = ""
+        self._note = ""
+        self._rewritten = 0.0
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def phase(self, name: str, headline: str) -> Iterator[None]:
+        """One phase; its line stays when it is over."""
+        began = time.monotonic()
+        self._headline, self._note = headline, ""
+        self._rewrite()
+        yield
+        self.seconds[name] = round(time.monotonic() - began, 2)
+        self._say(f"{self.seconds[name]:6.1f} s  {self._text()}", ends=True)
+
+    def note(self, text: str) -> None:
+        """What is to be seen of the phase just now."""
+        self._note = text
+        if time.monotonic() - self._rewritten >= rewrite_seconds:
+            self._rewrite()
+
+    def _text(self) -> str:
+        return f"{self._headline}: {self._note}" if self._note else self._headline
+
+    def _rewrite(self) -> None:
+        self._rewritten = time.monotonic()
+        if self._is_terminal:
+            self._say(f"     ...  {self._text()}", ends=False)
+
+    def _say(self, line: str, *, ends: bool) -> None:
+        text = line[:WIDTH].ljust(WIDTH) if self._is_terminal else line
+        self._stream.write(("\r" if self._is_terminal else "") + text + ("\n" if ends else ""))
+        self._stream.flush()
+
+
+def is_batch_under_way(checkpoint: Path) -> bool:
+    """A batch has begun, and is not over."""
+    return _last(checkpoint / "offsets") > _last(checkpoint / "commits")
+
+
+def _last(folder: Path) -> int:
+    """The highest number that a file is called; other files are on their way, or not Spark's notes."""
+    names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
+    return max((int(name) for name in names if name.isdecimal()), default=-1)

@@ -19,16 +19,22 @@ from pathlib import Path
 import motet
 from motet.client.change import Change
 from motet.client.sync import Database, Transaction
-from motet.demos.shop.goods import (
+from motet.demos.shop.journal import (
     ORDERS,
     PRICES_CENTS,
     QUANTITY_MAX,
     RESTOCK_CHANCE,
     RESTOCKED_PIECES,
     STOCK,
+    Done,
+    Journal,
     Order,
+    Refused,
+    Try,
+    Unknown,
+    read_journal,
+    undecided,
 )
-from motet.demos.shop.journal import Done, Journal, Refused, Try, Unknown, read_journal, undecided
 from motet.errors import Conflict, NodeError, OutcomeUnknown
 from motet.errors.shards import ShardError
 from motet.sim.dice import Dice

@@ -12,16 +12,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from motet.demos.consensus.load import Load
+from motet.demos import Report, Tell, report_lines
+from motet.demos.consensus_load import Load
 from motet.testing.cluster_status import wait_for
 from motet.testing.local_cluster import LocalCluster
 from motet.testing.replica_damage import rot_block, rot_prepares
-
-Report = dict[str, object]
-Tell = Callable[[str], None]
 
 REPLICAS = 5
 CUT_OFF = 2
@@ -60,9 +57,8 @@ def show(tell: Tell) -> Report:
         report = asyncio.run(_run(cluster, tell))
     report["seconds"] = round(time.monotonic() - began, 2)
     tell("")
-    for name, value in report.items():
-        shown = ("yes" if value else "NO") if isinstance(value, bool) else value
-        tell(f"  {name.replace('_', ' '):<26} {shown}")
+    for line in report_lines(report):
+        tell(line)
     return report
 
 

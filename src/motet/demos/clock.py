@@ -12,19 +12,17 @@ import asyncio
 import itertools
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from motet.client.cluster.database import AsyncClusterDatabase
 from motet.client.connect import connect
 from motet.core.clock.hlc import Clock
 from motet.core.placement.key_hash import shard_of
+from motet.demos import Report, Tell, report_lines
 from motet.errors import MotetError, NodeError
 from motet.ids import NodeId, ShardId
 from motet.sim.dice import Dice
 from motet.testing.local_cluster import LocalCluster
-
-Report = dict[str, object]
-Tell = Callable[[str], None]
 
 NODES = 3
 WRITERS = 3
@@ -207,8 +205,8 @@ def _report(tally: Tally, tell: Tell) -> Report:
         "seconds": round(tally.ended_at, 2),
         "ok": not repeated and not went_back and transactions > 0 and len(after_restart) > 0,
     }
-    for name, value in report.items():
-        tell(f"  {name.replace('_', ' '):<30} {value}")
+    for line in report_lines(report):
+        tell(line)
     return report
 
 
