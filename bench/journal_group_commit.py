@@ -76,7 +76,7 @@ class Appended(Message, frozen=True, tag=True):
 
 
 class Journal:
-    """Writes records behind each other, from the start again at the end of the file."""
+    """Writes records one after the other, from the start again at the end of the file."""
 
     def __init__(self) -> None:
         self.writes = 0

@@ -4,7 +4,7 @@ Three nodes, one shard, records of 40 bytes, put in by batches of a thousand. At
 
 append   one append at a time, the median latency
 batch    batches of a thousand, time per record
-read     a thousand records behind an offset chosen at random, the median latency
+read     a thousand records after an offset chosen at random, the median latency
 memory   of the largest node, resident
 restart  a follower is killed: until it serves what was appended before, by itself
 

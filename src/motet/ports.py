@@ -1,23 +1,7 @@
-"""Time: what the two clocks of a node say right now.
+"""What a driver needs of the world, as small protocols: disk, network, objects, time, entropy.
 
-Entropy: fresh randomness for nonces. Real nodes get the system's, simulated ones the seed's.
-
-The disk: named files in one folder, with an explicit line between written and durable.
-
-All calls return when they are done and none waits for the platter but ``sync``, ``sync_all``,
-``replace`` and ``remove``. A driver writes what a turn brought and then syncs each file once.
-
-The network: frames to named peers, taken and given in batches, never waited for.
-
-It promises little, and the protocols above rely on no more: a frame arrives whole and unchanged, at
-most a bounded number of bytes wait for one peer, and nothing sent to a dead peer blocks anyone. Frames
-may be lost, and over a network with faults repeated and reordered.
-
-An object store: write-once objects under keys, read by range. The shape of S3, kept small.
-
-Every call ends in one of three ways: it returns, it raises an ``ObjectError`` or ``DiskFull`` (nothing was
-changed), or it raises ``OutcomeUnknown`` (a timeout, a broken connection): then the caller reads back and
-compares, which is always possible because a key is never used for two contents.
+:mod:`motet.real` offers them on this machine, :mod:`motet.sim` in a seeded world with faults. One contract
+suite per port (``tests/contract``) runs against both.
 """
 
 from __future__ import annotations

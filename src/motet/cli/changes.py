@@ -1,7 +1,4 @@
-"""Changes as they are typed, and as they are shown.
-
-Times and places in the feed, as they are typed: ``1h``, a cursor, a clock.
-"""
+"""Changes, times and places in the feed: as they are typed, and as they are shown."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""Which database a command is about: a folder of this machine, or a node that serves.
-
-What commands about a cluster share: its endpoint, and a connection for one question.
-
-What a node says about itself over HTTP, for commands that show it.
-"""
+"""Which database a command is about: a folder of this machine, a node that serves, or a cluster."""
 
 from __future__ import annotations
 

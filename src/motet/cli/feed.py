@@ -1,11 +1,4 @@
-"""``motet feed``: the changes of streams in the order in which they were caused.
-
-``motet feed cursors``, ``keep`` and ``prune``: what is kept of the feed, and for whom.
-
-``motet feed mirror``: the feed of one database replayed into another.
-
-``motet transaction``: what became of a transaction.
-"""
+"""``motet feed`` and ``motet transaction``: changes in the order in which they were caused."""
 
 from __future__ import annotations
 

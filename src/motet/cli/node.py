@@ -1,11 +1,4 @@
-"""``motet node``: one node in the foreground; and emptying a node of a cluster.
-
-``motet dev``: a whole cluster on this machine, in the foreground.
-
-``motet status``: every node of a cluster in one table.
-
-``motet config``: which settings are in force, and why.
-"""
+"""``motet node``, ``dev``, ``status`` and ``config``: run nodes, show how they are and their settings."""
 
 from __future__ import annotations
 

@@ -138,13 +138,13 @@ def append(
 def read(
     name: NameArgument,
     shard: Annotated[int | None, typer.Option(help="Which shard; else all.")] = None,
-    after: Annotated[int, typer.Option(help="Behind this offset; -1 for the beginning.")] = -1,
+    after: Annotated[int, typer.Option(help="After this offset; -1 for the beginning.")] = -1,
     limit: Annotated[int, typer.Option(help="At most so many entries of a shard.")] = 100,
     data: DataOption = None,
     endpoint: EndpointOption = None,
     output: Output = OUTPUT_OPTION,
 ) -> None:
-    """Read the entries of a shard in order, or of all shards, one behind the other.
+    """Read the entries of a shard in order, or of all shards, one after the other.
 
     Across shards `motet feed page` has the order in which things happened.
 
@@ -164,7 +164,7 @@ def read(
 def tail(
     name: NameArgument,
     shard: Annotated[int, typer.Option(help="Which shard.")] = 0,
-    after: Annotated[int, typer.Option(help="Behind this offset; -1 for the beginning.")] = -1,
+    after: Annotated[int, typer.Option(help="After this offset; -1 for the beginning.")] = -1,
     stop_after: Annotated[
         int | None, typer.Option(help="End after so many; else follow for ever.")
     ] = None,

@@ -1,7 +1,4 @@
-"""``motet table``: create tables, fill them from files, look at their rows and parts.
-
-``motet sql``: a question to the tables, all of them at one clock.
-"""
+"""``motet table`` and ``motet sql``: create tables, fill them from files, look at their rows and parts."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""``motet verify history``: what the clients of a system saw, judged by a checker.
-
-``motet verify trace``: what a system logged, compared with a model.
-
-``motet verify sweep``: many checks at once, on Spark.
-"""
+"""``motet verify history``, ``trace`` and ``sweep``: what a system did, judged; and many checks at once."""
 
 from __future__ import annotations
 

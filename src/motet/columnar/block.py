@@ -1,14 +1,11 @@
 """Blocks: what a caller hands in to be written to a table, made to fit the table's schema or refused.
 
 Columns are matched by name. A value arrives unchanged or not at all: an integer may become a wider one, a
-dictionary its values, another time zone UTC; nothing is rounded, cut off or guessed. A nullable column that
-is missing is null. Whatever does not fit is a ``BadSchema`` that names the column.
-
-One column made to fit one field of a schema: by casts that lose nothing, within structs and lists, too.
-
-``conformed`` knows by family what may become what; Arrow's own casts would also read numbers out of text or
-take a local time for UTC. Floats of 64 bits become 32 only if they are the same number afterwards, unless
-they were written in Python, which has no others.
+dictionary its values, another time zone UTC; nothing is rounded, cut off or guessed, within structs and
+lists either. Arrow's own casts would also read numbers out of text or take a local time for UTC. Floats of
+64 bits become 32 only if they are the same number afterwards, unless they were written in Python, which has
+no others. A nullable column that is missing is null. Whatever does not fit is a ``BadSchema`` that names
+the column.
 """
 
 from __future__ import annotations

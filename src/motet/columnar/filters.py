@@ -1,13 +1,10 @@
 """Conditions on the rows of a part: a closed set, as Spark hands them down, and what they mean.
 
 They mean what they mean in SQL: a comparison with null is neither true nor false, and only rows for which
-all filters are true are kept. ``NaN`` equals itself and is above every other number, as in the order of
-keys. Where a whole row group cannot pass is the matter of :mod:`motet.columnar.filters`.
+all filters are true are kept. ``NaN`` equals itself and is above every other number, as in the order of keys.
 
-Which row groups of a part file can hold a row that passes the filters, by what the file says about them.
-
-A row group is left out only if no row of it can pass: where the file says nothing, it is read. Parquet's
-bounds know nothing of ``NaN``, so they never rule out what is greater than some number.
+A row group of a part file is left out only if no row of it can pass: where the file says nothing, it is read.
+Parquet's bounds know nothing of ``NaN``, so they never rule out what is greater than some number.
 """
 
 from __future__ import annotations

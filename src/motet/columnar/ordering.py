@@ -1,16 +1,14 @@
 """Rows put into the order of their keys: stable, and quick because only plain 64-bit numbers are sorted.
 
-The digits of the key (:mod:`motet.columnar.ordering`) are packed, as many as fit, into one number above the
-place of the row; sorting these numbers is what processors are best at, and since no two are equal the
-result does not depend on how it is done. Rows that are still equal go into another round, with what is
-left of the key, below the number of their group. A round whose rows are in order already is not sorted.
+The order is the same everywhere: ascending; null before everything; ``NaN`` equal to itself and after every
+other number; ``-0.0`` equal to ``0.0``; text and bytes byte by byte; a struct by its fields, one after the
+other. A column becomes a short list of digits, whole numbers whose order is that of the values, most
+significant first.
 
-Values as digits: whole numbers whose order is the order of the values, most significant digit first.
-
-The order of a table's keys is the same everywhere: ascending; null before everything; ``NaN`` equal to itself
-and after every other number; ``-0.0`` equal to ``0.0``; text and bytes byte by byte; a struct by its
-fields, one after the other. A column becomes a short list of digits. A digit is asked for the rows that are
-still undecided, since the first ones of a key mostly decide.
+The digits of the key are packed, as many as fit, into one number above the place of the row; sorting these
+numbers is what processors are best at, and since no two are equal the result does not depend on how it is
+done. Rows that are still equal go into another round, with what is left of the key, below the number of their
+group. A round whose rows are in order already is not sorted.
 """
 
 from __future__ import annotations

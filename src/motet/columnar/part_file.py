@@ -4,11 +4,6 @@ The same block and order always make the same bytes, whatever pieces the block c
 what is in it. Any reader of Parquet can read the file. It is made for reading: columns whose values repeat
 have a dictionary, other whole numbers are kept as differences (sorted ones nearly vanish), and each row
 group knows its bounds, so that a reader with filters leaves most of them alone.
-
-A key in words: the values of some columns of one row as JSON text, for people and for a part's manifest.
-
-What JSON has no word for is text; a number that is none (``NaN``) is, too. It is not meant to be read back,
-and a long one is cut.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""Raw records of a shard as an Arrow table: from the blocks as they were logged, no record looked at.
+"""Raw records of a shard and Arrow tables, into each other, block by block: no record is looked at by itself.
 
-Two Arrow columns, keys and values, on their way into blocks of records: no row is looked at by itself.
-
-A block is what Arrow calls two binary arrays, so it is made of their buffers. Only a stream of several shards
-needs the single keys, to see where each goes.
+A block of records is what Arrow calls two binary arrays, so it is made of their buffers and read as such.
+Only a stream of several shards needs the single keys, to see where each goes.
 """
 
 from __future__ import annotations
@@ -45,7 +43,7 @@ SCHEMA = pa.schema(
 def records_table(
     entries: Sequence[tuple[Epoch, Clock, Records]], after: Offset, limit: int
 ) -> pa.Table:
-    """The records of these entries behind an offset, at most so many."""
+    """The records of these entries after an offset, at most so many."""
     batches = []
     for epoch, clock, records in entries:
         offset = records.first_offset

@@ -1,13 +1,9 @@
 """The rows of a table from the files of its parts, as its engine means them.
 
-The engine ``replacing``: of each key the latest row.
-
-The latest row of a key is the one with the highest version (in the order of keys: null below everything, a
-struct field by field); of several with the same version, the last one of the block. A key whose latest row
-has its tombstone set is not there. Parts are put one after the other, the oldest first, and sorted together:
-merging parts that are sorted already would gain next to nothing of the whole.
-
-A table that grows piece by piece: in memory as long as it is one piece, in a file beyond that.
+With the engine ``replacing`` a key has one row: that with the highest version (in the order of keys: null
+below everything, a struct field by field); of several with the same version, the last one of the block. A key
+whose latest row has its tombstone set is not there. Parts are put one after the other, the oldest first, and
+sorted together: merging parts that are sorted already would gain next to nothing of the whole.
 """
 
 from __future__ import annotations

@@ -1,17 +1,14 @@
-"""Changes of ensembles, one after the other, while nodes die: what does not go through is tried again.
-
-What an ensemble is like is asked of the operator before each attempt, and a change whose outcome is unknown
-is looked at before it is made again: so three replicas become four and five, and again four and three,
-however often an operator dies in the middle.
-
-The demo of the replicated log: a stream on five nodes loses leaders and an operator, and moves meanwhile.
+"""The demo of the replicated log: a stream on five nodes loses leaders and an operator, and moves meanwhile.
 
 1. A leader is killed with ``kill -9``: its shards get new leaders, and go on.
 2. Shard 0 grows from three replicas to four and shrinks again, a replica of it moves to another node, and it
    grows and shrinks once more. In the middle of that the active operator is killed; another one takes over.
 3. Both are started again.
 
-Meanwhile writers and readers write down what they are told (``load``). In the end it has to be so.
+Meanwhile writers and readers write down what they are told (``log_load``). In the end it has to be so.
+
+What an ensemble is like is asked of the operator before each attempt to change it, and a change whose outcome
+is unknown is looked at before it is made again, however often an operator dies in the middle.
 """
 
 from __future__ import annotations

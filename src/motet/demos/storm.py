@@ -1,7 +1,4 @@
-"""The storm demo: many seeds of simulated faults, drawn, and a planted bug that one of them finds.
-
-The proof demo: a stale read is found on the shortest way, and the linearizable one is proven.
-"""
+"""The demos without processes: a storm of simulated faults that finds a planted bug, and a proof."""
 
 from __future__ import annotations
 

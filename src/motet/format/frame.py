@@ -116,7 +116,7 @@ def frame_header(frame: Frame) -> bytes:
 
 
 def encode_frames(frames: Iterable[Frame]) -> bytes:
-    """The bytes of many frames, one behind the other, each body copied only once."""
+    """The bytes of many frames, one after the other, each body copied only once."""
     parts: list[bytes] = []
     for frame in frames:
         parts += (_encode_header(frame.kind, frame.id, frame.body), frame.body)
@@ -178,7 +178,7 @@ class FrameDecoder:
         return first + frames if first else frames
 
     def _complete(self, data: bytes) -> tuple[list[Frame], bytes]:
-        """The frame in the tail, whose header is good and whose last bytes have come; what is behind it."""
+        """The frame in the tail, whose header is good and whose last bytes have come; what follows it."""
         end = len(data) - (self.pending_bytes - self._tail_wanted_bytes)
         *before, _ = self._tail
         _, _, kind, _, id_, body_crc, _ = _unpack_header(before[0])

@@ -1,6 +1,6 @@
 """Bytes in words: what a file of journal records, a part's file, or a stream of frames holds.
 
-For people with a file they do not trust: it shows all that can be read, in a journal also behind a bad
+For people with a file they do not trust: it shows all that can be read, in a journal also after a bad
 place, and never raises, whatever it is given.
 """
 

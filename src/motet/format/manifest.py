@@ -1,14 +1,11 @@
-"""The manifest of a part: what its file holds, for whom it was written, and how to tell that it is whole.
+"""A part in a part store: where its files are, and its manifest, which says what is in them.
 
-It is one journal record (:mod:`motet.format.record`) of kind 112, ``p``: the salt is the part's id, the body
-is JSON, so that it can be read without us. Both checksums and everything that is said twice must agree,
-else it is damaged: ``BadRecord``.
-
-Where the files of a part are in a part store: ``<table id>/<part id>/<file>``.
-
-A part has two files. Its rows are in ``<n>-<hash>``, and the hash is that of the content, so whoever has
-the file can tell whether it is whole. Beside it lies its ``manifest``. A part id is minted per creation
-and never used again: a key never stands for two contents.
+A part has two files, under ``<table id>/<part id>/``. Its rows are in ``<n>-<hash>``, and the hash is that of
+the content, so whoever has the file can tell whether it is whole. Beside it lies ``manifest``: one journal
+record (:mod:`motet.format.record`) of kind 112, ``p``, whose salt is the part's id and whose body is JSON, so
+that it can be read without us. Both checksums and everything that is said twice must agree, else it is
+damaged: ``BadRecord``. A part id is minted per creation and never used again: a key never stands for two
+contents.
 """
 
 from __future__ import annotations

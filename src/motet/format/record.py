@@ -129,7 +129,7 @@ def parse_header(data: bytes, position: int) -> RecordHeader | None:
 
 
 def parse_body(data: bytes, position: int, header: RecordHeader) -> bytes | None:
-    """The body behind the header at this place, or None when these bytes are not it."""
+    """The body after the header at this place, or None when these bytes are not it."""
     end = position + header.record_bytes
     padded = data[position + RECORD_HEADER_BYTES : end]
     if end > len(data) or crc32c(padded) != header.body_crc:
@@ -138,7 +138,7 @@ def parse_body(data: bytes, position: int, header: RecordHeader) -> bytes | None
 
 
 def find_header(data: bytes, position: int, offset: int = 0) -> tuple[int, RecordHeader] | None:
-    """The first header at or behind this place, where ``data`` begins at ``offset`` in its file.
+    """The first header at or after this place, where ``data`` begins at ``offset`` in its file.
 
     Looks at aligned places alone, and there at the magic first: a pass over any bytes whatever costs
     time linear in their length.

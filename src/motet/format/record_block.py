@@ -5,8 +5,8 @@
     count      u32
     key_ends   u32 × count     where each key ends in the bytes of the keys
     value_ends u32 × count     likewise
-    keys       bytes, one behind the other
-    values     bytes, one behind the other
+    keys       bytes, one after the other
+    values     bytes, one after the other
 
 All numbers are little-endian. A block travels and is logged as it is: between the client that made it and the
 one that reads it nobody looks at a single record. The two columns are what Arrow calls a binary array, so a

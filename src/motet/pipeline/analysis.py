@@ -1,10 +1,9 @@
-"""Finds table functions that look at changes together which may come in different batches.
+"""What Spark's analyzed plan says about a table function.
 
-A function sees the changes of one batch. One that joins two streams finds the matches within the batch and no
-others: a row of one stream whose partner came in another batch is lost, without a word. The same goes for
-whatever looks at rows of several streams together, such as an aggregate over their union.
-
-What a function does is read off Spark's analyzed plan:
+*Does it look at changes together that may come in different batches?* A function sees the changes of one
+batch. One that joins two streams finds the matches within the batch and no others: a row of one stream whose
+partner came in another batch is lost, without a word. The same goes for whatever looks at rows of several
+streams together, such as an aggregate over their union.
 
 A1  *Two sides with changes*, in anything but a union, are a join: also two uses of one stream, a set
     operation, a co-group, and a subquery within a query. Refused.
@@ -20,12 +19,10 @@ A5  A stream that the function has asked for and that is not in the plan was rea
 
 A table that is declared ``per_batch`` is not looked at.
 
-Whether the rows of a table depend on how the feed is cut into slices.
-
-A function that looks at one change at a time makes the same rows of the whole feed as of its slices one by
-one, so one batch job can check them. One that groups, joins or limits sees one slice at a time; what it
-made can only be made again along the same slices. When in doubt it is taken to depend on them: that is
-right as well, and only slower.
+*Do its rows depend on how the feed is cut into slices?* A function that looks at one change at a time makes
+the same rows of the whole feed as of its slices one by one, so one batch job can check them. What groups,
+joins or limits can only be made again along the same slices. When in doubt a function is taken to depend on
+them: that is right as well, and only slower.
 """
 
 from __future__ import annotations
@@ -179,19 +176,6 @@ def is_row_wise(rows: DataFrame, engine: Engine) -> bool:
     """Whether one change makes the same rows whatever is with it."""
     allowed = ROW_WISE | UNORDERED if engine == "merge" else ROW_WISE
     plan: Any = rows._jdf.queryExecution().analyzed()
-    if not plan.deterministic():
-        return False
-    return _steps(plan) <= allowed
-
-
-def _steps(plan: Any) -> set[str]:
-    names = set()
-    waiting = [plan]
-    while waiting:
-        step = waiting.pop()
-        names.add(str(step.nodeName()))
-        if not step.subqueries().isEmpty():
-            names.add("Subquery")
-        children = step.children()
-        waiting += [children.apply(i) for i in range(children.size())]
-    return names
+    return bool(plan.deterministic()) and all(
+        str(step.nodeName()) in allowed and step.subqueries().isEmpty() for step in _nodes(plan)
+    )

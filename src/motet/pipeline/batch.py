@@ -4,7 +4,7 @@ B1  All rows that a slice makes, of all tables, become visible together, with th
 B2  A slice is published once: the step that says so is in the same record as the rows (see ``progress``).
 B3  Nothing is told to Spark before it is published: a batch that ends well for Spark is done.
 
-What a killed driver or a failed task has staged stays behind as garbage that nobody sees.
+What a killed driver or a failed task has staged stays as garbage that nobody sees.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from motet.errors import MotetError, WriterFenced
 from motet.ids import WriterName
 from motet.limits import feed_splits_max
 from motet.pipeline.checkpoint import Checkpoint
+from motet.pipeline.arrow_types import numbered
 from motet.pipeline.culprit import find_culprit, place_of
 from motet.pipeline.failure import SPARK_ERRORS, Say, failure_of, going_on, located, silent
 from motet.pipeline.plan import Plan, PlannedTable
@@ -204,8 +205,3 @@ class BatchWorker:
         info = self._db.writer(step.writer)
         if info is None or info.step != step:
             raise WriterFenced(f"another driver of {step.writer} has published this slice")
-
-
-def numbered(rows: DataFrame) -> DataFrame:
-    """The same columns under plain names: ``mapInArrow`` takes a name with a dot for a field in a struct."""
-    return rows.toDF(*(f"c{place}" for place in range(len(rows.columns))))

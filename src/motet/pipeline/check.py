@@ -1,13 +1,9 @@
 """Recomputes the tables of a pipeline by batch jobs, at the clock they reflect, and compares.
 
 What is compared is one moment: the pipeline's last step, and the tables as they were before the next one. A
-pipeline may go on publishing meanwhile.
-
-A table whose function looks at one change at a time is recomputed from the whole feed in one job. The
-others are recomputed slice by slice, along the steps that the parts of the tables were published in (see
-``row_wise``).
-
-Compares the rows that a table should have with those it has, as a Spark job.
+pipeline may go on publishing meanwhile. A table whose function looks at one change at a time is recomputed
+from the whole feed in one job; the others slice by slice, along the steps that the parts of the tables were
+published in (see ``is_row_wise``).
 
 Rows of a ``merge`` table are compared as a bag: how often each row is there. Of a ``replacing`` table one row
 per key is expected: that with the highest version, of several such the latest, and none if it is a

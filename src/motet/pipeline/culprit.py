@@ -20,7 +20,7 @@ from pyspark.sql import functions as f
 
 from motet.core.clock.hlc import Clock
 from motet.errors import MotetError
-from motet.pipeline.arrow_types import quoted
+from motet.pipeline.arrow_types import numbered, quoted
 from motet.pipeline.failure import SPARK_ERRORS
 
 if TYPE_CHECKING:
@@ -79,8 +79,7 @@ class _Search:
         """What the table fails with on some changes."""
         try:
             rows = self._table.rows_of(self._plan.changes(feed))
-            plain = rows.toDF(*(f"c{place}" for place in range(len(rows.columns))))
-            plain.mapInArrow(_checker(self._table.schema), "rows long").collect()
+            numbered(rows).mapInArrow(_checker(self._table.schema), "rows long").collect()
         except (MotetError, *SPARK_ERRORS) as error:
             self.last = error
             return error

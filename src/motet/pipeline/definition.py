@@ -1,12 +1,9 @@
 """The tables of a pipeline as its file defines them: functions marked with ``@pipeline.table``.
 
-A mark changes nothing but the list in the module of the function: nothing is kept here, so two files that
-are loaded in one process do not see each other. A definition that hides another one of its name is in
-that list all the same, and is found when the file is loaded.
+A mark only adds to a list in the module of the function, so two files that are loaded in one process do not
+see each other, and a definition that hides another one of its name is found when the file is loaded.
 
-Reads a pipeline file: runs it in a module of its own, and collects the tables it defines.
-
-Everything that is wrong with the file is ``BadPipeline`` with the line it is in, before anything is read or
+Everything that is wrong with a file is ``BadPipeline`` with the line it is in, before anything is read or
 published. The module is not kept among the imported ones: Spark then sends what it needs of it to its
 workers by value, and a file of the same name elsewhere is another pipeline.
 """

@@ -1,10 +1,6 @@
-"""What went wrong in a job of Spark's, for people: the cause, without the stack traces around it.
+"""What a pipeline tells people: what it is doing, and the cause of an error without stack traces.
 
-Keeps Spark from printing what is told as an error anyway: a failed batch is one line, not four traces.
-
-``MOTET_DEBUG=1`` lets Spark print them.
-
-What a pipeline says about what it is doing: when something begins, and now and then while it goes on.
+A failed batch is one line, not four traces of Spark's; ``MOTET_DEBUG=1`` lets Spark print them.
 """
 
 from __future__ import annotations

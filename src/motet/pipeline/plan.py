@@ -4,11 +4,9 @@ Each table function is called once with a feed that has all columns and no rows.
 schema that every later call has; which streams it asked for is noted. Whatever is wrong with a function is
 ``BadPipeline`` here, and nothing has been read or published.
 
-What a table function gets: the changes of one slice of the feed, stream by stream.
-
-``changes.stream("stock")`` is a Spark DataFrame with the columns of the feed. ``row`` and ``before`` are
-structs if the stream has a schema, or if one is given for its JSON; else they are JSON texts. They are the
-same whichever other streams the pipeline reads.
+A function gets the changes of one slice of the feed: ``changes.stream("stock")`` is a Spark DataFrame with
+the columns of the feed. ``row`` and ``before`` are structs if the stream has a schema, or if one is given
+for its JSON; else they are JSON texts. They are the same whichever other streams the pipeline reads.
 """
 
 from __future__ import annotations

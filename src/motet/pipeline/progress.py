@@ -1,4 +1,4 @@
-"""How far a pipeline is, and what is left to do of a slice of the feed. Pure: it decides, and does nothing.
+"""How far a pipeline is, what is left to do of a slice of the feed, and the cursor that keeps the rest.
 
 The truth is the pipeline's last step in the database: it was written in the same atomic record as the rows
 that it stands for. What Spark remembers, its checkpoint, is only where Spark goes on reading, and may be
@@ -8,26 +8,23 @@ missing, old, or copied; so each slice that Spark hands out is held against the 
 the slice ``(from, to]``  what happens
 ========================  =====================================================================
 ``to <= done``            skip: its rows are published, whoever did it
-``from <= done < to``     work: on the changes behind ``done`` and up to ``to``, as one step
+``from <= done < to``     work: on the changes after ``done`` and up to ``to``, as one step
 ``from > done``           refused: changes between ``done`` and ``from`` would be lost for ever
 ========================  =====================================================================
 
 where ``done`` is the clock that the tables reflect, ``ZERO`` before the first step.
 
-P1  The steps of a pipeline form a chain: each begins where the one before ended.
+P1  The steps of a pipeline form a chain: each begins where the one before ended. A step whose epoch or
+    beginning is not the next one is refused by the database, so a second driver cannot break it either.
 P2  Each change is in one step.
 
-A step whose epoch or beginning is not the next one is refused by the database, so a second driver of the same
-pipeline cannot break the chain either.
-
-The named cursor of a pipeline or of a query: nothing that it has not worked on yet is pruned.
+The named cursor of a pipeline, or of a query, keeps what it has not worked on yet from being pruned:
 
 F1  The cursor is never above the clock that the tables reflect: it is saved after a step is published, so a
     driver that is killed in between leaves it too low, which keeps more than is needed.
 F2  It is saved before the first change is read, so a pipeline that starts holds what it is about to read.
 F3  It is kept for the streams that the pipeline reads, and for no other. That is also how the database knows
     which streams these are.
-
 F4  A pipeline that has done nothing yet begins at the beginning of its streams. Where they are pruned to
     different places it has to be told to begin at the oldest change that all of them have: what some of them
     have below would be missing.
@@ -57,7 +54,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """Changes behind one clock and up to another."""
+    """Changes after one clock and up to another."""
 
     after: Clock
     through: Clock
@@ -85,7 +82,7 @@ def decide(
         return None
     if slice_.after > done:
         raise BadCheckpoint(
-            f"the checkpoint of {writer} begins behind {slice_.after}, and its tables reflect {done}",
+            f"the checkpoint of {writer} begins after {slice_.after}, and its tables reflect {done}",
             hint="remove the checkpoint: the pipeline goes on from what is published",
         )
     if last is None:

@@ -1,17 +1,15 @@
-"""Registers the data source with a Spark session: with an endpoint of its own, and with filters pushed down.
+"""What a program does with its Spark session: register the data source, and read a table at full speed.
 
-Without it the source works too; each use names its endpoint then.
-
-Filters are pushed only where that is safe. Spark 4.3 keeps what a filter has left of a read with the
-DataFrame, not with the query: after ``df.where("k = 1").count()`` a plain ``df.count()`` would count no
-more than that. There the option ``where`` does the same safely, because it belongs to what is loaded.
-
-Reading a table at the speed of Spark's own reader, where its files are at hand.
+Registering gives the source an endpoint, and pushes filters where that is safe; without it each use names its
+endpoint. Spark 4.3 keeps what a filter has left of a read with the DataFrame, not with the query: after
+``df.where("k = 1").count()`` a plain ``df.count()`` would count no more than that. There the option ``where``
+does the same safely, because it belongs to what is loaded.
 
 The data source hands every row from a Python process to Java, which costs a scan a quarter of its speed or
 more. The parts of a table are plain Parquet and never change: a session on the machine that has them can read
-the files of a snapshot itself, with its own pruning of columns and pushing of filters. Everything else goes
-through the source: tables that keep the latest row of a key, parts on another machine, a table without rows.
+the files of a snapshot itself, with its own pruning of columns and pushing of filters (``read_table``).
+Everything else goes through the source: tables that keep the latest row of a key, parts on another machine, a
+table without rows.
 """
 
 from __future__ import annotations

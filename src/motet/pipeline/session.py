@@ -8,15 +8,6 @@ the Python process holds, and its workers and executors end with it.
 
 ``python -m motet.pipeline.session COMMAND`` runs a command with everything set that Spark looks for in the
 environment; without a command it says which Spark and which Java it would be.
-
-How a pipeline that runs is told to stop: by an event, or by ^C and SIGTERM.
-
-Spark's Python workers, which serve one use of the source after the other.
-
-A worker looks through all its objects for garbage after each use: each task, each plan of a read. Nearly all
-of them are modules, which stay, and looking takes longer than planning a read does. So what is there when
-the first use begins, with everything imported, is set aside for good. What comes later is looked
-through as ever.
 """
 
 from __future__ import annotations
@@ -228,7 +219,12 @@ WORKERS_MAIN = "pyspark.daemon"
 
 
 def settle_in() -> None:
-    """Set aside what this process has imported, once, if it is a worker of Spark."""
+    """Set aside what this process has imported, once, if it is a worker of Spark.
+
+    A worker looks through all its objects for garbage after each use of the source. Nearly all of them are
+    modules, which stay, and looking takes longer than planning a read does. What comes later
+    is looked through.
+    """
     main = getattr(sys.modules.get("__main__"), "__spec__", None)
     if main is not None and main.name == WORKERS_MAIN and not gc.get_freeze_count():
         gc.freeze()

@@ -1,10 +1,9 @@
-"""How pipelines fare: what each has published, how far it is behind, and what went wrong.
+"""How pipelines fare: what each has published, its lag, and what went wrong; and removing one for good.
 
-Removing a pipeline that is not to run again.
-
-Its named cursor goes, so the feed can be pruned past it, and so does its checkpoint. Its tables stay, and so
-does what it has published last: an ordered writer is never forgotten, and a run under the same name goes on
-from there, if the changes after that are still kept. Until then its status says that it was removed.
+Of a removed pipeline the named cursor goes, so the feed can be pruned past it, and so does its checkpoint.
+Its tables stay, and so does what it has published last: an ordered writer is never forgotten, and a run
+under the same name goes on from there, if the changes after that are still kept. Until then its status says
+that it was removed.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 counted_changes_max = 100_000
 """So many changes of all streams are looked at, and those of a pipeline's streams counted.
 
-What is behind that is added as it is known: by an embedded database for all streams together.
+What follows is added as it is known: by an embedded database for all streams together.
 """
 
 
@@ -76,7 +75,7 @@ def pipeline_status(
 
 
 def lag(db: Database, streams: tuple[str, ...], done: Clock) -> tuple[int, int]:
-    """How far tables are behind: in milliseconds, and in changes of these streams."""
+    """How far tables lag: in milliseconds, and in changes of these streams."""
     split = db.split_feed(*streams, after=done, changes_max=counted_changes_max)
     changes = split.changes_after
     if split.changes:

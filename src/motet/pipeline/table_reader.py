@@ -7,16 +7,11 @@ latest rows are known, or a row that was replaced long ago would come back.
 Spark 4.3 plans a read when a DataFrame is first used, and keeps the plan. So the snapshot is taken when the
 DataFrame is loaded, and all its uses read the same; to see what came later, load it again.
 
-How the read of a table is shared out among tasks.
-
 A table that keeps all its rows is read part by part, neighbours together. A task costs Spark and its worker
 as much as a few hundred thousand rows: so there are as many tasks as run side by side, or a multiple of that
-where they would get too long, and fewer where there is little to read. A part is bounded, so one is never
-too much for a task.
-
-A table that keeps the latest row of a key needs all rows of a key in one task: a small one is read by a
-single task, a large one in ranges of the first column of its key, each task taking its range from every
-part. Nulls are a range of their own.
+where they would get too long, and fewer where there is little to read. A table that keeps the latest row of a
+key needs all rows of a key in one task: a small one is read by a single task, a large one in ranges of the
+first column of its key, each task taking its range from every part. Nulls are a range of their own.
 """
 
 from __future__ import annotations

@@ -3,10 +3,8 @@
 A column that does not fit is refused on the driver, before any task starts. Nothing is visible until every
 task has ended; then all of it is, or nothing. With a token, the same write again changes nothing.
 
-Staging from a Spark task: the batches of one task become parts that nobody sees yet.
-
-What a task hands to the driver is a list of parts, as bytes. Only what the driver publishes counts: the
-parts of a task that failed, or that ran twice, stay behind as garbage.
+What a task hands to the driver is a list of parts, as bytes. Only what the driver publishes counts: the parts
+of a task that failed, or that ran twice, stay as garbage that nobody sees.
 """
 
 from __future__ import annotations

@@ -8,11 +8,9 @@ Only rows that meet them are read, and ranges of rows in which none can are skip
 as a number, ``true``, ``false``, ``x'05'``, or a text in quotes, which also stands for dates
 (``'2026-01-05'``) and times (``'2026-01-05T12:00:00Z'``), as the column wants it.
 
-It does what pushed filters would, without what is wrong with them (see ``motet.pipeline.registration``).
-
-Spark's filters as filters of ours, where both mean exactly the same.
-
-What is not translated is left to Spark: paths into structs, and values that the column cannot hold.
+Filters that Spark pushes become the same conditions, where both mean exactly the same (see
+``motet.pipeline.register`` for why they are not always pushed). What is not translated is left to Spark:
+paths into structs, and values that the column cannot hold.
 """
 
 from __future__ import annotations
@@ -132,7 +130,7 @@ class _Parser:
             ) from None
 
     def takes(self, word: str) -> bool:
-        """Whether this is the next word; then it is behind us."""
+        """Whether this is the next word; then it is taken."""
         kind, text = self.token
         if kind not in ("name", "sign") or text.lower() != word:
             return False

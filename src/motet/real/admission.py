@@ -1,9 +1,4 @@
-"""Listening for connections, such that no error of accepting one ends it or makes it spin.
-
-A loop's own server may close for good when the process has no descriptor left. This one pauses for a moment,
-says so, and goes on: connections that came meanwhile wait in the system's queue.
-
-Who is admitted to a network, and when a connection of a peer takes the place of another.
+"""Accepts connections, decides who is admitted to a network, and when one replaces another.
 
 A client has no address of its own and gets one; it proves nothing, and what it may say is up to the machines
 (see ``Hosting.from_clients``). A node is admitted under its id:
@@ -61,7 +56,11 @@ accepted_at_once_max = 64
 
 
 class Acceptor:
-    """Accepts at these sockets from ``start`` to ``close``; ``report`` hears why it had to pause."""
+    """Accepts at these sockets from ``start`` to ``close``; ``report`` hears why it had to pause.
+
+    No error of accepting ends it or makes it spin: without a free descriptor a loop's own server may close
+    for good. This one pauses for a moment; connections that came meanwhile wait in the system's queue.
+    """
 
     def __init__(
         self,

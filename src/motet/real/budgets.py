@@ -1,4 +1,4 @@
-"""What the clients of one port make a node keep for them, and when that is enough.
+"""What waits at a node, and is bounded: frames that have come, and what it keeps for the clients of a port.
 
 A node keeps two things for a client that it cannot throw away: answers the client has not taken, and the
 beginning of a message the client has not finished. Both have a budget over all connections of a port.
@@ -11,8 +11,6 @@ B3  When beginnings of messages exceed their budget, those that began first are 
     really sent is there soon.
 
 Connections between the nodes of a cluster are not clients, and never counted here.
-
-Frames that have arrived and wait for a turn, with a bound above which nothing more is read.
 """
 
 from __future__ import annotations

@@ -106,7 +106,7 @@ class Connection(asyncio.Protocol):
         self._inbox_is_full = False
         self._is_reading = True
         self._is_held = False
-        #: what came behind the proof of one that is held
+        #: what came after the proof of one that is held
         self._held_frames: list[Frame] = []
         self._is_over = False
         decoder = FrameDecoder()
@@ -233,7 +233,7 @@ class Connection(asyncio.Protocol):
     # Inside ---------------------------------------------------------------------------------------
 
     def _greet(self, frames: list[Frame]) -> list[Frame]:
-        """Take the greeting, and the proof if there has to be one; the frames behind them."""
+        """Take the greeting, and the proof if there has to be one; the frames after them."""
         if not frames and not self._is_held and self._decoder.pending_bytes > hello_body_bytes_max:
             self.refuse(Refusal.NO_HELLO, "too much for a greeting")
         for position, frame in enumerate(frames):
@@ -307,7 +307,7 @@ def unpack(
         elif frame.kind == FrameKind.BATCH:
             messages += decode_batch(frame.body)
         elif not on_control(frame):
-            raise BadFrame(f"a frame of kind {frame.kind} behind the greeting")
+            raise BadFrame(f"a frame of kind {frame.kind} after the greeting")
     return messages
 
 

@@ -1,12 +1,8 @@
-"""What it takes to get bytes onto the platter, in one place for the disk and the object store.
+"""What it takes to get bytes onto the platter, for the disk and the object store; and the lock of a folder.
 
-An interrupted system call is taken up again by Python itself; short writes and reads are continued
-here. A sync that failed is never tried a second time: the kernel may have thrown the dirty pages away
-and would then report success for bytes that are gone.
-
-One process per folder: a lock that the system gives back whatever happens to its holder.
-
-An open file of a disk, and what is done with its descriptor alone: also in threads.
+An interrupted system call is repeated by Python itself; short writes and reads are continued here. A sync
+that failed is never tried again: the kernel may have dropped the dirty pages and would then report success
+for bytes that are gone.
 """
 
 from __future__ import annotations

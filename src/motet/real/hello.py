@@ -1,13 +1,10 @@
-"""The first frame of each side of a connection: which protocol, which cluster, and who is speaking.
+"""The first frames of a connection: which protocol, which cluster, who is speaking, and the proof of that.
 
-Between nodes with a cluster key, a second frame follows from each side: the proof (:mod:`motet.real.hello`).
+Between nodes with a cluster key each side puts a fresh nonce into its greeting, and then sends the
+HMAC-SHA256, under a key derived from the cluster key, of everything the two greetings claim. The key itself
+never travels.
 
-The proof that a node belongs to the cluster: it knows the cluster key, and the key never travels.
-
-Both sides of a connection between nodes put a fresh nonce into their greetings, and then each sends the
-HMAC-SHA256, under a key derived from the cluster key, of everything the two greetings claim.
-
-K1  A proof is for one connection: both nonces are in it, so that it is worth nothing on another one.
+K1  A proof is for one connection: both nonces are in it.
 K2  A proof is for one direction: whether its maker dialed is in it, so that it cannot be sent back.
 K3  A proof is for one claim: the cluster, both ids and both incarnations are in it.
 K4  Nobody learns the key from a proof who cannot guess the key; it has at least 16 characters for that.

@@ -8,14 +8,12 @@ P3  *Taking turns.* Clients in the process and those behind sockets take turns i
 
 It belongs to the loop of its node and is called from there alone.
 
-Two ends of a connection within one process: what is written to one is received at the other.
+Protocols that are written for sockets, and whose two sides happen to live in one event loop, are connected
+by a pipe in memory. Its ends behave as the transport of a socket does:
 
-It is for protocols that are written for sockets and whose two sides happen to live in one event loop. An end
-behaves as a socket's transport does:
-
-P1  What is written arrives in order, in a later turn of the event loop, and what gathers in between as one.
-P2  Nothing arrives at a side that has stopped reading; whoever writes too much to it is told to pause.
-P3  Closing lets what was written arrive first; aborting does not. Both sides are told that it is over, once.
+E1  What is written arrives in order, in a later turn of the event loop, and what gathers in between as one.
+E2  Nothing arrives at a side that has stopped reading; whoever writes too much to it is told to pause.
+E3  Closing lets what was written arrive first; aborting does not. Both sides are told that it is over, once.
 """
 
 from __future__ import annotations
@@ -113,7 +111,7 @@ class PipeEnd(asyncio.Transport):
             self._protocol.data_received(data)
             self._other._go_on_writing()
         if self._other._is_closing and not self._waiting:
-            self.close()  # P3: the other side has, and all of it has arrived
+            self.close()  # E3: the other side has, and all of it has arrived
 
     def _go_on_writing(self) -> None:
         if self._has_paused and not self._other._waiting and not self._is_closing:

@@ -7,24 +7,16 @@ O2  When a put or delete returns, it is durable: every folder on the way to the 
     another process may have made it a moment ago and not synced it yet.
 O3  An error before the object got its name changed nothing and is an ``ObjectError``, or ``DiskFull`` when
     there was no room for it; one after it is ``OutcomeUnknown``.
+O4  An unfinished file lies in a folder of its own, locked by whoever writes it. The system releases the lock
+    however its holder ends, so a file that can be locked belongs to nobody. A writer whose file is swept
+    between its creation and its lock hears of it when it wants to name the file, and has changed nothing.
+O5  Any text can be a key, and no key can reach outside the folder or collide with another. Each part of a
+    key between slashes becomes one name: lower-case letters, digits and ``._-~`` stay, every other byte
+    becomes ``%`` and two hexadecimal digits; upper-case letters too, since some file systems take them for
+    lower-case ones. Folders end in ``+``, so that the objects ``a`` and ``a/b`` can both be there; an empty
+    last part is called ``%``. A leading dot is escaped: names that begin with one are the store's own.
 
-Blocking calls run in threads, so the loop goes on. Many processes may use one folder at once.
-
-How the key of an object becomes a path in a folder, and back.
-
-Any text can be a key, and no key can reach outside the folder or collide with another. Each part of a
-key between slashes becomes one name: lower-case letters, digits and ``._-~`` stay, every other byte
-becomes ``%`` and two hexadecimal digits. Upper-case letters are among the others, since some file
-systems take them for lower-case ones. Folders end in ``+``, so that the objects ``a`` and ``a/b`` live
-side by side; an empty last part is called ``%``. A leading dot is escaped: names that begin with one
-are the store's own.
-
-Files of an object store that are still being written, and how those of the dead are told from them.
-
-An unfinished file lies in a folder of its own and is locked by whoever writes it. The system gives the lock
-back however its holder ends, so a file that can be locked belongs to nobody. A file is young for a moment
-between its birth and its lock; a writer whose file is swept in that moment hears of it when it wants to
-name the file, and has changed nothing.
+Blocking calls run in threads. Many processes may use one folder at once.
 """
 
 from __future__ import annotations

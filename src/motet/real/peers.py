@@ -1,12 +1,7 @@
-"""Somebody we send to: the frames that wait for him, and the connections they can leave over.
+"""The peers of a network: the frames that wait for each, and the connections they can leave over.
 
-The clients of a network, apart from the nodes: what they say, and what is kept for them.
-
-Clients and nodes share nothing here, so that what clients hold is never taken from what nodes need. What is
-kept for clients has a budget (:mod:`motet.real.budgets`), and ``ClientsView`` hears when there may be
-room in it.
-
-What a network counts: plain numbers, read when somebody asks.
+Clients are peers too, and share nothing with nodes, so that what is kept for clients is never taken from what
+nodes need. It has a budget (:mod:`motet.real.budgets`); ``ClientsView`` hears when there may be room in it.
 """
 
 from __future__ import annotations
@@ -58,7 +53,7 @@ class Peer:
         self.reached_seconds = 0.0
 
     def add(self, connection: Connection, *, is_preferred: bool) -> None:
-        """One more connection; the preferred ones stand behind the others, the newest last."""
+        """One more connection; the preferred ones stand after the others, the newest last."""
         self.connections.insert(
             len(self.connections) if is_preferred else 0,
             connection,

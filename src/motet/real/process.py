@@ -1,10 +1,6 @@
-"""Time as the system tells it.
+"""What a process gets from the system: time, randomness, its event loop, and how many files it may open.
 
-Randomness from the system.
-
-Which event loop a process runs on: uvloop when it is installed, else the one of Python.
-
-How many files and sockets this process may have open, and how they are shared out.
+The loop is uvloop's when that is installed, else Python's own.
 """
 
 from __future__ import annotations

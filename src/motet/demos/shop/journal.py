@@ -1,10 +1,8 @@
-"""A writer's journal: what it is about to do, and what it knows to be done. It outlives ``kill -9``.
+"""What the shop sells, and a writer's journal: what it is about to do, and what it knows to be done.
 
 A line is written with one call, before the transaction begins and after it was acknowledged. What has a
 first line and no second was under way when the writer was killed: it is there, or it is not. A line without
 an end was cut off, and says nothing.
-
-What the shop sells, and the names that its parts share.
 """
 
 from __future__ import annotations

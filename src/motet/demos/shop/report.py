@@ -1,12 +1,10 @@
 """What the demo proves, in numbers: the journals, the folded feed and the tables held against each other.
 
+The fold knows nothing of writers, Spark or tables, and looks at each change once, in the order of the feed.
+Its arithmetic is that of a shop: what is left of a piece falls by what the order of the same transaction
+took, or rises by a delivery. Anything else is miscounted: two writers who sold the same piece show up here.
+
 Pure: everything comes in as plain data, so that tests can plant every fault that it is to count.
-
-Folds the feed of the shop in plain Python: what is left, what was sold, and every rule that was broken.
-
-It knows nothing of writers, Spark or tables, and looks at each change once, in the order of the feed. Its
-arithmetic is that of a shop: what is left of a piece falls by what the order of the same transaction took, or
-rises by a delivery. Anything else is miscounted: two writers who sold the same piece show up here.
 """
 
 from __future__ import annotations

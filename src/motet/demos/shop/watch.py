@@ -1,13 +1,7 @@
-"""Waits for conditions, never for time; meanwhile notes how far feed and tables are, for the chart.
+"""Waits for conditions, never for time; meanwhile notes how far feed and tables are, and says so.
 
 A wait ends with an error when a process has ended that should not have, or when the whole demo takes far
 longer than any machine should need.
-
-Tells how the demo goes on: one line per phase, rewritten in place on a terminal, else printed once.
-
-Whether Spark is in the middle of a batch, from the notes in its checkpoint.
-
-Spark writes ``offsets/N`` before it begins batch N, and ``commits/N`` when the batch is over.
 """
 
 from __future__ import annotations

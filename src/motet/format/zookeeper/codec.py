@@ -1,21 +1,16 @@
-"""The server's side of ZooKeeper's wire: requests out of bytes, replies and events into bytes.
+"""Both sides of ZooKeeper's wire: requests, replies and events, into bytes and out of them.
 
 W1  A reply with an error is its header and nothing else. Clients count.
 W2  A multi that failed is no error but a result: the header says 0, and each of its operations has an error
     of its own in the place of a result.
 W3  The xid of a reply is that of its request, also for pings (-2) and auths (-4). An event has the xid and
     the zxid -1.
-W4  What a request has behind its fields is left alone: clients newer than us may have more to say.
+W4  What a request has after its fields is left alone: clients newer than us may have more to say.
 W5  An operation that we do not have is ``Unknown``, and so is a multi with one in it, for where that one
     ends cannot be known. The client is answered; only bytes that make no sense are ``BadFrame``.
-
-The client's side of ZooKeeper's wire: requests into bytes, replies and events out of bytes.
-
-A reply does not say what it is the answer to: its xid does, to whoever has kept the request. So a client
-reads the header first, looks up what it asked, and reads the result as the result of that.
-
-Unlike a server, which lets newer clients say more than it knows, a client reads a reply to its last byte:
-one too many means that it has misunderstood, and ``BadFrame`` that the connection is to be closed.
+W6  A reply does not say what it answers: a client looks up its request by the xid in the header, and reads
+    the result as the result of that. It reads to the last byte: one too many means that it has misunderstood,
+    and ``BadFrame`` that the connection is to be closed.
 """
 
 from __future__ import annotations

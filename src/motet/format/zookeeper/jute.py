@@ -1,4 +1,4 @@
-"""Jute: how ZooKeeper writes numbers, texts and lists into bytes.
+"""Jute: how ZooKeeper writes numbers, texts and lists into bytes, and cuts messages out of a stream.
 
 Everything is big-endian and nothing is padded. An int has four bytes, a long eight, a bool one. A buffer, a
 text and a vector begin with an int, their length.
@@ -13,10 +13,8 @@ J4  Whatever is wrong, in reading or in writing, is ``BadFrame`` and nothing els
 A reader takes the whole message and where to begin, and returns what it read and where it stopped, so that
 nothing is cut into pieces on the way.
 
-Cutting ZooKeeper's messages out of a byte stream.
-
-A message is its length, an int of four bytes, and so many bytes; no checksum, no type and no end. So a wrong
-length cannot be told from a right one unless it is absurd, and behind it nothing is to be found again:
+In a byte stream a message is its length, an int of four bytes, and so many bytes; no checksum, no type and no
+end. So a wrong length cannot be told from a right one unless it is absurd, and nothing is found after it:
 
 C1  A length below zero or above the bound ends the stream. The cutter is dead then: every further call
     raises the same, and the connection is to be closed.
@@ -184,7 +182,7 @@ def write_strings(texts: Sequence[str]) -> bytes:
 
 
 def framed(*parts: bytes) -> bytes:
-    """One message as it goes over the wire: its length, and its parts behind each other."""
+    """One message as it goes over the wire: its length, and its parts one after the other."""
     return b"".join((_pack_length(sum(map(len, parts))), *parts))
 
 

@@ -1,13 +1,9 @@
-"""What a ZooKeeper client can ask for, one type per operation, under the names of the protocol.
+"""What a ZooKeeper client can ask for, one type per operation, and what it is answered.
 
-They are what the codec makes of the bytes of a request, and what the keeper's state machine takes: nothing
-translates between the two. Each type knows its number on the wire (``OPCODES``).
+The codec makes these of bytes and bytes of these, and the keeper's state machine takes and makes them as they
+are: nothing translates in between. Each request knows its number on the wire (``OPCODES``).
 
 The data of a node may be null, which is not the same as empty: whoever wrote None reads None.
-
-What a ZooKeeper client is answered: errors by their numbers, stats, results and events.
-
-The keeper's state machine makes these, the codec turns them into bytes, and the client's codec back.
 """
 
 from __future__ import annotations
@@ -248,7 +244,7 @@ class WatchEvent(msgspec.Struct, frozen=True, array_like=True, gc=False):
     path: str
 
 
-# Results: the body behind a reply's header
+# Results: the body after a reply's header
 
 
 class Result(msgspec.Struct, frozen=True, array_like=True, tag=0):
@@ -305,7 +301,7 @@ class Failed(Result, frozen=True, tag=10):
 
 class MultiResult(Result, frozen=True, tag=11):
     """One for each operation, in order. A multi that failed has ``Failed`` for each: 0 before the one that
-    failed, its error, and ``RUNTIME_INCONSISTENCY`` behind it."""
+    failed, its error, and ``RUNTIME_INCONSISTENCY`` after it."""
 
     results: tuple[Nothing | Created | Created2 | StatResult | Data | Children | Failed, ...]
 

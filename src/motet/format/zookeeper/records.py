@@ -250,7 +250,7 @@ def expired_reply(request: ConnectRequest) -> ConnectReply:
 
 
 def decode_connect_request(payload: bytes) -> ConnectRequest:
-    """For a server. What may stand behind the fields we know is left alone."""
+    """For a server. What may come after the fields we know is left alone."""
     protocol, last_zxid, timeout_ms, session = jute.unpack(_REQUEST, payload, 0)
     password, at = jute.read_buffer(payload, _REQUEST.size)
     read_only = jute.read_bool(payload, at)[0] if at < len(payload) else None
