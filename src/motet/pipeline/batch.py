@@ -24,8 +24,8 @@ from motet.core.tables.records import StagedPart, WriterStep
 from motet.errors import MotetError, WriterFenced
 from motet.ids import WriterName
 from motet.limits import feed_splits_max
-from motet.pipeline.checkpoint import Checkpoint
 from motet.pipeline.arrow_types import numbered
+from motet.pipeline.checkpoint import Checkpoint
 from motet.pipeline.culprit import find_culprit, place_of
 from motet.pipeline.failure import SPARK_ERRORS, Say, failure_of, going_on, located, silent
 from motet.pipeline.plan import Plan, PlannedTable
