@@ -7,9 +7,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from motet.cli import command_app
-from motet.cli.changes import parse_clock, parse_duration, parse_place, shown
 from motet.cli.database import DataOption, EndpointOption, open_database, open_place
-from motet.cli.output import OUTPUT_OPTION, Output, print_json, print_rows
+from motet.cli.output import (
+    OUTPUT_OPTION,
+    Output,
+    parse_clock,
+    parse_duration,
+    parse_place,
+    print_json,
+    print_rows,
+    shown,
+)
 from motet.errors import BadInput
 
 if TYPE_CHECKING:
@@ -229,7 +237,7 @@ def prune(
         raise BadInput("say either --older-than or --up-to", hint="for instance --older-than 7d")
     with open_database(data, endpoint) as db:
         low_watermark = db.prune(*streams, older_than=age, up_to=clock, force=force)
-    print_rows([{"streams": streams, "low watermark": str(low_watermark)}], output)
+    print_rows([{"streams": streams, "low_watermark": str(low_watermark)}], output)
 
 
 @app.command()

@@ -199,10 +199,7 @@ def watch(
 
 
 @app.command()
-def status(
-    endpoint: EndpointOption = None,
-    output: Output = OUTPUT_OPTION,
-) -> None:
+def status(endpoint: EndpointOption = None, output: Output = OUTPUT_OPTION) -> None:
     """Show each node of the keeper: who leads, and how far it is.
 
     Example: motet keeper status --endpoint 127.0.0.1:7400,127.0.0.1:7410,127.0.0.1:7420

@@ -12,13 +12,7 @@ import msgspec
 import typer
 
 from motet.cli import command_app
-from motet.cli.database import (
-    ENDPOINTS,
-    DataOption,
-    EndpointOption,
-    open_database,
-    open_place,
-)
+from motet.cli.database import ENDPOINTS, DataOption, EndpointOption, open_database, open_place
 from motet.cli.interrupt import on_interrupt
 from motet.cli.output import OUTPUT_OPTION, Output, print_rows
 

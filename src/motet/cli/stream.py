@@ -94,7 +94,7 @@ def change(
 
     Example: motet stream change stock s-9 update '{"left": 7}' --data data/
     """
-    from motet.cli.changes import change_of, clock_text, further_change
+    from motet.cli.output import change_of, clock_text, further_change
 
     wanted = [change_of(name, key, op, row, before), *map(further_change, also or [])]
     with open_database(data, endpoint) as db:
@@ -215,7 +215,7 @@ def delete(
 
 
 def _row(entry: Entry) -> dict[str, object]:
-    from motet.cli.changes import clock_text
+    from motet.cli.output import clock_text
 
     return {
         "offset": entry.offset,

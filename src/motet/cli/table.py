@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 import typer
 
 from motet.cli import command_app
-from motet.cli.changes import parse_duration
 from motet.cli.database import DataOption, EndpointOption, open_database
-from motet.cli.output import OUTPUT_OPTION, Output, print_rows
+from motet.cli.output import OUTPUT_OPTION, Output, parse_duration, print_rows
 from motet.errors import BadInput
 
 if TYPE_CHECKING:

@@ -36,8 +36,7 @@ class Queries:
         check_consistency(consistency)
         if not isinstance(query, str):
             raise BadInput(f"a query is text, not {type(query).__name__}")
-        from motet.sql.bounds import query_bounds
-        from motet.sql.session import functions_of, run_sql, tables_of
+        from motet.sql.session import functions_of, query_bounds, run_sql, tables_of
 
         bounds = query_bounds(timeout, memory_bytes)
         with tempfile.TemporaryDirectory(prefix="motet-feed-") as folder:

@@ -75,8 +75,8 @@ class SystemTables:
     async def _feed(self, names: set[str], at: Clock | None, folder: Path) -> dict[str, Any]:
         """The feed up to a clock: the one that was asked for, else all that was committed before."""
         from motet.columnar.feed import feed_table
-        from motet.columnar.table_read import Spool
-        from motet.sql.system import (
+        from motet.columnar.part_file import Spool
+        from motet.sql.statement import (
             JsonStream,
             changes_schema,
             commit_clock_schema,
@@ -113,29 +113,29 @@ class SystemTables:
                 yield page
 
     async def _table_rows(self, _at: Clock | None) -> Any:
-        from motet.sql.system import tables_table
+        from motet.sql.statement import tables_table
 
         return tables_table(await self._tables.all())
 
     async def _part_rows(self, at: Clock | None) -> Any:
-        from motet.sql.system import parts_table
+        from motet.sql.statement import parts_table
 
         names = [info.spec.name for info in await self._tables.all()]
         snapshots = [await self._tables.snapshot_of(name, at) for name in names]
         return parts_table([(each.spec, each.parts) for each in snapshots])
 
     async def _stream_rows(self, _at: Clock | None) -> Any:
-        from motet.sql.system import streams_table
+        from motet.sql.statement import streams_table
 
         return streams_table(await self._face.streams())
 
     async def _writer_rows(self, _at: Clock | None) -> Any:
-        from motet.sql.system import writers_table
+        from motet.sql.statement import writers_table
 
         return writers_table(await self._face.writers())
 
     async def _shard_rows(self, _at: Clock | None) -> Any:
-        from motet.sql.system import standing_table
+        from motet.sql.statement import standing_table
 
         status = await self._face.feed_status()
         rows = [
@@ -154,13 +154,13 @@ class SystemTables:
         return standing_table("shards", rows)
 
     async def _node_rows(self, _at: Clock | None) -> Any:
-        from motet.sql.system import standing_table
+        from motet.sql.statement import standing_table
 
         nodes = await self._face.nodes()
         return standing_table("nodes", [msgspec.structs.asdict(each) for each in nodes])
 
     async def _clock_rows(self, _at: Clock | None) -> Any:
-        from motet.sql.system import standing_table
+        from motet.sql.statement import standing_table
 
         found = await self._face.feed_status()
         behind_ms = found.behind_ms(found.visible)
@@ -173,7 +173,7 @@ class SystemTables:
         return standing_table("clock", [row])
 
     async def _incomplete_rows(self, _at: Clock | None) -> Any:
-        from motet.sql.system import standing_table
+        from motet.sql.statement import standing_table
 
         found = await self._face.incomplete_transactions()
         rows = [msgspec.structs.asdict(each) for each in found]

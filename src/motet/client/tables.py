@@ -217,7 +217,7 @@ def _check_columns(spec: TableSpec) -> None:
 
 
 def _read(snapshot: TableSnapshot, parts: PartStore, columns: Sequence[str] | None) -> Any:
-    from motet.columnar.table_read import read_table
+    from motet.columnar.part_file import read_table
 
     sources = [parts.source(key, size_bytes) for key, size_bytes in snapshot.files()]
     return read_table(snapshot.spec, sources, columns)

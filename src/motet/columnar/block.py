@@ -249,10 +249,7 @@ _FAMILIES = (
     ((_types.is_integer,), (_types.is_integer, _types.is_floating)),
     ((_types.is_floating,), (_types.is_integer, _types.is_floating)),
     ((_types.is_decimal,), (_types.is_integer, _types.is_decimal)),
-    (
-        (_types.is_string,),
-        (_types.is_string, _types.is_large_string, _types.is_string_view),
-    ),
+    ((_types.is_string,), (_types.is_string, _types.is_large_string, _types.is_string_view)),
     (
         (_types.is_binary,),
         (

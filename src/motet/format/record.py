@@ -99,14 +99,7 @@ def encode_record(
         body_crc = crc32c_more(body_crc, padding)
     try:
         checked = _pack_checked(
-            RECORD_MAGIC,
-            RECORD_VERSION,
-            kind,
-            body_bytes,
-            salt,
-            sequence,
-            durable_below,
-            body_crc,
+            RECORD_MAGIC, RECORD_VERSION, kind, body_bytes, salt, sequence, durable_below, body_crc
         )
     except struct.error:
         raise BadRecord(

@@ -28,10 +28,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def run_sweep(
-    spark: SparkSession,
-    jobs: Sequence[Job],
-    *,
-    progress: Callable[[int, int], None] | None = None,
+    spark: SparkSession, jobs: Sequence[Job], *, progress: Callable[[int, int], None] | None = None
 ) -> Sweep:
     """Run all jobs; ``progress`` hears how many of how many are done."""
     if not jobs:

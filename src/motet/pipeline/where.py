@@ -30,7 +30,7 @@ from motet.errors import BadInput
 _TOKEN = re.compile(
     r"\s*(?:[xX]'(?P<hex>[0-9a-fA-F]*)'|'(?P<text>(?:[^']|'')*)'|`(?P<quoted>[^`]+)`"
     r"|(?P<name>[^\W\d]\w*)|(?P<number>[+-]?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?)"
-    r"|(?P<sign><=|>=|<>|!=|[=<>(),]))",
+    r"|(?P<sign><=|>=|<>|!=|[=<>(),]))"
 )
 _COMPARISONS: dict[str, type[ours.Comparison]] = {
     "=": ours.Equal,

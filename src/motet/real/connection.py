@@ -80,11 +80,7 @@ class Connection(asyncio.Protocol):
     """A connection we dialed, or one that came to us."""
 
     def __init__(
-        self,
-        exchange: Exchange,
-        deliver: Deliver,
-        own_hello: Hello,
-        dialed: Address | None,
+        self, exchange: Exchange, deliver: Deliver, own_hello: Hello, dialed: Address | None
     ) -> None:
         self._exchange = exchange
         self._deliver = deliver

@@ -54,10 +54,7 @@ class Peer:
 
     def add(self, connection: Connection, *, is_preferred: bool) -> None:
         """One more connection; the preferred ones stand after the others, the newest last."""
-        self.connections.insert(
-            len(self.connections) if is_preferred else 0,
-            connection,
-        )
+        self.connections.insert(len(self.connections) if is_preferred else 0, connection)
 
     @property
     def usable(self) -> Connection | None:

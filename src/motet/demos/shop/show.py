@@ -102,11 +102,7 @@ def draw_story(story: Story, encoding: str | None) -> list[str]:
 
 
 def report_of(
-    story: Story,
-    known: Acknowledged,
-    proof: Proof,
-    seconds: float,
-    phases: dict[str, float],
+    story: Story, known: Acknowledged, proof: Proof, seconds: float, phases: dict[str, float]
 ) -> Report:
     """The report: what has to be zero first, then what happened."""
     folded, tables = story.folded, story.tables
