@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -146,14 +147,10 @@ def status(
     never = "never" if output is Output.TABLE else None
     with open_both(data, endpoint, tables) as (db, feed):
         rows = [
-            {
-                "pipeline": one.pipeline,
+            asdict(one)
+            | {
                 "clock": None if one.clock is None else str(one.clock),
                 "lag_ms": never if one.clock is None else one.lag_ms,
-                "changes_after": one.changes_after,
-                "rows": one.rows,
-                "steps": one.steps,
-                "tables": one.tables,
                 "published": never if one.published is None else one.published.isoformat(),
                 "error": one.error or None,
             }
@@ -303,13 +300,5 @@ def _print_batch(batch: BatchReport) -> None:
 
 
 def _print_json_batch(batch: BatchReport) -> None:
-    line = {
-        "batch": batch.batch,
-        "changes": batch.changes,
-        "rows": batch.rows,
-        "clock": str(batch.clock),
-        "lag_ms": batch.lag_ms,
-        "changes_after": batch.changes_after,
-        "seconds": round(batch.seconds, 3),
-    }
+    line = asdict(batch) | {"clock": str(batch.clock), "seconds": round(batch.seconds, 3)}
     typer.echo(msgspec.json.encode(line).decode())

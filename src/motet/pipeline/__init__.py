@@ -12,9 +12,8 @@ if TYPE_CHECKING:
     from motet.pipeline.check import TableCheck, check_pipeline
     from motet.pipeline.definition import Pipeline, load_pipeline, table
     from motet.pipeline.plan import Changes
-    from motet.pipeline.registration import read_table, register
     from motet.pipeline.run import RunReport, run_pipeline
-    from motet.pipeline.session import local_session
+    from motet.pipeline.session import local_session, read_table, register
     from motet.pipeline.status import (
         PipelineStatus,
         RemovedPipeline,
@@ -42,22 +41,17 @@ __all__ = [
 ]
 
 _HOMES = {
-    "BatchReport": "motet.pipeline.batch",
-    "Changes": "motet.pipeline.plan",
-    "Pipeline": "motet.pipeline.definition",
-    "PipelineStatus": "motet.pipeline.status",
-    "RemovedPipeline": "motet.pipeline.status",
-    "RunReport": "motet.pipeline.run",
-    "TableCheck": "motet.pipeline.check",
-    "check_pipeline": "motet.pipeline.check",
-    "load_pipeline": "motet.pipeline.definition",
-    "local_session": "motet.pipeline.session",
-    "pipeline_status": "motet.pipeline.status",
-    "read_table": "motet.pipeline.registration",
-    "register": "motet.pipeline.registration",
-    "remove_pipeline": "motet.pipeline.status",
-    "run_pipeline": "motet.pipeline.run",
-    "table": "motet.pipeline.definition",
+    name: f"motet.pipeline.{module}"
+    for module, names in {
+        "batch": "BatchReport",
+        "check": "TableCheck check_pipeline",
+        "definition": "Pipeline load_pipeline table",
+        "plan": "Changes",
+        "run": "RunReport run_pipeline",
+        "session": "local_session read_table register",
+        "status": "PipelineStatus RemovedPipeline pipeline_status remove_pipeline",
+    }.items()
+    for name in names.split()
 }
 _NEED_SPARK = frozenset(
     {"BatchReport", "Changes", "RunReport", "TableCheck", "check_pipeline", "run_pipeline"}

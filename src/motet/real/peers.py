@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from motet.format.frame import Frame
 from motet.ids import Address
@@ -91,14 +90,8 @@ class ClientsView(Protocol):
         """Its connection is lost."""
 
 
-class Nobody:
+class Nobody(ClientsView):
     """Everything that comes is taken at once."""
-
-    def has_room(self) -> None:
-        pass
-
-    def gone(self, client: Address) -> None:
-        pass
 
 
 class NetworkClients:

@@ -7,7 +7,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from motet.core.clock.hlc import Clock
-from motet.demos.shop.journal import (
+from motet.demos.shop.report import Tables, fold
+from motet.demos.shop.writer import (
     LEFT_AT_FIRST,
     ORDERS,
     PRICES_CENTS,
@@ -18,7 +19,6 @@ from motet.demos.shop.journal import (
     Order,
     Try,
 )
-from motet.demos.shop.report import Tables, fold
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from motet.demos.shop.journal import (
+from motet.demos.shop.writer import (
     Done,
     Journal,
     Line,

@@ -10,7 +10,9 @@ import pytest
 
 import motet
 from motet.client.sync import Database, Transaction
-from motet.demos.shop.journal import (
+from motet.demos.shop.report import fold
+from motet.demos.shop.story import fill_shelves, whole_feed
+from motet.demos.shop.writer import (
     LEFT_AT_FIRST,
     ORDERS,
     RESTOCKED_PIECES,
@@ -22,11 +24,9 @@ from motet.demos.shop.journal import (
     Refused,
     Try,
     Unknown,
+    Writer,
     read_journal,
 )
-from motet.demos.shop.report import fold
-from motet.demos.shop.story import fill_shelves, whole_feed
-from motet.demos.shop.writer import Writer
 from motet.errors import OutcomeUnknown
 from motet.sim.dice import Dice
 

@@ -15,7 +15,7 @@ from datetime import datetime
 from typing import Any, NamedTuple, Protocol
 
 from motet.core.clock.hlc import Clock
-from motet.demos.shop.journal import (
+from motet.demos.shop.writer import (
     LEFT_AT_FIRST,
     ORDERS,
     RESTOCKED_PIECES,

@@ -22,7 +22,9 @@ import motet
 from motet.client.change import Change
 from motet.client.sync import Database, Transaction
 from motet.demos.shop.chart import Sample
-from motet.demos.shop.journal import (
+from motet.demos.shop.report import Folded, Tables, fold
+from motet.demos.shop.watch import Child, Children, Progress, Watch, is_batch_under_way
+from motet.demos.shop.writer import (
     LEFT_AT_FIRST,
     ORDERS,
     PIPELINE,
@@ -32,12 +34,11 @@ from motet.demos.shop.journal import (
     STOCK_NOW,
     Done,
     Line,
+    journal_path,
     read_journal,
+    set_left,
     undecided,
 )
-from motet.demos.shop.report import Folded, Tables, fold
-from motet.demos.shop.watch import Child, Children, Progress, Watch, is_batch_under_way
-from motet.demos.shop.writer import journal_path, set_left
 from motet.node.roles import ROLES
 from motet.testing.local_cluster import LocalCluster
 

@@ -27,7 +27,7 @@ from typing import Self, TextIO
 from motet.client.sync import Database
 from motet.core.tables.messages import WriterInfo
 from motet.demos.shop.chart import Sample
-from motet.demos.shop.journal import ORDERS, PIPELINE, STOCK
+from motet.demos.shop.writer import ORDERS, PIPELINE, STOCK
 from motet.errors import MotetError
 from motet.real.process import RealTime
 from motet.testing.reaper import Reaper
