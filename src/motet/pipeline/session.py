@@ -2,8 +2,8 @@
 
 A local session needs no Java on ``PATH`` (see ``motet.pipeline.java``), listens on the loopback interface
 alone, and prints nothing but errors. What is missing is named before anything is started. Spark's Java
-process ends with the Python process, however that ends: it waits for the end of a pipe that only the Python process
-holds, and its workers and executors end with it.
+process ends with the Python process, however that ends: it waits for the end of a pipe that only the Python
+process holds, and its workers and executors end with it.
 
 ``register`` gives the source an endpoint, and pushes filters where that is safe; without it each use names
 its endpoint. Spark 4.3 keeps what a filter has left of a read with the DataFrame, not with the query: after

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from motet.format.frame import Frame
 from motet.ids import Address
@@ -90,8 +91,14 @@ class ClientsView(Protocol):
         """Its connection is lost."""
 
 
-class Nobody(ClientsView):
+class Nobody:
     """Everything that comes is taken at once."""
+
+    def has_room(self) -> None:
+        pass
+
+    def gone(self, client: Address) -> None:
+        pass
 
 
 class NetworkClients:
