@@ -7,7 +7,7 @@ and a statement that writes is refused even below ``EXPLAIN ANALYZE``, which wou
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import duckdb
@@ -158,125 +158,80 @@ def _word(token: bytes) -> str:
 STRINGS = pa.list_(pa.string())
 
 
+Columns = Sequence[tuple[str, pa.DataType, Callable[[Any], object]]]
+"""The name and type of each column, and its value in a row."""
+
+
+def _table(rows: Iterable[Any], columns: Columns) -> pa.Table:
+    found = list(rows)
+    return pa.Table.from_arrays(
+        [pa.array([value(row) for row in found], kind) for _, kind, value in columns],
+        schema=pa.schema([(name, kind) for name, kind, _ in columns]),
+    )
+
+
+_TABLES: Columns = (
+    ("name", pa.string(), lambda info: info.spec.name),
+    ("engine", pa.string(), lambda info: info.spec.engine),
+    ("order_by", STRINGS, lambda info: list(info.spec.order_by)),
+    ("version", pa.string(), lambda info: info.spec.version),
+    ("tombstone", pa.string(), lambda info: info.spec.tombstone),
+    ("columns", STRINGS, lambda info: list(decode_schema(info.spec.schema).names)),
+    ("shards", pa.int32(), lambda info: info.spec.shards),
+    ("parts", pa.int64(), lambda info: info.parts),
+    ("rows", pa.int64(), lambda info: info.rows),
+    ("bytes", pa.int64(), lambda info: info.size_bytes),
+    ("created", CLOCK, lambda info: _clock(info.created)),
+)
+#: of a table and one of its parts
+_PARTS: Columns = (
+    ("table", pa.string(), lambda row: row[0].name),
+    ("name", pa.string(), lambda row: str(row[1].part.name)),
+    ("id", pa.string(), lambda row: row[1].part.staged.id),
+    ("shard", pa.int32(), lambda row: row[1].part.staged.shard),
+    ("rows", pa.int64(), lambda row: row[1].part.staged.rows),
+    ("bytes", pa.int64(), lambda row: row[1].part.staged.size_bytes),
+    ("clock", CLOCK, lambda row: _clock(row[1].clock)),
+    ("writer", pa.string(), lambda row: row[1].step and row[1].step.writer),
+    ("epoch", pa.int64(), lambda row: row[1].step and row[1].step.epoch),
+)
+#: entries and clock are not known while a shard has no leader
+_STREAMS: Columns = (
+    ("name", pa.string(), lambda info: info.name),
+    ("shards", pa.int32(), lambda info: info.shards),
+    ("entries", pa.int64(), lambda info: sum(info.entries) if info.entries else None),
+    ("typed", pa.bool_(), lambda info: info.schema is not None),
+    ("created", CLOCK, lambda info: _clock(info.created) if info.entries else None),
+)
+_WRITERS: Columns = (
+    ("name", pa.string(), lambda info: info.writer),
+    ("epoch", pa.int64(), lambda info: info.step and info.step.epoch),
+    ("through", CLOCK, lambda info: info.step and _clock(info.step.through)),
+    ("rows", pa.int64(), lambda info: info.rows),
+    ("steps", pa.int64(), lambda info: info.steps),
+    ("tables", STRINGS, lambda info: list(info.tables)),
+    ("error", pa.string(), lambda info: info.error),
+)
+
+
 def tables_table(tables: Iterable[TableInfo]) -> pa.Table:
     """``system.tables``"""
-    schema = pa.schema(
-        [
-            ("name", pa.string()),
-            ("engine", pa.string()),
-            ("order_by", STRINGS),
-            ("version", pa.string()),
-            ("tombstone", pa.string()),
-            ("columns", STRINGS),
-            ("shards", pa.int32()),
-            ("parts", pa.int64()),
-            ("rows", pa.int64()),
-            ("bytes", pa.int64()),
-            ("created", CLOCK),
-        ]
-    )
-    rows = [
-        {
-            "name": info.spec.name,
-            "engine": info.spec.engine,
-            "order_by": list(info.spec.order_by),
-            "version": info.spec.version,
-            "tombstone": info.spec.tombstone,
-            "columns": list(decode_schema(info.spec.schema).names),
-            "shards": info.spec.shards,
-            "parts": info.parts,
-            "rows": info.rows,
-            "bytes": info.size_bytes,
-            "created": _clock(info.created),
-        }
-        for info in tables
-    ]
-    return pa.Table.from_pylist(rows, schema=schema)
+    return _table(tables, _TABLES)
 
 
 def parts_table(tables: Iterable[tuple[TableSpec, Sequence[VisiblePart]]]) -> pa.Table:
     """``system.parts``"""
-    schema = pa.schema(
-        [
-            ("table", pa.string()),
-            ("name", pa.string()),
-            ("id", pa.string()),
-            ("shard", pa.int32()),
-            ("rows", pa.int64()),
-            ("bytes", pa.int64()),
-            ("clock", CLOCK),
-            ("writer", pa.string()),
-            ("epoch", pa.int64()),
-        ]
-    )
-    rows = [
-        {
-            "table": spec.name,
-            "name": str(visible.part.name),
-            "id": visible.part.staged.id,
-            "shard": visible.part.staged.shard,
-            "rows": visible.part.staged.rows,
-            "bytes": visible.part.staged.size_bytes,
-            "clock": _clock(visible.clock),
-            "writer": None if visible.step is None else visible.step.writer,
-            "epoch": None if visible.step is None else visible.step.epoch,
-        }
-        for spec, parts in tables
-        for visible in parts
-    ]
-    return pa.Table.from_pylist(rows, schema=schema)
+    return _table([(spec, visible) for spec, parts in tables for visible in parts], _PARTS)
 
 
 def streams_table(streams: Iterable[StreamInfo]) -> pa.Table:
     """``system.streams``"""
-    schema = pa.schema(
-        [
-            ("name", pa.string()),
-            ("shards", pa.int32()),
-            ("entries", pa.int64()),
-            ("typed", pa.bool_()),
-            ("created", CLOCK),
-        ]
-    )
-    rows = [
-        {
-            "name": info.name,
-            "shards": info.shards,
-            "entries": sum(info.entries) if info.entries else None,
-            "typed": info.schema is not None,
-            "created": _clock(info.created) if info.entries else None,
-        }
-        for info in streams
-    ]
-    return pa.Table.from_pylist(rows, schema=schema)
+    return _table(streams, _STREAMS)
 
 
 def writers_table(writers: Iterable[WriterInfo]) -> pa.Table:
     """``system.writers``"""
-    schema = pa.schema(
-        [
-            ("name", pa.string()),
-            ("epoch", pa.int64()),
-            ("through", CLOCK),
-            ("rows", pa.int64()),
-            ("steps", pa.int64()),
-            ("tables", STRINGS),
-            ("error", pa.string()),
-        ]
-    )
-    rows = [
-        {
-            "name": info.writer,
-            "epoch": None if info.step is None else info.step.epoch,
-            "through": None if info.step is None else _clock(info.step.through),
-            "rows": info.rows,
-            "steps": info.steps,
-            "tables": list(info.tables),
-            "error": info.error,
-        }
-        for info in writers
-    ]
-    return pa.Table.from_pylist(rows, schema=schema)
+    return _table(writers, _WRITERS)
 
 
 def _clock(clock: Clock) -> dict[str, int]:
