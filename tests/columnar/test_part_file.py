@@ -371,7 +371,7 @@ def test_blocks_are_split_by_rows_and_by_bytes(lengths: list[int]) -> None:
 def test_a_part_beyond_its_bound_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     noise = np.random.default_rng(1).integers(0, 2**62, 1000)
     monkeypatch.setattr(part_file, "part_bytes_max", 5000)
-    with pytest.raises(TooLarge, match="larger than 5000"):
+    with pytest.raises(TooLarge, match="exceeds the limit of 5000"):
         write_part(pa.table({"k": noise}), ["k"])
     with pytest.raises(TooLarge, match="one part"):
         write_part(pa.table({"k": np.tile(noise, 10)}), ["k"])

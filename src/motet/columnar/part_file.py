@@ -114,7 +114,7 @@ def write_part(block: pa.Table, order_by: Sequence[str]) -> PartFile:
     )
     data = sink.getvalue().to_pybytes()
     if len(data) > part_bytes_max:
-        raise TooLarge(f"a part of {len(data)} bytes is larger than {part_bytes_max}")
+        raise TooLarge(f"a part of {len(data)} bytes exceeds the limit of {part_bytes_max}")
     return PartFile(
         data,
         hashlib.blake2b(data, digest_size=16).hexdigest(),

@@ -199,7 +199,7 @@ class KeyValues:
             ("a value", int(values.max()), row_bytes_max),
         ):
             if longest > most:
-                raise TooLarge(f"{what} of {longest} bytes is longer than {most}")
+                raise TooLarge(f"{what} of {longest} bytes exceeds the limit of {most}")
 
 
 def _binary(table: pa.Table, name: str) -> pa.BinaryArray:
@@ -210,7 +210,7 @@ def _binary(table: pa.Table, name: str) -> pa.BinaryArray:
         raise BadSchema(f"column {name!r} has a null", hint="every entry has a key and a value")
     if column.nbytes > append_batch_bytes_max:
         raise TooLarge(
-            f"column {name!r} has {column.nbytes} bytes, and a batch at most {append_batch_bytes_max}",
+            f"column {name!r} of {column.nbytes} bytes exceeds the limit of {append_batch_bytes_max}",
             hint="hand in fewer rows at once",
         )
     try:

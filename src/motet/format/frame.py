@@ -270,7 +270,7 @@ def _foreign(start: bytes) -> BadFrame:
 
 def _too_long(body_bytes: int) -> str:
     frame_bytes = FRAME_HEADER_BYTES + body_bytes
-    return f"a frame of {frame_bytes} bytes is longer than the {frame_bytes_max} allowed"
+    return f"a frame of {frame_bytes} bytes exceeds the limit of {frame_bytes_max}"
 
 
 MESSAGE_KIND_MIN = 16
@@ -312,7 +312,7 @@ def encode_batches(frames: Sequence[Frame], size_bytes: int) -> list[bytes]:
 def decode_batch(data: bytes) -> list[Frame]:
     """The frames in the body of a batch. ``BadFrame`` when it is not one."""
     if len(data) > _encoded_bytes_max:
-        raise BadFrame(f"a batch of {len(data)} bytes, at most {_encoded_bytes_max}")
+        raise BadFrame(f"a batch of {len(data)} bytes exceeds the limit of {_encoded_bytes_max}")
     try:
         return _decode(data)
     except _UNDECODABLE as error:

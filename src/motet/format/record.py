@@ -91,7 +91,7 @@ def encode_record(
     assert durable_below <= sequence, "a record cannot be on disk before it is written"
     body_bytes = len(prefix) + len(body)
     if body_bytes > RECORD_BODY_BYTES_MAX:
-        what = f"a body of {body_bytes} bytes makes a record longer than the {record_bytes_max} allowed"
+        what = f"a body of {body_bytes} bytes makes a record that exceeds the limit of {record_bytes_max}"
         raise BadRecord(what, hint="write it in smaller pieces")
     padding = _PADDING[-body_bytes % RECORD_ALIGNMENT_BYTES]
     body_crc = crc32c(body) if not prefix else crc32c_more(crc32c(prefix), body)

@@ -35,7 +35,8 @@ def run_sweep(
         raise BadInput("a sweep of nothing", hint="name seeds, mutants, a grid or histories")
     if len(jobs) > limits.sweep_jobs_max:
         raise BadInput(
-            f"a sweep of {len(jobs):,} jobs", hint=f"at most {limits.sweep_jobs_max:,} at once"
+            f"a sweep of {len(jobs):,} jobs exceeds the limit of {limits.sweep_jobs_max:,}",
+            hint="run it in several",
         )
     began = time.monotonic()
     context = spark.sparkContext

@@ -291,7 +291,7 @@ class TcpNetwork:
         """Whether a frame that is large, or joins a long queue, can go."""
         frame_bytes = FRAME_HEADER_BYTES + len(frame.body)
         if frame_bytes > frame_bytes_max:
-            raise BadFrame(f"a frame of {frame_bytes} bytes is longer than {frame_bytes_max}")
+            raise BadFrame(f"a frame of {frame_bytes} bytes exceeds the limit of {frame_bytes_max}")
         if peer.queued_bytes + frame_bytes > peer_queue_bytes_max:
             self._counters.dropped_full += 1
             return False
