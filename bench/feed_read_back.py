@@ -33,7 +33,7 @@ import motet.aio
 from motet.core.clock.hlc import Clock
 from motet.limits import page_changes_max
 from motet.node.config import ROLES
-from motet.real.loop import run as run_loop
+from motet.real.process import run as run_loop
 from motet.testing.local_cluster import LocalCluster
 
 SCHEMA = pa.schema([("sku", pa.string()), ("qty", pa.int64()), ("note", pa.string())])

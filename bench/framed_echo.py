@@ -29,8 +29,8 @@ from typing import Any, cast
 from motet.format.frame import FRAME_HEADER_BYTES, Frame
 from motet.ids import Address
 from motet.limits import turn_events_max
-from motet.real.loop import loop_factory
 from motet.real.network import TcpNetwork
+from motet.real.process import loop_factory
 
 RATIO_REQUIRED = 0.60
 IN_FLIGHT = 64

@@ -49,12 +49,10 @@ from motet.ids import Address, FileName, WriteId
 from motet.limits import MIB
 from motet.node.driver import Driver
 from motet.node.hosting import Hosting
-from motet.ports.network import Delivery
+from motet.ports import Delivery
 from motet.real.disk import RealDisk
 from motet.real.durable import sync_file, write_zeros
-from motet.real.entropy import RealEntropy
-from motet.real.loop import run
-from motet.real.time import RealTime
+from motet.real.process import RealEntropy, RealTime, run
 
 RATIO_REQUIRED = 0.50
 BATCHES = (1, 16, 64)
@@ -78,7 +76,7 @@ class Appended(Message, frozen=True, tag=True):
 
 
 class Journal:
-    """Writes records behind each other, from the start again at the end of the file."""
+    """Writes records one after the other, from the start again at the end of the file."""
 
     def __init__(self) -> None:
         self.writes = 0

@@ -38,8 +38,8 @@ from typing import Any
 import msgspec
 
 from motet.client.keeper.client import OPEN, KeeperClient
-from motet.format.zookeeper.requests import Create
-from motet.real.loop import run as run_loop
+from motet.format.zookeeper.messages import Create
+from motet.real.process import run as run_loop
 from motet.testing.local_cluster import LocalCluster
 from peers import etcd, zookeeper
 from peers.zookeeper import WireLoad

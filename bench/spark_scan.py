@@ -40,8 +40,7 @@ import pyarrow as pa
 
 import motet
 from motet.client.parts import open_parts
-from motet.pipeline.read_table import read_table
-from motet.pipeline.session import local_session
+from motet.pipeline.session import local_session, read_table
 from peers.bare_source import bare_source
 
 if TYPE_CHECKING:

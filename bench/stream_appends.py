@@ -48,7 +48,7 @@ from motet.columnar.raw_records import block_columns
 from motet.core.streams.entries import decode_records
 from motet.ids import Offset
 from motet.node.config import ROLES
-from motet.real.loop import run as run_loop
+from motet.real.process import run as run_loop
 from motet.testing.local_cluster import LocalCluster
 from peers import jetstream, syncobj
 

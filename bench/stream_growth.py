@@ -4,7 +4,7 @@ Three nodes, one shard, records of 40 bytes, put in by batches of a thousand. At
 
 append   one append at a time, the median latency
 batch    batches of a thousand, time per record
-read     a thousand records behind an offset chosen at random, the median latency
+read     a thousand records after an offset chosen at random, the median latency
 memory   of the largest node, resident
 restart  a follower is killed: until it serves what was appended before, by itself
 
@@ -35,7 +35,7 @@ from motet.core.streams.messages import ReadRecords, RecordsRead
 from motet.errors import MotetError
 from motet.ids import NodeId, Offset
 from motet.node.config import ROLES
-from motet.real.loop import run as run_loop
+from motet.real.process import run as run_loop
 from motet.testing.local_cluster import LocalCluster
 
 BATCH = 1000

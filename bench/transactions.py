@@ -35,7 +35,7 @@ from typing import Any
 
 import motet.aio
 from motet.node.config import ROLES
-from motet.real.loop import run as run_loop
+from motet.real.process import run as run_loop
 from motet.testing.local_cluster import LocalCluster
 from peers import postgres, postgres_client
 

@@ -44,13 +44,11 @@ from motet.node.embedded_keeper import EmbeddedKeeper
 from motet.node.hosting import Hosting, LocalPort
 from motet.node.keeper import KEEPER_MACHINE
 from motet.node.metadata_port import MetadataPort
-from motet.ports.disk import Disk
+from motet.ports import Disk
 from motet.real.disk import RealDisk
-from motet.real.durable import make_folder
-from motet.real.entropy import RealEntropy
-from motet.real.folder_lock import FolderLock
+from motet.real.durable import FolderLock, make_folder
 from motet.real.in_process import LOOPBACK, InProcessClient, InProcessNetwork
-from motet.real.time import RealTime
+from motet.real.process import RealEntropy, RealTime
 
 ADDRESS = Address("embedded")
 CLUSTER = "motet"

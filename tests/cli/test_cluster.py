@@ -134,7 +134,7 @@ def test_what_is_kept_of_the_feed(shell: Shell) -> None:
     in_the_way = shell.refused("feed", "prune", "aged", "--up-to", second["clock"])
     assert in_the_way == "CURSOR_IN_THE_WAY"
     (done,) = shell.told("feed", "prune", "aged", "--older-than", "7d")
-    assert Clock.parse(done["low watermark"]) < Clock.parse(first["clock"])
+    assert Clock.parse(done["low_watermark"]) < Clock.parse(first["clock"])
     shell.told("feed", "keep", "reader")
     assert shell.told("feed", "cursors") == []
 

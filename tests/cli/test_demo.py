@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from motet.cli import app as root
-from motet.cli.demo import DEMOS, Choices
+from motet.cli.demo import DEMOS
 
 
 def test_a_report_that_cannot_be_written_is_refused_at_once(
@@ -44,17 +44,17 @@ def test_the_help_page_names_every_demo(capsys: pytest.CaptureFixture[str]) -> N
 def test_the_report_is_written_and_a_broken_promise_ends_with_1(
     is_ok: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked: list[Choices] = []
+    asked: list[tuple[bool, bool]] = []
 
-    def show(choices: Choices) -> dict[str, object]:
-        asked.append(choices)
+    def show(_tell: object, *, keep: bool, spark: bool) -> dict[str, object]:
+        asked.append((keep, spark))
         return {"lost": int(not is_ok), "ok": is_ok}
 
-    monkeypatch.setitem(DEMOS, "shop", ("", show))
+    monkeypatch.setattr("motet.demos.shop.show.show", show)
     file = tmp_path / "report.json"
     with pytest.raises(SystemExit) as exited:
         root.main(["demo", "--no-spark", "--json", str(file)])
     assert exited.value.code == int(not is_ok)
     assert json.loads(file.read_text()) == {"lost": int(not is_ok), "ok": is_ok}
-    assert asked == [Choices(keep=False, no_spark=True)]
+    assert asked == [(False, False)]
     assert ("All as promised." in capsys.readouterr().out) is is_ok

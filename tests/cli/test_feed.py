@@ -175,9 +175,9 @@ def test_what_is_kept_of_the_feed(shell: Shell) -> None:
     in_the_way = shell.refused("feed", "prune", "orders", "--up-to", second["clock"], *where)
     assert in_the_way.startswith("CURSOR_IN_THE_WAY")
     (aged,) = shell.told("feed", "prune", "orders", "stock", "--older-than", "7d")
-    assert Clock.parse(aged["low watermark"]) < Clock.parse(first["clock"])
+    assert Clock.parse(aged["low_watermark"]) < Clock.parse(first["clock"])
     (done,) = shell.told("feed", "prune", "orders", "--up-to", second["clock"], "--force")
-    assert done["low watermark"] == second["clock"]
+    assert done["low_watermark"] == second["clock"]
     assert shell.told("feed", "cursors")[0]["expired"]
     late = shell.refused("feed", "page", "orders", "--after", page["cursor"], *where)
     assert late.startswith("CURSOR_EXPIRED")

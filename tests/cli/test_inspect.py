@@ -10,8 +10,7 @@ from pathlib import Path
 from motet import Clock
 from motet.core.clock.reservation import encode_bound
 from motet.format.journal import encode_record
-from motet.format.manifest import Manifest, encode_manifest
-from motet.format.part_key import content_hash
+from motet.format.manifest import Manifest, content_hash, encode_manifest
 from motet.ids import PartId, ShardId, TableId, TableName
 
 

@@ -76,7 +76,7 @@ def test_a_feed_that_is_followed(data: str) -> None:
         (("sql", ENDLESS), "duckdb"),
         (("simulate", "transactions", *AGES, "--jobs", "2"), "motet.verify.seed_range"),
         (("simulate", "transactions", *AGES, "--jobs", "1"), "motet.verify.seed_range"),
-        (("demo", "storm"), "motet.cli.demo_storm"),
+        (("demo", "storm"), "motet.verify.seed_range"),
         (("verify", "run", "log-trimming", "--set", "records=40"), "motet.cli.verify"),
     ],
     ids=["sql", "simulate", "simulate alone", "demo", "verify"],

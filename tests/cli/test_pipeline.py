@@ -15,7 +15,7 @@ from motet.core.clock.hlc import ZERO, Clock
 from motet.core.tables.records import WriterStep
 from motet.errors.shards import CursorInTheWay
 from motet.ids import WriterName
-from motet.pipeline.feed_cursor import FeedCursor, cursor_name
+from motet.pipeline.progress import FeedCursor, cursor_name
 
 PIPELINE = """\
 from motet import pipeline

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from motet.cli.shard import _rows
+from motet.cli.cluster import _rows
 from motet.core.metadata.definitions import StreamDefinition
 from motet.core.shardlog.entry import EntryId
 from motet.core.shardlog.messages import ShardReport

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from motet.cli import sql, table
+from motet.cli import table
 from motet.errors import BadInput, BadSchema, NoSuchTable
 from motet.errors.queries import QueryStopped
 
@@ -61,13 +61,15 @@ def test_a_file_is_inserted_once_per_token(data: Path, tmp_path: Path, kind: str
 
 def test_sql_answers_and_the_lists_tell_what_is_there(data: Path, tmp_path: Path) -> None:
     done = run(table.app, "insert", "sales", str(rows_file(tmp_path, "csv")), data=data)
-    assert run(sql.app, "select sum(qty) as n from sales", data=data) == [{"n": 3}]
+    assert run(table.sql_app, "select sum(qty) as n from sales", data=data) == [{"n": 3}]
     assert run(table.app, "list", data=data)[0]["rows"] == 2
     parts = run(table.app, "parts", "sales", data=data)
     assert [part["part"] for part in parts] == done[0]["parts"]
     at = str(done[0]["clock"])
     run(table.app, "insert", "sales", str(rows_file(tmp_path, "csv")), data=data)
-    assert run(sql.app, "select sum(qty) as n from sales", "--at", at, data=data) == [{"n": 3}]
+    assert run(table.sql_app, "select sum(qty) as n from sales", "--at", at, data=data) == [
+        {"n": 3}
+    ]
 
 
 @pytest.mark.parametrize(
@@ -93,14 +95,14 @@ def test_a_query_has_the_bounds_that_it_is_given(data: Path) -> None:
         "select count(*) from range(1000000000) a, range(1000000000) b where a.range % 7 = b.range"
     )
     with pytest.raises(QueryStopped, match="--timeout"):
-        run(sql.app, endless, "--timeout", "200ms", data=data)
+        run(table.sql_app, endless, "--timeout", "200ms", data=data)
     large = "select list(range) from range(100000000)"
     with pytest.raises(QueryStopped, match="--memory-bytes"):
-        run(sql.app, large, "--memory-bytes", str(64 << 20), data=data)
+        run(table.sql_app, large, "--memory-bytes", str(64 << 20), data=data)
 
 
 def test_bad_sql_says_where(data: Path) -> None:
     with pytest.raises(BadInput, match="selct"):
-        run(sql.app, "selct 1", data=data)
+        run(table.sql_app, "selct 1", data=data)
     with pytest.raises(BadInput):
-        run(sql.app, "drop table sales", data=data)
+        run(table.sql_app, "drop table sales", data=data)

@@ -13,8 +13,7 @@ import pytest
 
 import motet
 from motet.client.link import HTTP_PORT_OFFSET
-from motet.format.manifest import Manifest, encode_manifest
-from motet.format.part_key import content_hash, manifest_key, part_key
+from motet.format.manifest import Manifest, content_hash, encode_manifest, manifest_key, part_key
 from motet.ids import ObjectKey, PartId, ShardId, TableId, TableName
 from motet.node.embedded_http import EmbeddedView
 

@@ -25,7 +25,7 @@ from motet.embedded import ADDRESS, EmbeddedNode
 from motet.errors import NodeError, OutcomeUnknown
 from motet.format.frame import Frame, FrameKind
 from motet.ids import Address, StreamName, TransactionId
-from motet.ports.network import Delivery
+from motet.ports import Delivery
 from motet.real.in_process import InProcessClient
 
 

@@ -20,9 +20,9 @@ from motet.client import http_calls
 from motet.client.part_http import HttpParts, attempts_max
 from motet.client.parts import base_url_of
 from motet.errors import BadRecord, NodeError, ObjectError, OutcomeUnknown
-from motet.format.part_key import content_hash, part_key
+from motet.format.manifest import content_hash, part_key
 from motet.ids import PartId
-from motet.real.object_paths import path_of
+from motet.real.objects import path_of
 from motet.testing import FaultProxy
 
 FILE = part_file(3_000_000)

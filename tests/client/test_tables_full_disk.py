@@ -18,7 +18,7 @@ import motet
 from motet.client.parts import STORE_FILE
 from motet.columnar import part_file as part_file_module
 from motet.errors import DiskFull
-from motet.real import unfinished
+from motet.real import objects
 from motet.real.durable import write_all
 
 #: the limit on the size of files stands for a full disk: the system refuses what goes beyond it
@@ -78,7 +78,7 @@ def test_a_part_that_is_put_over_http_where_there_is_no_room(
     file = part_file(10_000)
     with serving(tmp_path) as server:
         with monkeypatch.context() as patch:
-            patch.setattr(unfinished, "write_all", no_room)
+            patch.setattr(objects, "write_all", no_room)
             answer = ask(server, "PUT", file.path, body=file.data)
             assert (answer.status, json.loads(answer.body)["error"]["code"]) == (507, "DISK_FULL")
         assert ask(server, "GET", file.path).status == 404
@@ -98,7 +98,7 @@ def test_an_insert_from_afar_where_there_is_no_room(
         (tmp_path / "parts" / STORE_FILE).write_text("0" * 32)  # as on another machine
         with motet.connect(endpoint) as other:
             with monkeypatch.context() as patch:
-                patch.setattr(unfinished, "write_all", no_room)
+                patch.setattr(objects, "write_all", no_room)
                 with pytest.raises(DiskFull, match="no room for these rows of table t"):
                     other.table("t").insert([{"k": 1}])
             assert other.table("t").select().num_rows == 0
@@ -110,7 +110,7 @@ class Room:
 
     def __init__(self, patch: pytest.MonkeyPatch, files: int) -> None:
         self.files = files
-        patch.setattr(unfinished, "write_all", self._write)
+        patch.setattr(objects, "write_all", self._write)
 
     def _write(self, fd: int, data: bytes, offset: int) -> None:
         if not self.files:

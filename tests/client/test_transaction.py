@@ -6,7 +6,7 @@ import pytest
 
 from motet.client.transaction import AsyncTransaction, Attempts, pause_ms_max
 from motet.errors import BadInput, Conflict
-from motet.real.entropy import RealEntropy
+from motet.real.process import RealEntropy
 
 
 def begin() -> AsyncTransaction:

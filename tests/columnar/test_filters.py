@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from motet.columnar.filters import (
+    Bounds,
     Contains,
     EndsWith,
     Equal,
@@ -31,9 +32,9 @@ from motet.columnar.filters import (
     StartsWith,
     can_filter,
     check_filters,
+    may_be_true,
     rows_kept,
 )
-from motet.columnar.pruning import Bounds, may_be_true
 from motet.errors import BadInput
 
 NUMBERS = [-math.inf, -1.5, -0.0, 0.0, 2.0, math.inf, math.nan]

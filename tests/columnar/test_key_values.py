@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from motet.columnar.key_values import KeyValues
+from motet.columnar.raw_records import KeyValues
 from motet.errors import BadInput, BadSchema, TooLarge
 from motet.format.record_block import check_block, decode_block
 from motet.limits import (

@@ -13,8 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from motet.columnar.digits import check_sortable
-from motet.columnar.ordering import Ordering, take_rows
+from motet.columnar.ordering import Ordering, check_sortable, take_rows
 from motet.errors import BadSchema
 
 CLOCK = pa.struct([("logical", pa.int64()), ("counter", pa.int32())])

@@ -22,7 +22,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from motet.columnar import part_file
-from motet.columnar.filters import Equal, Filter, GreaterOrEqual, IsNull, Less, StartsWith
+from motet.columnar.filters import (
+    Equal,
+    Filter,
+    GreaterOrEqual,
+    IsNull,
+    Less,
+    StartsWith,
+    row_groups_to_read,
+)
 from motet.columnar.part_file import (
     PartFile,
     read_part,
@@ -31,7 +39,6 @@ from motet.columnar.part_file import (
     split_blocks,
     write_part,
 )
-from motet.columnar.pruning import row_groups_to_read
 from motet.errors import BadBytes, BadInput, BadSchema, ObjectMissing, TooLarge
 
 CLOCK = pa.struct([("logical", pa.int64()), ("counter", pa.int32())])
@@ -364,7 +371,7 @@ def test_blocks_are_split_by_rows_and_by_bytes(lengths: list[int]) -> None:
 def test_a_part_beyond_its_bound_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     noise = np.random.default_rng(1).integers(0, 2**62, 1000)
     monkeypatch.setattr(part_file, "part_bytes_max", 5000)
-    with pytest.raises(TooLarge, match="larger than 5000"):
+    with pytest.raises(TooLarge, match="exceeds the limit of 5000"):
         write_part(pa.table({"k": noise}), ["k"])
     with pytest.raises(TooLarge, match="one part"):
         write_part(pa.table({"k": np.tile(noise, 10)}), ["k"])

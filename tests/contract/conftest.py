@@ -12,12 +12,9 @@ import pytest
 from tests.contract.disk_harness import DiskHarness, RealDiskHarness, SimDiskHarness
 from tests.contract.network_harness import NetworkHarness, SimNetworkHarness, TcpNetworkHarness
 
-from motet.ports.entropy import Entropy
-from motet.ports.objects import Objects
-from motet.ports.time import Time
-from motet.real.entropy import RealEntropy
+from motet.ports import Entropy, Objects, Time
 from motet.real.objects import LocalObjects
-from motet.real.time import RealTime
+from motet.real.process import RealEntropy, RealTime
 from motet.sim.dice import Dice
 from motet.sim.objects import SimObjects
 from motet.sim.time import SimTime, VirtualTime

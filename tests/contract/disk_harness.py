@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Protocol
 
-from motet.ports.disk import Disk
+from motet.ports import Disk
 from motet.real.disk import RealDisk
 from motet.sim.dice import Dice
 from motet.sim.disk import SimDisk

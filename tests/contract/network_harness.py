@@ -10,7 +10,7 @@ from typing import Protocol
 
 from motet.ids import Address
 from motet.limits import inbox_messages_max
-from motet.ports.network import Network
+from motet.ports import Network
 from motet.real.network import TcpNetwork
 from motet.sim.dice import Dice
 from motet.sim.faults import NetworkFaults

@@ -1,4 +1,4 @@
-"""What every disk promises (:mod:`motet.ports.disk`)."""
+"""What every disk promises (:mod:`motet.ports`)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.contract.disk_harness import DiskHarness
 
 from motet.errors import BadInput, DiskFull
 from motet.ids import FileName
-from motet.ports.disk import Disk
+from motet.ports import Disk
 
 SECTOR_BYTES = 512
 A = FileName("a")

@@ -1,8 +1,8 @@
-"""What every source of randomness promises (:mod:`motet.ports.entropy`)."""
+"""What every source of randomness promises (:mod:`motet.ports`)."""
 
 from __future__ import annotations
 
-from motet.ports.entropy import Entropy
+from motet.ports import Entropy
 
 
 def test_nonces_are_fresh_and_have_63_bits(entropy: Entropy) -> None:

@@ -1,4 +1,4 @@
-"""What every network promises (:mod:`motet.ports.network`), while nobody disturbs it."""
+"""What every network promises (:mod:`motet.ports`), while nobody disturbs it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.contract.network_harness import NetworkHarness
 from motet.format.frame import FRAME_HEADER_BYTES, Frame
 from motet.ids import Address
 from motet.limits import MIB, peer_queue_bytes_max
-from motet.ports.network import Delivery, Network
+from motet.ports import Delivery, Network
 
 KIND = 16
 

@@ -1,4 +1,4 @@
-"""What every object store promises (:mod:`motet.ports.objects`)."""
+"""What every object store promises (:mod:`motet.ports`)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from motet.errors import ObjectExists, ObjectMissing
 from motet.ids import ObjectKey
-from motet.ports.objects import ObjectInfo, Objects
+from motet.ports import ObjectInfo, Objects
 
 KEY = ObjectKey("table/part-1/0-abc")
 

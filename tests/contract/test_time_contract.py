@@ -1,8 +1,8 @@
-"""What every source of time promises (:mod:`motet.ports.time`)."""
+"""What every source of time promises (:mod:`motet.ports`)."""
 
 from __future__ import annotations
 
-from motet.ports.time import Time
+from motet.ports import Time
 
 NS_PER_YEAR = 365 * 24 * 3600 * 1_000_000_000
 

@@ -10,9 +10,8 @@ from motet.embedded import ADDRESS, CLUSTER
 from motet.node.driver import Driver
 from motet.node.embedded_keeper import EmbeddedKeeper
 from motet.real.disk import RealDisk
-from motet.real.entropy import RealEntropy
 from motet.real.in_process import InProcessNetwork
-from motet.real.time import RealTime
+from motet.real.process import RealEntropy, RealTime
 
 
 async def _tree(folder: Path) -> dict[str, bytes]:

@@ -91,7 +91,7 @@ def test_the_pipeline_of_the_shop_is_the_one_that_the_demo_runs() -> None:
 
 
 def test_the_pipeline_of_the_shop_defines_its_two_tables() -> None:
-    from motet.demos.shop.goods import SALES, STOCK_NOW
+    from motet.demos.shop.writer import SALES, STOCK_NOW
     from motet.pipeline import load_pipeline
 
     loaded = load_pipeline(EXAMPLES / "shop" / "pipeline.py", "shop")

@@ -13,11 +13,11 @@ from motet.format.journal import encode_record
 from motet.format.manifest import (
     MANIFEST_KIND,
     Manifest,
+    content_hash,
     decode_manifest,
     encode_manifest,
     manifest_bytes_max,
 )
-from motet.format.part_key import content_hash
 from motet.ids import PartId, ShardId, TableId, TableName
 
 HASH = content_hash(b"rows")

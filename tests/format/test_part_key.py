@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from motet.errors import BadInput
-from motet.format.part_key import content_hash, hash_in_name, manifest_key, parse_part_key, part_key
+from motet.format.manifest import content_hash, hash_in_name, manifest_key, parse_part_key, part_key
 from motet.ids import PartId, TableId
 
 TABLE, PART = TableId("0123456789abcdef"), PartId("fedcba9876543210")

@@ -70,7 +70,7 @@ def test_every_truncation_is_noticed() -> None:
 
 def test_the_longest_record_fits_and_one_byte_more_is_refused() -> None:
     assert len(encode_record(SALT, 0, 0, bytes(RECORD_BODY_BYTES_MAX))) == record_bytes_max
-    with pytest.raises(BadRecord, match="longer than the"):
+    with pytest.raises(BadRecord, match="exceeds the limit of"):
         encode_record(SALT, 0, 0, bytes(RECORD_BODY_BYTES_MAX + 1))
 
 

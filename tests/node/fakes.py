@@ -17,7 +17,7 @@ from motet.format.frame import Frame
 from motet.ids import Address, FileName
 from motet.node.driver import Driver
 from motet.node.hosting import Hosting
-from motet.ports.network import Delivery
+from motet.ports import Delivery
 
 KIND = 40
 ME = Address("n0")

@@ -29,9 +29,8 @@ from motet.ids import Address, FileName, ReadId, WriteId
 from motet.node.driver import Driver
 from motet.node.hosting import Hosting
 from motet.real.disk import RealDisk
-from motet.real.entropy import RealEntropy
 from motet.real.network import TcpNetwork
-from motet.real.time import RealTime
+from motet.real.process import RealEntropy, RealTime
 
 KIND = 77
 SERVER = Address("journal")

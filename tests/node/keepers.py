@@ -21,9 +21,8 @@ from motet.node.keeper import KEEPER_MACHINE, host_keeper
 from motet.node.replica_files import Format, Sizes, prepare_files
 from motet.node.zookeeper.server import ZooKeeperServer
 from motet.real.disk import RealDisk
-from motet.real.entropy import RealEntropy
 from motet.real.network import TcpNetwork
-from motet.real.time import RealTime
+from motet.real.process import RealEntropy, RealTime
 
 NAME = Address("r0")
 CLUSTER = "motet"

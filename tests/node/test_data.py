@@ -13,7 +13,7 @@ from motet.ids import Epoch, NodeId, StreamId, StreamName
 from motet.node.hosting import LocalPort
 from motet.node.hosts import _why_data_does_not_serve as why_not
 from motet.node.hosts import host_data, host_operator
-from motet.real.time import RealTime
+from motet.real.process import RealTime
 
 OWN, OTHER = NodeId("n1"), NodeId("n2")
 

@@ -42,9 +42,8 @@ from motet.ids import Address, FileName, TimerName, WriteId
 from motet.node.driver import Driver
 from motet.node.hosting import Hosting
 from motet.real.disk import RealDisk
-from motet.real.entropy import RealEntropy
 from motet.real.network import TcpNetwork
-from motet.real.time import RealTime
+from motet.real.process import RealEntropy, RealTime
 
 ROOT = Path(__file__).parents[2]
 SECONDS_MAX = 60  # of patience; nothing here is measured

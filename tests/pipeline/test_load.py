@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from motet.errors import BadPipeline, MissingLibrary
-from motet.pipeline.load import load_pipeline
+from motet.pipeline.definition import load_pipeline
 
 TWO_TABLES = """\
 from __future__ import annotations

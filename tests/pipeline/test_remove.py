@@ -16,8 +16,8 @@ from motet.errors import BadCheckpoint, BadInput, NodeError
 from motet.errors.shards import CursorExpired, CursorInTheWay
 from motet.pipeline import pipeline_status, remove_pipeline
 from motet.pipeline.checkpoint import Checkpoint, default_folder
-from motet.pipeline.feed_cursor import FeedCursor, no_common_begin
-from motet.pipeline.remove import REMOVED
+from motet.pipeline.progress import FeedCursor, no_common_begin
+from motet.pipeline.status import REMOVED
 
 STREAMS = ("orders", "stock")
 NAME = "pipeline/shop"

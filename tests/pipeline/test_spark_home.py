@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pyspark
 
-from motet.pipeline.spark_home import spark_home
+from motet.pipeline.java import spark_home
 
 INSTALLED = Path(pyspark.__file__).parent
 

@@ -8,15 +8,21 @@ from typing import Any, Self
 
 import msgspec
 
-from motet.format.batch import MESSAGE_KIND_MIN
-from motet.format.frame import Frame, FrameDecoder, FrameKind, encode_frame
+from motet.format.frame import MESSAGE_KIND_MIN, Frame, FrameDecoder, FrameKind, encode_frame
 from motet.ids import Address
-from motet.ports.network import Delivery
+from motet.ports import Delivery
 from motet.real.connection import unpack
-from motet.real.hello import PROTOCOL_VERSION, Hello, Refusal, decode_hello
-from motet.real.loop import loop_factory
+from motet.real.hello import (
+    PROTOCOL_VERSION,
+    ClusterKey,
+    Hello,
+    Refusal,
+    decode_hello,
+    fresh_nonce,
+    make_proof,
+)
 from motet.real.network import TcpNetwork
-from motet.real.proof import ClusterKey, fresh_nonce, make_proof
+from motet.real.process import loop_factory
 
 HOST = "127.0.0.1"
 CLUSTER = "test"

@@ -10,8 +10,8 @@ from typing import cast
 import pytest
 from tests.real.tcp import Play, until
 
-from motet.real import acceptor as acceptor_module
-from motet.real.acceptor import Acceptor, listen
+from motet.real import admission as admission_module
+from motet.real.admission import Acceptor, listen
 
 
 class Short:
@@ -42,7 +42,7 @@ class Greeter(asyncio.Protocol):
 def test_it_pauses_without_descriptors_and_goes_on(
     play: Play, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(acceptor_module, "pause_seconds", 0.05)
+    monkeypatch.setattr(admission_module, "pause_seconds", 0.05)
 
     async def main() -> None:
         (listening,) = listen("127.0.0.1", 0)

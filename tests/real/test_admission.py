@@ -13,8 +13,16 @@ from motet.format.frame import Frame, FrameKind
 from motet.ids import Address
 from motet.real import admission
 from motet.real.connection import Connection
-from motet.real.hello import PROTOCOL_VERSION, Hello, Refusal, decode_hello
-from motet.real.proof import ClusterKey, fresh_nonce, is_proof, make_proof
+from motet.real.hello import (
+    PROTOCOL_VERSION,
+    ClusterKey,
+    Hello,
+    Refusal,
+    decode_hello,
+    fresh_nonce,
+    is_proof,
+    make_proof,
+)
 
 KEY = ClusterKey("a key of this test's own")
 OTHER_KEY = ClusterKey("a key of another cluster")

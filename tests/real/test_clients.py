@@ -9,16 +9,16 @@ from tests.real.tcp import Endpoint, Line, Play, frame, until
 
 from motet.ids import Address
 from motet.limits import MIB, inbox_bytes_max, unfinished_bytes_max
-from motet.real import client_budget
+from motet.real import budgets
 from motet.real.hello import Refusal
 
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody has patience."""
-    monkeypatch.setattr(client_budget, "stalled_seconds_max", 0.2)
-    monkeypatch.setattr(client_budget, "unfinished_seconds_max", 0.2)
-    monkeypatch.setattr(client_budget, "_look_every_seconds", 0.05)
+    monkeypatch.setattr(budgets, "stalled_seconds_max", 0.2)
+    monkeypatch.setattr(budgets, "unfinished_seconds_max", 0.2)
+    monkeypatch.setattr(budgets, "_look_every_seconds", 0.05)
 
 
 @pytest.mark.usefixtures("quick")

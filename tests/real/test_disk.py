@@ -15,7 +15,7 @@ from motet.errors import DiskError, DiskFull, DiskReadFailed, NodeError
 from motet.ids import FileName
 from motet.limits import open_files_max
 from motet.real import disk as disk_module
-from motet.real import open_file as open_file_module
+from motet.real import durable as durable_module
 from motet.real.disk import RealDisk
 
 A = FileName("a")
@@ -227,7 +227,7 @@ def test_a_log_leaves_the_cache_and_a_file_that_is_written_again_does_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     left: list[tuple[int, int]] = []
-    monkeypatch.setattr(open_file_module, "leave_cache", lambda _fd, *part: left.append(part))
+    monkeypatch.setattr(durable_module, "leave_cache", lambda _fd, *part: left.append(part))
     disk = RealDisk(tmp_path)
     mib = 1 << 20
     disk.preallocate(B, 8 * mib)

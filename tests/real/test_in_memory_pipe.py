@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from motet.real.in_memory_pipe import PipeEnd, connect_in_memory
+from motet.real.in_process import PipeEnd, connect_in_memory
 
 
 class Side(asyncio.Protocol):

@@ -8,7 +8,7 @@ from tests.real.tcp import Endpoint, Play, frame, until
 from motet.format.frame import Frame
 from motet.ids import Address
 from motet.limits import MIB, inbox_messages_max
-from motet.real import inbox as inbox_module
+from motet.real import budgets as inbox_module
 
 
 def test_a_full_inbox_stops_reading_until_half_of_it_is_taken(play: Play) -> None:

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from motet.real.loop import run
+from motet.real.process import run
 
 
 async def loop_module() -> str:
@@ -24,7 +24,7 @@ def test_it_runs_on_uvloop_when_that_is_installed() -> None:
 def test_it_runs_without_uvloop() -> None:
     script = (
         "import sys; sys.modules['uvloop'] = None\n"
-        "import asyncio; from motet.real.loop import run\n"
+        "import asyncio; from motet.real.process import run\n"
         "async def main(): return type(asyncio.get_running_loop()).__module__\n"
         "print(run(main()))"
     )

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from motet.errors import BadInput
 from motet.ids import ObjectKey
-from motet.real.object_paths import folder_of_prefix, key_of, path_of
+from motet.real.objects import folder_of_prefix, key_of, path_of
 
 texts = st.text(
     st.sampled_from("aA./+%~-_ü\0\n 2e") | st.characters(codec="utf-8"), min_size=1, max_size=20

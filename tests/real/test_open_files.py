@@ -6,14 +6,14 @@ import resource
 import subprocess
 import sys
 
-from motet.real.open_files import ConnectionLimits, share_out, wanted
+from motet.real.process import ConnectionLimits, share_out, wanted
 
 LOW = 128
 PROGRAM = f"""
 import resource
 hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
 resource.setrlimit(resource.RLIMIT_NOFILE, ({LOW}, hard))
-from motet.real.open_files import allow_many_files
+from motet.real.process import allow_many_files
 print(allow_many_files(), resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 """
 

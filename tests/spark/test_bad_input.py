@@ -12,7 +12,7 @@ from tests.spark.pipeline_shop import PIPELINE, folded, open_shop, published, ro
 
 import motet
 from motet.errors import BadPipeline, PipelineFailed
-from motet.pipeline.load import load_pipeline
+from motet.pipeline.definition import load_pipeline
 
 if TYPE_CHECKING:
     from motet.pipeline.run import RunReport

@@ -12,7 +12,7 @@ from tests.spark.pipeline_shop import PIPELINE, STREAMS, feed, folded, published
 import motet
 from motet.errors import BadPipeline
 from motet.node.config import ROLES
-from motet.pipeline.load import load_pipeline
+from motet.pipeline.definition import load_pipeline
 from motet.pipeline.status import pipeline_status
 from motet.testing.local_cluster import LocalCluster
 

@@ -16,7 +16,7 @@ from motet.core.tables.part_name import of_block
 from motet.core.tables.records import PublishedPart, StagedPart, WriterStep
 from motet.errors import BadPipeline, NoSuchTable
 from motet.ids import PartId, ShardId, TableId, TableName, WriterName
-from motet.pipeline.load import Pipeline, load_pipeline
+from motet.pipeline.definition import Pipeline, load_pipeline
 
 if TYPE_CHECKING:
     from motet.pipeline.check import TableCheck

@@ -21,7 +21,7 @@ import motet
 from motet.cli import app as root
 from motet.core.clock.hlc import ZERO
 from motet.errors.shards import CursorInTheWay
-from motet.pipeline.load import load_pipeline
+from motet.pipeline.definition import load_pipeline
 
 pytestmark = [pytest.mark.usefixtures("spark"), pytest.mark.timeout(900)]
 

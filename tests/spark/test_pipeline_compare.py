@@ -11,7 +11,7 @@ from motet.pipeline.definition import TableDefinition
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from motet.pipeline.changes import Changes
+    from motet.pipeline.plan import Changes
 
 SCHEMA = "sku string, left int, place struct<x: int, y: array<int>>"
 A = ("a", 1, (1, [1, 2]))
@@ -37,7 +37,7 @@ def test_rows_are_counted_wherever_they_are(
     missing: int,
     extra: int,
 ) -> None:
-    from motet.pipeline.compare import compare
+    from motet.pipeline.check import compare
 
     found = compare(spark.createDataFrame(expected, SCHEMA), spark.createDataFrame(actual, SCHEMA))
     assert (found.missing, found.extra) == (missing, extra)
@@ -48,7 +48,7 @@ def test_rows_are_counted_wherever_they_are(
 
 
 def test_some_of_the_rows_are_shown(spark: SparkSession) -> None:
-    from motet.pipeline.compare import compare
+    from motet.pipeline.check import compare
 
     rows = [(f"s-{i}", i, None) for i in range(20)]
     found = compare(spark.createDataFrame([], SCHEMA), spark.createDataFrame(rows, SCHEMA))
@@ -62,7 +62,7 @@ def nothing(changes: Changes) -> DataFrame:
 
 
 def test_of_each_key_the_highest_version_stays_and_the_later_of_two(spark: SparkSession) -> None:
-    from motet.pipeline.compare import ORDER, expected_rows
+    from motet.pipeline.check import ORDER, expected_rows
 
     rows = [
         ("a", (1, 5), 1, False, 0),

@@ -14,7 +14,7 @@ from motet.core.clock.hlc import Clock
 from motet.core.onelog.messages import StreamInfo
 from motet.errors import BadPipeline, BadSchema, MotetError, NoSuchStream
 from motet.ids import StreamName
-from motet.pipeline.load import load_pipeline
+from motet.pipeline.definition import load_pipeline
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

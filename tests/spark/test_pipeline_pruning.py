@@ -14,8 +14,7 @@ from motet.core.clock.hlc import Clock
 from motet.errors import PipelineFailed
 from motet.errors.shards import CursorExpired, CursorInTheWay
 from motet.pipeline.batch import BatchReport
-from motet.pipeline.remove import remove_pipeline
-from motet.pipeline.status import pipeline_status
+from motet.pipeline.status import pipeline_status, remove_pipeline
 
 pytestmark = pytest.mark.usefixtures("spark")
 
@@ -67,7 +66,7 @@ def test_a_driver_that_dies_before_it_saves_its_cursor_leaves_it_below(
         raise RuntimeError("killed here")
 
     with monkeypatch.context() as patch:
-        patch.setattr("motet.pipeline.feed_cursor.FeedCursor.advance", die)
+        patch.setattr("motet.pipeline.progress.FeedCursor.advance", die)
         with pytest.raises(PipelineFailed, match="killed here"):
             shop.run(changes_max=4)
     assert cursor(shop).clock < done(shop)

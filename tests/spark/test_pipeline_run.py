@@ -22,7 +22,7 @@ from motet.errors import (
     TableExists,
     WriterFenced,
 )
-from motet.pipeline.load import load_pipeline
+from motet.pipeline.definition import load_pipeline
 
 if TYPE_CHECKING:
     from motet.pipeline.batch import BatchReport

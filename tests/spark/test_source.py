@@ -53,7 +53,7 @@ def test_a_fresh_session_finds_it_without_being_told(db: motet.Database) -> None
 
 
 def test_a_registered_source_knows_its_endpoint(spark: SparkSession, db: motet.Database) -> None:
-    from motet.pipeline.register import PUSHDOWN_SETTING, keeps_filters_apart, register
+    from motet.pipeline.session import PUSHDOWN_SETTING, keeps_filters_apart, register
 
     session = spark.newSession()
     session.conf.set(PUSHDOWN_SETTING, "false")
@@ -66,7 +66,7 @@ def test_a_registered_source_knows_its_endpoint(spark: SparkSession, db: motet.D
 
 
 def test_a_registered_source_knows_how_many_tasks_run_at_once(spark: SparkSession) -> None:
-    from motet.pipeline.register import tasks_at_once
+    from motet.pipeline.session import tasks_at_once
 
     assert tasks_at_once(spark) == 2
     assert tasks_at_once(object()) is None, "a session elsewhere is not asked"
@@ -74,7 +74,7 @@ def test_a_registered_source_knows_how_many_tasks_run_at_once(spark: SparkSessio
 
 WORKER = """
     import gc, sys
-    from motet.pipeline.spark_worker import settle_in
+    from motet.pipeline.session import settle_in
 
     sys.modules["__main__"].__spec__ = None
     settle_in()
@@ -98,7 +98,7 @@ def test_a_worker_sets_aside_what_it_has_imported_and_nothing_else() -> None:
 def test_registering_again_moves_to_another_database(
     spark: SparkSession, db: motet.Database, tmp_path: Path
 ) -> None:
-    from motet.pipeline.register import register
+    from motet.pipeline.session import register
 
     session = spark.newSession()
     register(session, endpoint=db.endpoint)
@@ -112,7 +112,7 @@ def test_registering_again_moves_to_another_database(
 def test_a_bad_endpoint_is_refused_when_it_is_registered(
     spark: SparkSession, endpoint: str
 ) -> None:
-    from motet.pipeline.register import register
+    from motet.pipeline.session import register
 
     with pytest.raises(BadInput, match="endpoint"):
         register(spark, endpoint=endpoint)

@@ -16,7 +16,7 @@ from motet.errors.shards import CursorExpired
 from motet.pipeline.options import parse_options
 
 if TYPE_CHECKING:
-    from motet.pipeline.feed_stream import FeedStreamReader
+    from motet.pipeline.feed_reader import FeedStreamReader
 
 
 @pytest.fixture
@@ -28,8 +28,7 @@ def db(tmp_path: Path) -> Iterator[motet.Database]:
 @pytest.fixture
 def follow(db: motet.Database) -> Iterator[Any]:
     """Makes readers of the feed of orders and stock, and ends them."""
-    from motet.pipeline.feed_reader import load_feed
-    from motet.pipeline.feed_stream import FeedStreamReader
+    from motet.pipeline.feed_reader import FeedStreamReader, load_feed
 
     opened: list[FeedStreamReader] = []
 
@@ -46,7 +45,7 @@ def follow(db: motet.Database) -> Iterator[Any]:
 def test_the_beginning_is_an_offset_too(db: motet.Database, follow: Any) -> None:
     from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-    from motet.pipeline.feed_stream import parse_offset
+    from motet.pipeline.feed_reader import parse_offset
 
     reader = follow()
     begin = reader.initialOffset()
@@ -58,7 +57,7 @@ def test_the_beginning_is_an_offset_too(db: motet.Database, follow: Any) -> None
 def test_a_limit_is_kept_and_read_all_available_ignores_it(db: motet.Database, follow: Any) -> None:
     from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
-    from motet.pipeline.feed_stream import parse_offset
+    from motet.pipeline.feed_reader import parse_offset
 
     write(db, 0, 10)
     reader = follow(maxChangesPerBatch="6")
@@ -196,7 +195,7 @@ def test_a_start_in_the_future_is_refused(follow: Any) -> None:
     ],
 )
 def test_what_is_no_offset_is_refused(offset: object) -> None:
-    from motet.pipeline.feed_stream import parse_offset
+    from motet.pipeline.feed_reader import parse_offset
 
     with pytest.raises(BadCheckpoint, match="not an offset of a feed"):
         parse_offset(offset)

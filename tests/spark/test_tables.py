@@ -84,7 +84,7 @@ def test_a_task_on_another_machine_reads_over_http(filled: motet.Database) -> No
 def test_parts_are_shared_out_among_the_tasks_that_run_side_by_side(
     filled: motet.Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from motet.pipeline import table_plan
+    from motet.pipeline import table_reader
 
     def sizes(side_by_side: int) -> list[int]:
         tasks = read_directly(filled, "sales", side_by_side=side_by_side)
@@ -92,11 +92,11 @@ def test_parts_are_shared_out_among_the_tasks_that_run_side_by_side(
         return [len(task) for task in tasks]
 
     assert sizes(8) == [300], "little is read by one"
-    monkeypatch.setattr(table_plan, "task_rows_min", 1)
+    monkeypatch.setattr(table_reader, "task_rows_min", 1)
     assert sizes(1) == [300]
     assert sizes(2) == [100, 200]
     assert sizes(3) == sizes(8) == [100, 100, 100], "a part is not cut"
-    monkeypatch.setattr(table_plan, "task_rows_max", 100)
+    monkeypatch.setattr(table_reader, "task_rows_max", 100)
     assert sizes(1) == [100, 100, 100], "a task that is too long is"
 
 
@@ -116,7 +116,7 @@ def test_parts_are_shared_out_among_the_tasks_that_run_side_by_side(
 def test_there_are_as_many_tasks_as_run_at_once_or_a_multiple_of_it(
     rows: int, size_bytes: int, side_by_side: int, tasks: int
 ) -> None:
-    from motet.pipeline.table_plan import tasks_for
+    from motet.pipeline.table_reader import tasks_for
 
     assert tasks_for(rows, size_bytes, side_by_side) == tasks
 
@@ -164,7 +164,7 @@ def test_a_large_replacing_table_is_read_in_ranges_of_its_key(
     db: motet.Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The same rows whichever way the key is cut, nulls included, and no key in two tasks."""
-    from motet.pipeline import table_plan
+    from motet.pipeline import table_reader
 
     table = db.create_table(
         "stock", REPLACING, order_by=["sku"], engine="replacing", version="version"
@@ -178,7 +178,7 @@ def test_a_large_replacing_table_is_read_in_ranges_of_its_key(
                 ]
             )
     whole = read_directly(db, "stock")
-    monkeypatch.setattr(table_plan, "replacing_task_rows", 400)
+    monkeypatch.setattr(table_reader, "replacing_task_rows", 400)
     in_ranges = read_directly(db, "stock")
     assert len(whole) == 1
     assert len(in_ranges) > 2

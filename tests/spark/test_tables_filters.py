@@ -11,8 +11,7 @@ import pytest
 from tests.spark.sales_table import SCHEMA, files_of, fill_sales, load, read_directly, rows
 
 import motet
-from motet.columnar.filters import GreaterOrEqual, Less
-from motet.columnar.pruning import row_groups_to_read
+from motet.columnar.filters import GreaterOrEqual, Less, row_groups_to_read
 from motet.errors import BadInput
 
 if TYPE_CHECKING:
@@ -36,7 +35,7 @@ def kept_by_spark(spark: SparkSession, conditions: Iterable[str]) -> dict[str, l
 
 def pushing(spark: SparkSession) -> SparkSession:
     """A session with the source as it is where pushing filters is safe."""
-    from motet.pipeline.register import PUSHDOWN_SETTING
+    from motet.pipeline.session import PUSHDOWN_SETTING
     from motet.pipeline.source import MotetSource
 
     class PushingSource(MotetSource):
@@ -119,7 +118,7 @@ def test_pushed_filters_keep_what_spark_would(spark: SparkSession, filled: motet
 def test_queries_of_one_frame_do_not_see_the_filters_of_each_other(
     spark: SparkSession, filled: motet.Database
 ) -> None:
-    from motet.pipeline.register import register
+    from motet.pipeline.session import register
 
     session = spark.newSession()
     register(session, endpoint=filled.endpoint)

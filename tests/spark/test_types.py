@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import motet
-from motet.pipeline.load import load_pipeline
+from motet.pipeline.definition import load_pipeline
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

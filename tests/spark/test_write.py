@@ -201,13 +201,13 @@ def test_an_aborted_write_leaves_nothing_visible(spark: SparkSession, db: motet.
 
 
 def test_blocks_are_gathered_in_order_and_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    from motet.pipeline import staging
+    from motet.pipeline import table_writer
 
-    monkeypatch.setattr(staging, "block_rows", 10)
+    monkeypatch.setattr(table_writer, "block_rows", 10)
     batches = [pa.RecordBatch.from_pydict({"k": [i] * (i % 5)}) for i in range(20)]
-    blocks = list(staging.gathered(batches))
+    blocks = list(table_writer.gathered(batches))
     assert [row for block in blocks for row in block["k"].to_pylist()] == [
         i for i in range(20) for _ in range(i % 5)
     ]
     assert all(10 <= block.num_rows < 15 for block in blocks[:-1])
-    assert list(staging.gathered([])) == []
+    assert list(table_writer.gathered([])) == []

@@ -13,8 +13,7 @@ import motet
 from motet.errors import BadInput
 from motet.errors.queries import QueryStopped
 from motet.limits import MIB, sql_memory_bytes_min
-from motet.sql.bounds import query_bounds
-from motet.sql.session import run_sql
+from motet.sql.session import query_bounds, run_sql
 
 ENDLESS = "select count(*) from range(1000000000) a, range(1000000000) b where hash(a.range + b.range) = 7"
 #: its rows come at once, and do not end

@@ -16,7 +16,7 @@ from kazoo.exceptions import (
     SessionExpiredError,
 )
 
-from motet.demos.consensus.load import ENTRIES, PATIENCE_SECONDS, REGISTERS, Ledger, Load
+from motet.demos.consensus_load import ENTRIES, PATIENCE_SECONDS, REGISTERS, Ledger, Load
 from motet.sim.dice import Dice
 
 KAZOO_TIMEOUT_SECONDS = 15.0

@@ -7,13 +7,13 @@ import socket
 import struct
 from typing import Self
 
-from motet.format.zookeeper.client_codec import encode_request
-from motet.format.zookeeper.connect import (
+from motet.format.zookeeper.codec import encode_request
+from motet.format.zookeeper.messages import Request
+from motet.format.zookeeper.records import (
     ConnectRequest,
     decode_connect_reply,
     encode_connect_request,
 )
-from motet.format.zookeeper.requests import Request
 
 WAIT_SECONDS = 60.0
 FULL_SECONDS = 2.0

@@ -26,9 +26,8 @@ from motet.client.link import HTTP_PORT_OFFSET, ZOOKEEPER_PORT_OFFSET
 from motet.core.clock.hlc import ZERO
 from motet.core.streams.messages import DataAnswer, GetShardMap, ReadShardFeed, ShardMapIs
 from motet.format.frame import Frame, FrameDecoder, FrameKind, encode_frame, encode_frames
-from motet.format.zookeeper.answers import ErrorCode
-from motet.format.zookeeper.client_codec import encode_request
-from motet.format.zookeeper.requests import GetData, MultiRead
+from motet.format.zookeeper.codec import encode_request
+from motet.format.zookeeper.messages import ErrorCode, GetData, MultiRead
 from motet.ids import RequestId, ShardName
 from motet.limits import MIB, unfinished_bytes_max
 from motet.real.connection import unpack

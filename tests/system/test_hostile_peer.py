@@ -30,8 +30,8 @@ from motet.ids import Address, Epoch, Op, ReplicaIndex, ShardName, View
 from motet.node.config import ROLES
 from motet.node.hosts import OperatorInbox
 from motet.node.keeper import cluster_id
+from motet.real.hello import ClusterKey
 from motet.real.network import TcpNetwork
-from motet.real.proof import ClusterKey
 from motet.testing.local_cluster import LocalCluster
 
 NODES = 3

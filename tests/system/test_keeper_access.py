@@ -17,7 +17,7 @@ import motet
 from motet.errors import StreamExists
 from motet.node.config import ROLES, Config
 from motet.node.settings import keeper_secret
-from motet.real.proof import ClusterKey
+from motet.real.hello import ClusterKey
 from motet.testing.cluster_status import wait_for
 from motet.testing.local_cluster import LocalCluster
 

@@ -16,11 +16,11 @@ from tests.system.raw_client import HELLO, RawClient
 
 from motet.client.keeper.client import KeeperClient
 from motet.client.keeper.errors import BadArguments, BadVersion, InvalidAcl, KeeperTooLarge, NoNode
-from motet.format.zookeeper.answers import ErrorCode
-from motet.format.zookeeper.cutter import PAYLOAD_BYTES_MAX
-from motet.format.zookeeper.requests import (
+from motet.format.zookeeper.jute import PAYLOAD_BYTES_MAX
+from motet.format.zookeeper.messages import (
     Acl,
     Check,
+    ErrorCode,
     Exists,
     GetData,
     Multi,

@@ -22,9 +22,8 @@ from tests.system.raw_client import RawClient
 from motet.client.keeper.client import OPEN, KeeperClient
 from motet.client.keeper.watches import Watch
 from motet.core.vsr.context import WAL
-from motet.demos.consensus.load import PATIENCE_SECONDS
-from motet.format.zookeeper.answers import ErrorCode, EventType
-from motet.format.zookeeper.requests import Create, CreateFlags
+from motet.demos.consensus_load import PATIENCE_SECONDS
+from motet.format.zookeeper.messages import Create, CreateFlags, ErrorCode, EventType
 from motet.node.replica_report import look_beside, report_wal
 from motet.sim.dice import Dice
 from motet.testing.cluster_status import wait_for

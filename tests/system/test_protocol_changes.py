@@ -14,8 +14,8 @@ import pytest
 import motet.aio
 from motet.cli import app as root
 from motet.client.cluster.database import AsyncClusterDatabase
-from motet.demos.log.load import Load
-from motet.demos.log.moves import Moves
+from motet.demos.log import Moves
+from motet.demos.log_load import Load
 from motet.errors import MotetError
 from motet.node.config import ROLES
 from motet.testing.local_cluster import LocalCluster

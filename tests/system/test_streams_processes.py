@@ -26,8 +26,8 @@ from motet.client.cluster.stream import ClusterStream
 from motet.core.clock.hlc import Clock
 from motet.core.streams.entries import decode_records
 from motet.core.streams.messages import ReadRecords, RecordsRead, Source
-from motet.demos.log.load import Load
-from motet.demos.log.moves import Moves
+from motet.demos.log import Moves
+from motet.demos.log_load import Load
 from motet.errors import MotetError
 from motet.format.record_block import decode_block
 from motet.ids import NodeId, Offset, RequestId

@@ -18,7 +18,7 @@ import msgspec
 import pytest
 
 import motet.aio
-from motet.cli.node_status import fetch_status
+from motet.cli.database import fetch_status
 from motet.client.cluster.database import AsyncClusterDatabase
 from motet.client.keeper.errors import NoNode
 from motet.client.keeper.sync import Keeper

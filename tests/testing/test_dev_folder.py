@@ -10,7 +10,7 @@ import pytest
 from motet.errors import NodeError
 from motet.ids import Address, ClusterId, ReplicaIndex
 from motet.node.replica_files import Format, Sizes, prepare_files
-from motet.ports.disk import Disk
+from motet.ports import Disk
 from motet.testing import dev_folder
 from motet.testing.dev_folder import DevFolder
 

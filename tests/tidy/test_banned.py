@@ -15,7 +15,7 @@ SOURCE = ROOT / "src" / "motet"
 
 #: a dotted call -> (folders in which it is banned, what to use)
 CALLS: dict[str, tuple[tuple[str, ...], str]] = {
-    "time.time": (("",), "the time port: real/time.py reads the clock once per turn"),
+    "time.time": (("",), "the time port: real/process.py reads the clock once per turn"),
     "time.sleep": (("",), "a condition to wait for, or a timer"),
     "datetime.now": (("",), "the time port"),
     "random.random": (("",), "the entropy port, or sim's Dice"),

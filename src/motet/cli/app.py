@@ -1,8 +1,8 @@
 """The root of the command line: which commands there are, and how an error reaches the user.
 
-A command lives in a module of its own and is imported when it is called: ``motet --help`` reads its
-lines from the table below, so a command costs nothing until somebody wants it. A module has an ``app``,
-a ``typer.Typer``; with one command in it that is the command itself, with several it is a group.
+A command is imported when it is called: ``motet --help`` reads its lines from the table below, so a command
+costs nothing until somebody wants it. A module has an ``app``, a ``typer.Typer``; with one command in it that
+is the command itself, with several it is a group.
 
 An error is one line, ``CODE what happened; what to do``, on stderr. The exit code is 1, and 2 for a
 call that cannot be understood. ``MOTET_DEBUG=1`` adds the traceback. ^C ends in a line as well, and
@@ -31,28 +31,31 @@ class Entry(NamedTuple):
     """One line of ``motet --help``."""
 
     name: str
+    #: with the name of its ``Typer`` after a colon, where that is not ``app``
     module: str
     help: str
 
 
 COMMANDS: tuple[Entry, ...] = (
     Entry("demo", "motet.cli.demo", "Show what Motet does, in a few seconds."),
-    Entry("dev", "motet.cli.dev", "Run a whole cluster on this machine in the foreground."),
+    Entry(
+        "dev", "motet.cli.node:dev_app", "Run a whole cluster on this machine in the foreground."
+    ),
     Entry("node", "motet.cli.node", "Run one node in the foreground, or empty one of its shards."),
-    Entry("status", "motet.cli.status", "Show every node of a cluster in one table."),
+    Entry("status", "motet.cli.node:status_app", "Show every node of a cluster in one table."),
     Entry("stream", "motet.cli.stream", "Create, list, change, append to and read streams."),
-    Entry("shard", "motet.cli.shard", "Show who holds the shards of a cluster, and change it."),
+    Entry("shard", "motet.cli.cluster", "Show who holds the shards of a cluster, and change it."),
     Entry("feed", "motet.cli.feed", "Read, follow and mirror the changes in their causal order."),
-    Entry("transaction", "motet.cli.transaction", "Show what became of a transaction."),
+    Entry("transaction", "motet.cli.feed:transaction_app", "Show what became of a transaction."),
     Entry("table", "motet.cli.table", "Create, list, fill and show tables."),
-    Entry("sql", "motet.cli.sql", "Ask the tables in SQL."),
+    Entry("sql", "motet.cli.table:sql_app", "Ask the tables in SQL."),
     Entry("pipeline", "motet.cli.pipeline", "Run pipelines on Spark, and check their tables."),
     Entry("keeper", "motet.cli.keeper", "Look at the keeper's tree, and change it."),
-    Entry("clock", "motet.cli.clock", "Show the cluster clock, or hide it from users."),
+    Entry("clock", "motet.cli.cluster:clock_app", "Show the cluster clock, or hide it from users."),
     Entry("simulate", "motet.cli.simulate", "Put a part into a seeded storm of faults."),
     Entry("verify", "motet.cli.verify", "Explore the models of the protocols, state by state."),
-    Entry("inspect", "motet.cli.inspect", "Describe a file that Motet wrote."),
-    Entry("config", "motet.cli.config", "Show the settings and where they come from."),
+    Entry("inspect", "motet.cli.node:inspect_app", "Describe a file that Motet wrote."),
+    Entry("config", "motet.cli.node:config_app", "Show the settings and where they come from."),
 )
 
 
@@ -66,7 +69,9 @@ class LazyGroup(TyperGroup):
         for entry in COMMANDS:
             if entry.name == cmd_name:
                 _insist_on_assertions()
-                command = typer.main.get_command(importlib.import_module(entry.module).app)
+                module, _, attribute = entry.module.partition(":")
+                found = getattr(importlib.import_module(module), attribute or "app")
+                command = typer.main.get_command(found)
                 command.name = cmd_name
                 return command
         close = difflib.get_close_matches(cmd_name, self.list_commands(ctx), n=1)

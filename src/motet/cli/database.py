@@ -1,18 +1,22 @@
-"""Which database a command is about: a folder of this machine, or a node that serves."""
+"""Which database a command is about: a folder of this machine, a node that serves, or a cluster."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from motet.errors import BadConfig, BadInput
+from motet.errors import BadConfig, BadInput, NodeError
 
 if TYPE_CHECKING:
+    from motet.client.cluster.database import AsyncClusterDatabase
     from motet.client.sync import Database
+
 
 DataOption = Annotated[
     Path | None, typer.Option("--data", help="Folder of an embedded database.", show_default=False)
@@ -25,6 +29,7 @@ EndpointOption = Annotated[
 ]
 
 
+DEFAULT_ENDPOINT = "127.0.0.1:7400"
 ENDPOINTS = re.compile(r"[^/\\,]+:\d+(,[^/\\,]+:\d+)*")
 """host:port, or several; anything else is a folder."""
 
@@ -57,3 +62,59 @@ def open_database(data: Path | None, endpoint: str | None, *, create: bool = Fal
             f"there is no database in {data}", hint="correct --data, or begin with `stream create`"
         )
     return motet.open(data)
+
+
+T = TypeVar("T")
+
+ClusterOption = Annotated[
+    str | None,
+    typer.Option("--endpoint", help="Nodes of the cluster, host:port,…; else $MOTET_ENDPOINT."),
+]
+
+
+def nodes_at(endpoint: str | None) -> list[str]:
+    """The nodes that are named, by an option or by the environment; else the first one of ``motet dev``."""
+    return (endpoint or os.environ.get("MOTET_ENDPOINT") or DEFAULT_ENDPOINT).split(",")
+
+
+def ask_cluster(endpoint: str | None, ask: Callable[[AsyncClusterDatabase], Awaitable[T]]) -> T:
+    """Connect, ask, leave."""
+    return asyncio.run(_ask(endpoint, ask))
+
+
+async def _ask(endpoint: str | None, ask: Callable[[AsyncClusterDatabase], Awaitable[T]]) -> T:
+    from motet.client.cluster.database import AsyncClusterDatabase
+    from motet.client.connect import connect
+
+    database = await connect(endpoint)
+    try:
+        if not isinstance(database, AsyncClusterDatabase):
+            raise NodeError(
+                f"{await database.endpoint()} is an embedded database, not a cluster",
+                hint="start one with `motet dev --nodes 3`",
+            )
+        return await ask(database)
+    finally:
+        await database.close()
+
+
+seconds_max = 5
+
+
+def fetch_status(endpoint: str) -> dict[str, Any]:
+    """The answer of ``/api/status``; ``NodeError`` when there is none."""
+    import json
+    import urllib.request
+
+    from motet.client.link import HTTP_PORT_OFFSET, parse_endpoint
+
+    host, port = parse_endpoint(endpoint)
+    url = f"http://{host}:{port + HTTP_PORT_OFFSET}/api/status"
+    try:
+        with urllib.request.urlopen(url, timeout=seconds_max) as answer:
+            found: dict[str, Any] = json.load(answer)
+            return found
+    except (OSError, ValueError) as error:
+        raise NodeError(
+            f"{endpoint} does not say how it is: {error}", hint="is the node running there?"
+        ) from None

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 import typer
 
@@ -13,84 +13,35 @@ from motet.errors import BadInput
 
 app = command_app()
 
-Report = dict[str, object]
 DEFAULT = "shop"
 
-
-class Choices(NamedTuple):
-    """What was asked for beside the name."""
-
-    keep: bool
-    no_spark: bool
-
-
-def _clock(choices: Choices) -> Report:
-    from motet.demos.clock.show import show
-
-    return _alone("clock", choices, lambda: show(typer.echo))
-
-
-def _storm(choices: Choices) -> Report:
-    from motet.cli.demo_storm import show
-
-    return _alone("storm", choices, show)
-
-
-def _proof(choices: Choices) -> Report:
-    from motet.cli.demo_proof import show
-
-    return _alone("proof", choices, show)
-
-
-def _consensus(choices: Choices) -> Report:
-    from motet.demos.consensus.show import show
-
-    return _alone("consensus", choices, lambda: show(typer.echo))
-
-
-def _log(choices: Choices) -> Report:
-    from motet.demos.log.show import show
-
-    return _alone("log", choices, lambda: show(typer.echo))
-
-
-def _shop(choices: Choices) -> Report:
-    from motet.demos.shop.show import show
-
-    return show(typer.echo, keep=choices.keep, spark=not choices.no_spark)
-
-
-def _alone(name: str, choices: Choices, show: Callable[[], Report]) -> Report:
-    """A demo of one part: it keeps nothing, and has never heard of Spark."""
-    if choices.keep or choices.no_spark:
-        raise BadInput(f"--keep and --no-spark mean nothing for {name}", hint="leave them out")
-    report = show()
-    return {"ok": report["ok"], name: report}
-
-
-DEMOS: dict[str, tuple[str, Callable[[Choices], Report]]] = {
-    "clock": ("Three real nodes share one order; one of them is killed in the middle.", _clock),
+DEMOS: dict[str, tuple[str, str]] = {
+    "clock": (
+        "Three real nodes share one order; one of them is killed in the middle.",
+        "motet.demos.clock:show",
+    ),
     "storm": (
         "The same code in a simulated storm of faults, and a planted bug that is found.",
-        _storm,
+        "motet.demos.storm:show",
     ),
     "consensus": (
         "Five replicas lose their primary, a backup, a disk and a network; their clients lose nothing.",
-        _consensus,
+        "motet.demos.consensus:show",
     ),
     "log": (
         "A stream on five nodes loses a leader and its operator, and moves; its clients lose nothing.",
-        _log,
+        "motet.demos.log:show",
     ),
     "proof": (
         "Every state of a small cluster: a stale read is found, the linearizable one is proven.",
-        _proof,
+        "motet.demos.storm:show_proof",
     ),
     "shop": (
         "Writers sell from one stock on three nodes, Spark follows, and one of each is killed in the middle.",
-        _shop,
+        "motet.demos.shop.show:show",
     ),
 }
+"""The headline of each, and the function that shows it: imported when it is called."""
 
 
 @app.command()
@@ -120,9 +71,17 @@ def demo(
         raise BadInput(f"there is no demo {name!r}", hint=f"choose one of {', '.join(DEMOS)}")
     if json is not None and not json.parent.is_dir():
         raise BadInput(f"there is no folder {json.parent} for the report", hint="make it first")
-    headline, show = DEMOS[name]
+    if name != "shop" and (keep or no_spark):
+        raise BadInput(f"--keep and --no-spark mean nothing for {name}", hint="leave them out")
+    headline, place = DEMOS[name]
     typer.echo(f"\n{name}: {headline}\n")
-    report = show(Choices(keep, no_spark))
+    module, _, function = place.partition(":")
+    show = getattr(import_module(module), function)
+    if name == "shop":
+        report = show(typer.echo, keep=keep, spark=not no_spark)
+    else:
+        found = show(typer.echo)
+        report = {"ok": found["ok"], name: found}
     if json is not None:
         import msgspec
 

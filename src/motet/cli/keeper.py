@@ -10,17 +10,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from motet.cli import command_app
-from motet.cli.node_status import fetch_status
+from motet.cli.database import fetch_status, nodes_at
 from motet.cli.output import OUTPUT_OPTION, Output, print_json, print_rows
 from motet.errors import NodeError
 
 if TYPE_CHECKING:
     from motet.client.keeper.sync import Keeper
-    from motet.format.zookeeper.answers import Stat
+    from motet.format.zookeeper.messages import Stat
 
 app = command_app()
 
-DEFAULT_ENDPOINT = "127.0.0.1:7400"
 NOTHING = -1
 
 PathArgument = Annotated[str, typer.Argument(help="Path of the node, from / on.")]
@@ -184,7 +183,7 @@ def watch(
     Example: motet keeper watch /motet/nodes
     """
     from motet.client.keeper.watches import WATCH_LOST, ThreadWatch
-    from motet.format.zookeeper.answers import EventType
+    from motet.format.zookeeper.messages import EventType
 
     with _connected(endpoint, zookeeper) as tree:
         seen = 0
@@ -200,15 +199,12 @@ def watch(
 
 
 @app.command()
-def status(
-    endpoint: EndpointOption = None,
-    output: Output = OUTPUT_OPTION,
-) -> None:
+def status(endpoint: EndpointOption = None, output: Output = OUTPUT_OPTION) -> None:
     """Show each node of the keeper: who leads, and how far it is.
 
     Example: motet keeper status --endpoint 127.0.0.1:7400,127.0.0.1:7410,127.0.0.1:7420
     """
-    print_rows([_status_row(one) for one in _endpoints(endpoint)], output)
+    print_rows([_status_row(one) for one in nodes_at(endpoint)], output)
 
 
 # Where, and how things are shown
@@ -220,7 +216,7 @@ def _connected(
 ) -> Iterator[Keeper]:
     from motet.client.keeper.sync import connect
 
-    where = zookeeper or ",".join(map(_zookeeper_endpoint, _endpoints(endpoint)))
+    where = zookeeper or ",".join(map(_zookeeper_endpoint, nodes_at(endpoint)))
     with connect(where) as keeper:
         if as_node:
             keeper.add_auth("motet", _node_secret())
@@ -233,10 +229,6 @@ def _node_secret() -> bytes:
 
     config = load(None, os.environ).config
     return keeper_secret(config, load_cluster_key(config))
-
-
-def _endpoints(endpoint: str | None) -> list[str]:
-    return (endpoint or os.environ.get("MOTET_ENDPOINT") or DEFAULT_ENDPOINT).split(",")
 
 
 def _zookeeper_endpoint(endpoint: str) -> str:

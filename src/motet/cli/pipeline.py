@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,13 +13,7 @@ import msgspec
 import typer
 
 from motet.cli import command_app
-from motet.cli.database import (
-    ENDPOINTS,
-    DataOption,
-    EndpointOption,
-    open_database,
-    open_place,
-)
+from motet.cli.database import ENDPOINTS, DataOption, EndpointOption, open_database, open_place
 from motet.cli.interrupt import on_interrupt
 from motet.cli.output import OUTPUT_OPTION, Output, print_rows
 
@@ -26,7 +21,7 @@ if TYPE_CHECKING:
     from motet.client.sync import Database
     from motet.pipeline.batch import BatchReport
     from motet.pipeline.check import TableCheck
-    from motet.pipeline.told import Say
+    from motet.pipeline.failure import Say
 
 app = command_app()
 
@@ -107,7 +102,7 @@ def run(
 
     Example: motet pipeline run shop.py --once --data data/
     """
-    from motet.pipeline.load import load_pipeline
+    from motet.pipeline.definition import load_pipeline
     from motet.pipeline.session import need_libraries
 
     need_libraries()
@@ -152,14 +147,10 @@ def status(
     never = "never" if output is Output.TABLE else None
     with open_both(data, endpoint, tables) as (db, feed):
         rows = [
-            {
-                "pipeline": one.pipeline,
+            asdict(one)
+            | {
                 "clock": None if one.clock is None else str(one.clock),
                 "lag_ms": never if one.clock is None else one.lag_ms,
-                "changes_after": one.changes_after,
-                "rows": one.rows,
-                "steps": one.steps,
-                "tables": one.tables,
                 "published": never if one.published is None else one.published.isoformat(),
                 "error": one.error or None,
             }
@@ -183,7 +174,7 @@ def check(
 
     Example: motet pipeline check shop.py --data data/
     """
-    from motet.pipeline.load import load_pipeline
+    from motet.pipeline.definition import load_pipeline
     from motet.pipeline.session import need_libraries
 
     need_libraries()
@@ -217,7 +208,7 @@ def remove(
 
     Example: motet pipeline remove shop --data data/
     """
-    from motet.pipeline.remove import remove_pipeline
+    from motet.pipeline.status import remove_pipeline
 
     with open_both(data, endpoint, tables) as (db, feed):
         folder = checkpoint or _notes_folder(db, name, data, tables)
@@ -287,7 +278,7 @@ class _Progress:
 
 def _say_of(output: Output) -> Say:
     """Lines for people go to stderr; a program that reads JSON gets none."""
-    from motet.pipeline.told import silent
+    from motet.pipeline.failure import silent
 
     return silent if output is Output.JSON else _say
 
@@ -309,13 +300,5 @@ def _print_batch(batch: BatchReport) -> None:
 
 
 def _print_json_batch(batch: BatchReport) -> None:
-    line = {
-        "batch": batch.batch,
-        "changes": batch.changes,
-        "rows": batch.rows,
-        "clock": str(batch.clock),
-        "lag_ms": batch.lag_ms,
-        "changes_after": batch.changes_after,
-        "seconds": round(batch.seconds, 3),
-    }
+    line = asdict(batch) | {"clock": str(batch.clock), "seconds": round(batch.seconds, 3)}
     typer.echo(msgspec.json.encode(line).decode())

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from motet.cli import command_app
-from motet.cli.output import OUTPUT_OPTION, Output, print_json
+from motet.cli.output import OUTPUT_OPTION, Output, print_json, write_file
 from motet.errors import BadInput
 from motet.verify.plants import plants_of
 from motet.verify.storms import PARTS
@@ -125,11 +125,7 @@ def _write(histories: dict[str, bytes], file: Path) -> list[Path]:
     written = []
     for checker, data in histories.items():
         name = file if len(histories) == 1 else file.with_stem(f"{file.stem}-{checker}")
-        try:
-            name.write_bytes(data)
-        except OSError as error:
-            why = error.strerror or str(error)
-            raise BadInput(f"{name} cannot be written: {why}", hint="name another file") from None
+        write_file(name, data)
         written.append(name)
     return written
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from motet.cli import command_app
-from motet.cli.cluster import ClusterOption, ask_cluster
-from motet.cli.database import DataOption, EndpointOption, open_database
+from motet.cli.database import ClusterOption, DataOption, EndpointOption, ask_cluster, open_database
 from motet.cli.output import OUTPUT_OPTION, Output, print_rows
 
 if TYPE_CHECKING:
@@ -95,7 +94,7 @@ def change(
 
     Example: motet stream change stock s-9 update '{"left": 7}' --data data/
     """
-    from motet.cli.changes import change_of, clock_text, further_change
+    from motet.cli.output import change_of, clock_text, further_change
 
     wanted = [change_of(name, key, op, row, before), *map(further_change, also or [])]
     with open_database(data, endpoint) as db:
@@ -139,13 +138,13 @@ def append(
 def read(
     name: NameArgument,
     shard: Annotated[int | None, typer.Option(help="Which shard; else all.")] = None,
-    after: Annotated[int, typer.Option(help="Behind this offset; -1 for the beginning.")] = -1,
+    after: Annotated[int, typer.Option(help="After this offset; -1 for the beginning.")] = -1,
     limit: Annotated[int, typer.Option(help="At most so many entries of a shard.")] = 100,
     data: DataOption = None,
     endpoint: EndpointOption = None,
     output: Output = OUTPUT_OPTION,
 ) -> None:
-    """Read the entries of a shard in order, or of all shards, one behind the other.
+    """Read the entries of a shard in order, or of all shards, one after the other.
 
     Across shards `motet feed page` has the order in which things happened.
 
@@ -165,7 +164,7 @@ def read(
 def tail(
     name: NameArgument,
     shard: Annotated[int, typer.Option(help="Which shard.")] = 0,
-    after: Annotated[int, typer.Option(help="Behind this offset; -1 for the beginning.")] = -1,
+    after: Annotated[int, typer.Option(help="After this offset; -1 for the beginning.")] = -1,
     stop_after: Annotated[
         int | None, typer.Option(help="End after so many; else follow for ever.")
     ] = None,
@@ -216,7 +215,7 @@ def delete(
 
 
 def _row(entry: Entry) -> dict[str, object]:
-    from motet.cli.changes import clock_text
+    from motet.cli.output import clock_text
 
     return {
         "offset": entry.offset,

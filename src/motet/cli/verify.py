@@ -9,11 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from motet.cli import command_app
-from motet.cli.output import OUTPUT_OPTION, Output, print_rows
-from motet.cli.verify_history import history
-from motet.cli.verify_sweep import sweep
-from motet.cli.verify_trace import SetOption, settings_of, trace
-from motet.errors import BadInput
+from motet.cli.output import OUTPUT_OPTION, Output, print_rows, write_file
+from motet.cli.verify_runs import SetOption, history, settings_of, sweep, trace
 
 if TYPE_CHECKING:
     from motet.verify.explore import Exploration, Progress
@@ -143,11 +140,7 @@ def _write_html(file: Path, result: Exploration, model: Model[Any], variant: str
     from motet.verify.report import html_report
 
     page = html_report(result, headline=model.headline(), variant=variant, script=model.script)
-    try:
-        file.write_text(page, encoding="utf-8")
-    except OSError as error:
-        why = error.strerror or str(error)
-        raise BadInput(f"{file} cannot be written: {why}", hint="name another file") from None
+    write_file(file, page.encode())
 
 
 def _print_json(result: Exploration, model: Model[Any], variant: str | None) -> None:

@@ -53,7 +53,7 @@ from motet.errors import BadBookmark, BadInput, Conflict, NodeError
 from motet.errors.shards import CursorExpired
 from motet.ids import Address, TransactionId
 from motet.limits import writer_note_length_max
-from motet.real.entropy import RealEntropy
+from motet.real.process import RealEntropy
 
 T = TypeVar("T")
 

@@ -32,7 +32,7 @@ from motet.core.streams.change import Change as RawChange
 from motet.core.streams.change import Run, changes_in, count_in
 from motet.errors import BadInput, MotetError
 from motet.ids import StreamName
-from motet.real.time import RealTime
+from motet.real.process import RealTime
 
 stop_after_max = (1 << 63) - 1
 

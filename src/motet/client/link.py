@@ -20,7 +20,7 @@ from motet.errors import BadFrame, BadInput, MotetError, NodeError, OutcomeUnkno
 from motet.format.frame import Frame, FrameDecoder
 from motet.ids import Address
 from motet.limits import batch_bytes_max, hello_body_bytes_max, inbox_messages_max
-from motet.ports.network import Network
+from motet.ports import Network
 from motet.real.hello import decode_hello
 from motet.real.network import TcpNetwork
 

@@ -33,7 +33,7 @@ from motet.errors import (
     OutcomeUnknown,
     error_of,
 )
-from motet.format.part_key import HASH_BYTES, content_hash, parse_part_key
+from motet.format.manifest import HASH_BYTES, content_hash, parse_part_key
 from motet.ids import ObjectKey
 from motet.limits import KIB, MIB
 

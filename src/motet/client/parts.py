@@ -46,8 +46,13 @@ from motet.errors import (
     ObjectMissing,
     TooLarge,
 )
-from motet.format.manifest import decode_manifest, manifest_bytes_max
-from motet.format.part_key import HASH_BYTES, MANIFEST_FILE, parse_part_key
+from motet.format.manifest import (
+    HASH_BYTES,
+    MANIFEST_FILE,
+    decode_manifest,
+    manifest_bytes_max,
+    parse_part_key,
+)
 from motet.ids import ObjectKey
 from motet.limits import KIB, MIB, checked_files_max, part_bytes_max
 from motet.real.durable import make_folder, read_up_to

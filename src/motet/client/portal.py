@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Any, Generic, ParamSpec, Protocol, Self, TypeVar
 
 from motet.errors import MotetError, NodeError
-from motet.real.loop import loop_factory
+from motet.real.process import loop_factory
 
 P = ParamSpec("P")
 T = TypeVar("T")

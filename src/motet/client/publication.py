@@ -22,12 +22,11 @@ from motet.core.tables.part_name import PartName
 from motet.core.tables.records import InsertToken, StagedPart, TableSpec
 from motet.errors import BadInput, DiskFull, ObjectError, OutcomeUnknown
 from motet.format.checksum import crc32c
-from motet.format.manifest import Manifest, encode_manifest
-from motet.format.part_key import manifest_key, part_key
+from motet.format.manifest import Manifest, encode_manifest, manifest_key, part_key
 from motet.ids import ObjectKey, PartId, ShardId, TableName
 from motet.limits import name_length_max
-from motet.ports.entropy import Entropy
-from motet.real.time import RealTime
+from motet.ports import Entropy
+from motet.real.process import RealTime
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,8 +68,7 @@ class Queries:
         check_consistency(consistency)
         if not isinstance(query, str):
             raise BadInput(f"a query is text, not {type(query).__name__}")
-        from motet.sql.bounds import query_bounds
-        from motet.sql.session import functions_of, run_sql, tables_of
+        from motet.sql.session import functions_of, query_bounds, run_sql, tables_of
 
         bounds = query_bounds(timeout, memory_bytes)
         with tempfile.TemporaryDirectory(prefix="motet-feed-") as folder:
@@ -132,8 +131,8 @@ class Queries:
     async def _feed(self, names: set[str], at: Clock | None, folder: Path) -> dict[str, Any]:
         """The feed up to a clock: the one that was asked for, else all that was committed before."""
         from motet.columnar.feed import feed_table
-        from motet.columnar.spool import Spool
-        from motet.sql.system import (
+        from motet.columnar.part_file import Spool
+        from motet.sql.statement import (
             JsonStream,
             changes_schema,
             commit_clock_schema,
@@ -171,7 +170,7 @@ class Queries:
 
     async def _gathered(self, name: str, at: Clock | None) -> Any:
         """One of the tables that are no feed."""
-        from motet.sql import system
+        from motet.sql import statement as system
 
         face = self._face
         match name:

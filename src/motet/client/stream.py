@@ -113,7 +113,7 @@ class AsyncStream:
         appended.
         """
         need_pyarrow("append_batch")
-        from motet.columnar.key_values import KeyValues
+        from motet.columnar.raw_records import KeyValues
 
         rows = KeyValues.of(data).rows()
         return list(await asyncio.gather(*(self.append(key, value) for key, value in rows)))

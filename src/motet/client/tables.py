@@ -36,7 +36,7 @@ from motet.core.tables.records import Engine, StagedPart, TableSpec, WriterStep
 from motet.errors import BadInput, BadSchema, DiskFull
 from motet.ids import TableId, TableName, WriterName
 from motet.limits import table_shards_max
-from motet.ports.entropy import Entropy
+from motet.ports import Entropy
 
 Consistency = Literal["sequential", "eventual"]
 
@@ -190,7 +190,7 @@ def check_consistency(consistency: object) -> None:
 def _check_columns(spec: TableSpec) -> None:
     import pyarrow as pa
 
-    from motet.columnar.digits import check_sortable
+    from motet.columnar.ordering import check_sortable
     from motet.columnar.schema import decode_schema
 
     schema = decode_schema(spec.schema)
@@ -212,7 +212,7 @@ def _check_columns(spec: TableSpec) -> None:
 
 
 def _read(snapshot: TableSnapshot, parts: PartStore, columns: Sequence[str] | None) -> Any:
-    from motet.columnar.table_read import read_table
+    from motet.columnar.part_file import read_table
 
     sources = [parts.source(key, size_bytes) for key, size_bytes in snapshot.files()]
     return read_table(snapshot.spec, sources, columns)

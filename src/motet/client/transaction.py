@@ -42,7 +42,7 @@ from motet.core.streams.change import Standing
 from motet.errors import BadInput, BadSchema, Conflict, MotetError, OutcomeUnknown, TooLarge
 from motet.ids import StreamName, TransactionId
 from motet.limits import transaction_bytes_max, transaction_changes_max
-from motet.ports.entropy import Entropy
+from motet.ports import Entropy
 
 RowOp = Literal["insert", "update", "delete"]
 ROW_OPS = get_args(RowOp)

@@ -1,8 +1,10 @@
 """Conditions on the rows of a part: a closed set, as Spark hands them down, and what they mean.
 
 They mean what they mean in SQL: a comparison with null is neither true nor false, and only rows for which
-all filters are true are kept. ``NaN`` equals itself and is above every other number, as in the order of
-keys. Where a whole row group cannot pass is the matter of :mod:`motet.columnar.pruning`.
+all filters are true are kept. ``NaN`` equals itself and is above every other number, as in the order of keys.
+
+A row group of a part file is left out only if no row of it can pass: where the file says nothing, it is read.
+Parquet's bounds know nothing of ``NaN``, so they never rule out what is greater than some number.
 """
 
 from __future__ import annotations
@@ -17,36 +19,33 @@ import pyarrow.compute as pc
 from motet.errors import BadInput, BadSchema
 
 
-class Equal(msgspec.Struct, frozen=True):
+class _OfValue(msgspec.Struct, frozen=True):
     column: str
     value: Any
 
 
-class SameOrBothNull(msgspec.Struct, frozen=True):
+class Equal(_OfValue, frozen=True):
+    """The value, and not null."""
+
+
+class SameOrBothNull(_OfValue, frozen=True):
     """Equal, where null equals null."""
 
-    column: str
-    value: Any
+
+class Less(_OfValue, frozen=True):
+    """Below the value."""
 
 
-class Less(msgspec.Struct, frozen=True):
-    column: str
-    value: Any
+class LessOrEqual(_OfValue, frozen=True):
+    """Below the value, or equal to it."""
 
 
-class LessOrEqual(msgspec.Struct, frozen=True):
-    column: str
-    value: Any
+class Greater(_OfValue, frozen=True):
+    """Above the value."""
 
 
-class Greater(msgspec.Struct, frozen=True):
-    column: str
-    value: Any
-
-
-class GreaterOrEqual(msgspec.Struct, frozen=True):
-    column: str
-    value: Any
+class GreaterOrEqual(_OfValue, frozen=True):
+    """Above the value, or equal to it."""
 
 
 class In(msgspec.Struct, frozen=True):
@@ -62,19 +61,21 @@ class IsNotNull(msgspec.Struct, frozen=True):
     column: str
 
 
-class StartsWith(msgspec.Struct, frozen=True):
+class _OfText(msgspec.Struct, frozen=True):
     column: str
     value: str
 
 
-class EndsWith(msgspec.Struct, frozen=True):
-    column: str
-    value: str
+class StartsWith(_OfText, frozen=True):
+    """Text that begins with this one."""
 
 
-class Contains(msgspec.Struct, frozen=True):
-    column: str
-    value: str
+class EndsWith(_OfText, frozen=True):
+    """Text that ends with this one."""
+
+
+class Contains(_OfText, frozen=True):
+    """Text with this one in it."""
 
 
 class Not(msgspec.Struct, frozen=True):
@@ -180,7 +181,7 @@ def _truth(each: Filter, values: pa.Array) -> pa.Array:
     return _PLAIN[type(each)](values, value)
 
 
-_PLAIN = {
+_PLAIN: dict[type, Any] = {
     Equal: pc.equal,
     Less: pc.less,
     LessOrEqual: pc.less_equal,
@@ -218,3 +219,126 @@ def _is_one_of(values: pa.Array, each: In) -> pa.Array:
     # Whether null is one of them, or a value is null, is not known.
     unknown = pc.or_(values.is_null(), len(known) < len(each.values))
     return pc.if_else(pc.and_(unknown, pc.invert(pc.fill_null(found, False))), None, found)
+
+
+class Bounds(msgspec.Struct, frozen=True):
+    """What is known about a column in a range of rows."""
+
+    rows: int
+    #: None where it is not known
+    nulls: int | None
+    #: both None where they are not known
+    low: Any
+    high: Any
+
+
+def row_groups_to_read(metadata: Any, schema: pa.Schema, filters: Sequence[Filter]) -> list[int]:
+    """The row groups of a file with this metadata that must be looked at."""
+    groups = range(metadata.num_row_groups)
+    if not filters:
+        return list(groups)
+    places = {each.column: _leaf_of(schema, each.column) for each in filters}
+    return [
+        group
+        for group in groups
+        if all(
+            may_be_true(
+                each,
+                schema.field(each.column).type,
+                _bounds(metadata.row_group(group), places[each.column]),
+            )
+            for each in filters
+        )
+    ]
+
+
+def _leaf_of(schema: pa.Schema, column: str) -> int | None:
+    """Where a plain column is among the file's: nested ones take as many places as they have ends."""
+    if pa.types.is_nested(schema.field(column).type):
+        return None
+    return sum(_leaves(field.type) for field in list(schema)[: schema.get_field_index(column)])
+
+
+def _leaves(kind: pa.DataType) -> int:
+    if pa.types.is_struct(kind):
+        return sum(_leaves(field.type) for field in kind.fields)
+    return _leaves(kind.value_type) if pa.types.is_list(kind) else 1
+
+
+def _bounds(group: Any, leaf: int | None) -> Bounds:
+    statistics = None if leaf is None else group.column(leaf).statistics
+    if statistics is None:
+        return Bounds(group.num_rows, None, None, None)
+    nulls = statistics.null_count if statistics.has_null_count else None
+    low, high = None, None
+    if statistics.has_min_max:
+        try:
+            low, high = statistics.min, statistics.max
+        except (ValueError, OverflowError):  # a time that Python cannot say
+            low, high = None, None
+    return Bounds(group.num_rows, nulls, low, high)
+
+
+def _opposite(each: Less | LessOrEqual | Greater | GreaterOrEqual) -> Filter:
+    match each:
+        case Less():
+            return GreaterOrEqual(each.column, each.value)
+        case LessOrEqual():
+            return Greater(each.column, each.value)
+        case Greater():
+            return LessOrEqual(each.column, each.value)
+        case GreaterOrEqual():
+            return Less(each.column, each.value)
+
+
+def may_be_true(each: Filter, kind: pa.DataType, bounds: Bounds) -> bool:
+    """Whether the filter can be true for one of the rows."""
+    match each:
+        case IsNull() | SameOrBothNull(value=None):
+            return bounds.nulls is None or bounds.nulls > 0
+        case IsNotNull():
+            return bounds.nulls is None or bounds.nulls < bounds.rows
+        case Not(filter=Not(filter=inner)):
+            return may_be_true(inner, kind, bounds)
+        case Not(filter=IsNull(column=column)):
+            return may_be_true(IsNotNull(column), kind, bounds)
+        case Not(filter=IsNotNull(column=column)):
+            return may_be_true(IsNull(column), kind, bounds)
+        case Not(filter=Less() | LessOrEqual() | Greater() | GreaterOrEqual() as inner):
+            return may_be_true(_opposite(inner), kind, bounds)
+        case Not():
+            return True
+    if bounds.nulls == bounds.rows:
+        return False
+    match each:
+        case In():
+            return any(
+                _may_compare(Equal(each.column, value), kind, bounds) for value in each.values
+            )
+        case StartsWith() if bounds.low is not None:
+            return bool(bounds.high >= each.value and bounds.low[: len(each.value)] <= each.value)
+        case Equal() | SameOrBothNull() | Less() | LessOrEqual() | Greater() | GreaterOrEqual():
+            return _may_compare(each, kind, bounds)
+    return True
+
+
+def _may_compare(each: Any, kind: pa.DataType, bounds: Bounds) -> bool:
+    if each.value is None:
+        return False
+    try:
+        value = value_as(each.column, each.value, kind).as_py()
+    except (ValueError, OverflowError):
+        return True
+    is_float = pa.types.is_floating(kind)
+    if bounds.low is None or (is_float and value != value):
+        return True
+    match each:
+        case Less():
+            return bool(bounds.low < value)
+        case LessOrEqual():
+            return bool(bounds.low <= value)
+        case Greater():
+            return is_float or bool(bounds.high > value)
+        case GreaterOrEqual():
+            return is_float or bool(bounds.high >= value)
+    return bool(bounds.low <= value <= bounds.high)

@@ -21,7 +21,7 @@
     │   ├── BadScenario            a golden script that does not parse
     │   ├── KernelDisagrees        a fast form of a model that does not say what its text says
     │   ├── BadHistory             a history that was recorded wrongly, or cannot be judged
-    │   ├── CursorExpired          the feed behind a cursor is no longer kept (``errors.shards``)
+    │   ├── CursorExpired          the feed after a cursor is no longer kept (``errors.shards``)
     │   ├── CursorInTheWay         a named cursor has not read what is to be pruned (``errors.shards``)
     │   └── OffsetExpired          what is asked for is no longer kept (``errors.shards``)
     ├── BadBytes                   bytes that are not what they should be
@@ -332,7 +332,7 @@ class PipelineFailed(MotetError):
     """A pipeline that ran has stopped. What it published stays, whole."""
 
     code = "PIPELINE_FAILED"
-    hint = "mend the cause and run it again: it goes on from what is published"
+    hint = "fix the cause and run it again: it goes on from what is published"
 
 
 class TokenExpired(MotetError):

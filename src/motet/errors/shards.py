@@ -61,7 +61,7 @@ class KeyForgotten(ShardError):
 
 
 class CursorExpired(BadInput):
-    """The feed behind a cursor or clock is no longer kept."""
+    """The feed after a cursor or clock is no longer kept."""
 
     code = "CURSOR_EXPIRED"
     hint = "read on from the clock that is named; what came before has been trimmed"

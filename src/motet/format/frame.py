@@ -11,20 +11,26 @@ R4  The body's checksum is right. Only then does anybody see the body.
 The first bytes that break a rule end the stream: there is no way to find the next frame in bytes that
 cannot be trusted, so the decoder is dead and the connection is to be closed. Kind and id are the
 protocol's; the format only carries them.
+
+Many small frames in one: what waits together travels together, under one pair of checksums.
+
+Packing and checking frames one by one is most of what a message costs in Python. A batch is a frame
+whose body is a list of small frames, encoded and decoded in one call. Large frames and single ones
+travel as themselves; order is kept.
 """
 
 from __future__ import annotations
 
 import enum
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Annotated
 
 import msgspec
 
 from motet.errors import BadFrame
 from motet.format.checksum import crc32c
-from motet.limits import frame_bytes_max
+from motet.limits import batch_bytes_max, frame_bytes_max
 
 FRAME_MAGIC = b"mt"
 FRAME_VERSION = 1
@@ -110,7 +116,7 @@ def frame_header(frame: Frame) -> bytes:
 
 
 def encode_frames(frames: Iterable[Frame]) -> bytes:
-    """The bytes of many frames, one behind the other, each body copied only once."""
+    """The bytes of many frames, one after the other, each body copied only once."""
     parts: list[bytes] = []
     for frame in frames:
         parts += (_encode_header(frame.kind, frame.id, frame.body), frame.body)
@@ -172,7 +178,7 @@ class FrameDecoder:
         return first + frames if first else frames
 
     def _complete(self, data: bytes) -> tuple[list[Frame], bytes]:
-        """The frame in the tail, whose header is good and whose last bytes have come; what is behind it."""
+        """The frame in the tail, whose header is good and whose last bytes have come; what follows it."""
         end = len(data) - (self.pending_bytes - self._tail_wanted_bytes)
         *before, _ = self._tail
         _, _, kind, _, id_, body_crc, _ = _unpack_header(before[0])
@@ -264,4 +270,56 @@ def _foreign(start: bytes) -> BadFrame:
 
 def _too_long(body_bytes: int) -> str:
     frame_bytes = FRAME_HEADER_BYTES + body_bytes
-    return f"a frame of {frame_bytes} bytes is longer than the {frame_bytes_max} allowed"
+    return f"a frame of {frame_bytes} bytes exceeds the limit of {frame_bytes_max}"
+
+
+MESSAGE_KIND_MIN = 16
+"""The first kind that is a message's; the ones below are about the connection."""
+
+_encoded_bytes_max = 2 * batch_bytes_max
+"""A batch as its sender may have packed it: names and numbers make small frames a little larger."""
+
+_UNDECODABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(list[Frame]).decode
+
+
+def encode_batches(frames: Sequence[Frame], size_bytes: int) -> list[bytes]:
+    """The bytes of all frames, in batches as large as allowed; on their own they are so many bytes.
+
+    They are in pieces, so that the body of a large frame need not be copied.
+    """
+    if size_bytes <= batch_bytes_max:
+        return [_encode_run(frames)]
+    pieces: list[bytes] = []
+    start = size_bytes = 0
+    for position, frame in enumerate(frames):
+        frame_bytes = FRAME_HEADER_BYTES + len(frame.body)
+        size_bytes += frame_bytes
+        if size_bytes > batch_bytes_max:
+            if position > start:
+                pieces.append(_encode_run(frames[start:position]))
+                start, size_bytes = position, frame_bytes
+            if frame_bytes > batch_bytes_max:
+                pieces += (frame_header(frame), frame.body)
+                start, size_bytes = position + 1, 0
+    if start < len(frames):
+        pieces.append(_encode_run(frames[start:]))
+    return pieces
+
+
+def decode_batch(data: bytes) -> list[Frame]:
+    """The frames in the body of a batch. ``BadFrame`` when it is not one."""
+    if len(data) > _encoded_bytes_max:
+        raise BadFrame(f"a batch of {len(data)} bytes exceeds the limit of {_encoded_bytes_max}")
+    try:
+        return _decode(data)
+    except _UNDECODABLE as error:
+        raise BadFrame(f"not a batch: {error}") from None
+
+
+def _encode_run(frames: Sequence[Frame]) -> bytes:
+    if len(frames) == 1:
+        return encode_frame(frames[0].kind, frames[0].id, frames[0].body)
+    return encode_frame(FrameKind.BATCH, 0, _encode(frames))

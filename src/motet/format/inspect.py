@@ -1,6 +1,6 @@
 """Bytes in words: what a file of journal records, a part's file, or a stream of frames holds.
 
-For people with a file they do not trust: it shows all that can be read, in a journal also behind a bad
+For people with a file they do not trust: it shows all that can be read, in a journal also after a bad
 place, and never raises, whatever it is given.
 """
 
@@ -12,8 +12,7 @@ from itertools import islice
 from motet.format.checksum import crc32c
 from motet.format.frame import FRAME_HEADER, FRAME_HEADER_BYTES, FRAME_MAGIC, header_fault
 from motet.format.journal import scan
-from motet.format.manifest import describe_manifest, is_manifest
-from motet.format.part_key import content_hash, hash_in_name
+from motet.format.manifest import content_hash, describe_manifest, hash_in_name, is_manifest
 from motet.format.record import RECORD_HEADER_BYTES, RecordHeader, find_header, parse_body
 
 _BODY_SHOWN_BYTES = 24

@@ -3,21 +3,21 @@
 A journal is a run of records with one salt and consecutive sequences, from a known offset on. Its file
 may have been made large beforehand (zeros follow) or have served before (old records follow, of other
 salts, or of this one with lower sequences). The run stops at the first place that does not hold the next
-record. What is there decides, with everything behind it, which of three endings it is:
+record. What is there decides, with everything after it, which of three endings it is:
 
 clean    Nothing of this journal is there: the file ends, zeros follow to its end, or a whole header of
          an older record stands at the very place. And no header of this journal with the next sequence
-         or a later one is anywhere behind. Write on from here.
-torn     Something else is there, but nothing behind it proves that the missing record ever was on disk.
+         or a later one is anywhere after it. Write on from here.
+torn     Something else is there, but nothing after it proves that the missing record ever was on disk.
          That is what a crash leaves of writes that were not synced. It is safe to cut here.
 damaged  Cutting here would throw away what was promised, so nobody may do it unasked. Either a header of
-         this journal behind the place has a ``durable_below`` above the missing sequence: when it was
+         this journal after the place has a ``durable_below`` above the missing sequence: when it was
          written, the missing record was on disk, so that has rotted. Or the missing record itself
          stands at another place, which no crash brings about. Or it is of a version we do not know.
 
-Whoever cuts a journal, here or for reasons of its own, wipes what is behind the cut (truncate, then
+Whoever cuts a journal, here or for reasons of its own, wipes what is after the cut (truncate, then
 preallocate again, both durable before anything new is written): whole records may be left there that would
-fit behind a new one some day, or seem to prove that something is missing.
+fit after a new one some day, or seem to prove that something is missing.
 
 A header alone is proof, whatever became of its body, since it was written after the sync it speaks of.
 Searching for it costs one pass over the rest of the file, and memory for one chunk.
@@ -105,7 +105,7 @@ def scan(data: bytes, salt: int, first_sequence: int = 0, offset: int = 0) -> Sc
 class JournalReader:
     """Reads one journal from its file, chunk by chunk, up to the end of the file.
 
-    It keeps at most one record and a chunk. Give it the whole file: the endings differ by what is behind
+    It keeps at most one record and a chunk. Give it the whole file: the endings differ by what is after
     the last good record.
     """
 
@@ -241,7 +241,7 @@ class _Search:
             return Ending.DAMAGED, f"{what}, but {self._proof}"
         if not self._leftover and (self._zeros or self._stop is _Stop.OLDER):
             return Ending.CLEAN, f"{record} is yet to be written"
-        return Ending.TORN, f"{what}, and nothing behind it proves that it ever was on disk"
+        return Ending.TORN, f"{what}, and nothing after it proves that it ever was on disk"
 
     def _weigh(self, header: RecordHeader, offset: int) -> None:
         if header.salt != self._salt or header.sequence < self._sequence:

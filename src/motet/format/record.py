@@ -91,7 +91,7 @@ def encode_record(
     assert durable_below <= sequence, "a record cannot be on disk before it is written"
     body_bytes = len(prefix) + len(body)
     if body_bytes > RECORD_BODY_BYTES_MAX:
-        what = f"a body of {body_bytes} bytes makes a record longer than the {record_bytes_max} allowed"
+        what = f"a body of {body_bytes} bytes makes a record that exceeds the limit of {record_bytes_max}"
         raise BadRecord(what, hint="write it in smaller pieces")
     padding = _PADDING[-body_bytes % RECORD_ALIGNMENT_BYTES]
     body_crc = crc32c(body) if not prefix else crc32c_more(crc32c(prefix), body)
@@ -99,14 +99,7 @@ def encode_record(
         body_crc = crc32c_more(body_crc, padding)
     try:
         checked = _pack_checked(
-            RECORD_MAGIC,
-            RECORD_VERSION,
-            kind,
-            body_bytes,
-            salt,
-            sequence,
-            durable_below,
-            body_crc,
+            RECORD_MAGIC, RECORD_VERSION, kind, body_bytes, salt, sequence, durable_below, body_crc
         )
     except struct.error:
         raise BadRecord(
@@ -129,7 +122,7 @@ def parse_header(data: bytes, position: int) -> RecordHeader | None:
 
 
 def parse_body(data: bytes, position: int, header: RecordHeader) -> bytes | None:
-    """The body behind the header at this place, or None when these bytes are not it."""
+    """The body after the header at this place, or None when these bytes are not it."""
     end = position + header.record_bytes
     padded = data[position + RECORD_HEADER_BYTES : end]
     if end > len(data) or crc32c(padded) != header.body_crc:
@@ -138,7 +131,7 @@ def parse_body(data: bytes, position: int, header: RecordHeader) -> bytes | None
 
 
 def find_header(data: bytes, position: int, offset: int = 0) -> tuple[int, RecordHeader] | None:
-    """The first header at or behind this place, where ``data`` begins at ``offset`` in its file.
+    """The first header at or after this place, where ``data`` begins at ``offset`` in its file.
 
     Looks at aligned places alone, and there at the magic first: a pass over any bytes whatever costs
     time linear in their length.

@@ -5,8 +5,8 @@
     count      u32
     key_ends   u32 × count     where each key ends in the bytes of the keys
     value_ends u32 × count     likewise
-    keys       bytes, one behind the other
-    values     bytes, one behind the other
+    keys       bytes, one after the other
+    values     bytes, one after the other
 
 All numbers are little-endian. A block travels and is logged as it is: between the client that made it and the
 one that reads it nobody looks at a single record. The two columns are what Arrow calls a binary array, so a
@@ -45,7 +45,7 @@ def block_count(block: bytes | memoryview) -> int:
 def check_block(block: bytes) -> int:
     """How many records it has; ``BadInput`` when it is no block, ``TooLarge`` when a record is too long."""
     if len(block) > block_bytes_max:
-        raise TooLarge(f"a block of {len(block)} bytes is longer than {block_bytes_max}")
+        raise TooLarge(f"a block of {len(block)} bytes exceeds the limit of {block_bytes_max}")
     if len(block) < _COUNT.size:
         raise BadInput("these bytes are no block of records")
     count = block_count(block)
@@ -87,7 +87,7 @@ def _check_column(ends: tuple[int, ...], shortest: int, longest: int, what: str)
             raise BadInput(f"the ends of a block's records do not rise ({what})")
         raise BadInput(f"{what} has at least {shortest} byte")
     if (most := max(lengths)) > longest:
-        raise TooLarge(f"{what} of {most} bytes is longer than {longest}")
+        raise TooLarge(f"{what} of {most} bytes exceeds the limit of {longest}")
 
 
 def _cut(data: bytes, start: int, ends: tuple[int, ...]) -> list[bytes]:

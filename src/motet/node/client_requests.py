@@ -30,7 +30,7 @@ from motet.limits import (
     parked_requests_max,
 )
 from motet.node.hosted import Hosted
-from motet.ports.time import Time
+from motet.ports import Time
 from motet.real.hello import CLIENT_PREFIX, Refusal
 from motet.real.network import TcpNetwork
 

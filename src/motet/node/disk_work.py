@@ -40,7 +40,7 @@ from motet.ids import FileName, WriteId
 from motet.limits import gathered_bytes_max
 from motet.node.counters import Counters
 from motet.node.logs import complain
-from motet.ports.disk import Disk
+from motet.ports import Disk
 
 long_bytes = 64 << 10
 """A write of so much costs its bytes, not its call."""

@@ -49,9 +49,7 @@ from motet.node.counters import Counters
 from motet.node.hosted import UNDECODABLE, Hosted, Recorder
 from motet.node.hosting import Hosting, LocalPort
 from motet.node.logs import complain, logger
-from motet.ports.entropy import Entropy
-from motet.ports.network import Delivery, Network
-from motet.ports.time import Time
+from motet.ports import Delivery, Entropy, Network, Time
 from motet.real.hello import CLIENT_PREFIX
 
 Unstepped = tuple[Hosted, Address, Message]

@@ -23,7 +23,7 @@ from motet.node.part_routes import ServedParts
 from motet.node.status import ClientCounts, Metrics, NodeStatus, node_status
 from motet.real.in_process import LOOPBACK, InProcessNetwork
 from motet.real.network import TcpNetwork
-from motet.real.time import RealTime
+from motet.real.process import RealTime
 
 _attempts_max = 100
 _native_port_min = 1024

@@ -22,8 +22,7 @@ from motet.node.hosting import Hosting
 from motet.node.keeper import KEEPER_MACHINE, cluster_id, host_keeper
 from motet.node.replica_files import Format, Sizes, prepare_files
 from motet.node.zookeeper.server import ZooKeeperServer
-from motet.ports.disk import Disk
-from motet.ports.time import Time
+from motet.ports import Disk, Time
 
 ENDPOINT = "embedded:1"
 """A name for errors: it is reached within the process."""

@@ -32,7 +32,7 @@ from motet.node.counters import Counters
 from motet.node.disk_work import DiskWork, Pending
 from motet.node.hosting import Hosting
 from motet.node.logs import complain, level_of, logger
-from motet.ports.network import Network
+from motet.ports import Network
 
 _SWEEP_AT = 64
 

@@ -11,7 +11,7 @@ from typing import Generic, Protocol, TypeVar
 
 from motet.core.machine import Machine, Message
 from motet.ids import Address
-from motet.ports.disk import Disk
+from motet.ports import Disk
 
 M = TypeVar("M", bound=Machine)
 

@@ -46,8 +46,7 @@ from motet.limits import KIB, asked_together_bytes_max, page_bytes_max
 from motet.node.hosting import Hosting, LocalPort
 from motet.node.metadata_port import MetadataPort
 from motet.node.registry import KeeperAccess, close_tree
-from motet.ports.disk import Disk
-from motet.ports.time import Time
+from motet.ports import Disk, Time
 
 TIME_MACHINE = "time"
 

@@ -45,7 +45,7 @@ from motet.node.config import Config
 from motet.node.http_connection import HttpConnections
 from motet.node.logs import accept_failed, cannot_listen, logger
 from motet.node.status import CONTENT_TYPE, Metrics, NodeStatus
-from motet.real.acceptor import Acceptor, listen
+from motet.real.admission import Acceptor, listen
 
 _STATUS_CODES: tuple[tuple[type[MotetError], int], ...] = (
     (TooLarge, 413),

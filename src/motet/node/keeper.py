@@ -24,7 +24,7 @@ from motet.node.config import KEEPER_ROLE, Config
 from motet.node.hosting import Hosting
 from motet.node.replica_files import Format, Sizes
 from motet.node.zookeeper.server import ZooKeeperServer
-from motet.ports.disk import Disk
+from motet.ports import Disk
 
 KEEPER_MACHINE = KEEPER_ROLE
 _members_max = 6

@@ -42,7 +42,7 @@ from motet.core.metadata.messages import (
     Written,
 )
 from motet.errors import MotetError, OutcomeUnknown
-from motet.format.zookeeper.requests import Acl
+from motet.format.zookeeper.messages import Acl
 from motet.ids import Address, RequestId, SessionId
 from motet.node.logs import logger
 

@@ -65,14 +65,18 @@ from motet.node.trace import (
 )
 from motet.node.zookeeper.server import ZooKeeperServer
 from motet.real.disk import RealDisk
-from motet.real.durable import make_folder
-from motet.real.entropy import RealEntropy
-from motet.real.folder_lock import FolderLock
+from motet.real.durable import FolderLock, make_folder
 from motet.real.hello import Refusal
-from motet.real.loop import collect_rarely, run
 from motet.real.network import TcpNetwork
-from motet.real.open_files import allow_many_files, share_out
-from motet.real.time import RealTime, ShiftedTime
+from motet.real.process import (
+    RealEntropy,
+    RealTime,
+    ShiftedTime,
+    allow_many_files,
+    collect_rarely,
+    run,
+    share_out,
+)
 from motet.version import __version__
 
 M = TypeVar("M")

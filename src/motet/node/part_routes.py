@@ -29,15 +29,20 @@ from starlette.types import Receive, Scope, Send
 
 from motet.client.parts import CHECKED, PARTS_PATH, PartsFound, check_size
 from motet.errors import BadInput, BadRecord, ObjectError, ObjectExists, ObjectMissing, TooLarge
-from motet.format.manifest import decode_manifest, manifest_bytes_max
-from motet.format.part_key import HASH_BYTES, PartFileKey, content_hash, parse_part_key
+from motet.format.manifest import (
+    HASH_BYTES,
+    PartFileKey,
+    content_hash,
+    decode_manifest,
+    manifest_bytes_max,
+    parse_part_key,
+)
 from motet.ids import ObjectKey, PartId, TableId
 from motet.limits import MIB, part_bytes_max, put_bytes_max
 from motet.node.http import JsonAnswer, error_answer
 from motet.node.logs import logger
 from motet.real.durable import read_up_to
-from motet.real.objects import LocalObjects, put_failed
-from motet.real.unfinished import UnfinishedFile
+from motet.real.objects import LocalObjects, UnfinishedFile, put_failed
 
 _ONE = re.compile(r"bytes=([0-9]{0,18})-([0-9]{0,18})")
 

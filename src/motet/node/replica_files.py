@@ -25,7 +25,7 @@ from motet.core.vsr.recovery import format_version
 from motet.core.vsr.superblock import superblock_bytes
 from motet.errors import BadConfig, BadInput, NodeError
 from motet.ids import Address, ClusterId, FileName, ReplicaIndex
-from motet.ports.disk import Disk
+from motet.ports import Disk
 
 FORMAT = FileName("format.json")
 

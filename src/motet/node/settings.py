@@ -22,8 +22,7 @@ import msgspec
 from motet.errors import BadConfig
 from motet.node.config import HIDDEN, Config
 from motet.node.logs import logger
-from motet.real.hello import Refusal
-from motet.real.proof import ClusterKey
+from motet.real.hello import ClusterKey, Refusal
 
 DEFAULT_FILE = Path("motet.toml")
 """Read from the working directory when no file is named."""

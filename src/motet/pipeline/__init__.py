@@ -4,23 +4,22 @@ A pipeline file needs ``pipeline.table``; the other names are for programs that 
 is imported when it is first used: importing this package costs next to nothing, and works without Spark.
 """
 
-import sys
 from importlib import import_module
-from types import ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from motet.pipeline.batch import BatchReport
-    from motet.pipeline.changes import Changes
     from motet.pipeline.check import TableCheck, check_pipeline
-    from motet.pipeline.definition import table
-    from motet.pipeline.load import Pipeline, load_pipeline
-    from motet.pipeline.read_table import read_table
-    from motet.pipeline.register import register
-    from motet.pipeline.remove import RemovedPipeline, remove_pipeline
+    from motet.pipeline.definition import Pipeline, load_pipeline, table
+    from motet.pipeline.plan import Changes
     from motet.pipeline.run import RunReport, run_pipeline
-    from motet.pipeline.session import local_session
-    from motet.pipeline.status import PipelineStatus, pipeline_status
+    from motet.pipeline.session import local_session, read_table, register
+    from motet.pipeline.status import (
+        PipelineStatus,
+        RemovedPipeline,
+        pipeline_status,
+        remove_pipeline,
+    )
 
 __all__ = [
     "BatchReport",
@@ -42,22 +41,17 @@ __all__ = [
 ]
 
 _HOMES = {
-    "BatchReport": "motet.pipeline.batch",
-    "Changes": "motet.pipeline.changes",
-    "Pipeline": "motet.pipeline.load",
-    "PipelineStatus": "motet.pipeline.status",
-    "RemovedPipeline": "motet.pipeline.remove",
-    "RunReport": "motet.pipeline.run",
-    "TableCheck": "motet.pipeline.check",
-    "check_pipeline": "motet.pipeline.check",
-    "load_pipeline": "motet.pipeline.load",
-    "local_session": "motet.pipeline.session",
-    "pipeline_status": "motet.pipeline.status",
-    "read_table": "motet.pipeline.read_table",
-    "register": "motet.pipeline.register",
-    "remove_pipeline": "motet.pipeline.remove",
-    "run_pipeline": "motet.pipeline.run",
-    "table": "motet.pipeline.definition",
+    name: f"motet.pipeline.{module}"
+    for module, names in {
+        "batch": "BatchReport",
+        "check": "TableCheck check_pipeline",
+        "definition": "Pipeline load_pipeline table",
+        "plan": "Changes",
+        "run": "RunReport run_pipeline",
+        "session": "local_session read_table register",
+        "status": "PipelineStatus RemovedPipeline pipeline_status remove_pipeline",
+    }.items()
+    for name in names.split()
 }
 _NEED_SPARK = frozenset(
     {"BatchReport", "Changes", "RunReport", "TableCheck", "check_pipeline", "run_pipeline"}
@@ -78,14 +72,3 @@ def __getattr__(name: str) -> object:
 
 def __dir__() -> list[str]:
     return sorted(__all__)
-
-
-class _Package(ModuleType):
-    """Importing ``motet.pipeline.register`` must not put the module in the place of the function."""
-
-    def __setattr__(self, name: str, value: object) -> None:
-        if not (name in _HOMES and isinstance(value, ModuleType)):
-            super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Package

@@ -10,6 +10,7 @@ import difflib
 from collections.abc import Sequence
 
 import pyarrow as pa
+from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import ArrayType, DataType, StructField, StructType
 
@@ -62,6 +63,11 @@ def quoted(column: str) -> str:
     """The name of a column as Spark reads it where an expression may stand: dots and all."""
     escaped = column.replace("`", "``")
     return f"`{escaped}`"
+
+
+def numbered(rows: DataFrame) -> DataFrame:
+    """The same columns under plain names: ``mapInArrow`` takes a name with a dot for a field in a struct."""
+    return rows.toDF(*(f"c{place}" for place in range(len(rows.columns))))
 
 
 def fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

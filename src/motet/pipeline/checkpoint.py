@@ -1,17 +1,17 @@
 """The checkpoint of a pipeline: the folder in which Spark notes how far it has read.
 
-It may be removed at any time: what is published is known to the database, and Spark then begins behind
+It may be removed at any time: what is published is known to the database, and Spark then begins after
 that (see ``progress``). What may not happen is that Spark's notes are taken for those of something else,
 so the folder also has a file of ours, ``motet.json``, that names the database, the pipeline and its streams.
 One driver at a time has the folder.
 
 Spark writes ``offsets/<batch>`` before it hands out a batch, and hands the same slice out again after a
 crash. Its offsets name the streams: when a pipeline reads other streams than before, Spark's notes are
-removed, and it begins anew behind what is published.
+removed, and it begins anew after what is published.
 
 A slice begins where the batch before ended, the first one where the query was told to begin. That is where
 Spark itself looks after a restart, and so do we: the rows of a batch would not tell, for a slice may well
-end behind its last row.
+end after its last row.
 """
 
 from __future__ import annotations
@@ -27,8 +27,7 @@ from motet.core.clock.hlc import Clock
 from motet.core.onelog.messages import StreamInfo
 from motet.errors import BadCheckpoint, BadPipeline, MotetError
 from motet.pipeline.progress import Slice
-from motet.real.durable import make_folder, sync_file, sync_folder_at
-from motet.real.folder_lock import FolderLock
+from motet.real.durable import FolderLock, make_folder, sync_file, sync_folder_at
 
 OWNER_FILE = "motet.json"
 LOCK_FILE = "lock~"
@@ -121,7 +120,7 @@ class Checkpoint:
         return Slice(after, self._offset(batch))
 
     def _offset(self, batch: int) -> Clock:
-        from motet.pipeline.feed_stream import parse_offset
+        from motet.pipeline.feed_reader import parse_offset
 
         path = self.folder / OFFSETS / str(batch)
         try:
@@ -154,7 +153,7 @@ class Checkpoint:
         return owner
 
     def _forget_offsets(self) -> None:
-        """Remove Spark's notes: it begins behind what is published, as with a new folder.
+        """Remove Spark's notes: it begins after what is published, as with a new folder.
 
         If we are killed in between all of it is done again: an owner is written after this.
         """

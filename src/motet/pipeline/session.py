@@ -1,10 +1,19 @@
-"""A Spark session on this machine, set up so that Motet's data source works in it.
+"""A Spark session on this machine, set up so that Motet's data source works in it; and what is done with one.
 
-It needs no Java on ``PATH`` (see ``motet.pipeline.java``), listens on the loopback interface alone, and
-prints nothing but errors. What is missing is named before anything is started.
+A local session needs no Java on ``PATH`` (see ``motet.pipeline.java``), listens on the loopback interface
+alone, and prints nothing but errors. What is missing is named before anything is started. Spark's Java
+process ends with the Python process, however that ends: it waits for the end of a pipe that only the Python
+process holds, and its workers and executors end with it.
 
-Spark's Java process ends with the Python process, however that ends: it waits for the end of a pipe that only
-the Python process holds, and its workers and executors end with it.
+``register`` gives the source an endpoint, and pushes filters where that is safe; without it each use names
+its endpoint. Spark 4.3 keeps what a filter has left of a read with the DataFrame, not with the query: after
+``df.where("k = 1").count()`` a plain ``df.count()`` would count no more than that. There the option ``where``
+does the same safely, because it belongs to what is loaded.
+
+``read_table`` reads at the speed of Spark's own reader: the source hands every row from a Python process to
+Java, which costs a scan a quarter of its speed or more. The parts of a table are plain Parquet and never
+change: a session on the machine that has them can read the files of a snapshot itself. Everything else goes
+through the source: tables that keep the latest row of a key, parts on another machine, a table without rows.
 
 ``python -m motet.pipeline.session COMMAND`` runs a command with everything set that Spark looks for in the
 environment; without a command it says which Spark and which Java it would be.
@@ -12,24 +21,32 @@ environment; without a command it says which Spark and which Java it would be.
 
 from __future__ import annotations
 
+import gc
 import os
 import shlex
 import signal
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from motet.client.parts import DirectParts, token_of
+from motet.client.sync import connect
+from motet.core.clock.hlc import Clock
 from motet.errors import BadInput, MissingLibrary, MotetError
-from motet.pipeline.java import find_java, spark_java_home
-from motet.pipeline.spark_home import spark_home
+from motet.pipeline.java import find_java, spark_home, spark_java_home
+from motet.pipeline.options import ENDPOINT_VARIABLE, SourceOptions, find_endpoint, parse_options
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
+
+    from motet.client.publication import TableSnapshot
+
 
 LOOPBACK = "127.0.0.1"
 LIBRARIES = ("pyspark", "pyarrow", "pandas")
@@ -170,6 +187,138 @@ def cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+@contextmanager
+def stopping(given: threading.Event | None) -> Iterator[threading.Event]:
+    """The event that was given; else one that ^C and SIGTERM set, where signals can be had at all."""
+    stop = threading.Event() if given is None else given
+    if given is not None or threading.current_thread() is not threading.main_thread():
+        yield stop
+        return
+    before = {number: signal.signal(number, lambda *_: stop.set()) for number in SIGNALS}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+WORKERS_MAIN = "pyspark.daemon"
+
+
+def settle_in() -> None:
+    """Set aside what this process has imported, once, if it is a worker of Spark.
+
+    A worker looks through all its objects for garbage after each use of the source. Nearly all of them are
+    modules, which stay, and looking takes longer than planning a read does. What comes later
+    is looked through.
+    """
+    main = getattr(sys.modules.get("__main__"), "__spec__", None)
+    if main is not None and main.name == WORKERS_MAIN and not gc.get_freeze_count():
+        gc.freeze()
+
+
+PUSHDOWN_SETTING = "spark.sql.python.filterPushdown.enabled"
+SPARKS_SIDE = "org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceV2"
+SHARED_PLAN = "setReadInfo"
+"""By this method a query puts its plan where the others of its DataFrame find it."""
+
+
+def register(spark: SparkSession, endpoint: str | None = None) -> None:
+    """Make ``format("motet")`` of this session know where the database is, and push filters if it can.
+
+    Without an endpoint, at ``$MOTET_ENDPOINT`` if that is set, else each use has to name it.
+    """
+    need_libraries()
+    found = find_endpoint(endpoint)
+    if endpoint is not None and found is None:
+        hint = f"db.endpoint, or none for ${ENDPOINT_VARIABLE}"
+        raise BadInput("the endpoint is empty", hint=hint)
+    from motet.pipeline.source import MotetSource
+
+    class RegisteredSource(MotetSource):
+        """The source of one session; it travels to Spark's processes by value."""
+
+        endpoint_default = found
+        pushes_filters = keeps_filters_apart(spark)
+        side_by_side = tasks_at_once(spark)
+
+    if RegisteredSource.pushes_filters:
+        spark.conf.set(PUSHDOWN_SETTING, "true")
+    spark.dataSource.register(RegisteredSource)
+
+
+def keeps_filters_apart(spark: Any) -> bool:
+    """Whether the filters of one query stay away from the other queries of its DataFrame."""
+    java = getattr(spark, "_jvm", None)
+    if java is None:
+        return False  # Spark is elsewhere, and cannot be asked
+    methods = java.java.lang.Class.forName(SPARKS_SIDE).getMethods()
+    return all(method.getName() != SHARED_PLAN for method in methods)
+
+
+def tasks_at_once(spark: Any) -> int | None:
+    """How many tasks of a session can run side by side, if it says so."""
+    java = getattr(spark, "_jvm", None)
+    return None if java is None else int(spark.sparkContext.defaultParallelism)
+
+
+PATTERN = frozenset("*?[]{}\\")
+"""In a path Spark takes these for a pattern, and there is no way to say that they are none."""
+
+
+def read_table(
+    spark: SparkSession,
+    table: str,
+    *,
+    endpoint: str | None = None,
+    columns: Sequence[str] = (),
+    at: Clock | None = None,
+) -> DataFrame:
+    """A table at a clock, or now: a snapshot, whatever is done with the DataFrame.
+
+    The rows are those of ``format("motet")``. Where Spark reads the files itself, every column may be null as
+    far as it knows.
+    """
+    need_libraries()
+    from motet.pipeline.table_reader import table_snapshot, table_spark_schema
+
+    given = {"table": table, "columns": ",".join(columns), "at": str(at) if at else ""}
+    texts = {name: text for name, text in given.items() if text or name == "table"}
+    options = parse_options(texts, endpoint)
+    snapshot = table_snapshot(options)
+    files = _files_at_hand(spark, snapshot, options)
+    if files:
+        return spark.read.schema(table_spark_schema(snapshot, options)).parquet(*files)
+    reader = spark.read.format("motet").options(**{**texts, "at": str(snapshot.clock)})
+    return reader.option("endpoint", options.endpoint).load()
+
+
+def _files_at_hand(
+    spark: SparkSession, snapshot: TableSnapshot, options: SourceOptions
+) -> list[str]:
+    """The files of the snapshot, as Spark names them; none if it cannot read them by itself."""
+    if snapshot.spec.engine != "merge" or not _is_local(spark):
+        return []
+    with connect(options.endpoint) as db:
+        locator = db.parts_locator()
+    folder = Path(locator.folder)
+    is_here = bool(locator.token) and token_of(folder) == locator.token
+    if not is_here or PATTERN & set(locator.folder):
+        return []
+    store = DirectParts(folder)
+    return [f"file:{store.source(key, size)}" for key, size in snapshot.files()]
+
+
+def _is_local(spark: SparkSession) -> bool:
+    """Whether the session and all its executors are processes of this machine."""
+    if getattr(spark, "_jvm", None) is None:
+        return False  # Spark is elsewhere, and cannot be asked
+    return (spark.sparkContext.master or "").startswith("local")
 
 
 def main(command: Sequence[str]) -> int:

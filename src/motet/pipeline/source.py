@@ -80,7 +80,7 @@ class MotetSource(DataSource):
         return kind(self._asked, schema, self.side_by_side)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
-        from motet.pipeline.feed_stream import FeedStreamReader
+        from motet.pipeline.feed_reader import FeedStreamReader
 
         return FeedStreamReader(self._asked, schema)
 

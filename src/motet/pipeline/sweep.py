@@ -28,17 +28,15 @@ _encode = msgspec.json.Encoder().encode
 
 
 def run_sweep(
-    spark: SparkSession,
-    jobs: Sequence[Job],
-    *,
-    progress: Callable[[int, int], None] | None = None,
+    spark: SparkSession, jobs: Sequence[Job], *, progress: Callable[[int, int], None] | None = None
 ) -> Sweep:
     """Run all jobs; ``progress`` hears how many of how many are done."""
     if not jobs:
         raise BadInput("a sweep of nothing", hint="name seeds, mutants, a grid or histories")
     if len(jobs) > limits.sweep_jobs_max:
         raise BadInput(
-            f"a sweep of {len(jobs):,} jobs", hint=f"at most {limits.sweep_jobs_max:,} at once"
+            f"a sweep of {len(jobs):,} jobs exceeds the limit of {limits.sweep_jobs_max:,}",
+            hint="run it in several",
         )
     began = time.monotonic()
     context = spark.sparkContext

@@ -8,7 +8,9 @@ Only rows that meet them are read, and ranges of rows in which none can are skip
 as a number, ``true``, ``false``, ``x'05'``, or a text in quotes, which also stands for dates
 (``'2026-01-05'``) and times (``'2026-01-05T12:00:00Z'``), as the column wants it.
 
-It does what pushed filters would, without what is wrong with them (see ``motet.pipeline.register``).
+Filters that Spark pushes become the same conditions, where both mean exactly the same (see
+``motet.pipeline.register`` for why they are not always pushed). What is not translated is left to Spark:
+paths into structs, and values that the column cannot hold.
 """
 
 from __future__ import annotations
@@ -17,8 +19,10 @@ import re
 from collections.abc import Callable
 from datetime import date, datetime
 from decimal import Decimal, InvalidOperation
+from typing import Any
 
 import pyarrow as pa
+from pyspark.sql import datasource as spark
 
 from motet.columnar import filters as ours
 from motet.errors import BadInput
@@ -26,7 +30,7 @@ from motet.errors import BadInput
 _TOKEN = re.compile(
     r"\s*(?:[xX]'(?P<hex>[0-9a-fA-F]*)'|'(?P<text>(?:[^']|'')*)'|`(?P<quoted>[^`]+)`"
     r"|(?P<name>[^\W\d]\w*)|(?P<number>[+-]?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?)"
-    r"|(?P<sign><=|>=|<>|!=|[=<>(),]))",
+    r"|(?P<sign><=|>=|<>|!=|[=<>(),]))"
 )
 _COMPARISONS: dict[str, type[ours.Comparison]] = {
     "=": ours.Equal,
@@ -126,7 +130,7 @@ class _Parser:
             ) from None
 
     def takes(self, word: str) -> bool:
-        """Whether this is the next word; then it is behind us."""
+        """Whether this is the next word; then it is taken."""
         kind, text = self.token
         if kind not in ("name", "sign") or text.lower() != word:
             return False
@@ -203,3 +207,39 @@ def _converted(token: Token, kind: pa.DataType) -> object:
         if fits(kind) and token[0] == literal:
             return convert(token[1])
     raise ValueError(token[1])
+
+
+_WITH_VALUE: dict[type[spark.Filter], Callable[[str, Any], ours.Filter]] = {
+    spark.EqualTo: ours.Equal,
+    spark.EqualNullSafe: ours.SameOrBothNull,
+    spark.LessThan: ours.Less,
+    spark.LessThanOrEqual: ours.LessOrEqual,
+    spark.GreaterThan: ours.Greater,
+    spark.GreaterThanOrEqual: ours.GreaterOrEqual,
+    spark.StringStartsWith: ours.StartsWith,
+    spark.StringEndsWith: ours.EndsWith,
+    spark.StringContains: ours.Contains,
+}
+
+
+def translated(given: spark.Filter, schema: pa.Schema) -> ours.Filter | None:
+    """Our filter that keeps the same rows; None if there is none."""
+    made = _translated(given)
+    return made if made is not None and ours.can_filter(made, schema) else None
+
+
+def _translated(given: spark.Filter) -> ours.Filter | None:
+    if isinstance(given, spark.Not):
+        inner = _translated(given.child)
+        return None if inner is None else ours.Not(inner)
+    path: tuple[str, ...] = getattr(given, "attribute", ())
+    if len(path) != 1:
+        return None
+    if isinstance(given, spark.IsNull):
+        return ours.IsNull(path[0])
+    if isinstance(given, spark.IsNotNull):
+        return ours.IsNotNull(path[0])
+    if isinstance(given, spark.In):
+        return ours.In(path[0], tuple(given.value))
+    kind = _WITH_VALUE.get(type(given))
+    return None if kind is None else kind(path[0], getattr(given, "value", None))

@@ -15,11 +15,18 @@ from collections.abc import Callable
 from typing import Protocol, cast
 
 from motet.errors import BadFrame
-from motet.format.batch import MESSAGE_KIND_MIN, decode_batch
-from motet.format.frame import FRAME_HEADER_BYTES, Frame, FrameDecoder, FrameKind, encode_frame
+from motet.format.frame import (
+    FRAME_HEADER_BYTES,
+    MESSAGE_KIND_MIN,
+    Frame,
+    FrameDecoder,
+    FrameKind,
+    decode_batch,
+    encode_frame,
+)
 from motet.ids import Address
 from motet.limits import hello_body_bytes_max
-from motet.real.client_budget import ClientBudget
+from motet.real.budgets import ClientBudget
 from motet.real.hello import Hello, Refusal, decode_hello, hello_frame
 
 write_buffer_bytes_high = 1 << 20
@@ -73,11 +80,7 @@ class Connection(asyncio.Protocol):
     """A connection we dialed, or one that came to us."""
 
     def __init__(
-        self,
-        exchange: Exchange,
-        deliver: Deliver,
-        own_hello: Hello,
-        dialed: Address | None,
+        self, exchange: Exchange, deliver: Deliver, own_hello: Hello, dialed: Address | None
     ) -> None:
         self._exchange = exchange
         self._deliver = deliver
@@ -99,7 +102,7 @@ class Connection(asyncio.Protocol):
         self._inbox_is_full = False
         self._is_reading = True
         self._is_held = False
-        #: what came behind the proof of one that is held
+        #: what came after the proof of one that is held
         self._held_frames: list[Frame] = []
         self._is_over = False
         decoder = FrameDecoder()
@@ -226,7 +229,7 @@ class Connection(asyncio.Protocol):
     # Inside ---------------------------------------------------------------------------------------
 
     def _greet(self, frames: list[Frame]) -> list[Frame]:
-        """Take the greeting, and the proof if there has to be one; the frames behind them."""
+        """Take the greeting, and the proof if there has to be one; the frames after them."""
         if not frames and not self._is_held and self._decoder.pending_bytes > hello_body_bytes_max:
             self.refuse(Refusal.NO_HELLO, "too much for a greeting")
         for position, frame in enumerate(frames):
@@ -300,7 +303,7 @@ def unpack(
         elif frame.kind == FrameKind.BATCH:
             messages += decode_batch(frame.body)
         elif not on_control(frame):
-            raise BadFrame(f"a frame of kind {frame.kind} behind the greeting")
+            raise BadFrame(f"a frame of kind {frame.kind} after the greeting")
     return messages
 
 

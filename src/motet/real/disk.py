@@ -5,7 +5,7 @@ D1  *One owner.* A lock keeps every other process out, so what we know of a file
 D2  *No holes.* Room is taken before it is used: reserved from the system, which then cannot find the disk
     full when it is written, or, where that is not to be had, filled with zeros. Zeros everywhere would
     make the disk write everything twice: a log in blocks of 256 KiB would be half as quick.
-D3  *All or nothing.* What grows a file is written behind its end first, and cut off again when the
+D3  *All or nothing.* What grows a file is written after its end first, and cut off again when the
     room does not suffice; only then are bytes overwritten.
 D4  *Found means durable.* A file left by an earlier life is synced before anybody sees what is in it:
     after a killed process the system still shows bytes that a power failure would take away.
@@ -14,7 +14,7 @@ D5  *A failed sync is final.* Nobody knows what is on the disk then, and asking 
 D6  *A log leaves the cache.* A file that is made larger again and again, ahead of what is written, is a
     log: what has been synced is not written again, and its newest part is in its machine's memory. Its
     pages are given back to the system, which hands them out for what is written next: where memory is
-    lent (a virtual machine), pages that nobody had before cost four times as much. Who reads behind
+    lent (a virtual machine), pages that nobody had before cost four times as much. A reader that lags
     reads from the disk.
 
 Calls come from one thread at a time.
@@ -35,16 +35,18 @@ from motet.ids import FileName
 from motet.limits import open_files_max
 from motet.real.durable import (
     FULL,
+    FolderLock,
+    OpenFile,
     make_folder,
     read_up_to,
+    release_cache,
     reserve,
     sync_file,
+    sync_files,
     sync_folder,
     write_all,
     write_zeros,
 )
-from motet.real.folder_lock import FolderLock
-from motet.real.open_file import OpenFile, release_cache, sync_files
 
 _FLAT_NAME = re.compile(r"[A-Za-z0-9._-]{1,200}")
 # Our own files have a character that the port's names cannot have.

@@ -1,17 +1,21 @@
-"""What it takes to get bytes onto the platter, in one place for the disk and the object store.
+"""What it takes to get bytes onto the platter, for the disk and the object store; and the lock of a folder.
 
-An interrupted system call is taken up again by Python itself; short writes and reads are continued
-here. A sync that failed is never tried a second time: the kernel may have thrown the dirty pages away
-and would then report success for bytes that are gone.
+An interrupted system call is repeated by Python itself; short writes and reads are continued here. A sync
+that failed is never tried again: the kernel may have dropped the dirty pages and would then report success
+for bytes that are gone.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
 import sys
 from pathlib import Path
+
+from motet.errors import NodeError
+from motet.ids import FileName
 
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 """The ways a file system says that there is no room: disk full, quota used up, file size limit."""
@@ -121,3 +125,81 @@ def read_up_to(fd: int, offset: int, size_bytes: int) -> bytes:
         parts.append(data)
         left -= len(data)
     return b"".join(parts)
+
+
+class FolderLock:
+    """Held from construction to ``close``, or to the end of the process however it ends.
+
+    The file stays behind, with the number of the process that held it last; only the lock counts.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.pread(self._fd, 32, 0).decode(errors="replace").strip()
+            os.close(self._fd)
+            raise NodeError(
+                f"{path.parent} is in use by process {holder or '(just starting)'}",
+                hint="stop that process first, or give this one a folder of its own",
+            ) from None
+        os.ftruncate(self._fd, 0)
+        os.pwrite(self._fd, f"{os.getpid()}\n".encode(), 0)
+
+    def close(self) -> None:
+        """Let the next one in."""
+        os.close(self._fd)
+
+
+def holder_of(path: Path) -> str | None:
+    """The number of the process that holds this lock; None when nobody does. It changes nothing."""
+    try:
+        fd = os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return os.pread(fd, 32, 0).decode(errors="replace").strip() or "(just starting)"
+    else:
+        return None
+    finally:
+        os.close(fd)
+
+
+_CACHED_BYTES = 1 << 20  # at the end of a log that stay in the system's cache
+
+
+class OpenFile:
+    """A descriptor and what we know of its file."""
+
+    __slots__ = ("fd", "is_log", "released", "size", "unsynced", "written")
+
+    def __init__(self, fd: int, size: int) -> None:
+        self.fd = fd
+        self.size = size
+        self.unsynced = False
+        #: it has been made larger ahead of what is written, and not for the first time
+        self.is_log = False
+        #: where the last write ended, and up to where the cache was told to forget it
+        self.written = 0
+        self.released = 0
+
+
+def sync_files(files: list[tuple[FileName, OpenFile]]) -> tuple[FileName, OSError] | None:
+    """In a thread of its own: sync one by one; which one failed, if one did, and how."""
+    for file, opened in files:
+        try:
+            sync_file(opened.fd)
+        except OSError as error:
+            return file, error
+    return None
+
+
+def release_cache(opened: OpenFile) -> None:
+    """What of a log was written long ago need not stay in the system's cache."""
+    if opened.is_log and opened.written - opened.released >= 2 * _CACHED_BYTES:
+        kept_from = opened.written - _CACHED_BYTES
+        leave_cache(opened.fd, opened.released, kept_from)
+        opened.released = kept_from

@@ -4,12 +4,12 @@ N1  *A turn is a batch.* Frames that arrive are kept until they are taken; frame
     until they are flushed, and then leave in one write per peer. There is no task per message.
 N2  *Everything is bounded.* Peers and clients have an inbox each; a full one stops reading on its connections
     until half of it has been taken. A peer's queue drops what does not fit and counts it; what was flushed
-    and not taken by the system is at most once more that much. For clients see :mod:`motet.real.clients`.
+    and not taken by the system is at most once more that much. For clients see :mod:`motet.real.peers`.
 N3  *Dialed when needed.* A frame leaves over any connection to its peer, whoever dialed it; without one,
     a known peer is dialed, after a pause that doubles with each failure. What waited for a dial that
     failed is dropped: it would only be stale, and every protocol here repeats itself.
 N4  *Nobody is believed without a greeting* (:mod:`motet.real.hello`), and a bad byte ends a connection. A
-    node proves the cluster key (:mod:`motet.real.proof`); without a key, nodes are on this machine. Who
+    node proves the cluster key (:mod:`motet.real.hello`); without a key, nodes are on this machine. Who
     is admitted, and who takes the place of whom, is in :mod:`motet.real.admission`.
 
 It belongs to the loop it was started in and is called from there alone.
@@ -22,21 +22,16 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from motet.errors import BadFrame
-from motet.format.batch import encode_batches
-from motet.format.frame import FRAME_HEADER_BYTES, Frame
+from motet.format.frame import FRAME_HEADER_BYTES, Frame, encode_batches
 from motet.ids import Address
 from motet.limits import frame_bytes_max, peer_queue_bytes_max
-from motet.ports.network import Delivery
-from motet.real.acceptor import Acceptor, listen
-from motet.real.admission import Admission
-from motet.real.clients import ClientsView, NetworkClients, Nobody
+from motet.ports import Delivery
+from motet.real.admission import Acceptor, Admission, listen
+from motet.real.budgets import Inbox
 from motet.real.connection import Connection
-from motet.real.hello import CLIENT_PREFIX, PROTOCOL_VERSION, Hello, Refusal
-from motet.real.inbox import Inbox
-from motet.real.network_counters import NetworkCounters
-from motet.real.open_files import ConnectionLimits
-from motet.real.peer import HostPort, Peer
-from motet.real.proof import ClusterKey
+from motet.real.hello import CLIENT_PREFIX, PROTOCOL_VERSION, ClusterKey, Hello, Refusal
+from motet.real.peers import ClientsView, HostPort, NetworkClients, NetworkCounters, Nobody, Peer
+from motet.real.process import ConnectionLimits
 
 dial_seconds_max = 5.0
 redial_seconds_min = 0.02
@@ -296,7 +291,7 @@ class TcpNetwork:
         """Whether a frame that is large, or joins a long queue, can go."""
         frame_bytes = FRAME_HEADER_BYTES + len(frame.body)
         if frame_bytes > frame_bytes_max:
-            raise BadFrame(f"a frame of {frame_bytes} bytes is longer than {frame_bytes_max}")
+            raise BadFrame(f"a frame of {frame_bytes} bytes exceeds the limit of {frame_bytes_max}")
         if peer.queued_bytes + frame_bytes > peer_queue_bytes_max:
             self._counters.dropped_full += 1
             return False

@@ -7,19 +7,32 @@ O2  When a put or delete returns, it is durable: every folder on the way to the 
     another process may have made it a moment ago and not synced it yet.
 O3  An error before the object got its name changed nothing and is an ``ObjectError``, or ``DiskFull`` when
     there was no room for it; one after it is ``OutcomeUnknown``.
+O4  An unfinished file lies in a folder of its own, locked by whoever writes it. The system releases the lock
+    however its holder ends, so a file that can be locked belongs to nobody. A writer whose file is swept
+    between its creation and its lock hears of it when it wants to name the file, and has changed nothing.
+O5  Any text can be a key, and no key can reach outside the folder or collide with another. Each part of a
+    key between slashes becomes one name: lower-case letters, digits and ``._-~`` stay, every other byte
+    becomes ``%`` and two hexadecimal digits; upper-case letters too, since some file systems take them for
+    lower-case ones. Folders end in ``+``, so that the objects ``a`` and ``a/b`` can both be there; an empty
+    last part is called ``%``. A leading dot is escaped: names that begin with one are the store's own.
 
-Blocking calls run in threads, so the loop goes on. Many processes may use one folder at once.
+Blocking calls run in threads. Many processes may use one folder at once.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
 import os
+import secrets
+import threading
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
+from urllib.parse import unquote_to_bytes
 
 from motet.errors import (
+    BadInput,
     DiskFull,
     MotetError,
     ObjectError,
@@ -28,10 +41,122 @@ from motet.errors import (
     OutcomeUnknown,
 )
 from motet.ids import ObjectKey
-from motet.ports.objects import ObjectInfo
-from motet.real.durable import FULL, make_folder, read_up_to, sync_folder_at
-from motet.real.object_paths import folder_of_prefix, key_of, path_of
-from motet.real.unfinished import UnfinishedFile, sweep
+from motet.ports import ObjectInfo
+from motet.real.durable import FULL, make_folder, read_up_to, sync_file, sync_folder_at, write_all
+from motet.real.process import RealTime
+
+key_bytes_max = 1024
+"""The bound of S3."""
+
+name_bytes_max = 255
+"""The longest name that common file systems take."""
+
+FOLDER_MARK = "+"
+_EMPTY = "%"
+_PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789._-~")
+
+
+def path_of(key: ObjectKey) -> PurePosixPath:
+    """Where the object is, relative to the store's folder. ``BadInput`` for what cannot be a key."""
+    size_bytes = len(_bytes_of(key))
+    if not 0 < size_bytes <= key_bytes_max:
+        raise BadInput(f"a key of {size_bytes} bytes", hint=f"use 1 to {key_bytes_max} bytes")
+    *folders, last = key.split("/")
+    names = [_escape(folder) + FOLDER_MARK for folder in folders]
+    names.append(_escape(last) or _EMPTY)
+    if max(map(len, names)) > name_bytes_max:
+        raise BadInput(
+            f"a part of the key {key!r} is too long for a file name",
+            hint=f"use at most {name_bytes_max} bytes between slashes, a third of that if escaped",
+        )
+    return PurePosixPath(*names)
+
+
+def key_of(path: PurePosixPath) -> ObjectKey:
+    """The key of the object at this relative path."""
+    *folders, last = path.parts
+    names = [folder.removesuffix(FOLDER_MARK) for folder in folders]
+    names.append("" if last == _EMPTY else last)
+    return ObjectKey("/".join(unquote_to_bytes(name).decode() for name in names))
+
+
+def folder_of_prefix(prefix: str) -> PurePosixPath:
+    """The folder below which all objects are whose key starts with the prefix."""
+    folders = prefix.split("/")[:-1]
+    return PurePosixPath(*[_escape(folder) + FOLDER_MARK for folder in folders])
+
+
+def _escape(part: str) -> str:
+    name = "".join(chr(byte) if byte in _PLAIN else f"%{byte:02x}" for byte in _bytes_of(part))
+    return "%2e" + name[1:] if name.startswith(".") else name
+
+
+def _bytes_of(text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        raise BadInput(f"{text!r} cannot be a key or part of one: it is not valid text") from None
+
+
+young_seconds_max = 60
+"""A file that nobody has locked is left alone for so long after its last change."""
+
+
+class UnfinishedFile:
+    """A file that grows piece by piece, in any threads, until it is closed."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / f"{os.getpid()}-{secrets.token_hex(8)}"
+        self.size_bytes = 0
+        #: nobody may close the file under the hands of a thread that writes it
+        self._lock = threading.Lock()
+        self._fd: int | None = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+        with contextlib.suppress(OSError):  # a file system without locks: there nothing is swept
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    def write(self, data: bytes) -> None:
+        """Append some bytes; an ``OSError`` says why not."""
+        with self._lock:
+            assert self._fd is not None, "a file that is closed"
+            write_all(self._fd, data, self.size_bytes)
+            self.size_bytes += len(data)
+
+    def sync(self) -> None:
+        """Make durable what was written. It can be given its name then."""
+        with self._lock:
+            assert self._fd is not None, "a file that is closed"
+            sync_file(self._fd)
+
+    def close(self) -> None:
+        """Remove it, unless it has got another name by now. A second time is fine."""
+        with self._lock:
+            if self._fd is None:
+                return
+            with contextlib.suppress(OSError):
+                self.path.unlink(missing_ok=True)
+            os.close(self._fd)
+            self._fd = None
+
+
+def sweep(folder: Path) -> None:
+    """Remove the files of those who have died."""
+    young_ns = RealTime().now().wall_ns - young_seconds_max * 10**9
+    for path in folder.iterdir():
+        with contextlib.suppress(OSError):  # another one sweeps too, or it is another user's
+            if path.stat().st_mtime_ns < young_ns and _is_nobodys(path):
+                path.unlink()
+
+
+def _is_nobodys(path: Path) -> bool:
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    finally:
+        os.close(fd)
+    return True
+
 
 _OWN = "."
 """What the store keeps for itself has names that begin so; no object has."""

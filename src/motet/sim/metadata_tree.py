@@ -50,8 +50,15 @@ from motet.core.metadata.messages import (
 )
 from motet.core.metadata.messages import Write as WriteRequest
 from motet.core.vsr.state_machine import Entry
-from motet.format.zookeeper.answers import Children, Data, ErrorCode, EventType, MultiResult
-from motet.format.zookeeper.requests import GetChildren, GetData
+from motet.format.zookeeper.messages import (
+    Children,
+    Data,
+    ErrorCode,
+    EventType,
+    GetChildren,
+    GetData,
+    MultiResult,
+)
 from motet.ids import ClientId, Op, SessionId
 
 SMALL = KeeperConfig(node_pages=8, session_pages=2)

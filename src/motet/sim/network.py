@@ -13,7 +13,7 @@ import msgspec
 from motet.format.frame import FRAME_HEADER_BYTES, Frame
 from motet.ids import Address
 from motet.limits import peer_queue_bytes_max
-from motet.ports.network import Delivery
+from motet.ports import Delivery
 from motet.sim.dice import Dice
 from motet.sim.faults import NetworkFaults
 

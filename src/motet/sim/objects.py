@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from motet.errors import ObjectError, ObjectExists, ObjectMissing, OutcomeUnknown
 from motet.ids import ObjectKey
-from motet.ports.objects import ObjectInfo
+from motet.ports import ObjectInfo
 from motet.sim.dice import Dice
 from motet.sim.faults import ObjectFaults
 

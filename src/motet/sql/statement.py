@@ -7,12 +7,22 @@ and a statement that writes is refused even below ``EXPLAIN ANALYZE``, which wou
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import duckdb
+import msgspec
+import pyarrow as pa
 
+from motet.columnar.feed import AT, CLOCK, clock_column, feed_schema
+from motet.columnar.schema import decode_schema
+from motet.core.clock.hlc import Clock
+from motet.core.onelog.messages import StreamInfo
+from motet.core.streams.change import Change
+from motet.core.tables.messages import TableInfo, VisiblePart, WriterInfo
+from motet.core.tables.records import TableSpec
 from motet.errors import BadInput
+from motet.ids import StreamName
 
 SYSTEM = "system"
 """The schema of the system's own tables. DuckDB has a catalog of that name, so they need help: see below."""
@@ -143,3 +153,165 @@ def _fours(places: list[int]) -> Iterator[tuple[int, int, int, int]]:
 
 def _word(token: bytes) -> str:
     return token.decode().strip().strip('"').lower()
+
+
+STRINGS = pa.list_(pa.string())
+
+
+Columns = Sequence[tuple[str, pa.DataType, Callable[[Any], object]]]
+"""The name and type of each column, and its value in a row."""
+
+
+def _table(rows: Iterable[Any], columns: Columns) -> pa.Table:
+    found = list(rows)
+    return pa.Table.from_arrays(
+        [pa.array([value(row) for row in found], kind) for _, kind, value in columns],
+        schema=pa.schema([(name, kind) for name, kind, _ in columns]),
+    )
+
+
+_TABLES: Columns = (
+    ("name", pa.string(), lambda info: info.spec.name),
+    ("engine", pa.string(), lambda info: info.spec.engine),
+    ("order_by", STRINGS, lambda info: list(info.spec.order_by)),
+    ("version", pa.string(), lambda info: info.spec.version),
+    ("tombstone", pa.string(), lambda info: info.spec.tombstone),
+    ("columns", STRINGS, lambda info: list(decode_schema(info.spec.schema).names)),
+    ("shards", pa.int32(), lambda info: info.spec.shards),
+    ("parts", pa.int64(), lambda info: info.parts),
+    ("rows", pa.int64(), lambda info: info.rows),
+    ("bytes", pa.int64(), lambda info: info.size_bytes),
+    ("created", CLOCK, lambda info: _clock(info.created)),
+)
+#: of a table and one of its parts
+_PARTS: Columns = (
+    ("table", pa.string(), lambda row: row[0].name),
+    ("name", pa.string(), lambda row: str(row[1].part.name)),
+    ("id", pa.string(), lambda row: row[1].part.staged.id),
+    ("shard", pa.int32(), lambda row: row[1].part.staged.shard),
+    ("rows", pa.int64(), lambda row: row[1].part.staged.rows),
+    ("bytes", pa.int64(), lambda row: row[1].part.staged.size_bytes),
+    ("clock", CLOCK, lambda row: _clock(row[1].clock)),
+    ("writer", pa.string(), lambda row: row[1].step and row[1].step.writer),
+    ("epoch", pa.int64(), lambda row: row[1].step and row[1].step.epoch),
+)
+#: entries and clock are not known while a shard has no leader
+_STREAMS: Columns = (
+    ("name", pa.string(), lambda info: info.name),
+    ("shards", pa.int32(), lambda info: info.shards),
+    ("entries", pa.int64(), lambda info: sum(info.entries) if info.entries else None),
+    ("typed", pa.bool_(), lambda info: info.schema is not None),
+    ("created", CLOCK, lambda info: _clock(info.created) if info.entries else None),
+)
+_WRITERS: Columns = (
+    ("name", pa.string(), lambda info: info.writer),
+    ("epoch", pa.int64(), lambda info: info.step and info.step.epoch),
+    ("through", CLOCK, lambda info: info.step and _clock(info.step.through)),
+    ("rows", pa.int64(), lambda info: info.rows),
+    ("steps", pa.int64(), lambda info: info.steps),
+    ("tables", STRINGS, lambda info: list(info.tables)),
+    ("error", pa.string(), lambda info: info.error),
+)
+
+
+def tables_table(tables: Iterable[TableInfo]) -> pa.Table:
+    """``system.tables``"""
+    return _table(tables, _TABLES)
+
+
+def parts_table(tables: Iterable[tuple[TableSpec, Sequence[VisiblePart]]]) -> pa.Table:
+    """``system.parts``"""
+    return _table([(spec, visible) for spec, parts in tables for visible in parts], _PARTS)
+
+
+def streams_table(streams: Iterable[StreamInfo]) -> pa.Table:
+    """``system.streams``"""
+    return _table(streams, _STREAMS)
+
+
+def writers_table(writers: Iterable[WriterInfo]) -> pa.Table:
+    """``system.writers``"""
+    return _table(writers, _WRITERS)
+
+
+def _clock(clock: Clock) -> dict[str, int]:
+    return {"logical": clock.logical, "counter": clock.counter}
+
+
+def changes_schema() -> pa.Schema:
+    """``system.changes``: the columns of the feed; rows are JSON, whatever their stream."""
+    return feed_schema([JsonStream()])
+
+
+class JsonStream(msgspec.Struct, frozen=True):
+    """Stands for any stream, its rows taken as JSON."""
+
+    name: StreamName = StreamName("")
+    schema: bytes | None = None
+
+
+def commit_clock_schema() -> pa.Schema:
+    """``system.transaction_commit_clock``"""
+    return pa.schema([("transaction", pa.string()), ("commit_clock", CLOCK), ("timestamp", AT)])
+
+
+def commit_clock_table(changes: Sequence[Change]) -> pa.Table:
+    """The transactions of a page of the feed, each once: a page never splits one."""
+    firsts = [
+        change
+        for place, change in enumerate(changes)
+        if not place or changes[place - 1].transaction != change.transaction
+    ]
+    columns = [
+        pa.array([change.transaction for change in firsts], pa.string()),
+        clock_column(firsts),
+        pa.array([change.at_ms * 1000 for change in firsts], pa.int64()).cast(AT),
+    ]
+    return pa.Table.from_arrays(columns, schema=commit_clock_schema())
+
+
+STANDINGS: dict[str, pa.Schema] = {
+    "shards": pa.schema(
+        [
+            ("stream", pa.string()),
+            ("shard", pa.int32()),
+            ("leader", pa.string()),
+            ("ensemble", STRINGS),
+            ("closed", CLOCK),
+            ("behind_ms", pa.int64()),
+            ("held_by", pa.string()),
+            ("error", pa.string()),
+        ]
+    ),
+    "nodes": pa.schema(
+        [
+            ("node", pa.string()),
+            ("endpoint", pa.string()),
+            ("roles", STRINGS),
+            ("shards", pa.int32()),
+            ("leads", pa.int32()),
+        ]
+    ),
+    "clock": pa.schema(
+        [("clock", CLOCK), ("visible", CLOCK), ("behind_ms", pa.int64()), ("enabled", pa.bool_())]
+    ),
+    "incomplete_transactions": pa.schema(
+        [
+            ("transaction", pa.string()),
+            ("stream", pa.string()),
+            ("shard", pa.int32()),
+            ("home", pa.string()),
+            ("prepared", CLOCK),
+        ]
+    ),
+}
+"""Tables about how the system stands."""
+
+
+def standing_table(name: str, rows: Sequence[Mapping[str, object]]) -> pa.Table:
+    """One of ``STANDINGS``; a clock in it is a ``Clock``."""
+    plain = [
+        {key: _clock(value) if isinstance(value, Clock) else value for key, value in row.items()}
+        for row in rows
+    ]
+    return pa.Table.from_pylist(plain, schema=STANDINGS[name])

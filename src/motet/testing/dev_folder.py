@@ -20,9 +20,8 @@ import msgspec
 from motet.errors import NodeError
 from motet.node.replica_files import Format, prepare_files
 from motet.real.disk import RealDisk
-from motet.real.durable import make_folder, replace_file
-from motet.real.folder_lock import FolderLock
-from motet.real.proof import random_key
+from motet.real.durable import FolderLock, make_folder, replace_file
+from motet.real.hello import random_key
 
 CLUSTER_FILE = "cluster.json"
 KEY_FILE = "cluster-key"

@@ -37,7 +37,7 @@ from motet.node.config import KEEPER_ROLE, ROLES
 from motet.node.keeper import keeper_format
 from motet.node.replica_files import Format
 from motet.node.settings import load
-from motet.real.folder_lock import holder_of
+from motet.real.durable import holder_of
 from motet.testing.cluster_status import ClusterStatus
 from motet.testing.dev_folder import DevFolder
 from motet.testing.local_node import LocalNode

@@ -13,35 +13,33 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from motet.client.keeper.client import KeeperClient
-from motet.format.zookeeper.answers import (
+from motet.format.zookeeper.codec import decode_request, encode_event, encode_reply
+from motet.format.zookeeper.jute import INT
+from motet.format.zookeeper.messages import (
     AnyResult,
+    CloseSession,
+    Create,
     Created,
     Data,
+    Exists,
+    GetData,
     Nothing,
+    Ping,
+    Request,
+    SetData,
     Stat,
     StatResult,
+    Sync,
     Synced,
     WatchEvent,
 )
-from motet.format.zookeeper.connect import (
+from motet.format.zookeeper.records import (
     ConnectReply,
     ConnectRequest,
     decode_connect_request,
     encode_connect_reply,
     expired_reply,
 )
-from motet.format.zookeeper.jute import INT
-from motet.format.zookeeper.requests import (
-    CloseSession,
-    Create,
-    Exists,
-    GetData,
-    Ping,
-    Request,
-    SetData,
-    Sync,
-)
-from motet.format.zookeeper.server_codec import decode_request, encode_event, encode_reply
 
 SESSION = 0x1234
 PASSWORD = b"sixteen bytes ok"

@@ -9,9 +9,16 @@ from tests.client.keeper.fake_keeper import STAT, Peer, answer_to, fake_keeper, 
 
 from motet.client.keeper.errors import BadVersion, KeeperError, NoNode
 from motet.errors import BadInput, NodeError, OutcomeUnknown, TooLarge
-from motet.format.zookeeper.answers import Data, ErrorCode, Failed, StatResult
-from motet.format.zookeeper.requests import GetData, SetData, Sync
-from motet.format.zookeeper.server_codec import encode_reply
+from motet.format.zookeeper.codec import encode_reply
+from motet.format.zookeeper.messages import (
+    Data,
+    ErrorCode,
+    Failed,
+    GetData,
+    SetData,
+    StatResult,
+    Sync,
+)
 
 
 @in_loop

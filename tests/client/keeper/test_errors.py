@@ -11,8 +11,7 @@ from motet import errors as house
 from motet.client.keeper import errors
 from motet.client.keeper.errors import KeeperError, error_for
 from motet.errors import MotetError, NodeError, OutcomeUnknown
-from motet.format.zookeeper.answers import ErrorCode
-from motet.format.zookeeper.requests import GetData, Multi
+from motet.format.zookeeper.messages import ErrorCode, GetData, Multi
 
 ALL = [
     kind

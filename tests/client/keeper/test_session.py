@@ -19,9 +19,16 @@ from tests.client.keeper.fake_keeper import (
 from motet.client.keeper.client import KeeperClient
 from motet.client.keeper.errors import AuthFailed, SessionExpired
 from motet.errors import BadInput, NodeError, OutcomeUnknown
-from motet.format.zookeeper.answers import ErrorCode, Failed, Nothing
-from motet.format.zookeeper.connect import ConnectRequest
-from motet.format.zookeeper.requests import Auth, CloseSession, GetData, Request
+from motet.format.zookeeper.messages import (
+    Auth,
+    CloseSession,
+    ErrorCode,
+    Failed,
+    GetData,
+    Nothing,
+    Request,
+)
+from motet.format.zookeeper.records import ConnectRequest
 
 
 async def hang_up_after_two(peer: Peer) -> None:

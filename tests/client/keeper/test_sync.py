@@ -16,37 +16,35 @@ from motet.client.keeper.client import OPEN, KeeperClient, Outcome
 from motet.client.keeper.errors import KeeperMultiFailed, NoNode
 from motet.client.keeper.watches import WATCH_LOST, ThreadWatch
 from motet.errors import NodeError, error_of
-from motet.format.zookeeper.answers import (
+from motet.format.zookeeper.codec import decode_request, encode_event, encode_reply
+from motet.format.zookeeper.jute import FrameCutter
+from motet.format.zookeeper.messages import (
     AnyResult,
+    Check,
     Children,
+    Create,
     Created,
     Data,
+    Delete,
     ErrorCode,
     EventType,
     Failed,
-    MultiResult,
-    Nothing,
-    StatResult,
-    WatchEvent,
-)
-from motet.format.zookeeper.connect import (
-    ConnectReply,
-    decode_connect_request,
-    encode_connect_reply,
-)
-from motet.format.zookeeper.cutter import FrameCutter
-from motet.format.zookeeper.requests import (
-    Check,
-    Create,
-    Delete,
     GetChildren,
     GetData,
     Multi,
     MultiRead,
+    MultiResult,
+    Nothing,
     Request,
     SetData,
+    StatResult,
+    WatchEvent,
 )
-from motet.format.zookeeper.server_codec import decode_request, encode_event, encode_reply
+from motet.format.zookeeper.records import (
+    ConnectReply,
+    decode_connect_request,
+    encode_connect_reply,
+)
 
 
 class Inside:

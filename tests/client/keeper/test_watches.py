@@ -9,15 +9,19 @@ from tests.client.keeper.fake_keeper import STAT, Peer, answer_to, fake_keeper, 
 
 from motet.client.keeper.watches import WATCH_LOST, Watch, Watches
 from motet.errors import NodeError
-from motet.format.zookeeper.answers import (
+from motet.format.zookeeper.messages import (
     Children,
     ErrorCode,
     EventType,
+    Exists,
     Failed,
+    GetChildren,
+    GetData,
     Nothing,
+    Request,
+    SetWatches,
     WatchEvent,
 )
-from motet.format.zookeeper.requests import Exists, GetChildren, GetData, Request, SetWatches
 
 
 @in_loop

@@ -10,7 +10,7 @@ from tests.contract.keeper.world import World, in_loop, wire
 
 from motet.client.keeper.client import OPEN
 from motet.client.keeper.errors import BadVersion, InvalidAcl, NoAuth
-from motet.format.zookeeper.requests import Acl
+from motet.format.zookeeper.messages import Acl
 
 ALL, READ = 31, 1
 WHO = "somebody:secret"

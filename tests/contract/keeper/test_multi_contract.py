@@ -14,14 +14,14 @@ from motet.client.keeper.errors import (
     NodeExists,
     NoNode,
 )
-from motet.format.zookeeper.answers import Stat
-from motet.format.zookeeper.requests import (
+from motet.format.zookeeper.messages import (
     Check,
     Create,
     Create2,
     Delete,
     GetChildren,
     SetData,
+    Stat,
 )
 
 

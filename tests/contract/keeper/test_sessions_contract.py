@@ -10,7 +10,7 @@ from tests.contract.keeper.world import World, in_loop, wire
 from motet.client.keeper.errors import SessionExpired
 from motet.client.keeper.watches import Watch
 from motet.errors import NodeError, OutcomeUnknown
-from motet.format.zookeeper.answers import EventType, WatchEvent
+from motet.format.zookeeper.messages import EventType, WatchEvent
 
 
 @in_loop

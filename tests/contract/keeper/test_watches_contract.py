@@ -9,7 +9,7 @@ from tests.contract.keeper.world import World, in_loop, wire
 
 from motet.client.keeper.errors import NoNode
 from motet.client.keeper.watches import Watch
-from motet.format.zookeeper.answers import EventType, WatchEvent
+from motet.format.zookeeper.messages import EventType, WatchEvent
 
 
 @in_loop

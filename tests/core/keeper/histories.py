@@ -17,7 +17,7 @@ from motet.core.keeper.operations import (
     Touch,
     Write,
 )
-from motet.format.zookeeper.requests import (
+from motet.format.zookeeper.messages import (
     Acl,
     Check,
     Create,

@@ -20,20 +20,18 @@ from motet.core.keeper.operations import (
     encode_batch,
 )
 from motet.core.vsr.state_machine import Entry
-from motet.format.zookeeper.answers import (
+from motet.format.zookeeper.messages import (
+    Acl,
     AnyResult,
+    Create,
     Created,
     Data,
-    Failed,
-    Stat,
-    StatResult,
-)
-from motet.format.zookeeper.requests import (
-    Acl,
-    Create,
     Exists,
+    Failed,
     GetData,
     ReadRequest,
+    Stat,
+    StatResult,
     WriteRequest,
 )
 from motet.ids import ClientId, Op, SessionId, View

@@ -18,18 +18,23 @@ from motet.core.keeper.operations import (
     Touched,
     Write,
 )
-from motet.format.zookeeper.answers import (
+from motet.format.zookeeper.messages import (
+    Check,
+    Create,
+    Create2,
     Created,
     Created2,
+    Delete,
     ErrorCode,
     Failed,
+    Multi,
     MultiResult,
     Nothing,
     Result,
+    SetData,
     Stat,
     StatResult,
 )
-from motet.format.zookeeper.requests import Check, Create, Create2, Delete, Multi, SetData
 
 Fields = dict[str, Any]
 CREATED, DELETED, CHANGED, CHILD = 1, 2, 3, 4

@@ -18,12 +18,14 @@ from motet.core.keeper.acl import (
 )
 from motet.core.keeper.ids import Generation
 from motet.core.keeper.operations import AddIdentity, Attached, Reattach, Write
-from motet.format.zookeeper.answers import AclResult, Created, ErrorCode
-from motet.format.zookeeper.requests import (
+from motet.format.zookeeper.messages import (
     Acl,
+    AclResult,
     Check,
     Create,
+    Created,
     Delete,
+    ErrorCode,
     Exists,
     GetAcl,
     GetChildren,

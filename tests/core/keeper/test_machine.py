@@ -35,13 +35,17 @@ from motet.core.keeper.operations import (
 )
 from motet.core.vsr.header import NOOP, REGISTER
 from motet.errors import BadRecord
-from motet.format.zookeeper.answers import Children, Data, ErrorCode, Failed, MultiResult
-from motet.format.zookeeper.requests import (
+from motet.format.zookeeper.messages import (
+    Children,
     Create,
     Create2,
+    Data,
+    ErrorCode,
+    Failed,
     GetChildren,
     GetData,
     Multi,
+    MultiResult,
     SetData,
     WriteRequest,
 )

@@ -6,18 +6,23 @@ import msgspec
 from tests.core.keeper.keepers import FIRST, GENERATION, OPEN, SMALL, Harness, tree_pages
 
 from motet.core.keeper.operations import Write
-from motet.format.zookeeper.answers import (
+from motet.format.zookeeper.messages import (
     AnyResult,
+    Check,
+    Create,
+    Create2,
     Created,
     Created2,
+    Delete,
     ErrorCode,
     EventType,
     Failed,
+    Multi,
     MultiResult,
     Nothing,
+    SetData,
     StatResult,
 )
-from motet.format.zookeeper.requests import Check, Create, Create2, Delete, Multi, SetData
 
 
 def multi(

@@ -14,7 +14,7 @@ from motet.core.keeper.operations import AnyOperation, EndSession, OpenSession, 
 from motet.core.keeper.pages import counters_page
 from motet.core.vsr.state_machine import StateMachine
 from motet.errors import BadRecord
-from motet.format.zookeeper.requests import Acl, Create, Delete, SetData
+from motet.format.zookeeper.messages import Acl, Create, Delete, SetData
 
 BATCHES = st.lists(st.lists(OPERATIONS, max_size=4), max_size=12)
 

@@ -12,8 +12,14 @@ from motet.core.keeper.ids import Generation
 from motet.core.keeper.machine import Keeper
 from motet.core.keeper.operations import Piece, Reattach, Write, encode_batch
 from motet.core.keeper.pieces import split
-from motet.format.zookeeper.answers import Created, ErrorCode, Nothing
-from motet.format.zookeeper.requests import Create, SetData, WriteRequest
+from motet.format.zookeeper.messages import (
+    Create,
+    Created,
+    ErrorCode,
+    Nothing,
+    SetData,
+    WriteRequest,
+)
 
 LARGE = bytes(range(256)) * 40
 REQUEST_BYTES = 1024

@@ -22,8 +22,16 @@ from motet.core.keeper.operations import (
     Touched,
     Write,
 )
-from motet.format.zookeeper.answers import ErrorCode, EventType, Failed, Nothing
-from motet.format.zookeeper.requests import Create, Delete, Exists, SetData
+from motet.format.zookeeper.messages import (
+    Create,
+    Delete,
+    ErrorCode,
+    EventType,
+    Exists,
+    Failed,
+    Nothing,
+    SetData,
+)
 from motet.ids import SessionId, View
 
 SECOND = SessionId(2)

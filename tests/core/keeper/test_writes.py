@@ -8,33 +8,31 @@ from tests.core.keeper.keepers import GENERATION, OPEN, SMALL, Harness
 
 from motet.core.keeper.node import new_node, next_version, stat_of
 from motet.core.keeper.operations import Write
-from motet.format.zookeeper.answers import (
+from motet.format.zookeeper.messages import (
+    Acl,
+    Check,
     Children,
     Children2,
+    Create,
+    Create2,
     Created,
     Created2,
     Data,
+    Delete,
     ErrorCode,
     EventType,
-    Failed,
-    MultiResult,
-    Nothing,
-    StatResult,
-)
-from motet.format.zookeeper.requests import (
-    Acl,
-    Check,
-    Create,
-    Create2,
-    Delete,
     Exists,
+    Failed,
     GetAcl,
     GetChildren,
     GetChildren2,
     GetData,
     MultiRead,
+    MultiResult,
+    Nothing,
     SetAcl,
     SetData,
+    StatResult,
     WriteRequest,
 )
 from motet.ids import SessionId

@@ -7,17 +7,18 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from motet.core.clock.hlc import Clock
-from motet.demos.shop.feed_fold import fold
-from motet.demos.shop.goods import (
+from motet.demos.shop.report import Tables, fold
+from motet.demos.shop.writer import (
     LEFT_AT_FIRST,
     ORDERS,
     PRICES_CENTS,
     RESTOCKED_PIECES,
     STOCK,
+    Done,
+    Line,
     Order,
+    Try,
 )
-from motet.demos.shop.journal import Done, Line, Try
-from motet.demos.shop.report import Tables
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 

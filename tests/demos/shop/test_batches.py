@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from motet.demos.shop.batches import is_batch_under_way
+from motet.demos.shop.watch import is_batch_under_way
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from motet.demos.shop.children import Child, Children
+from motet.demos.shop.watch import Child, Children
 from motet.errors import MotetError
 
 #: a module that says it is there, and then does what its argument says

@@ -7,8 +7,8 @@ from datetime import timedelta
 
 from tests.demos.shop.feeds import NOON, FakeShop, busy_shop
 
-from motet.demos.shop.feed_fold import Sales, fold
-from motet.demos.shop.goods import LEFT_AT_FIRST, PRICES_CENTS, RESTOCKED_PIECES
+from motet.demos.shop.report import Sales, fold
+from motet.demos.shop.writer import LEFT_AT_FIRST, PRICES_CENTS, RESTOCKED_PIECES
 
 
 def test_a_sound_feed_has_no_faults() -> None:

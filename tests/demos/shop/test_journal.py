@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from motet.demos.shop.goods import Order
-from motet.demos.shop.journal import (
+from motet.demos.shop.writer import (
     Done,
     Journal,
     Line,
+    Order,
     Refused,
     Try,
     Unknown,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 
-from motet.demos.shop.progress import WIDTH, Progress
+from motet.demos.shop.watch import WIDTH, Progress
 
 
 class Terminal(io.StringIO):

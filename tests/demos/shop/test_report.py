@@ -10,10 +10,8 @@ import pytest
 from tests.demos.shop.feeds import FakeChange, FakeShop, busy_shop
 
 from motet.core.clock.hlc import Clock, plus
-from motet.demos.shop.feed_fold import fold
-from motet.demos.shop.goods import LEFT_AT_FIRST, ORDERS, Order
-from motet.demos.shop.journal import Done, Line, Refused, Try, Unknown
-from motet.demos.shop.report import Proof, Tables, acknowledged, prove, tables_equal
+from motet.demos.shop.report import Proof, Tables, acknowledged, fold, prove, tables_equal
+from motet.demos.shop.writer import LEFT_AT_FIRST, ORDERS, Done, Line, Order, Refused, Try, Unknown
 
 
 def proof_of(

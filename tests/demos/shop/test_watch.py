@@ -9,10 +9,9 @@ import pytest
 
 import motet
 from motet.client.sync import Database
-from motet.demos.shop.children import Children
-from motet.demos.shop.goods import ORDERS, STOCK
 from motet.demos.shop.story import fill_shelves
-from motet.demos.shop.watch import Watch
+from motet.demos.shop.watch import Children, Watch
+from motet.demos.shop.writer import ORDERS, STOCK
 from motet.errors import MotetError
 
 

@@ -10,11 +10,23 @@ import pytest
 
 import motet
 from motet.client.sync import Database, Transaction
-from motet.demos.shop.feed_fold import fold
-from motet.demos.shop.goods import LEFT_AT_FIRST, ORDERS, RESTOCKED_PIECES, STOCK, Order
-from motet.demos.shop.journal import Done, Journal, Line, Refused, Try, Unknown, read_journal
+from motet.demos.shop.report import fold
 from motet.demos.shop.story import fill_shelves, whole_feed
-from motet.demos.shop.writer import Writer
+from motet.demos.shop.writer import (
+    LEFT_AT_FIRST,
+    ORDERS,
+    RESTOCKED_PIECES,
+    STOCK,
+    Done,
+    Journal,
+    Line,
+    Order,
+    Refused,
+    Try,
+    Unknown,
+    Writer,
+    read_journal,
+)
 from motet.errors import OutcomeUnknown
 from motet.sim.dice import Dice
 

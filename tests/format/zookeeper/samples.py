@@ -6,45 +6,43 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from motet.format.zookeeper.answers import (
+from motet.format.zookeeper.messages import (
+    Acl,
     AclResult,
     AnyResult,
-    Children,
-    Children2,
-    Created,
-    Created2,
-    Data,
-    Failed,
-    MultiResult,
-    Nothing,
-    Stat,
-    StatResult,
-    Synced,
-)
-from motet.format.zookeeper.records import AnyRequest
-from motet.format.zookeeper.requests import (
-    Acl,
     Auth,
     Check,
+    Children,
+    Children2,
     CloseSession,
     Create,
     Create2,
+    Created,
+    Created2,
+    Data,
     Delete,
     Exists,
+    Failed,
     GetAcl,
     GetChildren,
     GetChildren2,
     GetData,
     Multi,
     MultiRead,
+    MultiResult,
+    Nothing,
     Ping,
     Request,
     SetAcl,
     SetData,
     SetWatches,
+    Stat,
+    StatResult,
     Sync,
+    Synced,
     Unknown,
 )
+from motet.format.zookeeper.records import AnyRequest
 
 A_STAT = Stat(*range(1, 12))
 AN_ACL = (Acl(31, "world", "anyone"), Acl(1, "digest", "käthe:abc="))

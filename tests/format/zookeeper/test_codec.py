@@ -21,53 +21,49 @@ from tests.format.zookeeper.samples import (
 )
 
 from motet.errors import BadFrame
-from motet.format.zookeeper.answers import (
-    AnyResult,
-    Children,
-    Created,
-    Data,
-    ErrorCode,
-    EventType,
-    Failed,
-    MultiResult,
-    Nothing,
-    StatResult,
-    WatchEvent,
-)
-from motet.format.zookeeper.client_codec import (
+from motet.format.zookeeper.codec import (
     RESULTS,
+    Reply,
     ReplyHeader,
     decode_event,
     decode_reply_header,
+    decode_request,
     decode_result,
+    encode_event,
+    encode_replies,
+    encode_reply,
     encode_request,
 )
-from motet.format.zookeeper.cutter import FrameCutter
-from motet.format.zookeeper.records import AUTH_XID, PING_XID, RECORDS, AnyRequest
-from motet.format.zookeeper.requests import (
+from motet.format.zookeeper.jute import FrameCutter
+from motet.format.zookeeper.messages import (
     OPCODES,
+    AnyResult,
     Auth,
     Check,
+    Children,
     CloseSession,
     Create,
+    Created,
+    Data,
     Delete,
+    ErrorCode,
+    EventType,
     Exists,
+    Failed,
     GetChildren,
     GetData,
     Multi,
     MultiRead,
+    MultiResult,
+    Nothing,
     Ping,
     SetData,
     SetWatches,
+    StatResult,
     Unknown,
+    WatchEvent,
 )
-from motet.format.zookeeper.server_codec import (
-    Reply,
-    decode_request,
-    encode_event,
-    encode_replies,
-    encode_reply,
-)
+from motet.format.zookeeper.records import AUTH_XID, PING_XID, RECORDS, AnyRequest
 
 MULTI = Multi((Check("/a", 3), Create("/b", b"", (), 0), Delete("/c", -1), SetData("/d", b"", 0)))
 END = bytes.fromhex("ffffffff 01 ffffffff")

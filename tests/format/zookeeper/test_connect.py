@@ -11,7 +11,7 @@ from kazoo.protocol.serialization import Connect
 from tests.format.zookeeper.samples import buffers, ints, longs
 
 from motet.errors import BadFrame
-from motet.format.zookeeper.connect import (
+from motet.format.zookeeper.records import (
     ConnectReply,
     ConnectRequest,
     decode_connect_reply,

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from motet.errors import BadFrame
-from motet.format.zookeeper.cutter import PAYLOAD_BYTES_MAX, FrameCutter
-from motet.format.zookeeper.jute import framed, write_int
+from motet.format.zookeeper.jute import PAYLOAD_BYTES_MAX, FrameCutter, framed, write_int
 
 
 @given(st.lists(st.binary(max_size=30), max_size=6), st.lists(st.integers(0, 10_000), max_size=8))

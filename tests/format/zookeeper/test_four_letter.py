@@ -8,8 +8,6 @@ from hypothesis import strategies as st
 from kazoo.client import ENVI_VERSION, ENVI_VERSION_KEY
 
 from motet.errors import BadFrame
-from motet.format.zookeeper.connect import ConnectRequest, encode_connect_request
-from motet.format.zookeeper.cutter import PAYLOAD_BYTES_MAX, FrameCutter
 from motet.format.zookeeper.four_letter import (
     WORDS,
     ConnectionFacts,
@@ -19,6 +17,8 @@ from motet.format.zookeeper.four_letter import (
     answer_word,
     greeting_of,
 )
+from motet.format.zookeeper.jute import PAYLOAD_BYTES_MAX, FrameCutter
+from motet.format.zookeeper.records import ConnectRequest, encode_connect_request
 
 FACTS = ServerFacts(
     mode="leader",

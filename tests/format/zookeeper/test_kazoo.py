@@ -19,45 +19,49 @@ from kazoo.protocol.states import ZnodeStat
 from kazoo.security import ACL, Id
 from tests.format.zookeeper.samples import A_STAT, AN_ACL
 
-from motet.format.zookeeper.answers import (
+from motet.format.zookeeper.codec import (
+    decode_event,
+    decode_request,
+    decode_result,
+    encode_event,
+    encode_reply,
+    encode_request,
+)
+from motet.format.zookeeper.messages import (
     AclResult,
     AnyResult,
-    Children,
-    Children2,
-    Created,
-    Created2,
-    Data,
-    ErrorCode,
-    EventType,
-    Failed,
-    MultiResult,
-    Nothing,
-    StatResult,
-    Synced,
-    WatchEvent,
-)
-from motet.format.zookeeper.client_codec import decode_event, decode_result, encode_request
-from motet.format.zookeeper.records import AnyRequest
-from motet.format.zookeeper.requests import (
     Auth,
     Check,
+    Children,
+    Children2,
     CloseSession,
     Create,
     Create2,
+    Created,
+    Created2,
+    Data,
     Delete,
+    ErrorCode,
+    EventType,
     Exists,
+    Failed,
     GetAcl,
     GetChildren,
     GetChildren2,
     GetData,
     Multi,
+    MultiResult,
+    Nothing,
     Ping,
     SetAcl,
     SetData,
+    StatResult,
     Sync,
+    Synced,
     Unknown,
+    WatchEvent,
 )
-from motet.format.zookeeper.server_codec import decode_request, encode_event, encode_reply
+from motet.format.zookeeper.records import AnyRequest
 
 THEIR_STAT = ZnodeStat(*range(1, 12))
 THEIR_ACL = [ACL(one.permissions, Id(one.scheme, one.id)) for one in AN_ACL]

@@ -13,14 +13,13 @@ from tests.node.nodes import free_base_port
 
 from motet.core.keeper.messages import Answer, AnswersSent, Ask, Connect, Connected, Gone
 from motet.core.machine import Message
-from motet.format.zookeeper.answers import Nothing
-from motet.format.zookeeper.client_codec import encode_request
-from motet.format.zookeeper.connect import ConnectRequest, encode_connect_request
+from motet.format.zookeeper.codec import encode_request
 from motet.format.zookeeper.four_letter import ServerFacts
-from motet.format.zookeeper.requests import Request
+from motet.format.zookeeper.messages import Nothing, Request
+from motet.format.zookeeper.records import ConnectRequest, encode_connect_request
 from motet.ids import Address
 from motet.node.zookeeper.server import ZooKeeperServer
-from motet.real.time import RealTime
+from motet.real.process import RealTime
 
 PATIENCE_SECONDS = 30.0
 _look_every_seconds = 0.005

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from tests.node.zookeeper.served import HELLO
 
 from motet.core.keeper.messages import Ask, Connect, FromConnection, Gone
-from motet.format.zookeeper.client_codec import encode_request
+from motet.format.zookeeper.codec import encode_request
 from motet.format.zookeeper.four_letter import WORDS
-from motet.format.zookeeper.requests import (
+from motet.format.zookeeper.messages import (
     Acl,
     Auth,
     Check,
@@ -24,7 +24,7 @@ from motet.format.zookeeper.requests import (
 )
 from motet.ids import Address
 from motet.node.zookeeper.connection import ZooKeeperConnection
-from motet.real.client_budget import ClientBudget
+from motet.real.budgets import ClientBudget
 
 
 class Wire(asyncio.Transport):

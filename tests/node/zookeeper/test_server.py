@@ -11,14 +11,22 @@ import pytest
 from tests.node.zookeeper.served import HELLO, HELLO_REPLY_BYTES, Served, served
 
 from motet.core.keeper.messages import Answer, Ask, Connect, Hangup, answer_bytes
-from motet.format.zookeeper.answers import Data, Nothing, Stat
-from motet.format.zookeeper.client_codec import encode_request
-from motet.format.zookeeper.cutter import PAYLOAD_BYTES_MAX
+from motet.format.zookeeper.codec import encode_request
 from motet.format.zookeeper.four_letter import WORDS
-from motet.format.zookeeper.requests import Exists, GetData, Ping, SetData, Unknown
+from motet.format.zookeeper.jute import PAYLOAD_BYTES_MAX
+from motet.format.zookeeper.messages import (
+    Data,
+    Exists,
+    GetData,
+    Nothing,
+    Ping,
+    SetData,
+    Stat,
+    Unknown,
+)
 from motet.limits import keeper_asked_bytes_max, unfinished_bytes_max
 from motet.node.zookeeper import connection
-from motet.real import client_budget
+from motet.real import budgets
 
 LENGTH = struct.Struct(">i")
 STAT = Stat(*range(11))
@@ -254,8 +262,8 @@ async def test_the_front_end_is_told_when_answers_have_left() -> None:
 
 
 def test_who_takes_no_answers_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client_budget, "stalled_seconds_max", 0.2)
-    monkeypatch.setattr(client_budget, "_look_every_seconds", 0.05)
+    monkeypatch.setattr(budgets, "stalled_seconds_max", 0.2)
+    monkeypatch.setattr(budgets, "_look_every_seconds", 0.05)
 
     @in_loop
     async def run() -> None:
@@ -276,8 +284,8 @@ def test_who_takes_no_answers_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_who_does_not_finish_a_message_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client_budget, "unfinished_seconds_max", 0.2)
-    monkeypatch.setattr(client_budget, "_look_every_seconds", 0.05)
+    monkeypatch.setattr(budgets, "unfinished_seconds_max", 0.2)
+    monkeypatch.setattr(budgets, "_look_every_seconds", 0.05)
 
     @in_loop
     async def run() -> None:

@@ -17,19 +17,22 @@ from tests.system.back_to_back.spy import PATIENCE_SECONDS, Spy
 from tests.system.back_to_back.steps import OPEN, Ask, Author, Close, GoAway, Open, Step
 
 from motet.errors import MotetError
-from motet.format.zookeeper.answers import (
+from motet.format.zookeeper.messages import (
     AclResult,
     Children,
     Children2,
+    Create,
     Created,
     Created2,
+    CreateFlags,
+    Exists,
     MultiResult,
     Result,
     Stat,
     StatResult,
+    Sync,
     WatchEvent,
 )
-from motet.format.zookeeper.requests import Create, CreateFlags, Exists, Sync
 
 VANISH_MS = 4_000
 

@@ -14,9 +14,8 @@ from motet.client.keeper.connection import Connection
 from motet.client.keeper.dialer import connect_tcp
 from motet.client.keeper.session import Session
 from motet.client.link import parse_endpoint
-from motet.format.zookeeper.answers import WatchEvent
-from motet.format.zookeeper.connect import ConnectReply
-from motet.format.zookeeper.requests import Auth, Request
+from motet.format.zookeeper.messages import Auth, Request, WatchEvent
+from motet.format.zookeeper.records import ConnectReply
 
 TIMEOUT_MS = 10_000
 """What both servers grant to who asks for it."""

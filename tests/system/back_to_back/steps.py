@@ -13,7 +13,7 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from motet.format.zookeeper.requests import (
+from motet.format.zookeeper.messages import (
     ANY_VERSION,
     Acl,
     Auth,

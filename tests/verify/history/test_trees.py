@@ -13,8 +13,17 @@ from motet.core.keeper.config import KeeperConfig
 from motet.core.keeper.tree import Tree as KeeperTree
 from motet.core.keeper.writes import Writing, write_one
 from motet.errors import BadHistory
-from motet.format.zookeeper.answers import Created, ErrorCode, Failed, StatResult
-from motet.format.zookeeper.requests import Check, Create, CreateFlags, Delete, SetData
+from motet.format.zookeeper.messages import (
+    Check,
+    Create,
+    Created,
+    CreateFlags,
+    Delete,
+    ErrorCode,
+    Failed,
+    SetData,
+    StatResult,
+)
 from motet.ids import SessionId, Zxid
 from motet.verify.history import History, Recorder, check_tree
 from motet.verify.history.operation import Operation

@@ -18,7 +18,7 @@ from motet.core.keeper.operations import (
     encode_reply,
 )
 from motet.core.vsr.state_machine import Entry
-from motet.format.zookeeper.requests import Create
+from motet.format.zookeeper.messages import Create
 from motet.ids import ClientId, Op, SessionId
 from motet.sim.faults import Faults
 from motet.sim.world import World

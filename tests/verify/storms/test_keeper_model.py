@@ -5,23 +5,21 @@ from __future__ import annotations
 from motet.core.keeper.config import KeeperConfig
 from motet.core.keeper.ids import Generation
 from motet.core.keeper.operations import EndSession, OpenSession, Outcome, Pulse, Reattach, Write
-from motet.format.zookeeper.answers import (
+from motet.format.zookeeper.messages import (
+    Check,
     Children,
+    Create,
     Created,
+    CreateFlags,
     Data,
+    Delete,
     ErrorCode,
     EventType,
     Failed,
-    MultiResult,
-)
-from motet.format.zookeeper.requests import (
-    Check,
-    Create,
-    CreateFlags,
-    Delete,
     GetChildren,
     GetData,
     Multi,
+    MultiResult,
     SetData,
     WriteRequest,
 )

@@ -52,7 +52,7 @@ from motet.core.streams.cluster_messages import (
 from motet.errors import MotetError, NotInCluster
 from motet.errors.operator import MapTooOld, NoNodeToPlaceOn
 from motet.ids import RequestId, StreamId, StreamName, TransactionId
-from motet.real.entropy import RealEntropy
+from motet.real.process import RealEntropy
 
 operator_seconds_max = 15.0
 """How long an operator may take: a new stream is ready when all its shards have leaders."""

@@ -39,7 +39,7 @@ from motet.errors import MotetError, NodeError
 from motet.errors.shards import CursorExpired
 from motet.ids import ShardId, ShardName, StreamName
 from motet.limits import page_bytes_max, page_changes_max
-from motet.real.entropy import RealEntropy
+from motet.real.process import RealEntropy
 
 Places = list[tuple[StreamName, ShardId, ShardPlace]]
 

@@ -42,10 +42,10 @@ from motet.core.streams.messages import (
 from motet.errors import NodeError, NoSuchShard
 from motet.ids import Epoch, Offset, ShardId, ShardName, StreamName
 from motet.limits import page_bytes_max
-from motet.real.entropy import RealEntropy
+from motet.real.process import RealEntropy
 
 if TYPE_CHECKING:
-    from motet.columnar.key_values import KeyValues
+    from motet.columnar.raw_records import KeyValues
 
 
 class Appenders:
@@ -103,7 +103,7 @@ class ClusterStream(AsyncStream):
 
     async def append_batch(self, data: object) -> list[Position]:
         need_pyarrow("append_batch")
-        from motet.columnar.key_values import KeyValues
+        from motet.columnar.raw_records import KeyValues
 
         rows = KeyValues.of(data)
         with self._under_way:

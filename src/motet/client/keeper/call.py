@@ -17,8 +17,8 @@ from dataclasses import dataclass
 
 from motet.client.keeper.watches import Watcher
 from motet.errors import MotetError, NodeError, OutcomeUnknown
-from motet.format.zookeeper.answers import AnyResult
-from motet.format.zookeeper.requests import (
+from motet.format.zookeeper.messages import (
+    AnyResult,
     Auth,
     Exists,
     GetAcl,

@@ -39,44 +39,42 @@ from motet.client.keeper.session import Session
 from motet.client.keeper.watches import Watcher
 from motet.client.link import parse_endpoint
 from motet.errors import BadInput, MotetError
-from motet.format.zookeeper.answers import (
-    AclResult,
-    AnyResult,
-    Children,
-    Children2,
-    Created,
-    Created2,
-    Data,
-    ErrorCode,
-    Failed,
-    MultiResult,
-    Nothing,
-    Result,
-    Stat,
-    StatResult,
-    Synced,
-)
-from motet.format.zookeeper.cutter import PAYLOAD_BYTES_MAX
-from motet.format.zookeeper.requests import (
+from motet.format.zookeeper.jute import PAYLOAD_BYTES_MAX
+from motet.format.zookeeper.messages import (
     ANY_VERSION,
     Acl,
+    AclResult,
+    AnyResult,
     Auth,
     Check,
+    Children,
+    Children2,
     Create,
     Create2,
+    Created,
+    Created2,
     CreateFlags,
+    Data,
     Delete,
+    ErrorCode,
     Exists,
+    Failed,
     GetAcl,
     GetChildren,
     GetChildren2,
     GetData,
     Multi,
     MultiRead,
+    MultiResult,
+    Nothing,
     Request,
+    Result,
     SetAcl,
     SetData,
+    Stat,
+    StatResult,
     Sync,
+    Synced,
 )
 from motet.ids import Zxid
 

@@ -21,23 +21,25 @@ from typing import Protocol, cast
 
 from motet.client.keeper.call import Call
 from motet.errors import BadFrame
-from motet.format.zookeeper.answers import AnyResult, WatchEvent
-from motet.format.zookeeper.client_codec import (
+from motet.format.zookeeper.codec import (
     ReplyHeader,
     decode_event,
     decode_reply_header,
     decode_result,
     encode_request,
 )
-from motet.format.zookeeper.connect import (
+from motet.format.zookeeper.jute import FrameCutter
+from motet.format.zookeeper.messages import AnyResult, Ping, WatchEvent
+from motet.format.zookeeper.records import (
+    AUTH_XID,
+    EVENT_XID,
+    PING_XID,
+    SET_WATCHES_XID,
     ConnectReply,
     ConnectRequest,
     decode_connect_reply,
     encode_connect_request,
 )
-from motet.format.zookeeper.cutter import FrameCutter
-from motet.format.zookeeper.records import AUTH_XID, EVENT_XID, PING_XID, SET_WATCHES_XID
-from motet.format.zookeeper.requests import Ping
 
 answer_bytes_max = 64 << 20
 """Requests have a bound of a megabyte; the names of a node's children have none."""

@@ -13,7 +13,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
 from motet.client.keeper.connection import Connection, Owner
-from motet.format.zookeeper.connect import ConnectRequest
+from motet.format.zookeeper.records import ConnectRequest
 
 Connect = Callable[[Callable[[], asyncio.Protocol], str, int], Awaitable[tuple[object, object]]]
 """Makes a connection, as ``loop.create_connection`` does: it calls the function for a protocol, tells that

@@ -27,8 +27,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from motet.errors import MotetError, NodeError, OutcomeUnknown
-from motet.format.zookeeper.answers import ErrorCode
-from motet.format.zookeeper.requests import Multi, MultiRead, Request
+from motet.format.zookeeper.messages import ErrorCode, Multi, MultiRead, Request
 from motet.limits import keeper_multi_operations_max, keeper_multi_sets_max
 
 

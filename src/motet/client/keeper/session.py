@@ -26,16 +26,26 @@ from motet.client.keeper.dialer import Connect, Dialer
 from motet.client.keeper.errors import SessionExpired, error_for
 from motet.client.keeper.watches import WATCH_LOST, Watcher, Watches
 from motet.errors import BadFrame, BadInput, MotetError, NodeError, TooLarge
-from motet.format.zookeeper.answers import AnyResult, ErrorCode, Failed, WatchEvent
-from motet.format.zookeeper.client_codec import ReplyHeader, encode_request
-from motet.format.zookeeper.connect import (
+from motet.format.zookeeper.codec import ReplyHeader, encode_request
+from motet.format.zookeeper.messages import (
+    AnyResult,
+    Auth,
+    CloseSession,
+    ErrorCode,
+    Failed,
+    Request,
+    SetWatches,
+    Sync,
+    WatchEvent,
+)
+from motet.format.zookeeper.records import (
+    AUTH_XID,
     NO_SESSION,
     PASSWORD_BYTES,
+    SET_WATCHES_XID,
     ConnectReply,
     ConnectRequest,
 )
-from motet.format.zookeeper.records import AUTH_XID, SET_WATCHES_XID
-from motet.format.zookeeper.requests import Auth, CloseSession, Request, SetWatches, Sync
 from motet.ids import Zxid
 
 _xid_max = (1 << 31) - 2  # the last one is what some clients close their session with

@@ -15,8 +15,7 @@ from typing import Any
 from motet.client.keeper.client import OPEN, KeeperClient, Operation, Outcome, Read, ReadOperation
 from motet.client.keeper.watches import Watcher
 from motet.client.portal import OwningFace
-from motet.format.zookeeper.answers import Stat
-from motet.format.zookeeper.requests import ANY_VERSION, Acl
+from motet.format.zookeeper.messages import ANY_VERSION, Acl, Stat
 
 __all__ = ["Keeper", "connect"]
 

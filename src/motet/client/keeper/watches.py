@@ -24,8 +24,15 @@ from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
 from motet.errors import NodeError
-from motet.format.zookeeper.answers import EventType, WatchEvent
-from motet.format.zookeeper.requests import Exists, GetChildren, GetChildren2, Request, SetWatches
+from motet.format.zookeeper.messages import (
+    EventType,
+    Exists,
+    GetChildren,
+    GetChildren2,
+    Request,
+    SetWatches,
+    WatchEvent,
+)
 
 Watcher = Callable[[WatchEvent], object]
 """Called in the event loop, in the middle of its work: be quick, and begin a task for what takes long."""

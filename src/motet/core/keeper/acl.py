@@ -22,7 +22,7 @@ import hmac
 import msgspec
 
 from motet.core.keeper.config import KeeperConfig
-from motet.format.zookeeper.requests import Acl
+from motet.format.zookeeper.messages import Acl
 
 READ, WRITE, CREATE, DELETE, ADMIN = 1, 2, 4, 8, 16
 ALL = READ | WRITE | CREATE | DELETE | ADMIN

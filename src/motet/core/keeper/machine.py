@@ -62,8 +62,14 @@ from motet.core.keeper.tree import Tree
 from motet.core.keeper.writes import Writing, remove, write_one
 from motet.core.vsr.header import OPERATION_MIN
 from motet.core.vsr.state_machine import Entry
-from motet.format.zookeeper.answers import AnyResult, ErrorCode, Failed, Nothing
-from motet.format.zookeeper.requests import Multi, ReadRequest
+from motet.format.zookeeper.messages import (
+    AnyResult,
+    ErrorCode,
+    Failed,
+    Multi,
+    Nothing,
+    ReadRequest,
+)
 from motet.ids import SessionId, Zxid
 
 _encode = msgspec.msgpack.Encoder().encode

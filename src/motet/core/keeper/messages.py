@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from motet.core.machine import Message
-from motet.format.zookeeper.answers import (
+from motet.format.zookeeper.messages import (
     AnyResult,
     Children,
     Children2,

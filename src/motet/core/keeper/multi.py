@@ -10,8 +10,7 @@ The zxid is used up all the same. Nothing in the tree shows it.
 from __future__ import annotations
 
 from motet.core.keeper.writes import WriteResult, Writing, write_one
-from motet.format.zookeeper.answers import ErrorCode, Failed, MultiResult
-from motet.format.zookeeper.requests import Multi
+from motet.format.zookeeper.messages import ErrorCode, Failed, Multi, MultiResult
 
 
 def write_multi(write: Writing, request: Multi) -> MultiResult | Failed:

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import msgspec
 
-from motet.format.zookeeper.answers import Stat
-from motet.format.zookeeper.requests import ANY_VERSION, Acl
+from motet.format.zookeeper.messages import ANY_VERSION, Acl, Stat
 from motet.ids import SessionId, Zxid
 
 _int_max = (1 << 31) - 1

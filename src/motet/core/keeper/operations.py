@@ -20,13 +20,15 @@ from motet.core.keeper.ids import Generation
 from motet.core.keeper.paths import path_bytes
 from motet.core.vsr.header import OPERATION_MIN
 from motet.errors import BadRecord
-from motet.format.zookeeper.answers import AnyResult, Failed, Result
-from motet.format.zookeeper.requests import (
+from motet.format.zookeeper.messages import (
+    AnyResult,
     Check,
     Create,
     Create2,
     Delete,
+    Failed,
     Multi,
+    Result,
     WriteRequest,
 )
 from motet.ids import SessionId, View, Zxid

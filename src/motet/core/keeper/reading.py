@@ -15,25 +15,23 @@ from motet.core.keeper.acl import Identity, allows, shown
 from motet.core.keeper.messages import answer_bytes
 from motet.core.keeper.node import Node
 from motet.core.keeper.tree import Tree
-from motet.format.zookeeper.answers import (
+from motet.format.zookeeper.messages import (
     AclResult,
     AnyResult,
     Children,
     Children2,
     Data,
     ErrorCode,
-    Failed,
-    MultiResult,
-    StatResult,
-)
-from motet.format.zookeeper.requests import (
     Exists,
+    Failed,
     GetAcl,
     GetChildren,
     GetChildren2,
     GetData,
     MultiRead,
+    MultiResult,
     ReadRequest,
+    StatResult,
 )
 from motet.limits import keeper_answer_bytes_max
 

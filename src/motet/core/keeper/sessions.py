@@ -24,7 +24,7 @@ import msgspec
 from motet.core.keeper.acl import Identity, is_identity
 from motet.core.keeper.config import KeeperConfig
 from motet.core.keeper.ids import Generation
-from motet.format.zookeeper.answers import ErrorCode
+from motet.format.zookeeper.messages import ErrorCode
 from motet.ids import SessionId, View
 
 FIRST_SESSION = SessionId(1)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import msgspec
 
-from motet.format.zookeeper.answers import WatchEvent
+from motet.format.zookeeper.messages import WatchEvent
 from motet.ids import SessionId, Zxid
 
 

@@ -21,7 +21,7 @@ from motet.core.keeper.node import (
 )
 from motet.core.keeper.paths import ROOT, path_bytes
 from motet.format.checksum import crc32c
-from motet.format.zookeeper.answers import Stat
+from motet.format.zookeeper.messages import Stat
 from motet.ids import SessionId, Zxid
 
 _Key = TypeVar("_Key")

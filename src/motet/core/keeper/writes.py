@@ -31,26 +31,24 @@ from motet.core.keeper.node import (
 )
 from motet.core.keeper.paths import ROOT, is_valid, parent_of, path_bytes
 from motet.core.keeper.tree import Tree
-from motet.format.zookeeper.answers import (
-    Created,
-    Created2,
-    ErrorCode,
-    EventType,
-    Failed,
-    Nothing,
-    StatResult,
-    WatchEvent,
-)
-from motet.format.zookeeper.requests import (
+from motet.format.zookeeper.messages import (
     ANY_VERSION,
     Acl,
     Check,
     Create,
     Create2,
+    Created,
+    Created2,
     CreateFlags,
     Delete,
+    ErrorCode,
+    EventType,
+    Failed,
+    Nothing,
     SetAcl,
     SetData,
+    StatResult,
+    WatchEvent,
 )
 from motet.ids import SessionId, Zxid
 

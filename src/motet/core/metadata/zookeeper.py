@@ -20,8 +20,8 @@ from motet.core.metadata.messages import (
     Set,
     WriteOperation,
 )
-from motet.format.zookeeper import answers, requests
-from motet.format.zookeeper.answers import AnyResult, ErrorCode
+from motet.format.zookeeper import messages as zk
+from motet.format.zookeeper.messages import AnyResult, ErrorCode
 from motet.ids import SessionId, Zxid
 
 REFUSALS: dict[int, Refusal] = {
@@ -34,18 +34,18 @@ REFUSALS: dict[int, Refusal] = {
 """The errors that are a conflict; with any other one the request failed."""
 
 
-def multi(operations: Sequence[WriteOperation], acl: tuple[requests.Acl, ...]) -> requests.Multi:
+def multi(operations: Sequence[WriteOperation], acl: tuple[zk.Acl, ...]) -> zk.Multi:
     """A write; nodes are created with these permissions."""
-    return requests.Multi(tuple(_operation(each, acl) for each in operations))
+    return zk.Multi(tuple(_operation(each, acl) for each in operations))
 
 
-def multi_read(operations: Sequence[ReadOperation]) -> requests.MultiRead:
+def multi_read(operations: Sequence[ReadOperation]) -> zk.MultiRead:
     """A read."""
-    return requests.MultiRead(
+    return zk.MultiRead(
         tuple(
-            requests.GetData(each.path, watch=False)
+            zk.GetData(each.path, watch=False)
             if isinstance(each, Get)
-            else requests.GetChildren(each.path, watch=False)
+            else zk.GetChildren(each.path, watch=False)
             for each in operations
         )
     )
@@ -59,7 +59,7 @@ def write_results(results: Sequence[AnyResult]) -> tuple[str | int | None, ...]:
 def refused(results: Sequence[AnyResult]) -> tuple[int, int] | None:
     """Which operation of a multi was refused, and the error; None if the multi was done."""
     for index, result in enumerate(results):
-        if isinstance(result, answers.Failed) and result.error:
+        if isinstance(result, zk.Failed) and result.error:
             return index, result.error
     return None
 
@@ -74,42 +74,42 @@ def read_results(
 def unreadable(results: Sequence[AnyResult]) -> int | None:
     """The first error of a multi_read that is more than a node that is not there."""
     for result in results:
-        if isinstance(result, answers.Failed) and result.error != ErrorCode.NO_NODE:
+        if isinstance(result, zk.Failed) and result.error != ErrorCode.NO_NODE:
             return result.error
     return None
 
 
 def _operation(
-    operation: WriteOperation, acl: tuple[requests.Acl, ...]
-) -> requests.Create | requests.SetData | requests.Delete | requests.Check:
+    operation: WriteOperation, acl: tuple[zk.Acl, ...]
+) -> zk.Create | zk.SetData | zk.Delete | zk.Check:
     if isinstance(operation, Create):
-        flags = requests.CreateFlags.EPHEMERAL * operation.ephemeral
-        flags |= requests.CreateFlags.SEQUENTIAL * operation.sequential
-        return requests.Create(operation.path, operation.data, acl, int(flags))
+        flags = zk.CreateFlags.EPHEMERAL * operation.ephemeral
+        flags |= zk.CreateFlags.SEQUENTIAL * operation.sequential
+        return zk.Create(operation.path, operation.data, acl, int(flags))
     if isinstance(operation, Set):
-        return requests.SetData(operation.path, operation.data, operation.version)
+        return zk.SetData(operation.path, operation.data, operation.version)
     if isinstance(operation, Delete):
-        return requests.Delete(operation.path, operation.version)
+        return zk.Delete(operation.path, operation.version)
     assert isinstance(operation, Check), "every operation has its branch"
-    return requests.Check(operation.path, operation.version)
+    return zk.Check(operation.path, operation.version)
 
 
 def _written(result: AnyResult) -> str | int | None:
-    if isinstance(result, answers.Created):
+    if isinstance(result, zk.Created):
         return result.path
-    return result.stat.version if isinstance(result, answers.StatResult) else None
+    return result.stat.version if isinstance(result, zk.StatResult) else None
 
 
 def _found(operation: ReadOperation, result: AnyResult) -> ReadResult:
-    if isinstance(result, answers.Data):
+    if isinstance(result, zk.Data):
         return Found(operation.path, result.data or b"", stat_of(result.stat))
-    if isinstance(result, answers.Children):
+    if isinstance(result, zk.Children):
         assert isinstance(operation, Children), "the answer is that of its question"
         return Names(operation.path, tuple(sorted(result.children)))
     return Absent(operation.path)
 
 
-def stat_of(stat: answers.Stat) -> NodeStat:
+def stat_of(stat: zk.Stat) -> NodeStat:
     """The part of a stat that cores see."""
     return NodeStat(
         stat.version,

@@ -8,7 +8,7 @@ from motet.core.metadata.definitions import check_name
 from motet.core.tables.messages import CreateTable, NoteWriter, Publish, ReadWriter, TablesCall
 from motet.core.tables.records import StagedPart, TableSpec, WriterStep
 from motet.errors import BadInput, BadSchema, TooLarge
-from motet.format.part_key import hash_in_name
+from motet.format.manifest import hash_in_name
 from motet.limits import (
     name_length_max,
     part_bytes_max,

@@ -6,26 +6,25 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
+from motet.demos import Report, Tell, report_lines
 from motet.demos.shop.chart import Axis, Sample, draw, glyphs_for
-from motet.demos.shop.feed_fold import Folded
-from motet.demos.shop.progress import Progress
-from motet.demos.shop.report import Acknowledged, Proof, acknowledged, prove
+from motet.demos.shop.report import Acknowledged, Folded, Proof, acknowledged, prove
 from motet.demos.shop.story import Story, run
+from motet.demos.shop.watch import Progress
 from motet.errors import MissingLibrary
 from motet.testing.reaper import Reaper
 
-Report = dict[str, object]
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
-def show(tell: Callable[[str], None], *, keep: bool, spark: bool) -> Report:
+def show(tell: Tell, *, keep: bool, spark: bool) -> Report:
     """Run the shop, draw it, and report; everything that it needs is looked for first."""
     environment = need_spark() if spark else None
     began = time.monotonic()
@@ -39,8 +38,8 @@ def show(tell: Callable[[str], None], *, keep: bool, spark: bool) -> Report:
         tell(f"  {line}")
     report = report_of(story, known, proof, round(time.monotonic() - began, 2), progress.seconds)
     tell("")
-    for line in told(report):
-        tell(f"  {line}")
+    for line in report_lines(report):
+        tell(line)
     return report
 
 
@@ -56,7 +55,7 @@ def need_spark() -> dict[str, str]:
 
 
 @contextmanager
-def folder_for_run(tell: Callable[[str], None], *, keep: bool) -> Iterator[Path]:
+def folder_for_run(tell: Tell, *, keep: bool) -> Iterator[Path]:
     """A temporary folder, removed at the end whatever happens, unless it is to be kept."""
     folder = Path(tempfile.mkdtemp(prefix="motet-shop-"))
     reaper = Reaper()
@@ -103,11 +102,7 @@ def draw_story(story: Story, encoding: str | None) -> list[str]:
 
 
 def report_of(
-    story: Story,
-    known: Acknowledged,
-    proof: Proof,
-    seconds: float,
-    phases: dict[str, float],
+    story: Story, known: Acknowledged, proof: Proof, seconds: float, phases: dict[str, float]
 ) -> Report:
     """The report: what has to be zero first, then what happened."""
     folded, tables = story.folded, story.tables
@@ -138,15 +133,3 @@ def lag_ms_max(samples: list[Sample], folded: Folded) -> int | None:
         sample.feed - sample.tables for sample in samples if sample.tables and sample.feed <= end
     ]
     return int(max(lags)) if lags else None
-
-
-def told(report: Report) -> Iterator[str]:
-    """The report for people."""
-    for name, value in report.items():
-        if isinstance(value, dict):
-            value = ", ".join(f"{phase} {seconds}" for phase, seconds in value.items())
-        elif isinstance(value, bool):
-            value = "yes" if value else "NO"
-        elif value is None:
-            continue
-        yield f"{name.replace('_', ' '):<24} {value}"

@@ -21,11 +21,10 @@ import msgspec
 import motet
 from motet.client.change import Change
 from motet.client.sync import Database, Transaction
-from motet.demos.shop.batches import is_batch_under_way
 from motet.demos.shop.chart import Sample
-from motet.demos.shop.children import Child, Children
-from motet.demos.shop.feed_fold import Folded, fold
-from motet.demos.shop.goods import (
+from motet.demos.shop.report import Folded, Tables, fold
+from motet.demos.shop.watch import Child, Children, Progress, Watch, is_batch_under_way
+from motet.demos.shop.writer import (
     LEFT_AT_FIRST,
     ORDERS,
     PIPELINE,
@@ -33,12 +32,13 @@ from motet.demos.shop.goods import (
     SALES,
     STOCK,
     STOCK_NOW,
+    Done,
+    Line,
+    journal_path,
+    read_journal,
+    set_left,
+    undecided,
 )
-from motet.demos.shop.journal import Done, Line, read_journal, undecided
-from motet.demos.shop.progress import Progress
-from motet.demos.shop.report import Tables
-from motet.demos.shop.watch import Watch
-from motet.demos.shop.writer import journal_path, set_left
 from motet.node.config import ROLES
 from motet.testing.local_cluster import LocalCluster
 

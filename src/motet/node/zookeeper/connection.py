@@ -9,7 +9,7 @@ Z1  A connection that has not finished its handshake in time is closed: a socket
 Z2  While too many of its requests wait for answers, or its answers for the client, nothing is read from it.
 Z3  The front end is told when answers have left, and gives no more than a bounded number of bytes before
     that (C6). A client that takes nothing of what waits for it is cut off after a while
-    (:mod:`motet.real.client_budget`).
+    (:mod:`motet.real.budgets`).
 Z4  A message that has begun is there as a whole within a deadline; a connection that is hung up is gone
     within another, whether the client takes what was left for it or not. If it does not, as when its
     session expired because nothing was read from it, it is counted as stalled like any other.
@@ -37,18 +37,18 @@ from motet.core.keeper.messages import (
     answer_bytes,
 )
 from motet.errors import BadFrame
-from motet.format.zookeeper.answers import WatchEvent
-from motet.format.zookeeper.connect import (
+from motet.format.zookeeper.codec import Reply, decode_request, encode_replies
+from motet.format.zookeeper.four_letter import Greeting, greeting_of
+from motet.format.zookeeper.jute import FrameCutter
+from motet.format.zookeeper.messages import WatchEvent
+from motet.format.zookeeper.records import (
     ConnectReply,
     decode_connect_request,
     encode_connect_reply,
 )
-from motet.format.zookeeper.cutter import FrameCutter
-from motet.format.zookeeper.four_letter import Greeting, greeting_of
-from motet.format.zookeeper.server_codec import Reply, decode_request, encode_replies
 from motet.ids import Address
 from motet.limits import KIB, keeper_asked_bytes_max, keeper_unsent_bytes_free
-from motet.real.client_budget import ClientBudget
+from motet.real.budgets import ClientBudget
 
 handshake_seconds_max = 10.0
 hangup_seconds_max = 5.0

@@ -33,10 +33,10 @@ from motet.limits import (
 )
 from motet.node.logs import cannot_listen
 from motet.node.zookeeper.connection import ZooKeeperConnection
-from motet.ports.time import Time
-from motet.real.acceptor import Acceptor, listen
-from motet.real.client_budget import ClientBudget
-from motet.real.in_memory_pipe import connect_in_memory
+from motet.ports import Time
+from motet.real.admission import Acceptor, listen
+from motet.real.budgets import ClientBudget
+from motet.real.in_process import connect_in_memory
 
 stop_seconds_max = 2.0
 _look_every_seconds = 0.01

@@ -15,33 +15,31 @@ All this together says that clients see one tree that changes at one point of ti
 from __future__ import annotations
 
 from motet.core.keeper.messages import Answer, Connected, Happened
-from motet.format.zookeeper.answers import (
+from motet.format.zookeeper.messages import (
     AnyResult,
     Children,
     Children2,
+    CloseSession,
     Data,
     ErrorCode,
     EventType,
-    Failed,
-    MultiResult,
-    StatResult,
-    Synced,
-)
-from motet.format.zookeeper.records import AnyRequest
-from motet.format.zookeeper.requests import (
-    CloseSession,
     Exists,
+    Failed,
     GetAcl,
     GetChildren,
     GetChildren2,
     GetData,
     MultiRead,
+    MultiResult,
     Ping,
     ReadRequest,
     SetWatches,
+    StatResult,
     Sync,
+    Synced,
     WriteRequest,
 )
+from motet.format.zookeeper.records import AnyRequest
 from motet.sim.world import World
 from motet.verify.storms.keeper_ledger import Asked, Conversation, Ledger
 from motet.verify.storms.keeper_model import CHILD, DATA, HEARD_BY, Model, Version

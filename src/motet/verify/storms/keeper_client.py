@@ -35,8 +35,8 @@ from motet.core.machine import (
     SetTimer,
     Started,
 )
+from motet.format.zookeeper.messages import CloseSession, Ping, SetWatches, WriteRequest
 from motet.format.zookeeper.records import PING_XID, SET_WATCHES_XID, AnyRequest
-from motet.format.zookeeper.requests import CloseSession, Ping, SetWatches, WriteRequest
 from motet.ids import TimerName
 from motet.limits import keeper_unsent_bytes_free
 from motet.sim.host import Host

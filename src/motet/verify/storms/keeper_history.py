@@ -4,34 +4,32 @@ from __future__ import annotations
 
 from motet.core.keeper.messages import Answer, Ask
 from motet.core.machine import Effect, Event, Received, Send
-from motet.format.zookeeper.answers import (
+from motet.format.zookeeper.messages import (
+    Check,
     Children,
     Children2,
-    Created,
-    Created2,
-    Data,
-    ErrorCode,
-    Failed,
-    MultiResult,
-    Nothing,
-    Result,
-    StatResult,
-)
-from motet.format.zookeeper.records import AnyRequest
-from motet.format.zookeeper.requests import (
-    Check,
     CloseSession,
     Create,
     Create2,
+    Created,
+    Created2,
     CreateFlags,
+    Data,
     Delete,
+    ErrorCode,
     Exists,
+    Failed,
     GetChildren,
     GetChildren2,
     GetData,
     Multi,
+    MultiResult,
+    Nothing,
+    Result,
     SetData,
+    StatResult,
 )
+from motet.format.zookeeper.records import AnyRequest
 from motet.sim.host import Host
 from motet.sim.world import World
 from motet.verify.history.events import OperationId

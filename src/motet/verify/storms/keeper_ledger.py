@@ -38,9 +38,17 @@ from motet.core.keeper.operations import (
 )
 from motet.core.machine import NS_PER_MS
 from motet.core.vsr.state_machine import Entry
-from motet.format.zookeeper.answers import Children2, Data, ErrorCode, Failed, MultiResult
+from motet.format.zookeeper.messages import (
+    Children2,
+    Data,
+    ErrorCode,
+    Failed,
+    GetChildren2,
+    GetData,
+    MultiResult,
+    WriteRequest,
+)
 from motet.format.zookeeper.records import AnyRequest
-from motet.format.zookeeper.requests import GetChildren2, GetData, WriteRequest
 from motet.ids import Address, Op, SessionId
 from motet.sim.world import World
 from motet.verify.storms.keeper_model import Model, Visit

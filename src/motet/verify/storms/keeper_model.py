@@ -32,28 +32,26 @@ from motet.core.keeper.operations import (
     decode_batch,
     failed,
 )
-from motet.format.zookeeper.answers import (
-    AnyResult,
-    Created,
-    Created2,
-    ErrorCode,
-    EventType,
-    Failed,
-    MultiResult,
-    Nothing,
-    Stat,
-    StatResult,
-)
-from motet.format.zookeeper.requests import (
+from motet.format.zookeeper.messages import (
     ANY_VERSION,
+    AnyResult,
     Check,
     Create,
     Create2,
+    Created,
+    Created2,
     CreateFlags,
     Delete,
+    ErrorCode,
+    EventType,
+    Failed,
     Multi,
+    MultiResult,
+    Nothing,
     SetAcl,
     SetData,
+    Stat,
+    StatResult,
     WriteRequest,
 )
 from motet.ids import SessionId, Zxid

@@ -26,8 +26,7 @@ from motet.core.machine import NS_PER_MS, Effect, Event, Violation
 from motet.core.vsr.config import VsrConfig
 from motet.core.vsr.replica import Replica
 from motet.core.vsr.state_machine import Entry
-from motet.format.zookeeper.answers import Failed, MultiResult
-from motet.format.zookeeper.requests import Multi
+from motet.format.zookeeper.messages import Failed, Multi, MultiResult
 from motet.ids import Address, ReplicaIndex, View
 from motet.sim.host import Stepper
 from motet.verify.plants import kind_of

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 from motet.core.keeper.messages import Answer
-from motet.format.zookeeper.answers import (
-    Children,
-    Children2,
-    Created,
-    Created2,
-    Data,
-    Result,
-    StatResult,
-)
-from motet.format.zookeeper.records import AnyRequest
-from motet.format.zookeeper.requests import (
+from motet.format.zookeeper.messages import (
     ANY_VERSION,
     Acl,
     Check,
+    Children,
+    Children2,
     CloseSession,
     Create,
     Create2,
+    Created,
+    Created2,
     CreateFlags,
+    Data,
     Delete,
     Exists,
     GetChildren,
@@ -28,9 +23,12 @@ from motet.format.zookeeper.requests import (
     GetData,
     Multi,
     MultiRead,
+    Result,
     SetData,
+    StatResult,
     Sync,
 )
+from motet.format.zookeeper.records import AnyRequest
 from motet.sim.dice import Dice
 
 PARENTS = ("/a", "/b")

@@ -25,9 +25,8 @@ from motet.core.machine import Message, Send
 from motet.core.vsr.config import VsrConfig
 from motet.core.vsr.formatting import file_sizes, format_files
 from motet.core.vsr.messages import command_name
-from motet.format.zookeeper.answers import AnyResult, Created, Data, Failed
+from motet.format.zookeeper.messages import Acl, AnyResult, Create, Created, Data, Failed, GetData
 from motet.format.zookeeper.records import AnyRequest
-from motet.format.zookeeper.requests import Acl, Create, GetData
 from motet.ids import Address, ClusterId, ReplicaIndex
 from motet.testing.bench_network import InFlight
 from motet.testing.bench_trace import Line

@@ -12,15 +12,19 @@ from motet.core.keeper.messages import Connect, FrontEndConfig, Hangup
 from motet.core.machine import Now, Read, ReadBack, Received, Send, SetTimer, Started
 from motet.core.vsr.messages import Eviction, Reply, Request
 from motet.core.vsr.sessions import reply_checksum
-from motet.format.zookeeper.answers import Children, Created, ErrorCode, EventType, StatResult
-from motet.format.zookeeper.requests import (
+from motet.format.zookeeper.messages import (
+    Children,
     Create,
+    Created,
     CreateFlags,
+    ErrorCode,
+    EventType,
     Exists,
     GetChildren,
     GetData,
     Ping,
     SetData,
+    StatResult,
     Sync,
 )
 from motet.ids import Address, Op, ReplicaIndex

@@ -7,14 +7,17 @@ from hypothesis import strategies as st
 from tests.core.keeper.front.clusters import NAMES, OPEN, Client, Cluster
 
 from motet.core.keeper.messages import Answer, Happened
-from motet.format.zookeeper.answers import Children, Created, Data, StatResult
-from motet.format.zookeeper.requests import (
+from motet.format.zookeeper.messages import (
+    Children,
     Create,
+    Created,
     CreateFlags,
+    Data,
     GetChildren,
     GetData,
     Ping,
     SetData,
+    StatResult,
 )
 
 SEQUENTIAL = int(CreateFlags.SEQUENTIAL)

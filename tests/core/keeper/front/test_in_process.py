@@ -6,8 +6,14 @@ import msgspec
 from tests.core.keeper.front.clusters import KEEPER, OPEN, VSR, Cluster
 
 from motet.core.keeper.messages import Connected, FrontEndConfig
-from motet.format.zookeeper.answers import ErrorCode, Failed
-from motet.format.zookeeper.requests import Create, CreateFlags, GetChildren, GetData
+from motet.format.zookeeper.messages import (
+    Create,
+    CreateFlags,
+    ErrorCode,
+    Failed,
+    GetChildren,
+    GetData,
+)
 from motet.ids import Address
 
 NEVER_MS = (1 << 31) - 1

@@ -5,8 +5,7 @@ from __future__ import annotations
 from tests.core.keeper.front.clusters import OPEN, Cluster
 
 from motet.core.vsr.sessions import Session
-from motet.format.zookeeper.answers import Children
-from motet.format.zookeeper.requests import Create, GetChildren
+from motet.format.zookeeper.messages import Children, Create, GetChildren
 
 RESTARTS = 50
 

@@ -5,37 +5,35 @@ from __future__ import annotations
 import pytest
 from tests.core.keeper.front.clusters import OPEN, Cluster
 
-from motet.format.zookeeper.answers import (
-    Children,
-    Children2,
-    Created,
-    Data,
-    ErrorCode,
-    Failed,
-    MultiResult,
-    Nothing,
-    StatResult,
-    Synced,
-)
-from motet.format.zookeeper.requests import (
+from motet.format.zookeeper.messages import (
     Acl,
     Auth,
     Check,
+    Children,
+    Children2,
     CloseSession,
     Create,
     Create2,
+    Created,
+    Data,
     Delete,
+    ErrorCode,
     Exists,
+    Failed,
     GetAcl,
     GetChildren,
     GetChildren2,
     GetData,
     Multi,
     MultiRead,
+    MultiResult,
+    Nothing,
     Ping,
     SetAcl,
     SetData,
+    StatResult,
     Sync,
+    Synced,
     Unknown,
 )
 

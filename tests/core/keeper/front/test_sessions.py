@@ -6,12 +6,14 @@ import pytest
 from tests.core.keeper.front.clusters import FRONT, NAMES, OPEN, Client, Cluster
 
 from motet.core.keeper.messages import Connected, FrontEndConfig
-from motet.format.zookeeper.answers import ErrorCode, EventType, Failed
-from motet.format.zookeeper.requests import (
+from motet.format.zookeeper.messages import (
     CloseSession,
     Create,
     CreateFlags,
+    ErrorCode,
+    EventType,
     Exists,
+    Failed,
     GetChildren,
     GetData,
     Ping,

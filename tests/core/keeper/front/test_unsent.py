@@ -6,8 +6,16 @@ import msgspec
 from tests.core.keeper.front.clusters import FRONT, Client, Cluster
 
 from motet.core.keeper.messages import AnswersSent, FrontEndConfig, answer_bytes
-from motet.format.zookeeper.answers import Data, ErrorCode, Failed
-from motet.format.zookeeper.requests import GetChildren, GetData, MultiRead, Ping, SetData
+from motet.format.zookeeper.messages import (
+    Data,
+    ErrorCode,
+    Failed,
+    GetChildren,
+    GetData,
+    MultiRead,
+    Ping,
+    SetData,
+)
 from motet.limits import keeper_answer_bytes_max
 
 DATA = b"d" * 1_000

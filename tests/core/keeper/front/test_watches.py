@@ -9,13 +9,14 @@ from tests.core.keeper.front.clusters import OPEN, Cluster
 
 from motet.core.keeper.front.watches import Watches, WatchKind
 from motet.core.keeper.messages import Answer, FrontEndConfig, Happened
-from motet.format.zookeeper.answers import Data, ErrorCode, EventType, StatResult, WatchEvent
-from motet.format.zookeeper.records import AnyRequest
-from motet.format.zookeeper.requests import (
+from motet.format.zookeeper.messages import (
     Acl,
     Auth,
     Create,
+    Data,
     Delete,
+    ErrorCode,
+    EventType,
     Exists,
     GetChildren,
     GetChildren2,
@@ -24,7 +25,10 @@ from motet.format.zookeeper.requests import (
     SetAcl,
     SetData,
     SetWatches,
+    StatResult,
+    WatchEvent,
 )
+from motet.format.zookeeper.records import AnyRequest
 from motet.ids import Address
 
 CREATED, DELETED, CHANGED, CHILD = map(int, EventType)

@@ -39,27 +39,25 @@ from motet.core.keeper.operations import (
     Write,
     failed,
 )
-from motet.format.zookeeper.answers import (
+from motet.format.zookeeper.messages import (
     AnyResult,
-    ErrorCode,
-    EventType,
-    Failed,
-    Nothing,
-    StatResult,
-    Synced,
-    WatchEvent,
-)
-from motet.format.zookeeper.records import MULTIS, AnyRequest
-from motet.format.zookeeper.requests import (
     Auth,
     CloseSession,
+    ErrorCode,
+    EventType,
     Exists,
+    Failed,
+    Nothing,
     Ping,
     ReadRequest,
     SetWatches,
+    StatResult,
     Sync,
+    Synced,
+    WatchEvent,
     WriteRequest,
 )
+from motet.format.zookeeper.records import MULTIS, AnyRequest
 from motet.ids import SessionId
 
 _OVER = (ErrorCode.SESSION_EXPIRED, ErrorCode.SESSION_MOVED)

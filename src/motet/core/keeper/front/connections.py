@@ -24,8 +24,7 @@ import msgspec
 from motet.core.keeper.ids import Generation
 from motet.core.keeper.messages import Connect
 from motet.core.keeper.operations import Outcome
-from motet.format.zookeeper.records import AnyRequest
-from motet.format.zookeeper.requests import (
+from motet.format.zookeeper.messages import (
     Auth,
     Check,
     CloseSession,
@@ -46,6 +45,7 @@ from motet.format.zookeeper.requests import (
     Sync,
     Unknown,
 )
+from motet.format.zookeeper.records import AnyRequest
 from motet.ids import Address, Op, SessionId
 
 NO_SESSION = SessionId(0)

@@ -48,8 +48,7 @@ from motet.core.vsr.client import ReadAt, Replied, Result
 from motet.core.vsr.context import Core
 from motet.core.vsr.state import Status
 from motet.errors import BadRecord
-from motet.format.zookeeper.answers import ErrorCode
-from motet.format.zookeeper.requests import CloseSession, Sync
+from motet.format.zookeeper.messages import CloseSession, ErrorCode, Sync
 from motet.ids import Address, ClientId, Op, TimerName
 
 requests_overrun_max = 32_768

@@ -7,8 +7,7 @@ from motet.core.keeper.front.connections import NOW, WAYS, Connection, Entry, Wa
 from motet.core.keeper.front.context import FrontEndContext
 from motet.core.keeper.messages import Connect
 from motet.core.keeper.operations import Outcome, failed
-from motet.format.zookeeper.answers import ErrorCode
-from motet.format.zookeeper.requests import Multi
+from motet.format.zookeeper.messages import ErrorCode, Multi
 
 
 def advance(context: FrontEndContext, connection: Connection) -> None:

@@ -14,9 +14,17 @@ from enum import IntEnum
 
 import msgspec
 
-from motet.format.zookeeper.answers import ErrorCode, EventType, Stat, WatchEvent
+from motet.format.zookeeper.messages import (
+    ErrorCode,
+    EventType,
+    Exists,
+    GetChildren,
+    GetChildren2,
+    GetData,
+    Stat,
+    WatchEvent,
+)
 from motet.format.zookeeper.records import AnyRequest
-from motet.format.zookeeper.requests import Exists, GetChildren, GetChildren2, GetData
 from motet.ids import Address
 
 
