@@ -42,7 +42,7 @@ def history(
 
     from motet.verify.history import drawing
     from motet.verify.history.checkers import CHECKERS, checker_named, read_history
-    from motet.verify.history.verdict import budget_steps_default
+    from motet.verify.history.record import budget_steps_default
 
     if file is None:
         rows = [

@@ -12,7 +12,7 @@ from motet.errors import BadInput
 
 if TYPE_CHECKING:
     from motet.verify.trace import Checked, Header
-    from motet.verify.trace.waiting import Placed
+    from motet.verify.trace.merge import Placed
 
 SetOption = Annotated[
     list[str] | None, typer.Option("--set", help="A parameter, as in --set replicas=3.")
@@ -79,8 +79,8 @@ def _read(
 ) -> tuple[Header, list[list[Placed]]]:
     """What was logged: one trace, or one of each node."""
     from motet.verify.trace import read_trace
+    from motet.verify.trace.merge import Placed
     from motet.verify.trace.nodes import is_of_a_node, read_of_nodes
-    from motet.verify.trace.waiting import Placed
 
     try:
         with files[0].open("rb") as first:

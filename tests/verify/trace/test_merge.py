@@ -12,8 +12,7 @@ from motet.verify.models.shard_log_steps import ShardLogChanges
 from motet.verify.storms.shard_changes import ShardChangesRun, ShardChangesStorm
 from motet.verify.storms.shard_steps import UNBOUNDED
 from motet.verify.trace import TraceLine, check_trace
-from motet.verify.trace.merge import check_merged
-from motet.verify.trace.waiting import Placed
+from motet.verify.trace.merge import Placed, check_merged
 
 ORDERS = 3
 

@@ -6,7 +6,7 @@ from motet.core.machine import Message
 from motet.core.onelog.messages import Commit, CommitDone, FeedPage, GetLatest, Latest, ReadFeed
 from motet.core.streams.change import Change
 from motet.sim.world import World
-from motet.verify.history.events import OperationId
+from motet.verify.history.operation import OperationId
 from motet.verify.storms.asker import Asker
 from motet.verify.storms.database import ACCOUNTS, DatabaseRun, amount_of
 from motet.verify.storms.history_taps import AskerTap, Book, told

@@ -14,7 +14,7 @@ from motet.core.clock.hlc import Clock
 from motet.core.machine import Effect, Event, Message, Received, Send
 from motet.sim.host import Host
 from motet.sim.world import World
-from motet.verify.history.events import OperationId
+from motet.verify.history.operation import OperationId
 from motet.verify.history.record import History, Recorder
 from motet.verify.storms.asker import Asker
 

@@ -8,7 +8,7 @@ from motet.core.streams.entries import Chunk, decode_records
 from motet.core.streams.messages import AppendRecords, ReadRecords, RecordsAppended, RecordsRead
 from motet.format.record_block import decode_block
 from motet.sim.world import World
-from motet.verify.history.events import OperationId
+from motet.verify.history.operation import OperationId
 from motet.verify.storms.asker import Asker
 from motet.verify.storms.history_taps import AskerTap, Book, told
 from motet.verify.storms.streams import StreamsRun
