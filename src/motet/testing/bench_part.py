@@ -24,7 +24,7 @@ from typing import Literal
 
 from motet.errors import BadScenario
 from motet.ids import FileName, WriteId
-from motet.testing.bench_trace import KINDS, Kind
+from motet.testing.bench_network import KINDS, Kind
 from motet.testing.part import VerbPart, verb
 from motet.testing.workbench import Workbench
 

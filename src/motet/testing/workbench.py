@@ -38,9 +38,19 @@ from motet.core.machine import (
 from motet.core.render import render
 from motet.errors import BadScenario
 from motet.ids import Address, FileName, TimerName, WriteId
-from motet.testing.bench_network import BenchNetwork, InFlight, Which
+from motet.testing.bench_network import (
+    KINDS,
+    BenchNetwork,
+    InFlight,
+    Kind,
+    Line,
+    Which,
+    sent,
+    told,
+    told_effect,
+    told_event,
+)
 from motet.testing.bench_node import BenchNode, WriteState
-from motet.testing.bench_trace import KINDS, Kind, Line, sent, told, told_effect, told_event
 
 steps_max_default = 2_000
 """Steps of one operation; machines that go on for longer are taken never to come to rest."""

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from motet.errors import BadInput
-from motet.sim.simulate import simulate
+from motet.sim.storm import simulate
 from motet.sim.trace import Trace
 from motet.verify.history.checkers import CHECKERS, read_history
 from motet.verify.history.record import Verdict, budget_steps_default

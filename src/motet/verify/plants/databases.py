@@ -20,7 +20,7 @@ DATABASE_PLANTS: tuple[Plant, ...] = (
         rule_id="onelog.machine S1",
         how="bypasses",
         target="motet.core.machine.Written",
-        planted_by="motet.verify.storms.hurried:Hurried",
+        planted_by="motet.verify.storms.planting:Hurried",
         searches=(Search("database", SEEDS_FEW, ("S1", "S2", "T1", "T3", "T4", "T5", "liveness")),),
     ),
     Plant(
@@ -29,7 +29,7 @@ DATABASE_PLANTS: tuple[Plant, ...] = (
         rule_id="onelog.machine S4",
         how="bypasses",
         target="motet.core.onelog.messages.Commit.reads",
-        planted_by="motet.verify.storms.database_plants:Blind",
+        planted_by="motet.verify.storms.database:Blind",
         searches=(Search("database", SEEDS_FEW, ("S4",), is_quick=True),),
     ),
     Plant(
@@ -38,7 +38,7 @@ DATABASE_PLANTS: tuple[Plant, ...] = (
         rule_id="tables.plan T4",
         how="bypasses",
         target="motet.core.tables.records.WriterStep.epoch",
-        planted_by="motet.verify.storms.database_plants:Forgets",
+        planted_by="motet.verify.storms.database:Forgets",
         searches=(Search("database", SEEDS_FEW, ("T4", "T5"), is_quick=True),),
     ),
     Plant(
@@ -47,7 +47,7 @@ DATABASE_PLANTS: tuple[Plant, ...] = (
         rule_id="tables.plan T5",
         how="bypasses",
         target="motet.core.tables.messages.Publish.parts",
-        planted_by="motet.verify.storms.database_plants:Halves",
+        planted_by="motet.verify.storms.database:Halves",
         searches=(Search("database", SEEDS_FEW, ("T5",), is_quick=True),),
     ),
     Plant(
@@ -56,7 +56,7 @@ DATABASE_PLANTS: tuple[Plant, ...] = (
         rule_id="onelog.machine S7",
         how="bypasses",
         target="motet.core.onelog.state.Clearing.holding",
-        planted_by="motet.verify.storms.database_plants:Drops",
+        planted_by="motet.verify.storms.database:Drops",
         searches=(Search("database", SEEDS_FEW, ("S7",), is_quick=True),),
     ),
 )

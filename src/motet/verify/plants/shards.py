@@ -121,7 +121,7 @@ SHARD_PLANTS: tuple[Plant, ...] = (
         rule_id="operator.streams G1",
         how="replaces",
         target="motet.core.operator.streams._checked_fence",
-        planted_by="motet.verify.storms.streams_fence_plants:CreatesLate",
+        planted_by="motet.verify.storms.streams_plants:CreatesLate",
         searches=(Search("streams", SEEDS_FEW, ("Deleted",)),),
     ),
     Plant(
@@ -130,7 +130,7 @@ SHARD_PLANTS: tuple[Plant, ...] = (
         rule_id="operator.deletion D2",
         how="replaces",
         target="motet.core.operator.deletion._meant",
-        planted_by="motet.verify.storms.streams_fence_plants:DeletesByName",
+        planted_by="motet.verify.storms.streams_plants:DeletesByName",
         searches=(Search("streams", SEEDS_SOME, ("Deleted",)),),
     ),
     Plant(

@@ -152,7 +152,7 @@ TRANSACTION_PLANTS: tuple[Plant, ...] = (
         rule_id="streams.shard T4",
         how="replaces",
         target="motet.core.streams.shard.StreamShard._note_end",
-        planted_by="motet.verify.storms.transactions_doubt_plants:NotesAnother",
+        planted_by="motet.verify.storms.transactions_plants:NotesAnother",
         searches=(Search("transactions", SEEDS_SOME, ("N1", "FeedComplete")),),
     ),
     Plant(
@@ -161,7 +161,7 @@ TRANSACTION_PLANTS: tuple[Plant, ...] = (
         rule_id="streams.shard T4",
         how="replaces",
         target="motet.core.streams.transactions.TransactionState.opens",
-        planted_by="motet.verify.storms.transactions_doubt_plants:ForgetsTheOldest",
+        planted_by="motet.verify.storms.transactions_plants:ForgetsTheOldest",
         searches=(Search("transactions", SEEDS_FEW, ("N1", "FeedComplete")),),
     ),
     Plant(
@@ -170,7 +170,7 @@ TRANSACTION_PLANTS: tuple[Plant, ...] = (
         rule_id="streams.shard T4",
         how="replaces",
         target="motet.core.streams.shard.StreamShard._add_index_point",
-        planted_by="motet.verify.storms.transactions_doubt_plants:ForgetsTheOld",
+        planted_by="motet.verify.storms.transactions_plants:ForgetsTheOld",
         searches=(Search("transactions", SEEDS_FEW, ("N1", "FeedComplete")),),
     ),
     Plant(
@@ -179,7 +179,7 @@ TRANSACTION_PLANTS: tuple[Plant, ...] = (
         rule_id="streams.feed_scan N1",
         how="replaces",
         target="motet.core.streams.feed_scan.FeedScan._open",
-        planted_by="motet.verify.storms.transactions_doubt_plants:DoesNotWait",
+        planted_by="motet.verify.storms.transactions_plants:DoesNotWait",
         searches=(Search("transactions", SEEDS_FEW, ("N1", "FeedComplete")),),
     ),
     Plant(
@@ -188,7 +188,7 @@ TRANSACTION_PLANTS: tuple[Plant, ...] = (
         rule_id="streams.feed_scan N1",
         how="replaces",
         target="motet.core.streams.feed_scan.FeedScan._open",
-        planted_by="motet.verify.storms.transactions_doubt_plants:WaitsTooShort",
+        planted_by="motet.verify.storms.transactions_plants:WaitsTooShort",
         searches=(Search("transactions", SEEDS_FEW, ("N1", "FeedComplete")),),
     ),
     Plant(
@@ -206,7 +206,7 @@ TRANSACTION_PLANTS: tuple[Plant, ...] = (
         rule_id="",
         how="bypasses",
         target="motet.client.cluster.session.Session.resume_after",
-        planted_by="motet.verify.storms.transactions_session:Traveller",
+        planted_by="motet.verify.storms.transactions_readers:Traveller",
         searches=(Search("transactions", SEEDS_FEW, ("SessionReads",)),),
     ),
     Plant(
@@ -215,7 +215,7 @@ TRANSACTION_PLANTS: tuple[Plant, ...] = (
         rule_id="streams.entries U1",
         how="replaces",
         target="motet.core.streams.leader.Pen.put",
-        planted_by="motet.verify.storms.transactions_batch_plants:SharesClocks",
+        planted_by="motet.verify.storms.transactions_turns:SharesClocks",
         searches=(Search("transactions-in-turns", SEEDS_FEW, ("U1",), is_quick=True),),
     ),
     Plant(
@@ -224,7 +224,7 @@ TRANSACTION_PLANTS: tuple[Plant, ...] = (
         rule_id="streams.entries U2",
         how="replaces",
         target="motet.core.streams.leader._judge",
-        planted_by="motet.verify.storms.transactions_batch_plants:ChangesKeysTwice",
+        planted_by="motet.verify.storms.transactions_turns:ChangesKeysTwice",
         searches=(Search("transactions-in-turns", SEEDS_FEW, ("U2",)),),
     ),
     Plant(
@@ -233,7 +233,7 @@ TRANSACTION_PLANTS: tuple[Plant, ...] = (
         rule_id="streams.entries U2",
         how="replaces",
         target="motet.core.streams.leader._judge",
-        planted_by="motet.verify.storms.transactions_batch_plants:TakesTransactionsTwice",
+        planted_by="motet.verify.storms.transactions_turns:TakesTransactionsTwice",
         searches=(Search("transactions-in-turns", SEEDS_FEW, ("U2",)),),
     ),
     Plant(
@@ -242,7 +242,7 @@ TRANSACTION_PLANTS: tuple[Plant, ...] = (
         rule_id="",
         how="replaces",
         target="motet.core.streams.pending.ShardTransactions.land",
-        planted_by="motet.verify.storms.transactions_batch_plants:LandsTheFirst",
+        planted_by="motet.verify.storms.transactions_turns:LandsTheFirst",
         searches=(Search("transactions-in-turns", SEEDS_FEW, ("Grounded",)),),
     ),
     Plant(
@@ -251,7 +251,7 @@ TRANSACTION_PLANTS: tuple[Plant, ...] = (
         rule_id="",
         how="replaces",
         target="motet.core.streams.shard.StreamShard.apply",
-        planted_by="motet.verify.storms.transactions_batch_plants:FollowsTheFirst",
+        planted_by="motet.verify.storms.transactions_turns:FollowsTheFirst",
         searches=(Search("transactions-in-turns", SEEDS_FEW, ("OneState",), is_quick=True),),
     ),
     Plant(
@@ -260,7 +260,7 @@ TRANSACTION_PLANTS: tuple[Plant, ...] = (
         rule_id="",
         how="replaces",
         target="motet.core.streams.feed_scan.unbatched",
-        planted_by="motet.verify.storms.transactions_batch_plants:FeedsTheFirst",
+        planted_by="motet.verify.storms.transactions_turns:FeedsTheFirst",
         searches=(Search("transactions-in-turns", SEEDS_FEW, ("N1", "FeedComplete")),),
     ),
     Plant(
@@ -269,7 +269,7 @@ TRANSACTION_PLANTS: tuple[Plant, ...] = (
         rule_id="",
         how="replaces",
         target="motet.core.streams.reads._take_records",
-        planted_by="motet.verify.storms.transactions_batch_plants:ReadsTheFirst",
+        planted_by="motet.verify.storms.transactions_turns:ReadsTheFirst",
         searches=(Search("transactions-in-turns", SEEDS_FEW, ("PagesWithoutGap",)),),
     ),
     Plant(
@@ -278,7 +278,7 @@ TRANSACTION_PLANTS: tuple[Plant, ...] = (
         rule_id="",
         how="replaces",
         target="motet.core.streams.reads._holder",
-        planted_by="motet.verify.storms.transactions_batch_plants:ShowsAnother",
+        planted_by="motet.verify.storms.transactions_turns:ShowsAnother",
         searches=(Search("transactions-in-turns", SEEDS_FEW, ("LatestKept",)),),
     ),
     Plant(
@@ -287,7 +287,7 @@ TRANSACTION_PLANTS: tuple[Plant, ...] = (
         rule_id="streams.transactions X7",
         how="replaces",
         target="motet.core.streams.judging._check_votes",
-        planted_by="motet.verify.storms.transactions_liar_plants:BelievesVotes",
+        planted_by="motet.verify.storms.transactions_plants:BelievesVotes",
         searches=(Search("transactions", SEEDS_FEW, ("FalseVotes", "Atomic", "Stuck")),),
     ),
     Plant(
@@ -296,7 +296,7 @@ TRANSACTION_PLANTS: tuple[Plant, ...] = (
         rule_id="streams.transactions X2",
         how="replaces",
         target="motet.core.streams.judging._check_home",
-        planted_by="motet.verify.storms.transactions_liar_plants:BelievesHomes",
+        planted_by="motet.verify.storms.transactions_plants:BelievesHomes",
         searches=(
             Search(
                 "transactions",
@@ -311,7 +311,7 @@ TRANSACTION_PLANTS: tuple[Plant, ...] = (
         rule_id="streams.transactions X2",
         how="replaces",
         target="motet.core.streams.leader.judge_outcome",
-        planted_by="motet.verify.storms.transactions_liar_plants:ObeysAnybody",
+        planted_by="motet.verify.storms.transactions_plants:ObeysAnybody",
         searches=(
             Search(
                 "transactions",
@@ -326,7 +326,7 @@ TRANSACTION_PLANTS: tuple[Plant, ...] = (
         rule_id="clock.reservation K1",
         how="replaces",
         target="motet.core.clock.node_clock.decode_bound",
-        planted_by="motet.verify.storms.transactions_clock_plants:ForgetsTheBound",
+        planted_by="motet.verify.storms.transactions_plants:ForgetsTheBound",
         searches=(Search("transactions", SEEDS_FEW, ("K1",), is_quick=True),),
     ),
     Plant(
@@ -335,7 +335,7 @@ TRANSACTION_PLANTS: tuple[Plant, ...] = (
         rule_id="clock.reservation K2",
         how="bypasses",
         target="motet.core.machine.Written",
-        planted_by="motet.verify.storms.transactions_clock_plants:TrustsAnUnsyncedBound",
+        planted_by="motet.verify.storms.transactions_plants:TrustsAnUnsyncedBound",
         searches=(Search("transactions", SEEDS_SOME, ("K1",)),),
     ),
     Plant(

@@ -22,10 +22,9 @@ from motet.sim.world import World
 from motet.verify.plants import plants_of
 from motet.verify.storms.keeper_answers import Listener
 from motet.verify.storms.keeper_client import KeeperClient
-from motet.verify.storms.keeper_isolation import Isolation
 from motet.verify.storms.keeper_ledger import Ledger
 from motet.verify.storms.keeper_plants import SeenNode, factory
-from motet.verify.storms.keeper_wires import Wires
+from motet.verify.storms.keeper_wires import Isolation, Wires
 from motet.verify.storms.vsr import TIMEOUTS
 from motet.verify.storms.vsr_atlas import Atlas, ReplicaDamage
 from motet.verify.storms.vsr_calm import Calm, core_of

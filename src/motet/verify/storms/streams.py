@@ -17,21 +17,18 @@ from motet.core.streams.cluster_messages import ShardMetadata
 from motet.ids import Address, NodeId, ShardName, StreamId
 from motet.sim.dice import Dice
 from motet.sim.host import Host
-from motet.sim.late import LATE, LATE_AFTER_RESTART, LateMessages
+from motet.sim.network import LATE, LATE_AFTER_RESTART, LateMessages
 from motet.sim.world import SimNode, World
 from motet.verify.plants import plants_of
-from motet.verify.storms.streams_atlas import Atlas
 from motet.verify.storms.streams_calm import Calm
 from motet.verify.storms.streams_changes import STAYS, Changer
 from motet.verify.storms.streams_checks import OLD_COMMITTED, Watch
 from motet.verify.storms.streams_clients import DataClient, Reader, Writer
-from motet.verify.storms.streams_moments import Moments
+from motet.verify.storms.streams_faults import Atlas, Moments, Strikes
 from motet.verify.storms.streams_plants import BLIND_STORE, data_node, operator
 from motet.verify.storms.streams_plays import Plays, Stage
-from motet.verify.storms.streams_promises import Promises
-from motet.verify.storms.streams_stalls import STALL_MARKS
+from motet.verify.storms.streams_rules import STALL_MARKS, Promises
 from motet.verify.storms.streams_store import Store, StoredOperator, Trouble
-from motet.verify.storms.streams_strikes import Strikes
 
 HOST = "streams"
 SNAPSHOT_OF_THE_WIPED = "wiped_node_installed"

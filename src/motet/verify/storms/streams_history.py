@@ -10,7 +10,7 @@ from motet.format.record_block import decode_block
 from motet.sim.world import World
 from motet.verify.history.operation import OperationId
 from motet.verify.storms.asker import Asker
-from motet.verify.storms.history_taps import AskerTap, Book, told
+from motet.verify.storms.histories import AskerTap, Book, told
 from motet.verify.storms.streams import StreamsRun
 
 

@@ -30,7 +30,7 @@ from motet.sim.dice import Dice
 from motet.sim.host import Host
 from motet.sim.world import World
 from motet.verify.storms.streams_checks import Watch
-from motet.verify.storms.streams_strikes import Link, Strikes
+from motet.verify.storms.streams_faults import Link, Strikes
 
 US_PER_MS = 1_000
 long_ms = 4_000

@@ -23,7 +23,20 @@ from motet.verify.plants import plants_of
 from motet.verify.storms.streams import HOST, StreamsRun
 from motet.verify.storms.streams_changes import STAYS, Changer
 from motet.verify.storms.streams_clients import DataClient, Reader, Writer
-from motet.verify.storms.transactions_aims import (
+from motet.verify.storms.transactions_checks import Ledger
+from motet.verify.storms.transactions_clients import Banker, KeyWriter
+from motet.verify.storms.transactions_feed import FeedReader, PageReader, Pages
+from motet.verify.storms.transactions_liar import Liar
+from motet.verify.storms.transactions_orders import Orderer, Pruner
+from motet.verify.storms.transactions_plants import (
+    LIAR_PLANTS,
+    NO_BOOKMARK,
+    TORN_TIE,
+    merge_tearing,
+    transaction_node,
+)
+from motet.verify.storms.transactions_readers import Traveller, Visitor
+from motet.verify.storms.transactions_watch import (
     ADJUST_MISSED,
     CLOSED_INHERITED,
     COMPACTER_CRASHED,
@@ -31,24 +44,10 @@ from motet.verify.storms.transactions_aims import (
     LOCKS_INHERITED,
     WAITS,
     Aims,
+    Births,
+    Clocks,
+    InFlights,
 )
-from motet.verify.storms.transactions_checks import Ledger
-from motet.verify.storms.transactions_clients import Banker, KeyWriter
-from motet.verify.storms.transactions_creations import Births
-from motet.verify.storms.transactions_feed import FeedReader
-from motet.verify.storms.transactions_in_flight import Clocks, InFlights
-from motet.verify.storms.transactions_liar import Liar
-from motet.verify.storms.transactions_liar_plants import LIAR_PLANTS
-from motet.verify.storms.transactions_orders import Orderer, Pruner
-from motet.verify.storms.transactions_pages import PageReader, Pages
-from motet.verify.storms.transactions_plants import (
-    NO_BOOKMARK,
-    TORN_TIE,
-    merge_tearing,
-    transaction_node,
-)
-from motet.verify.storms.transactions_session import Traveller
-from motet.verify.storms.transactions_visitor import Visitor
 
 LATER = StreamName("later")
 """The second stream, which is created in the storm."""

@@ -83,7 +83,7 @@ def run_job(job: Job) -> Done:
 
 
 def _seed(job: Job) -> tuple[str, str]:
-    from motet.sim.simulate import simulate
+    from motet.sim.storm import simulate
     from motet.verify.storms import storm_named
 
     outcome = simulate(storm_named(job.name), job.seed)

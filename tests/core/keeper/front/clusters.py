@@ -29,8 +29,7 @@ from motet.format.zookeeper.answers import AnyResult, Created, Data, Failed
 from motet.format.zookeeper.records import AnyRequest
 from motet.format.zookeeper.requests import Acl, Create, GetData
 from motet.ids import Address, ClusterId, ReplicaIndex
-from motet.testing.bench_network import InFlight
-from motet.testing.bench_trace import Line
+from motet.testing.bench_network import InFlight, Line
 from motet.testing.scripts.vsr_bench import Lost, VsrBench
 
 OPEN = (Acl(31, "world", "anyone"),)
