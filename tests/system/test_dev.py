@@ -21,7 +21,7 @@ import pytest
 
 from motet.client.keeper.client import KeeperClient
 from motet.errors import NodeError
-from motet.testing.cluster_status import Caretaker
+from motet.testing.caretaker import Caretaker
 from motet.testing.local_cluster import LocalCluster
 from motet.testing.port_block import BLOCK_PORTS, PortBlock
 

@@ -37,7 +37,7 @@ def dev(
     Example: motet dev --nodes 3 --roles keeper --port 7400
     """
     from motet.node.roles import ROLES, check_roles
-    from motet.testing.cluster_status import Caretaker
+    from motet.testing.caretaker import Caretaker
     from motet.testing.local_cluster import LocalCluster
 
     wanted = ROLES if roles is None else tuple(filter(None, roles.split(",")))

@@ -11,7 +11,7 @@ from motet.verify.explore.instances import led
 from motet.verify.model import Variant
 from motet.verify.models import every_variant, model_named
 from motet.verify.models.view_change import ViewChange
-from motet.verify.models.view_change.variants import Disk, DoViewChange, Slot
+from motet.verify.models.view_change.records import Disk, DoViewChange, Slot
 
 VARIANTS = list(every_variant())
 LONG = {

@@ -2,358 +2,312 @@
 
 from __future__ import annotations
 
-from motet.verify.plants.plant import SEEDS_FEW, SEEDS_SOME, Plant, Search
+from motet.verify.plants.plant import (
+    SEEDS_FEW,
+    SEEDS_SOME,
+    Plant,
+    Search,
+    bypasses,
+    overrides,
+    replaces,
+)
 
 TRANSACTION_PLANTS: tuple[Plant, ...] = (
-    Plant(
+    replaces(
         "closed-over-prepare",
+        Search("transactions", SEEDS_FEW, ("N1", "FeedComplete")),
         rule="a shard is closed only below what is prepared",
         rule_id="streams.transactions X6",
-        how="replaces",
         target="motet.core.streams.transactions.TransactionState.closed",
-        planted_by="motet.verify.storms.transactions_plants:ClosesOverPrepares",
-        searches=(Search("transactions", SEEDS_FEW, ("N1", "FeedComplete")),),
+        by="motet.verify.storms.transactions_plants:ClosesOverPrepares",
     ),
-    Plant(
+    replaces(
         "decided-twice",
+        Search(
+            "transactions", SEEDS_FEW, ("Atomic", "Decided", "LatestKept", "SessionReads", "N1")
+        ),
         rule="a decision is logged once, by the home shard",
         rule_id="streams.transactions X2",
-        how="replaces",
         target="motet.core.streams.decisions._doubt",
-        planted_by="motet.verify.storms.transactions_plants:DecidesAlone",
-        searches=(
-            Search(
-                "transactions", SEEDS_FEW, ("Atomic", "Decided", "LatestKept", "SessionReads", "N1")
-            ),
-        ),
+        by="motet.verify.storms.transactions_plants:DecidesAlone",
     ),
-    Plant(
+    replaces(
         "clock-too-early",
+        Search("transactions", SEEDS_FEW, ("CausalOrder", "KeyOrder", "Convergence", "Stuck")),
         rule="a commit clock is above the clocks of all prepares",
         rule_id="streams.transactions X3",
-        how="replaces",
         target="motet.core.streams.leader.floor_of",
-        planted_by="motet.verify.storms.transactions_plants:ClockTooEarly",
-        searches=(
-            Search("transactions", SEEDS_FEW, ("CausalOrder", "KeyOrder", "Convergence", "Stuck")),
-        ),
+        by="motet.verify.storms.transactions_plants:ClockTooEarly",
     ),
-    Plant(
+    replaces(
         "decision-forgotten",
+        Search("transactions", SEEDS_SOME, ("LatestKept", "Atomic", "Decided", "Stuck")),
         rule="a decision is kept until every participant has logged the outcome",
         rule_id="streams.transactions X4",
-        how="replaces",
         target="motet.core.streams.decisions.to_forget",
-        planted_by="motet.verify.storms.transactions_plants:ForgetsDecisions",
-        searches=(
-            Search("transactions", SEEDS_SOME, ("LatestKept", "Atomic", "Decided", "Stuck")),
-        ),
+        by="motet.verify.storms.transactions_plants:ForgetsDecisions",
     ),
-    Plant(
+    bypasses(
         "locks-forgotten",
+        Search(
+            "transactions",
+            SEEDS_FEW,
+            ("LatestKept", "OneState", "KeyOrder", "ReadsValid"),
+            is_quick=True,
+        ),
         rule="locks are a fold of the log, so every leader has them",
         rule_id="streams.transactions X1",
-        how="bypasses",
         target="motet.core.streams.transactions.TransactionState.locks",
-        planted_by="motet.verify.storms.transactions_plants:ForgetsLocks",
-        searches=(
-            Search(
-                "transactions",
-                SEEDS_FEW,
-                ("LatestKept", "OneState", "KeyOrder", "ReadsValid"),
-                is_quick=True,
-            ),
-        ),
+        by="motet.verify.storms.transactions_plants:ForgetsLocks",
     ),
-    Plant(
+    replaces(
         "append-over-lock",
+        Search("transactions", SEEDS_FEW, ("ReadsValid", "KeyOrder", "LatestKept")),
         rule="an append that touches a locked key waits",
         rule_id="streams.appends A4",
-        how="replaces",
         target="motet.core.streams.appends.hold",
-        planted_by="motet.verify.storms.transactions_plants:AppendsOverLocks",
-        searches=(Search("transactions", SEEDS_FEW, ("ReadsValid", "KeyOrder", "LatestKept")),),
+        by="motet.verify.storms.transactions_plants:AppendsOverLocks",
     ),
-    Plant(
+    replaces(
         "get-over-lock",
+        Search("transactions", SEEDS_FEW, ("LatestKept", "SessionReads")),
         rule="the latest change of a key is told when nobody has locked it",
         rule_id="streams.reads R3",
-        how="replaces",
         target="motet.core.streams.reads.is_locked",
-        planted_by="motet.verify.storms.transactions_plants:ReadsOverLocks",
-        searches=(Search("transactions", SEEDS_FEW, ("LatestKept", "SessionReads")),),
+        by="motet.verify.storms.transactions_plants:ReadsOverLocks",
     ),
-    Plant(
+    replaces(
         "reads-not-validated",
+        Search("transactions", SEEDS_FEW, ("ReadsValid",)),
         rule="what a transaction has read is as it was read when its part is logged",
         rule_id="streams.judging W2",
-        how="replaces",
         target="motet.core.streams.judging._judge_keys",
-        planted_by="motet.verify.storms.transactions_plants:TrustsReads",
-        searches=(Search("transactions", SEEDS_FEW, ("ReadsValid",)),),
+        by="motet.verify.storms.transactions_plants:TrustsReads",
     ),
-    Plant(
+    replaces(
         "decided-late",
+        Search("transactions", SEEDS_SOME, ("Decided", "Atomic")),
         rule="a transaction that may be one that was forgotten is refused",
         rule_id="streams.transactions X5",
-        how="replaces",
         target="motet.core.streams.leader.judge_abort",
-        planted_by="motet.verify.storms.transactions_plants:DecidesLate",
-        searches=(Search("transactions", SEEDS_SOME, ("Decided", "Atomic")),),
+        by="motet.verify.storms.transactions_plants:DecidesLate",
     ),
-    Plant(
+    bypasses(
         "created-in-the-past",
+        Search("transactions", SEEDS_FEW, ("Created",)),
         rule="a new shard begins above every clock that was handed out",
         rule_id="operator.creations V1",
-        how="bypasses",
         target="motet.core.shardlog.messages.BecomeLeaderRequest.clock",
-        planted_by="motet.verify.storms.transactions_plants:CreatedInThePast",
-        searches=(Search("transactions", SEEDS_FEW, ("Created",)),),
+        by="motet.verify.storms.transactions_plants:CreatedInThePast",
     ),
-    Plant(
+    replaces(
         "closed-in-memory",
+        Search("transactions", SEEDS_FEW, ("FeedClosed", "N1"), is_quick=True),
         rule="how far a shard is closed follows from its log",
         rule_id="streams.transactions X6",
-        how="replaces",
         target="motet.core.streams.leader._judge_closing",
-        planted_by="motet.verify.storms.transactions_plants:ClosesInMemory",
-        searches=(Search("transactions", SEEDS_FEW, ("FeedClosed", "N1"), is_quick=True),),
+        by="motet.verify.storms.transactions_plants:ClosesInMemory",
     ),
-    Plant(
+    replaces(
         "hidden-in-part",
+        Search("transactions", SEEDS_FEW, ("ClockVisibility",)),
         rule="a transaction has a clock for its readers in all shards or in none",
         rule_id="streams.orders P3",
-        how="replaces",
         target="motet.core.streams.leader.Pen._entry",
-        planted_by="motet.verify.storms.transactions_plants:HidesAlone",
-        searches=(Search("transactions", SEEDS_FEW, ("ClockVisibility",)),),
+        by="motet.verify.storms.transactions_plants:HidesAlone",
     ),
-    Plant(
+    replaces(
         "pruned-over-cursor",
+        Search("transactions", SEEDS_FEW, ("CursorKept",)),
         rule="what is above a named cursor is kept",
         rule_id="streams.orders P1",
-        how="replaces",
         target="motet.core.streams.orders.FeedRules._check_pruning",
-        planted_by="motet.verify.storms.transactions_plants:PrunesOverCursors",
-        searches=(Search("transactions", SEEDS_FEW, ("CursorKept",)),),
+        by="motet.verify.storms.transactions_plants:PrunesOverCursors",
     ),
-    Plant(
+    replaces(
         "trim-without-carrying",
+        Search("transactions", SEEDS_FEW, ("LatestKept",)),
         rule="what is pruned goes, but not where the latest change of a key lies",
         rule_id="streams.compaction H2",
-        how="replaces",
         target="motet.core.streams.latest.LatestChanges.entries",
-        planted_by="motet.verify.storms.transactions_plants:TrimsWithoutCompaction",
-        searches=(Search("transactions", SEEDS_FEW, ("LatestKept",)),),
+        by="motet.verify.storms.transactions_plants:TrimsWithoutCompaction",
     ),
-    Plant(
+    replaces(
         "outcome-of-another",
+        Search("transactions", SEEDS_SOME, ("N1", "FeedComplete")),
         rule="of each prepare that was open at an index point it is known what became of it",
         rule_id="streams.shard T4",
-        how="replaces",
         target="motet.core.streams.shard.StreamShard._note_end",
-        planted_by="motet.verify.storms.transactions_plants:NotesAnother",
-        searches=(Search("transactions", SEEDS_SOME, ("N1", "FeedComplete")),),
+        by="motet.verify.storms.transactions_plants:NotesAnother",
     ),
-    Plant(
+    replaces(
         "index-point-forgets-the-oldest",
+        Search("transactions", SEEDS_FEW, ("N1", "FeedComplete")),
         rule="an index point knows every prepare that is open at it",
         rule_id="streams.shard T4",
-        how="replaces",
         target="motet.core.streams.transactions.TransactionState.opens",
-        planted_by="motet.verify.storms.transactions_plants:ForgetsTheOldest",
-        searches=(Search("transactions", SEEDS_FEW, ("N1", "FeedComplete")),),
+        by="motet.verify.storms.transactions_plants:ForgetsTheOldest",
     ),
-    Plant(
+    replaces(
         "index-point-forgets-the-old",
+        Search("transactions", SEEDS_FEW, ("N1", "FeedComplete")),
         rule="an index point knows every prepare that is open at it, also one from before the last point",
         rule_id="streams.shard T4",
-        how="replaces",
         target="motet.core.streams.shard.StreamShard._add_index_point",
-        planted_by="motet.verify.storms.transactions_plants:ForgetsTheOld",
-        searches=(Search("transactions", SEEDS_FEW, ("N1", "FeedComplete")),),
+        by="motet.verify.storms.transactions_plants:ForgetsTheOld",
     ),
-    Plant(
+    replaces(
         "outcome-not-reached",
+        Search("transactions", SEEDS_FEW, ("N1", "FeedComplete")),
         rule="a page does not go past a prepare whose outcome it does not reach",
         rule_id="streams.feed_scan N1",
-        how="replaces",
         target="motet.core.streams.feed_scan.FeedScan._open",
-        planted_by="motet.verify.storms.transactions_plants:DoesNotWait",
-        searches=(Search("transactions", SEEDS_FEW, ("N1", "FeedComplete")),),
+        by="motet.verify.storms.transactions_plants:DoesNotWait",
     ),
-    Plant(
+    replaces(
         "outcome-at-the-end",
+        Search("transactions", SEEDS_FEW, ("N1", "FeedComplete")),
         rule="a page ends below the clock of a transaction whose outcome it does not reach",
         rule_id="streams.feed_scan N1",
-        how="replaces",
         target="motet.core.streams.feed_scan.FeedScan._open",
-        planted_by="motet.verify.storms.transactions_plants:WaitsTooShort",
-        searches=(Search("transactions", SEEDS_FEW, ("N1", "FeedComplete")),),
+        by="motet.verify.storms.transactions_plants:WaitsTooShort",
     ),
-    Plant(
+    bypasses(
         "torn-tie",
+        Search("transactions", SEEDS_FEW, ("FeedComplete", "N1")),
         rule="what has one clock is on one page",
         rule_id="streams.feed_scan N1",
-        how="bypasses",
         target="motet.core.streams.feed_merge.merge",
-        planted_by="motet.verify.storms.transactions_plants:merge_tearing",
-        searches=(Search("transactions", SEEDS_FEW, ("FeedComplete", "N1")),),
+        by="motet.verify.storms.transactions_plants:merge_tearing",
     ),
-    Plant(
+    bypasses(
         "bookmark-left-behind",
+        Search("transactions", SEEDS_FEW, ("SessionReads",)),
         rule="a client that goes on elsewhere takes its bookmark along",
-        rule_id="",
-        how="bypasses",
         target="motet.client.cluster.session.Session.resume_after",
-        planted_by="motet.verify.storms.transactions_readers:Traveller",
-        searches=(Search("transactions", SEEDS_FEW, ("SessionReads",)),),
+        by="motet.verify.storms.transactions_readers:Traveller",
     ),
-    Plant(
+    replaces(
         "clock-shared-in-a-batch",
+        Search("transactions-in-turns", SEEDS_FEW, ("U1",), is_quick=True),
         rule="clocks rise within a batch",
         rule_id="streams.entries U1",
-        how="replaces",
-        target="motet.core.streams.leader.Pen.put",
-        planted_by="motet.verify.storms.transactions_turns:SharesClocks",
-        searches=(Search("transactions-in-turns", SEEDS_FEW, ("U1",), is_quick=True),),
+        target="motet.core.streams.leader.EntryBuffer.put",
+        by="motet.verify.storms.transactions_turns:SharesClocks",
     ),
-    Plant(
+    replaces(
         "key-twice-in-a-batch",
+        Search("transactions-in-turns", SEEDS_FEW, ("U2",)),
         rule="no two transactions of a batch change the same key",
         rule_id="streams.entries U2",
-        how="replaces",
         target="motet.core.streams.leader._judge",
-        planted_by="motet.verify.storms.transactions_turns:ChangesKeysTwice",
-        searches=(Search("transactions-in-turns", SEEDS_FEW, ("U2",)),),
+        by="motet.verify.storms.transactions_turns:ChangesKeysTwice",
     ),
-    Plant(
+    replaces(
         "transaction-twice-in-a-batch",
+        Search("transactions-in-turns", SEEDS_FEW, ("U2",)),
         rule="a transaction is in a batch once",
         rule_id="streams.entries U2",
-        how="replaces",
         target="motet.core.streams.leader._judge",
-        planted_by="motet.verify.storms.transactions_turns:TakesTransactionsTwice",
-        searches=(Search("transactions-in-turns", SEEDS_FEW, ("U2",)),),
+        by="motet.verify.storms.transactions_turns:TakesTransactionsTwice",
     ),
-    Plant(
+    replaces(
         "batch-landed-in-part",
+        Search("transactions-in-turns", SEEDS_FEW, ("Grounded",)),
         rule="a batch is all of its entries, for everybody who handles it: a leader that has it applied",
-        rule_id="",
-        how="replaces",
-        target="motet.core.streams.pending.ShardTransactions.land",
-        planted_by="motet.verify.storms.transactions_turns:LandsTheFirst",
-        searches=(Search("transactions-in-turns", SEEDS_FEW, ("Grounded",)),),
+        target="motet.core.streams.pending.ShardTransactions.end_in_flight",
+        by="motet.verify.storms.transactions_turns:LandsTheFirst",
     ),
-    Plant(
+    replaces(
         "batch-followed-in-part",
+        Search("transactions-in-turns", SEEDS_FEW, ("OneState",), is_quick=True),
         rule="a batch is all of its entries, for everybody who handles it: a follower",
-        rule_id="",
-        how="replaces",
         target="motet.core.streams.shard.StreamShard.apply",
-        planted_by="motet.verify.storms.transactions_turns:FollowsTheFirst",
-        searches=(Search("transactions-in-turns", SEEDS_FEW, ("OneState",), is_quick=True),),
+        by="motet.verify.storms.transactions_turns:FollowsTheFirst",
     ),
-    Plant(
+    replaces(
         "batch-fed-in-part",
+        Search("transactions-in-turns", SEEDS_FEW, ("N1", "FeedComplete")),
         rule="a batch is all of its entries, for everybody who handles it: a reader of the feed",
-        rule_id="",
-        how="replaces",
         target="motet.core.streams.feed_scan.unbatched",
-        planted_by="motet.verify.storms.transactions_turns:FeedsTheFirst",
-        searches=(Search("transactions-in-turns", SEEDS_FEW, ("N1", "FeedComplete")),),
+        by="motet.verify.storms.transactions_turns:FeedsTheFirst",
     ),
-    Plant(
+    replaces(
         "batch-read-in-part",
+        Search("transactions-in-turns", SEEDS_FEW, ("PagesWithoutGap",)),
         rule="a batch is all of its entries, for everybody who handles it: a reader of a stream",
-        rule_id="",
-        how="replaces",
         target="motet.core.streams.reads._take_records",
-        planted_by="motet.verify.storms.transactions_turns:ReadsTheFirst",
-        searches=(Search("transactions-in-turns", SEEDS_FEW, ("PagesWithoutGap",)),),
+        by="motet.verify.storms.transactions_turns:ReadsTheFirst",
     ),
-    Plant(
+    replaces(
         "another-of-the-batch",
+        Search("transactions-in-turns", SEEDS_FEW, ("LatestKept",)),
         rule="a batch is all of its entries, for everybody who handles it: a reader of a key",
-        rule_id="",
-        how="replaces",
         target="motet.core.streams.reads._holder",
-        planted_by="motet.verify.storms.transactions_turns:ShowsAnother",
-        searches=(Search("transactions-in-turns", SEEDS_FEW, ("LatestKept",)),),
+        by="motet.verify.storms.transactions_turns:ShowsAnother",
     ),
-    Plant(
+    replaces(
         "votes-believed",
+        Search("transactions", SEEDS_FEW, ("FalseVotes", "Atomic", "Stuck")),
         rule="the home shard commits with the votes that participants have given, and with no others",
         rule_id="streams.transactions X7",
-        how="replaces",
         target="motet.core.streams.judging._check_votes",
-        planted_by="motet.verify.storms.transactions_plants:BelievesVotes",
-        searches=(Search("transactions", SEEDS_FEW, ("FalseVotes", "Atomic", "Stuck")),),
+        by="motet.verify.storms.transactions_plants:BelievesVotes",
     ),
-    Plant(
+    replaces(
         "home-believed",
+        Search(
+            "transactions",
+            SEEDS_FEW,
+            ("FalseVotes", "Atomic", "LatestKept", "SessionReads", "Decided"),
+        ),
         rule="what is prepared for a home shard is decided there, and nowhere else",
         rule_id="streams.transactions X2",
-        how="replaces",
         target="motet.core.streams.judging._check_home",
-        planted_by="motet.verify.storms.transactions_plants:BelievesHomes",
-        searches=(
-            Search(
-                "transactions",
-                SEEDS_FEW,
-                ("FalseVotes", "Atomic", "LatestKept", "SessionReads", "Decided"),
-            ),
-        ),
+        by="motet.verify.storms.transactions_plants:BelievesHomes",
     ),
-    Plant(
+    replaces(
         "outcome-of-a-stranger",
+        Search(
+            "transactions",
+            SEEDS_SOME,
+            ("LatestKept", "Atomic", "Decided", "SessionReads", "N1"),
+        ),
         rule="an outcome is logged if the home shard of the prepare has decided it",
         rule_id="streams.transactions X2",
-        how="replaces",
         target="motet.core.streams.leader.judge_outcome",
-        planted_by="motet.verify.storms.transactions_plants:ObeysAnybody",
-        searches=(
-            Search(
-                "transactions",
-                SEEDS_SOME,
-                ("LatestKept", "Atomic", "Decided", "SessionReads", "N1"),
-            ),
-        ),
+        by="motet.verify.storms.transactions_plants:ObeysAnybody",
     ),
-    Plant(
+    replaces(
         "forget-the-bound",
+        Search("transactions", SEEDS_FEW, ("K1",), is_quick=True),
         rule="a clock begins above all that it handed out before, in every life",
         rule_id="clock.reservation K1",
-        how="replaces",
         target="motet.core.clock.node_clock.decode_bound",
-        planted_by="motet.verify.storms.transactions_plants:ForgetsTheBound",
-        searches=(Search("transactions", SEEDS_FEW, ("K1",), is_quick=True),),
+        by="motet.verify.storms.transactions_plants:ForgetsTheBound",
     ),
-    Plant(
+    bypasses(
         "trust-an-unsynced-bound",
+        Search("transactions", SEEDS_SOME, ("K1",)),
         rule="nothing is handed out before a durable bound covers it",
         rule_id="clock.reservation K2",
-        how="bypasses",
         target="motet.core.machine.Written",
-        planted_by="motet.verify.storms.transactions_plants:TrustsAnUnsyncedBound",
-        searches=(Search("transactions", SEEDS_SOME, ("K1",)),),
+        by="motet.verify.storms.transactions_plants:TrustsAnUnsyncedBound",
     ),
-    Plant(
+    overrides(
         "ticks-from-its-own-wall",
+        Search("wrong-wall", SEEDS_FEW, ("W1", "W2"), is_quick=True),
         rule="inside a node the wall is the time that the nodes agree on",
         rule_id="streams.node D3",
-        how="overrides",
         target="motet.core.streams.node.DataNode.step",
-        planted_by="motet.verify.storms.wrong_wall:OwnWall",
-        searches=(Search("wrong-wall", SEEDS_FEW, ("W1", "W2"), is_quick=True),),
+        by="motet.verify.storms.wrong_wall:OwnWall",
     ),
-    Plant(
+    bypasses(
         "believes-the-first-answer",
+        Search("wrong-wall", SEEDS_FEW, ("W1", "W2")),
         rule="the time rests on a majority of the nodes",
         rule_id="clock.cluster_time T1",
-        how="bypasses",
         target="motet.core.clock.cluster_time.ClusterTime.quorum",
-        planted_by="motet.verify.storms.wrong_wall:FirstAnswer",
-        searches=(Search("wrong-wall", SEEDS_FEW, ("W1", "W2")),),
+        by="motet.verify.storms.wrong_wall:FirstAnswer",
     ),
 )

@@ -16,7 +16,7 @@ from motet.verify.model import (
     parameter,
     require,
 )
-from motet.verify.models.view_change.variants import (
+from motet.verify.models.view_change.records import (
     Decision,
     DoViewChange,
     Log,
