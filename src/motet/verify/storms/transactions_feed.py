@@ -40,9 +40,9 @@ from motet.errors.shards import CursorExpired
 from motet.ids import Address, ShardId, ShardName
 from motet.sim.world import World
 from motet.verify.storms.streams_changes import STAYS
-from motet.verify.storms.streams_checks import Watch
 from motet.verify.storms.streams_clients import TIMEOUT_MS, DataClient
-from motet.verify.storms.transactions_checks import Ledger, SeenChange, seen_of
+from motet.verify.storms.transactions_checks import SeenChange, seen_of
+from motet.verify.storms.transactions_clients import Bank
 
 places_max = 200
 
@@ -109,17 +109,9 @@ def by_clock(entries: list[Entry]) -> list[tuple[Clock, bytes]]:
 class PageReader(DataClient):
     """Asks any replica for a page that begins anywhere."""
 
-    def __init__(
-        self,
-        world: World,
-        name: str,
-        watch: Watch,
-        nodes: tuple[Address, ...],
-        shards: list[ShardName],
-        pages: Pages,
-    ) -> None:
-        super().__init__(world, name, watch, nodes)
-        self._shards = shards
+    def __init__(self, site: Bank, name: str, pages: Pages) -> None:
+        super().__init__(site, name)
+        self._shards = site.ledger.shards
         self._pages = pages
 
     def begin(self) -> list[Effect]:
@@ -161,17 +153,14 @@ class FeedReader(DataClient):
 
     def __init__(
         self,
-        world: World,
+        site: Bank,
         name: str,
-        watch: Watch,
-        nodes: tuple[Address, ...],
-        ledger: Ledger,
         merge: Callable[[Sequence[ShardPage], int], MergedPage],
         pages: Pages,
         *,
         keeps: bool,
     ) -> None:
-        super().__init__(world, name, watch, nodes)
+        super().__init__(site, name)
         #: has a named cursor
         self._keeps = keeps
         #: shards that have it
@@ -182,14 +171,14 @@ class FeedReader(DataClient):
         self.gaps: list[tuple[Clock, Clock]] = []
         #: where it was when the second stream was there
         self.joined: Clock | None = None
-        self._shards = list(ledger.stays)
+        self._shards = list(site.ledger.stays)
         #: of each shard, where its feed begins; asked for after it was told that it is too late
         self._begins: dict[ShardName, Clock] = {}
         self._is_late = False
         self._between_ms_max //= 2
         self._merge = merge
         self._shown = pages
-        self._ledger = ledger
+        self._ledger = site.ledger
         #: everything that was shown, in order
         self.seen: list[SeenChange] = []
         #: the cursor

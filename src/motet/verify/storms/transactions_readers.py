@@ -30,10 +30,9 @@ from motet.core.streams.messages import (
 )
 from motet.format.record_block import encode_block
 from motet.ids import Address, Offset, ShardName
-from motet.sim.world import World
-from motet.verify.storms.streams_checks import Watch
 from motet.verify.storms.streams_clients import DataClient
-from motet.verify.storms.transactions_checks import ACCOUNTS, QUIET_ACCOUNTS, Ledger
+from motet.verify.storms.transactions_checks import ACCOUNTS, QUIET_ACCOUNTS
+from motet.verify.storms.transactions_clients import Bank
 
 hop_share = 0.15
 
@@ -41,18 +40,9 @@ hop_share = 0.15
 class Traveller(DataClient):
     """Appends and reads; now and then it begins a new session behind a bookmark of the old one."""
 
-    def __init__(
-        self,
-        world: World,
-        name: str,
-        watch: Watch,
-        nodes: tuple[Address, ...],
-        ledger: Ledger,
-        *,
-        is_forgetful: bool,
-    ) -> None:
-        super().__init__(world, name, watch, nodes)
-        self._ledger = ledger
+    def __init__(self, site: Bank, name: str, *, is_forgetful: bool) -> None:
+        super().__init__(site, name)
+        self._ledger = site.ledger
         self._session = Session()
         #: planted: the bookmark is left behind
         self._is_forgetful = is_forgetful
@@ -160,13 +150,11 @@ quiet_share = 0.6
 class Visitor(DataClient):
     """Asks for any account at any time, and in the end once for each."""
 
-    def __init__(
-        self, world: World, name: str, watch: Watch, nodes: tuple[Address, ...], ledger: Ledger
-    ) -> None:
-        super().__init__(world, name, watch, nodes)
+    def __init__(self, site: Bank, name: str) -> None:
+        super().__init__(site, name)
         #: nothing is written or pruned any more
         self.is_last_round = False
-        self._ledger = ledger
+        self._ledger = site.ledger
         self._left = [*ACCOUNTS, *QUIET_ACCOUNTS]
         #: what it asks for, and the clock at which somebody was told it was changed
         self._key: bytes | None = None
