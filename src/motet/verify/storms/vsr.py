@@ -21,9 +21,8 @@ from typing import Any
 
 import msgspec
 
-from motet.core.machine import NS_PER_MS, Effect, Event, Send, Started, Violation
+from motet.core.machine import Effect, Event, Send, Started, Violation
 from motet.core.vsr.config import Timeouts, VsrConfig
-from motet.core.vsr.formatting import file_sizes, format_files
 from motet.core.vsr.look import can_be_seen, observed
 from motet.core.vsr.messages import DoViewChange
 from motet.core.vsr.replica import Replica
@@ -35,7 +34,7 @@ from motet.verify.history import Recorder, check_keyed
 from motet.verify.models.view_change import ViewChange
 from motet.verify.plants import plants_of
 from motet.verify.storms.vsr_atlas import Atlas, ReplicaDamage
-from motet.verify.storms.vsr_calm import Calm, core_of
+from motet.verify.storms.vsr_calm import Calm, Isolation, ReplicasRun, core_of
 from motet.verify.storms.vsr_checks import Watch
 from motet.verify.storms.vsr_clients import Worker, read_entry
 from motet.verify.storms.vsr_plants import factory
@@ -49,8 +48,6 @@ OPERATIONS = {1: 2_000, 2: 1_000, 3: 500}
 
 operations_default = 300
 BUDGET_STEPS = 200_000
-isolation_interval_ms = 1_500
-isolation_ms_max = 1_500
 
 TIMEOUTS = Timeouts(
     ping_ms=100,
@@ -129,8 +126,10 @@ def draw_config(dice: Dice) -> VsrConfig:
     )
 
 
-class VsrRun:
+class VsrRun(ReplicasRun):
     """One cluster, its clients, and the calm after the storm."""
+
+    done_rule = "K8"
 
     def __init__(self, world: World, plant: str | None) -> None:
         dice = world.dice.fork("cluster")
@@ -141,14 +140,17 @@ class VsrRun:
         self.watch = Watch(world, self.config.cluster)
         self.atlas = Atlas(self.config, dice)
         self._is_clock_wild = dice.chance(0.1)
-        self.hosts = [self._add_replica(number, plant) for number in range(self.config.count)]
+        indexes = [ReplicaIndex(number) for number in range(self.config.count)]
+        self.hosts = [
+            self._add_replica(HOST, own, factory(plant, self.config, own)) for own in indexes
+        ]
         count = dice.between(3, 5)
         self.workers = [self._add_worker(number, count) for number in range(count)]
         world.observe(self.watch.saw)
         world.observe(self._follow)
         self.calm: Calm | None = None
         if world.faults.network.partition_interval_ms:
-            self._isolate_later()
+            Isolation(world, self.hosts, self._dice)
 
     def draw_config(self, dice: Dice) -> VsrConfig:
         """The cluster of this seed."""
@@ -157,19 +159,6 @@ class VsrRun:
     def operations(self) -> int:
         """What all clients do together, at least."""
         return OPERATIONS.get(self.config.count, operations_default)
-
-    def _add_replica(self, number: int, plant: str | None) -> Host:
-        own = ReplicaIndex(number)
-        node = self._world.add_node(self.config.replicas[number])
-        host = self._world.host(node, HOST, factory(plant, self.config, own))
-        for file, size_bytes in file_sizes(self.config):
-            host.disk.preallocate(file, size_bytes)
-        for file, offset, data in format_files(self.config, own):
-            host.disk.write(file, offset, data)
-        for file in host.disk.files():
-            host.disk.sync(file)
-        host.disk.damage = self.atlas.disk_of(own)
-        return host
 
     def _add_worker(self, number: int, count: int) -> Worker:
         worker = Worker(
@@ -216,27 +205,6 @@ class VsrRun:
             damage.aim = None
         damage.core = core_of(host)
 
-    def _isolate_later(self) -> None:
-        after_ms = self._dice.between(1, 2 * isolation_interval_ms)
-        self._world.at(after_ms * NS_PER_MS, self._isolate_primary)
-
-    def _isolate_primary(self) -> None:
-        """Cut a primary off from the others, but not from clients, until another leads."""
-        world = self._world
-        if world.fabric.healed:
-            return
-        addresses = [host.node.address for host in self.hosts]
-        leading = [each.node.address for each in self.hosts if core_of(each).is_primary]
-        if leading and len(addresses) > 1:
-            alone = self._dice.pick(leading)
-            others = [address for address in addresses if address != alone]
-            world.fabric.cut([alone], others, one_way=False)
-            world.mark("primary_isolated")
-            world.record(alone, "!", "primary isolated")
-            isolation_ms = self._dice.between(200, isolation_ms_max)
-            world.at(isolation_ms * NS_PER_MS, world.fabric.heal)
-        self._isolate_later()
-
     # The run
 
     def finished(self) -> bool:
@@ -253,15 +221,8 @@ class VsrRun:
             return True
         return calm.is_out_of_patience() and self._give_up(calm)
 
-    def _give_up(self, calm: Calm) -> bool:
-        """True if there is a good reason."""
-        excuse = calm.excuse()
-        if excuse is not None:
-            self._world.mark(excuse)
-            return True
-        waiting = [worker.name for worker in self.workers if not worker.is_done]
-        self._world.violated("K8", f"waiting {' '.join(waiting)}; {calm.describe()}")
-        return False
+    def _waiting(self) -> list[str]:
+        return [worker.name for worker in self.workers if not worker.is_done]
 
     def check(self) -> list[Violation]:
         verdict = check_keyed(self.recorder.history(), budget_steps=BUDGET_STEPS)
@@ -270,15 +231,6 @@ class VsrRun:
         if verdict.status == "unknown":
             self._world.mark("history_too_hard")
         return []
-
-    def permits(self, fault: str, node: Address, /) -> bool:
-        if fault in ("rot", "read_error"):
-            return self.atlas.permits_damage
-        if fault == "clock_jump" and not self._is_clock_wild:
-            # A clock that is off by less than it may be is honest, and then all must go on.
-            tolerance_ns = self.config.timeouts.clock_tolerance_ms * NS_PER_MS
-            return abs(self._world.nodes[node].time.skew_ns) < tolerance_ns // 3
-        return True
 
 
 # Each step of each replica, followed in the model of view changes
