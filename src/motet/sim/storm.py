@@ -3,7 +3,7 @@
 Run one seed of one part: a storm of faults, then calm, then the verdict.
 
 In the storm the nemesis breaks what the profile allows while the part's clients work. Then everything
-is mended, and the clients must get done: a system that is safe and never finishes is not correct.
+is healed, and the clients must get done: a system that is safe and never finishes is not correct.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Storm(Protocol):
 
     @property
     def storm_ms(self) -> int:
-        """How long the faults go on, at most; then all is mended."""
+        """How long the faults go on, at most; then all is healed."""
 
     def prepare(self, world: World, plant: str | None) -> Run:
         """Put nodes and clients into the world; nothing is started yet."""
@@ -124,7 +124,7 @@ def _outcome(
     if not violations:
         violations.extend(run.check())
     if not violations and not finished and not exhausted:
-        what = f"clients are still waiting {CALM_MS} ms after the last fault was mended"
+        what = f"clients are still waiting {CALM_MS} ms after the last fault was healed"
         violations.append(Violation(LIVENESS, what))
     verdict = "violated" if violations else "unfinished" if exhausted else "ok"
     return Outcome(

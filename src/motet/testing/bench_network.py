@@ -160,7 +160,7 @@ class BenchNetwork:
         return taken
 
     def repeat(self, which: Which) -> list[InFlight]:
-        """Have messages in flight once more, behind all others."""
+        """Have messages in flight once more, after all others."""
         again = [self.in_flight[place] for place in self._places(which, self.in_flight)]
         self.in_flight += again
         return again

@@ -1,7 +1,7 @@
 """One direction of one connection through a fault proxy: reads here, writes there, spoils in between.
 
 A stream of bytes never has a hole in it: what TCP cannot deliver, it holds back, and then the connection
-breaks. So a connection that lost bytes cannot be mended; it is *holed*, and reset once its bytes would
+breaks. So a connection that lost bytes cannot be fixed; it is *holed*, and reset once its bytes would
 pass again.
 """
 

@@ -219,7 +219,7 @@ class DataNodePart(ShardlogPart):
         source: str = "leader",
         resume: int | None = None,
     ) -> list[str]:
-        """Read records behind an offset, from the leader or from any replica."""
+        """Read records after an offset, from the leader or from any replica."""
         who: Source = "replica" if source == "replica" else "leader"
         where = None if resume is None else Offset(resume)
         message = ReadRecords(

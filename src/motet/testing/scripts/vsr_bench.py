@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Self
 
-import msgspec
-
 from motet.core.machine import (
     NS_PER_MS,
     Effect,
@@ -34,7 +32,7 @@ from motet.ids import Address, ClientId, Op
 from motet.testing.bench_network import InFlight, Line, told_effect, told_event
 from motet.testing.bench_node import BenchNode
 from motet.testing.register import BATCH, Found, Refused, Stored, Swapped, decode_results
-from motet.testing.workbench import Workbench
+from motet.testing.workbench import LossyBench
 
 # What happens in a cluster of replicas, in few words: a message, a replica, a log, each on one line.
 
@@ -224,21 +222,6 @@ clone_each_steps = 10
 """A replica is large, and time is long: a copy at each step would take most of a script's time."""
 
 
-class Lost(msgspec.Struct, frozen=True):
-    """Messages that do not arrive; None means any."""
-
-    command: str
-    sender: str | None
-    to: str | None
-
-    def fits(self, sender: Address, to: Address, command: str) -> bool:
-        return (
-            self.command in ("all", command)
-            and self.sender in (None, sender)
-            and self.to in (None, to)
-        )
-
-
 class SampledNode(BenchNode):
     """Checks what a machine owes at each step, but that a clone does the same only now and then."""
 
@@ -255,14 +238,11 @@ class SampledNode(BenchNode):
         return effects
 
 
-class VsrBench(Workbench):
+class VsrBench(LossyBench):
     """Replicas and clients."""
 
     def __init__(self) -> None:
         super().__init__(show=("send", "note"))
-        self.lost: list[Lost] = []
-        #: commands whose sends are told
-        self.traced: tuple[str, ...] = ()
         #: the last request of each client
         self.requests: dict[Address, Request] = {}
         self.muted: dict[str, None] = dict.fromkeys(MUTED)
@@ -271,24 +251,6 @@ class VsrBench(Workbench):
         super().add(name, make, wall_ms=wall_ms)
         node = self.nodes[Address(name)] = SampledNode(Address(name), make, wall_ms * NS_PER_MS)
         return node
-
-    def run_ms(self, time_ms: int, until: Callable[[], bool] = lambda: False) -> list[str]:
-        """Let time pass, at most until something is the case; messages arrive as they are sent."""
-        last_ns = self.monotonic_ns + time_ms * NS_PER_MS
-        lines = self.settle()
-        while not until():
-            due = self._next_due()
-            if due is None or due[0] > last_ns:
-                self._move_time(last_ns)
-                break
-            self._move_time(due[0])
-            lines += self._told(self._fire(self.nodes[due[1]], due[2]))
-            lines += self.settle()
-        return lines
-
-    def heal(self) -> None:
-        super().heal()
-        self.lost = []
 
     def _step(self, node: BenchNode, event: Event) -> list[Line]:
         self._steps += 1
@@ -310,15 +272,7 @@ class VsrBench(Workbench):
         command = command_name(type(send.message))
         if isinstance(send.message, Request):
             self.requests[sender] = send.message
-        is_lost = (sender, send.to) in self.network.cut_links or any(
-            lost.fits(sender, send.to, command) for lost in self.lost
-        )
-        if not is_lost:
-            self.network.in_flight.append(InFlight(sender, send))
-        if command not in self.traced:
-            return []
-        arrow = "-x" if is_lost else "->"
-        return [Line("send", f"{sender} {arrow} {send.to} {told_message(send.message)}")]
+        return self._put_in_flight(sender, send, command, told_message)
 
     def _noted(self, name: Address, note: Note) -> list[Line]:
         if note.what in self.muted or note.what.startswith("vsr_wal_case_"):

@@ -1,6 +1,6 @@
 """The action instances of a model: which steps a state allows, and what they are called.
 
-Some faults lie behind thirty steps that everybody can write down, and the states beside that way are not
+Some faults lie after thirty steps that everybody can write down, and the states beside that way are not
 worth a thought. A script names those steps; the explorer begins where they end. Since every step is an
 action of the model, what it finds from there is reachable from its beginning too.
 """

@@ -57,7 +57,7 @@ State: TypeAlias = tuple[Value, ...]
 ABSENT: State = ()
 _EMPTY: State = ("", 0, None)
 _DIGITS = 10
-"""A sequential node has so many behind its name."""
+"""A sequential node has so many digits after its name."""
 
 _OF_OTHERS = ("NO_CHILDREN_FOR_EPHEMERALS",)
 
@@ -146,7 +146,7 @@ def _part(
 
 
 def _options(part: Part) -> tuple[Value, ...]:
-    """Of a create, what stands behind its data."""
+    """Of a create, what stands after its data."""
     return part.value[1:] if isinstance(part.value, tuple) else ()
 
 

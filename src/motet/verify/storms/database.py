@@ -192,7 +192,7 @@ class DatabaseRun:
             world.host(world.add_node(actor.name, immune=True), "streams", actor.itself)
 
     def _read_by_all(self) -> Clock | None:
-        """Nobody will ask for the feed behind a lower clock; None: somebody reads from the beginning."""
+        """Nobody will ask for the feed after a lower clock; None: somebody reads from the beginning."""
         known = [reader.after for reader in self.readers]
         known += [publisher.after for publisher in self.publishers]
         reached = [clock for clock in known if clock is not None]

@@ -311,7 +311,7 @@ def _check_slices(audit: Parts, feed: list[Change]) -> list[Violation]:
 
 
 def _check_rows(audit: Parts, feed: list[Change]) -> list[Violation]:
-    """Each slice has a row for each of its changes; one that ends behind the feed is not looked at."""
+    """Each slice has a row for each of its changes; one that ends after the feed is not looked at."""
     for each in audit:
         rows, step = each.part.staged.rows, each.step
         assert step is not None

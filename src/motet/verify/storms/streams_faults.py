@@ -212,10 +212,10 @@ class Strikes:
                     links.append((Address(b), Address(a)))
         self._world.record("network", "!", f"aimed: {what}")
         self._world.fabric.blocked.update(dict.fromkeys(links))
-        self._world.at(for_ms * NS_PER_MS, self.mend, (links,))
+        self._world.at(for_ms * NS_PER_MS, self.heal, (links,))
         return links
 
-    def mend(self, links: list[Link]) -> None:
+    def heal(self, links: list[Link]) -> None:
         """Let these pass again."""
         for link in links:
             self._world.fabric.blocked.pop(link, None)

@@ -89,7 +89,7 @@ class StreamsTap(AskerTap):
             self._take(who, asked, page)
 
     def _take(self, who: str, asked: ReadRecords, page: RecordsRead) -> None:
-        """All behind the cursor, one after the other: what one reader takes stays there until then."""
+        """All after the cursor, one after the other: what one reader takes stays there until then."""
         for entry in page.entries:
             records = decode_records(entry.body)
             names = [name for chunk in records.chunks for name in _names(chunk)]

@@ -324,7 +324,7 @@ class FeedReader(DataClient):
             self._to_save, self._saving = list(self._shards), self.after
 
     def _learn_patience(self, answer: Message | None) -> None:
-        """A page behind a transaction that was long in doubt takes long: who gives up soon never gets it."""
+        """A page after a transaction that was long in doubt takes long: who gives up soon never gets it."""
         grown_ms = min(2 * self._timeout_ms, patience_ms_max)
         self._timeout_ms = grown_ms if answer is None else TIMEOUT_MS
 

@@ -1,6 +1,6 @@
 """A client that moves from one process to the next with nothing but a bookmark, and loses nothing on the way.
 
-SessionReads   it is shown all records that it has read or written before, by whichever replica, also behind a
+SessionReads   it is shown all records that it has read or written before, by whichever replica, also after a
                bookmark: read your writes, monotonic reads
 SessionWrites  what it writes is above all clocks that it has seen: writes follow reads, monotonic writes
 
@@ -38,7 +38,7 @@ hop_share = 0.15
 
 
 class Traveller(DataClient):
-    """Appends and reads; now and then it begins a new session behind a bookmark of the old one."""
+    """Appends and reads; now and then it begins a new session after a bookmark of the old one."""
 
     def __init__(self, site: Bank, name: str, *, is_forgetful: bool) -> None:
         super().__init__(site, name)
@@ -94,9 +94,9 @@ class Traveller(DataClient):
         return AppendRecords(self.next_request(), self._clock, self._shard, chunks)
 
     def _read(self, source: Source) -> ReadRecords:
-        behind = Offset(self._seen.get(self._shard, 0) - 1)
+        after = Offset(self._seen.get(self._shard, 0) - 1)
         return ReadRecords(
-            self.next_request(), self._clock, self._shard, behind, 100, 1 << 16, source
+            self.next_request(), self._clock, self._shard, after, 100, 1 << 16, source
         )
 
     def answered(self, asked: Message, answer: Message | None) -> list[Effect]:
@@ -138,9 +138,9 @@ class Traveller(DataClient):
         if place.clock <= self._clock:
             what = f"{self.name} {shard}: {place.clock} after {self._clock}"
             self.world.violated("SessionWrites", what)
-        behind = Offset(place.first_offset + 1)
-        self._session.reached(shard, behind)
-        self._seen[shard] = max(self._seen.get(shard, Offset(0)), behind)
+        after = Offset(place.first_offset + 1)
+        self._session.reached(shard, after)
+        self._seen[shard] = max(self._seen.get(shard, Offset(0)), after)
         self.see_clock(place.clock)
 
 

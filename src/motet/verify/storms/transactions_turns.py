@@ -69,7 +69,7 @@ def _first_of(entry: Entry) -> Sequence[Entry]:
 
 
 class SharesClocks(TakesTurns):
-    """What is put into a batch behind another one has the same clock (U1)."""
+    """What is put into a batch after another one has the same clock (U1)."""
 
     def step(self, event: Event) -> list[Effect]:
         def put(buffer: EntryBuffer, pending: PendingRequest, clock: Clock) -> None:
@@ -139,13 +139,13 @@ class TakesTransactionsTwice(TakesTurns):
             return super().step(event)
 
 
-def _keys_behind_the_first(ours: ShardTransactions) -> dict[bytes, int]:
+def _keys_after_the_first(ours: ShardTransactions) -> dict[bytes, int]:
     """What is touched by transactions that are in a batch, and not the first in it."""
     in_flight = zip(ours.in_flight, ours.in_flight[1:], strict=False)
-    behind = [
+    after = [
         each_in_flight for (before, _), (entry, each_in_flight) in in_flight if before == entry
     ]
-    return {key: 1 for each_in_flight in behind for key in each_in_flight.keys}
+    return {key: 1 for each_in_flight in after for key in each_in_flight.keys}
 
 
 class LandsTheFirst(TakesTurns):
@@ -153,7 +153,7 @@ class LandsTheFirst(TakesTurns):
 
     def step(self, event: Event) -> list[Effect]:
         def end_in_flight(ours: ShardTransactions, applied: EntryId) -> None:
-            kept = _keys_behind_the_first(ours)
+            kept = _keys_after_the_first(ours)
             real(ours, applied)
             ours.in_flight_keys |= kept
 

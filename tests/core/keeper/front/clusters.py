@@ -30,7 +30,8 @@ from motet.format.zookeeper.records import AnyRequest
 from motet.format.zookeeper.requests import Acl, Create, GetData
 from motet.ids import Address, ClusterId, ReplicaIndex
 from motet.testing.bench_network import InFlight, Line
-from motet.testing.scripts.vsr_bench import Lost, VsrBench
+from motet.testing.scripts.vsr_bench import VsrBench
+from motet.testing.workbench import Lost
 
 OPEN = (Acl(31, "world", "anyone"),)
 START_WALL_MS = 1_000_000
