@@ -29,7 +29,7 @@ from motet.verify.history import (
     check_set,
     check_unique_register,
 )
-from motet.verify.history.events import OperationId
+from motet.verify.history.operation import OperationId
 
 REGISTER_REQUIRED_PER_S = 100_000
 UNIQUE_REQUIRED_PER_S = 500_000

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from tests.toy.storm import EARLY, ToyPart
 
-from motet.sim import simulate as simulation
+from motet.sim import storm as simulation
 from motet.sim import world as worlds
-from motet.sim.simulate import simulate
+from motet.sim.storm import simulate
 
 
 def budget(monkeypatch: pytest.MonkeyPatch, events: int) -> None:

@@ -7,7 +7,7 @@ from tests.sim.scripted import Hello, on_start, put, seen
 from motet.core.machine import Received, Send
 from motet.ids import Address
 from motet.sim.faults import Faults, NetworkFaults
-from motet.sim.late import LATE, LATE_AFTER_RESTART, LateMessages
+from motet.sim.network import LATE, LATE_AFTER_RESTART, LateMessages
 from motet.sim.world import World
 
 KEEPS_ALL = Faults(network=NetworkFaults(kept=1.0, kept_ms_max=1))

@@ -13,7 +13,7 @@ import pytest
 from tests.toy.storm import ToyPart
 
 from motet.errors import BadInput
-from motet.sim.simulate import simulate
+from motet.sim.storm import simulate
 from motet.sim.trace import GLYPHS, Trace
 from motet.verify.seed_range import run_seeds
 from motet.verify.storms import PARTS, storm_named

@@ -11,8 +11,8 @@ from motet.errors import NodeError
 from motet.ids import Address, ClusterId, ReplicaIndex
 from motet.node.replica_files import Format, Sizes, prepare_files
 from motet.ports import Disk
-from motet.testing import dev_folder
-from motet.testing.dev_folder import DevFolder
+from motet.testing import port_block
+from motet.testing.port_block import DevFolder
 
 SIZES = Sizes(slots=64, checkpoint_ops=16, body_bytes_max=4096, block_bytes=2048)
 MEMBERS = tuple(Address(f"n{i}") for i in range(3))
@@ -48,7 +48,7 @@ def test_making_goes_on_where_it_was_cut_short(
         prepare_files(wanted, disk, may_format=may_format)
 
     folder = DevFolder(tmp_path)
-    monkeypatch.setattr(dev_folder, "prepare_files", prepare)
+    monkeypatch.setattr(port_block, "prepare_files", prepare)
     with pytest.raises(Killed):
         folder.make(KEEPERS)
     made = [superblock(tmp_path, i) for i in range(before)]
@@ -75,14 +75,14 @@ def test_what_was_made_once_is_not_made_again(tmp_path: Path) -> None:
 def test_a_folder_of_an_earlier_release_was_made(tmp_path: Path) -> None:
     folder = DevFolder(tmp_path)
     folder.make(KEEPERS)
-    (tmp_path / dev_folder.CLUSTER_FILE).unlink()
+    (tmp_path / port_block.CLUSTER_FILE).unlink()
     superblock(tmp_path, 2).unlink()
     folder.make(KEEPERS)
     assert folder.lost(2) is not None
 
 
 def test_a_damaged_note_is_not_guessed_at(tmp_path: Path) -> None:
-    (tmp_path / dev_folder.CLUSTER_FILE).write_bytes(msgspec.json.encode(["made"]))
+    (tmp_path / port_block.CLUSTER_FILE).write_bytes(msgspec.json.encode(["made"]))
     with pytest.raises(NodeError, match="damaged"):
         DevFolder(tmp_path).make(KEEPERS)
     assert not superblock(tmp_path, 0).exists()

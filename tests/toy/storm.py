@@ -13,7 +13,7 @@ from motet.core.machine import Effect, Message, Violation
 from motet.ids import Address
 from motet.sim.world import World
 from motet.verify.history import Recorder, check_set
-from motet.verify.history.events import OperationId
+from motet.verify.history.operation import OperationId
 from motet.verify.storms.asker import Asker
 
 CLIENTS = 3

@@ -80,7 +80,7 @@ def _run_one(
     history: Path | None,
     output: Output,
 ) -> bool:
-    from motet.sim.simulate import simulate as run
+    from motet.sim.storm import simulate as run
     from motet.sim.trace import Trace
     from motet.verify.storms import storm_named
     from motet.verify.storms.histories import Recorded

@@ -13,7 +13,7 @@ from motet.errors import BadInput
 
 if TYPE_CHECKING:
     from motet.verify.trace import Checked, Header
-    from motet.verify.trace.waiting import Placed
+    from motet.verify.trace.merge import Placed
 
 
 FileArgument = Annotated[
@@ -48,7 +48,7 @@ def history(
 
     from motet.verify.history import drawing
     from motet.verify.history.checkers import CHECKERS, checker_named, read_history
-    from motet.verify.history.verdict import budget_steps_default
+    from motet.verify.history.record import budget_steps_default
 
     if file is None:
         rows = [
@@ -161,8 +161,8 @@ def _read(
 ) -> tuple[Header, list[list[Placed]]]:
     """What was logged: one trace, or one of each node."""
     from motet.verify.trace import read_trace
+    from motet.verify.trace.merge import Placed
     from motet.verify.trace.nodes import is_of_a_node, read_of_nodes
-    from motet.verify.trace.waiting import Placed
 
     try:
         with files[0].open("rb") as first:

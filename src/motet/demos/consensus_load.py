@@ -22,7 +22,7 @@ from motet.client.keeper.errors import BadVersion, NodeExists
 from motet.errors import NodeError, OutcomeUnknown
 from motet.sim.dice import Dice
 from motet.verify.history import Recorder, Verdict, check_keyed
-from motet.verify.history.events import OperationId
+from motet.verify.history.operation import OperationId
 
 ENTRIES = "/entries"
 REGISTERS = tuple(f"/register-{number}" for number in range(8))

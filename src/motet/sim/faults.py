@@ -143,7 +143,7 @@ PROFILES: dict[str, Faults] = {
 }
 SWARM = "swarm"
 """The profile that draws a different mixture for each seed: some kinds of fault off, others harsh.
-Off matters as much as on: a bug behind many messages is never reached while one in ten is lost."""
+Off matters as much as on: a bug after many messages is never reached while one in ten is lost."""
 
 
 def faults_for(profile: str, dice: Dice) -> Faults:

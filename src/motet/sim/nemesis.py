@@ -1,4 +1,4 @@
-"""The nemesis: breaks things at random times, as the fault options say, and mends them in the end."""
+"""The nemesis: breaks things at random times, as the fault options say, and heals them in the end."""
 
 from __future__ import annotations
 

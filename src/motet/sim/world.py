@@ -31,8 +31,7 @@ from motet.sim.dice import Dice
 from motet.sim.disk import SimDisk
 from motet.sim.faults import Faults
 from motet.sim.host import Host, Stepper
-from motet.sim.late import LateMessages
-from motet.sim.network import Fabric
+from motet.sim.network import Fabric, LateMessages
 from motet.sim.time import SimTime, VirtualTime
 from motet.sim.trace import Trace
 

@@ -24,7 +24,7 @@ from typing import Literal
 
 from motet.errors import BadScenario
 from motet.ids import FileName, WriteId
-from motet.testing.bench_trace import KINDS, Kind
+from motet.testing.bench_network import KINDS, Kind
 from motet.testing.part import VerbPart, verb
 from motet.testing.workbench import Workbench
 
@@ -143,7 +143,7 @@ class BenchPart(VerbPart):
 
     @verb
     def heal(self) -> list[str]:
-        """Mend all links."""
+        """Heal all links."""
         self.bench.heal()
         return []
 
@@ -161,7 +161,7 @@ class BenchPart(VerbPart):
 
     @verb
     def disk(self, state: Literal["full", "ok"], node: str | None = None) -> list[str]:
-        """Fill a disk up; or make room, and mend what could not be read."""
+        """Fill a disk up; or make room, and fix what could not be read."""
         disk = self.bench.node(self.named(node)).disk
         disk.full = state == "full"
         if state == "ok":

@@ -13,11 +13,11 @@
 
 Node i is called ``n<i>``, lives in ``folder/node-<i>`` with its ``pid`` and ``node.log``, and has a block of
 ten ports (see :mod:`motet.testing.port_block`). The folder can be used again: the nodes go on from what is
-there, and a keeper whose files are gone is not started (:mod:`motet.testing.dev_folder`). The nodes prove a
+there, and a keeper whose files are gone is not started (:mod:`motet.testing.port_block`). The nodes prove a
 cluster key to each other; it is made with the cluster, in ``folder/cluster-key``.
 
 When the ``with`` block ends, however it ends, so does every node; and should the test process itself be
-killed, the :mod:`motet.testing.reaper` sees to it.
+killed, the :mod:`motet.testing.local_node` sees to it.
 """
 
 from __future__ import annotations
@@ -39,11 +39,9 @@ from motet.node.replica_files import Format
 from motet.node.settings import load
 from motet.real.durable import holder_of
 from motet.testing.cluster_status import ClusterStatus
-from motet.testing.dev_folder import DevFolder
-from motet.testing.local_node import LocalNode
-from motet.testing.port_block import BLOCK_PORTS, HOST, PortBlock
-from motet.testing.proxy_mesh import ProxyMesh
-from motet.testing.reaper import Reaper
+from motet.testing.fault_proxy import ProxyMesh
+from motet.testing.local_node import LocalNode, Reaper
+from motet.testing.port_block import BLOCK_PORTS, HOST, DevFolder, PortBlock
 
 NODE_COMMAND = (sys.executable, "-m", "motet", "node")
 LOCK_FILE = "lock~"

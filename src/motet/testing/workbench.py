@@ -22,6 +22,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 
+import msgspec
+
 from motet.core.machine import (
     NS_PER_MS,
     Event,
@@ -38,9 +40,19 @@ from motet.core.machine import (
 from motet.core.render import render
 from motet.errors import BadScenario
 from motet.ids import Address, FileName, TimerName, WriteId
-from motet.testing.bench_network import BenchNetwork, InFlight, Which
+from motet.testing.bench_network import (
+    KINDS,
+    BenchNetwork,
+    InFlight,
+    Kind,
+    Line,
+    Which,
+    sent,
+    told,
+    told_effect,
+    told_event,
+)
 from motet.testing.bench_node import BenchNode, WriteState
-from motet.testing.bench_trace import KINDS, Kind, Line, sent, told, told_effect, told_event
 
 steps_max_default = 2_000
 """Steps of one operation; machines that go on for longer are taken never to come to rest."""
@@ -177,7 +189,7 @@ class Workbench:
             self.network.cut(other, name)
 
     def heal(self) -> None:
-        """Mend all links. What was lost stays lost."""
+        """Heal all links. What was lost stays lost."""
         self.network.cut_links.clear()
 
     # Disks
@@ -328,3 +340,60 @@ class Workbench:
         self.monotonic_ns += passed_ns
         for node in self.nodes.values():
             node.wall_ns += passed_ns
+
+
+class Lost(msgspec.Struct, frozen=True):
+    """Messages that do not arrive; None means any."""
+
+    kind: str
+    sender: str | None
+    to: str | None
+
+    def fits(self, sender: Address, to: Address, kind: str) -> bool:
+        return (
+            self.kind in ("all", kind) and self.sender in (None, sender) and self.to in (None, to)
+        )
+
+
+class LossyBench(Workbench):
+    """A workbench that loses messages by kind, and lets time pass."""
+
+    def __init__(
+        self, show: Collection[Kind] = KINDS, *, steps_max: int = steps_max_default
+    ) -> None:
+        super().__init__(show, steps_max=steps_max)
+        self.lost: list[Lost] = []
+        #: kinds of messages whose sends are told
+        self.traced: tuple[str, ...] = ()
+
+    def run_ms(self, time_ms: int, until: Callable[[], bool] = lambda: False) -> list[str]:
+        """Let time pass, at most until something is the case; messages arrive as they are sent."""
+        last_ns = self.monotonic_ns + time_ms * NS_PER_MS
+        lines = self.settle()
+        while not until():
+            due = self._next_due()
+            if due is None or due[0] > last_ns:
+                self._move_time(last_ns)
+                break
+            self._move_time(due[0])
+            lines += self._told(self._fire(self.nodes[due[1]], due[2]))
+            lines += self.settle()
+        return lines
+
+    def heal(self) -> None:
+        super().heal()
+        self.lost = []
+
+    def _put_in_flight(
+        self, sender: Address, send: Send, kind: str, told: Callable[[Message], str]
+    ) -> list[Line]:
+        """Let a message go, unless it is lost; told if its kind is traced."""
+        is_lost = (sender, send.to) in self.network.cut_links or any(
+            lost.fits(sender, send.to, kind) for lost in self.lost
+        )
+        if not is_lost:
+            self.network.in_flight.append(InFlight(sender, send))
+        if kind not in self.traced:
+            return []
+        arrow = "-x" if is_lost else "->"
+        return [Line("send", f"{sender} {arrow} {send.to} {told(send.message)}")]

@@ -19,8 +19,7 @@ from multiprocessing import get_context
 
 import msgspec
 
-from motet.sim.simulate import simulate
-from motet.sim.storm import Outcome
+from motet.sim.storm import Outcome, simulate
 from motet.verify.parent import end_with_parent
 from motet.verify.plants import search_for
 from motet.verify.storms import storm_named

@@ -16,7 +16,7 @@ from motet.core.shardlog.messages import (
 )
 from motet.core.streams.cluster_messages import ShardMetadata, decode_metadata
 from motet.ids import Address, Epoch, NodeId, ShardName
-from motet.testing.bench_trace import Line
+from motet.testing.bench_network import Line
 from motet.testing.script import parse_command
 from motet.testing.scripts.operator import OperatorPart
 from motet.testing.scripts.operator_bench import OperatorBench

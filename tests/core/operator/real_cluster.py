@@ -23,8 +23,7 @@ from motet.core.streams.messages import (
 from motet.core.streams.node import DataNode
 from motet.format.record_block import decode_block, encode_block
 from motet.ids import Address, NodeId, Offset, RequestId, ShardName
-from motet.testing.bench_disk import BenchDisk
-from motet.testing.bench_node import BenchNode
+from motet.testing.bench_node import BenchDisk, BenchNode
 from motet.testing.part import verb
 
 WRITER = Address("writer")

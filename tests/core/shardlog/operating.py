@@ -27,7 +27,7 @@ from motet.core.shardlog.messages import (
 )
 from motet.core.shardlog.replica import ShardReplica
 from motet.ids import Epoch, NodeId
-from motet.testing.scripts.shardlog_node import SHARD
+from motet.testing.scripts.shardlog_bench import SHARD
 
 SWAP, EXPAND, CONTRACT = (
     ReconfigurationOp.NODE_SWAP,

@@ -13,7 +13,7 @@ from motet.core.shardlog.entry import EntryKind
 from motet.core.shardlog.messages import BecomeLeaderRequest, FenceRequest
 from motet.core.shardlog.shards import BEAT
 from motet.ids import Address, Epoch, NodeId, Offset
-from motet.testing.scripts.shardlog_node import SHARD, AppendValue, ListMachine
+from motet.testing.scripts.shardlog_bench import SHARD, AppendValue, ListMachine
 
 OPERATOR = Address("op")
 

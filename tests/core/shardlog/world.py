@@ -40,8 +40,8 @@ from motet.core.shardlog.context import ShardlogConfig
 from motet.core.shardlog.replica import ShardReplica
 from motet.core.shardlog.shards import BEAT
 from motet.ids import Address, NodeId, WriteId
-from motet.testing.bench_disk import BenchDisk
-from motet.testing.scripts.shardlog_node import SHARD, AppendValue, ListMachine, ShardNode
+from motet.testing.bench_node import BenchDisk
+from motet.testing.scripts.shardlog_bench import SHARD, AppendValue, ListMachine, ShardNode
 
 OPERATOR = Address("op")
 CLIENT = Address("client")

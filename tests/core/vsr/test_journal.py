@@ -7,7 +7,7 @@ import pytest
 from motet.core.vsr.header import Header
 from motet.core.vsr.journal import Cached, Journal, Writing
 from motet.ids import Op, WriteId
-from motet.testing.scripts.vsr_logs import prepare_header
+from motet.testing.scripts.vsr_damage import prepare_header
 
 SLOTS = 8
 

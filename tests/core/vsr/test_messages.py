@@ -20,7 +20,7 @@ from motet.core.vsr.messages import (
     sealed_request,
 )
 from motet.ids import ClientId, ClusterId, Op, ReplicaIndex, View
-from motet.testing.scripts.vsr_logs import hand_made_log
+from motet.testing.scripts.vsr_damage import hand_made_log
 
 COMMANDS = typing.get_args(VsrCall)
 decoder = msgspec.msgpack.Decoder(VsrCall)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from motet.core.vsr.messages import DoViewChange
 from motet.core.vsr.quorums import quorums
 from motet.core.vsr.view_change_quorum import Decision, Verdict, decide
-from motet.testing.scripts.vsr_logs import KINDS, hand_made_log, prepare_header
+from motet.testing.scripts.vsr_damage import KINDS, hand_made_log, prepare_header
 
 PIPELINE = 4
 HEAD_MAX = 9

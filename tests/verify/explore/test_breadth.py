@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from motet.errors import BadInput
-from motet.verify.explore import Budget, Progress, explore, workers
+from motet.verify.explore import Budget, Progress, breadth, explore
 from motet.verify.explore.codec import Codec, fingerprint
 from motet.verify.models.quorum import Quorum
 from motet.verify.models.quorum import State as QuorumState
@@ -104,8 +104,8 @@ def test_an_unknown_property_is_refused() -> None:
 @pytest.fixture(autouse=True)
 def small_levels(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that toys are worth the work of several."""
-    monkeypatch.setattr(workers, "WORTH_IT", 20)
-    monkeypatch.setattr(workers, "CHUNK", 8)
+    monkeypatch.setattr(breadth, "WORTH_IT", 20)
+    monkeypatch.setattr(breadth, "CHUNK", 8)
     monkeypatch.syspath_prepend(ROOT)  # the toys are found by workers as well
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from motet.verify.explore import explore
-from motet.verify.explore.components import components
+from motet.verify.explore.liveness import components
 
 from . import toys
 

@@ -12,8 +12,7 @@ from tests.verify.history.oracle import State, apply
 
 from motet.errors import BadHistory
 from motet.verify.history import History, Recorder
-from motet.verify.history.events import Event, Failed, Invoke, Ok, OperationId, Unknown
-from motet.verify.history.values import Value
+from motet.verify.history.operation import Event, Failed, Invoke, Ok, OperationId, Unknown, Value
 
 
 class Act(NamedTuple):

@@ -3,8 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from motet.verify.history.operation import Operation
-from motet.verify.history.values import Value
+from motet.verify.history.operation import Operation, Value
 
 State = Value | frozenset[Value]
 T = TypeVar("T")

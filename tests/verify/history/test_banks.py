@@ -17,7 +17,7 @@ from tests.verify.history.oracle import State, linearizable
 
 from motet.errors import BadHistory
 from motet.verify.history import History, check_bank, check_snapshots
-from motet.verify.history.values import Value
+from motet.verify.history.operation import Value
 
 INITIAL = {"a": 2, "b": 1}
 STATE = (("a", 2), ("b", 1))

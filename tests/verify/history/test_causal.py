@@ -186,7 +186,7 @@ def together(steps: list[list[Step]]) -> History:
 def _renamed(history: History, names: dict[str, str]) -> History:
     from msgspec.structs import replace
 
-    from motet.verify.history.events import Invoke
+    from motet.verify.history.operation import Invoke
 
     return History(
         replace(event, process=names.get(event.process, event.process))

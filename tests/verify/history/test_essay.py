@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-from motet.verify.history import banks, causal, feeds, queues, sessions, set_witness
+from motet.verify.history import banks, causal, feeds, queues, sessions, sets
 
 ESSAY = Path(__file__).parents[3] / "docs" / "internals" / "histories.md"
 
@@ -20,7 +20,7 @@ def test_the_examples_run() -> None:
     assert failed == 0
 
 
-@pytest.mark.parametrize("module", [set_witness, queues, banks, causal, sessions, feeds])
+@pytest.mark.parametrize("module", [sets, queues, banks, causal, sessions, feeds])
 def test_the_essay_lists_every_fault(module: ModuleType) -> None:
     faults = re.findall(r"^``([a-z-]+)``", module.__doc__ or "", flags=re.MULTILINE)
     listed = re.findall(r"^\| ([a-z-]+) \|", ESSAY.read_text(), flags=re.MULTILINE)

@@ -10,7 +10,7 @@ from tests.verify.history.oracle import State, linearizable
 
 from motet.errors import BadHistory
 from motet.verify.history import History, Recorder, check_keyed
-from motet.verify.history.values import Value
+from motet.verify.history.operation import Value
 
 
 def pick(random: Random, state: State) -> tuple[str, Value, Value]:

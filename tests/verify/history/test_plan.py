@@ -6,7 +6,7 @@ from random import Random
 
 from tests.verify.history.histories import Act, good_history, register_client, sequence, unknown
 
-from motet.verify.history.plan import CAS, READ, WRITE, make_plan
+from motet.verify.history.search import CAS, READ, WRITE, make_plan
 
 FUNCTIONS = {"read": READ, "write": WRITE, "cas": CAS}
 

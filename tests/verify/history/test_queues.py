@@ -17,7 +17,7 @@ from tests.verify.history.oracle import State, linearizable
 
 from motet.errors import BadHistory
 from motet.verify.history import History, check_queue
-from motet.verify.history.values import Value
+from motet.verify.history.operation import Value
 
 ENQUEUES = [Act("enqueue", "a"), Act("enqueue", "b")]
 DEQUEUES = [Act("dequeue", None, answer) for answer in ("a", "b", None)]

@@ -11,8 +11,7 @@ from tests.verify.history.histories import good_history, register_client
 
 from motet.errors import BadHistory
 from motet.verify.history import History, Recorder, check_register
-from motet.verify.history.operation import FOREVER
-from motet.verify.history.values import Value
+from motet.verify.history.operation import FOREVER, Value
 
 
 def test_every_outcome() -> None:

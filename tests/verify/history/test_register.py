@@ -22,7 +22,7 @@ from tests.verify.history.oracle import linearizable
 
 from motet.errors import BadHistory
 from motet.verify.history import History, Recorder, check_register
-from motet.verify.history.values import Value
+from motet.verify.history.operation import Value
 
 READS = [Act("read", None, 0), Act("read", None, 1)]
 WRITES = [Act("write", 0), Act("write", 1)]

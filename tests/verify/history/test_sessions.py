@@ -8,7 +8,7 @@ import pytest
 
 from motet.errors import BadHistory
 from motet.verify.history import History, Recorder, check_sessions
-from motet.verify.history.values import Value
+from motet.verify.history.operation import Value
 
 Step = tuple[str, str, str, Value, Value]
 """(process, function, key, value, answer)"""

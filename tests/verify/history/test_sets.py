@@ -17,7 +17,7 @@ from tests.verify.history.oracle import State, linearizable
 
 from motet.errors import BadHistory
 from motet.verify.history import History, Recorder, check_set
-from motet.verify.history.values import Value
+from motet.verify.history.operation import Value
 
 ADDS = [Act("add", "a"), Act("add", "b")]
 UNKNOWN = [unknown(add) for add in ADDS]

@@ -10,11 +10,9 @@ from tests.verify.history.histories import good_history, mutated, register_clien
 from tests.verify.history.oracle import linearizable
 
 from motet.verify.history import History, Recorder, check_register, shrink
-from motet.verify.history.events import Ok
-from motet.verify.history.operation import Operation
-from motet.verify.history.plan import CAS, READ, WRITE
+from motet.verify.history.operation import Ok, Operation, Value
+from motet.verify.history.search import CAS, READ, WRITE
 from motet.verify.history.shrink import Shrinker
-from motet.verify.history.values import Value
 
 FUNCTIONS = {"read": READ, "write": WRITE, "cas": CAS}
 VALUES: list[Value] = [0, 1, 2, "any other"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from motet.verify.history import Recorder
-from motet.verify.history.timeline import timeline
+from motet.verify.history.record import timeline
 
 
 def test_bars_overlap_as_the_operations_do() -> None:

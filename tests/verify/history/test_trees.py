@@ -26,9 +26,8 @@ from motet.format.zookeeper.messages import (
 )
 from motet.ids import SessionId, Zxid
 from motet.verify.history import History, Recorder, check_tree
-from motet.verify.history.operation import Operation
+from motet.verify.history.operation import Operation, Value
 from motet.verify.history.tree_state import Nodes, Refused, Tree
-from motet.verify.history.values import Value
 
 Call = tuple[str, Value, Value]
 

@@ -20,8 +20,7 @@ from tests.verify.history.oracle import State, linearizable
 
 from motet.errors import BadHistory
 from motet.verify.history import History, Recorder, check_register, check_unique_register
-from motet.verify.history.events import Ok
-from motet.verify.history.values import Value
+from motet.verify.history.operation import Ok, Value
 
 
 def compare(history: History) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from motet.errors import BadHistory
-from motet.verify.history.values import frozen, show
+from motet.verify.history.operation import frozen, show
 
 
 def test_sequences_become_tuples_and_sets_are_sorted() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from motet.verify.history import Verdict
-from motet.verify.history.verdict import Witness
+from motet.verify.history.record import Witness
 
 
 def test_only_ok_is_true() -> None:

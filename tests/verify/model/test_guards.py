@@ -10,7 +10,7 @@ import pytest
 from motet.verify.explore.instances import Instances
 from motet.verify.explore.kernels import _all_states
 from motet.verify.model import NotEnabled, require
-from motet.verify.model.guards import without_raising
+from motet.verify.model.action import without_raising
 from motet.verify.models import MODELS, model_named
 from motet.verify.models.quorum_variants import JoinWithoutFetch
 

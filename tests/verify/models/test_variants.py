@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from motet.verify.explore import explore
-from motet.verify.explore.script import led
+from motet.verify.explore.instances import led
 from motet.verify.model import Variant
 from motet.verify.models import every_variant, model_named
 from motet.verify.models.view_change import ViewChange

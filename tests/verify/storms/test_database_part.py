@@ -16,11 +16,10 @@ from motet.core.tables.messages import PublishDone, TableIs, VisiblePart
 from motet.errors import NoSuchTable
 from motet.ids import TableName
 from motet.sim.faults import PROFILES, Faults
-from motet.sim.simulate import simulate
+from motet.sim.storm import simulate
 from motet.sim.world import World
-from motet.verify.storms.database import DatabaseRun, DatabaseStorm
-from motet.verify.storms.database_actor import SERVER
-from motet.verify.storms.database_plants import SEGMENT_BYTES
+from motet.verify.storms.database import SEGMENT_BYTES, DatabaseRun, DatabaseStorm
+from motet.verify.storms.database_clients import SERVER
 from motet.verify.storms.publishing import AUDIT, INBOX, LARGE, Parts
 
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from motet.errors import BadInput
-from motet.sim.simulate import simulate
+from motet.sim.storm import simulate
 from motet.sim.trace import Trace
 from motet.verify.history.checkers import CHECKERS, read_history
-from motet.verify.history.verdict import Verdict, budget_steps_default
+from motet.verify.history.record import Verdict, budget_steps_default
 from motet.verify.storms import storm_named
 from motet.verify.storms.histories import TAPS, Recorded
 

@@ -11,8 +11,7 @@ import pytest
 
 from motet.errors import BadInput
 from motet.sim.faults import Faults
-from motet.sim.simulate import simulate
-from motet.sim.storm import Outcome
+from motet.sim.storm import Outcome, simulate
 from motet.sim.world import World
 from motet.verify.plants import PLANTS, Plant, Search, kind_of, named, search_for
 from motet.verify.seed_range import find_plant

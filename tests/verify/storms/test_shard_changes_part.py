@@ -15,12 +15,11 @@ from motet.core.streams.cluster_messages import (
     ShardStatus,
 )
 from motet.ids import Epoch, NodeId, ShardName
-from motet.sim.simulate import simulate
+from motet.sim.storm import simulate
 from motet.sim.world import World
 from motet.verify.models import model_named
 from motet.verify.seed_range import run_seeds
-from motet.verify.storms.shard_changes import ShardChangesRun, ShardChangesStorm
-from motet.verify.storms.shard_steps import UNBOUNDED
+from motet.verify.storms.shard_steps import UNBOUNDED, ShardChangesRun, ShardChangesStorm
 from motet.verify.trace import check_trace, read_trace
 from motet.verify.trace.metadata import store_steps
 

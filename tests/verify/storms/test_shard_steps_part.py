@@ -9,7 +9,7 @@ import pytest
 
 from motet.core.shardlog.steps import Installed, Look, restart_of, steps_between
 from motet.ids import NodeId
-from motet.sim.simulate import simulate
+from motet.sim.storm import simulate
 from motet.sim.world import World
 from motet.verify.models import model_named
 from motet.verify.seed_range import run_seeds

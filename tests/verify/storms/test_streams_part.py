@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from motet.sim.simulate import simulate
+from motet.sim.storm import simulate
 from motet.verify.seed_range import run_seeds
 from motet.verify.storms.streams import StreamsStorm, steps_min
 

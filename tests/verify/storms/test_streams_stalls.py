@@ -21,7 +21,7 @@ from motet.core.streams.cluster_messages import (
 from motet.ids import Epoch, NodeId, ShardName
 from motet.sim.faults import Faults
 from motet.sim.world import World
-from motet.verify.storms.streams_stalls import STALL_MARKS, Stalls
+from motet.verify.storms.streams_rules import STALL_MARKS, Stalls
 
 SHARD = ShardName("s.0")
 A, B, C, D = (NodeId(name) for name in "abcd")

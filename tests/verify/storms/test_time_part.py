@@ -8,7 +8,7 @@ from motet.core.clock.cluster_time import ClusterTime
 from motet.core.clock.time_peer import TimePeer
 from motet.core.machine import NS_PER_MS
 from motet.sim.faults import PROFILES, Faults
-from motet.sim.simulate import simulate
+from motet.sim.storm import simulate
 from motet.sim.world import World
 from motet.verify.storms.time import HONEST, LOST, MAJORITY, TimeStorm
 

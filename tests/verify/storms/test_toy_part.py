@@ -12,7 +12,7 @@ from motet.core.machine import Effect, Event, Send
 from motet.sim.faults import PROFILES, DiskFaults, Faults, NodeFaults
 from motet.sim.host import Host
 from motet.sim.nemesis import Nemesis
-from motet.sim.simulate import simulate
+from motet.sim.storm import simulate
 from motet.sim.world import World
 
 

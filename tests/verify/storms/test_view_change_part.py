@@ -8,11 +8,11 @@ import msgspec
 import pytest
 
 from motet.core.vsr.look import Observed
-from motet.sim.simulate import simulate
+from motet.sim.storm import simulate
 from motet.sim.world import World
 from motet.verify.models import model_named
 from motet.verify.seed_range import run_seeds
-from motet.verify.storms.view_change import REPLICAS, VIEWS, ViewChangeRun, ViewChangeStorm
+from motet.verify.storms.vsr import REPLICAS, VIEWS, ViewChangeRun, ViewChangeStorm
 from motet.verify.trace import check_trace, read_trace
 from motet.verify.trace.view_changes import lines_between
 

@@ -9,7 +9,7 @@ from motet.core.vsr.wal_layout import WalLayout
 from motet.ids import ReplicaIndex
 from motet.sim.dice import Dice
 from motet.sim.faults import PROFILES
-from motet.sim.simulate import simulate
+from motet.sim.storm import simulate
 from motet.sim.trace import Trace
 from motet.sim.world import World
 from motet.verify.storms.vsr import VsrRun, VsrStorm, draw_config

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from motet.sim.simulate import simulate
+from motet.sim.storm import simulate
 from motet.verify.seed_range import run_seeds
 from motet.verify.storms.wrong_wall import WrongWallStorm
 

@@ -15,13 +15,13 @@ from motet.core.vsr.messages import DoViewChange
 from motet.core.vsr.replica import Replica
 from motet.errors import BadInput
 from motet.sim.host import Host
-from motet.sim.simulate import simulate
+from motet.sim.storm import simulate
 from motet.sim.world import World
 from motet.verify.models import model_named
-from motet.verify.storms.view_change import REPLICAS, ViewChangeRun, ViewChangeStorm
+from motet.verify.storms.vsr import REPLICAS, ViewChangeRun, ViewChangeStorm
 from motet.verify.trace import Checked, check_trace
-from motet.verify.trace.consensus import read_looks, steps_of
 from motet.verify.trace.nodes import read_of_nodes
+from motet.verify.trace.view_changes import read_looks, steps_of
 
 LOOKS = 250
 

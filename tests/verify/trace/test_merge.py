@@ -5,15 +5,13 @@ from __future__ import annotations
 import pytest
 
 from motet.sim.dice import Dice
-from motet.sim.simulate import simulate
+from motet.sim.storm import simulate
 from motet.sim.world import World
 from motet.verify.models import model_named
 from motet.verify.models.shard_log_steps import ShardLogChanges
-from motet.verify.storms.shard_changes import ShardChangesRun, ShardChangesStorm
-from motet.verify.storms.shard_steps import UNBOUNDED
+from motet.verify.storms.shard_steps import UNBOUNDED, ShardChangesRun, ShardChangesStorm
 from motet.verify.trace import TraceLine, check_trace
-from motet.verify.trace.merge import check_merged
-from motet.verify.trace.waiting import Placed
+from motet.verify.trace.merge import Placed, check_merged
 
 ORDERS = 3
 

@@ -10,9 +10,8 @@ import pytest
 from motet.errors import BadInput
 from motet.verify.models import model_named
 from motet.verify.trace import Checked
-from motet.verify.trace.lives import NodeLine, with_untold
 from motet.verify.trace.merge import check_merged
-from motet.verify.trace.nodes import is_of_a_node, read_of_nodes, read_shard
+from motet.verify.trace.nodes import NodeLine, is_of_a_node, read_of_nodes, read_shard, with_untold
 
 N1 = """{"at":1,"node":"n1","shard":"s","action":"Join","with":{"n":"n1"}}
 {"at":3,"node":"n1","shard":"s","action":"Fence","with":{"n":"n1","epoch":1}}

@@ -38,13 +38,11 @@ from motet.core.streams.node import CUT_TIMER, DataNode
 from motet.errors import BadScenario
 from motet.format.record_block import decode_block, encode_block
 from motet.ids import Address, Epoch, NodeId, Offset, RequestId, StreamId, StreamName
-from motet.testing.bench_network import InFlight
-from motet.testing.bench_trace import Line
+from motet.testing.bench_network import InFlight, Line
 from motet.testing.part import verb
 from motet.testing.script import Command
 from motet.testing.scripts.shardlog import ShardlogPart
-from motet.testing.scripts.shardlog_bench import OPERATOR, ShardBench
-from motet.testing.scripts.shardlog_node import SHARD
+from motet.testing.scripts.shardlog_bench import OPERATOR, SHARD, ShardBench
 
 CLIENT = Address("client")
 
@@ -221,7 +219,7 @@ class DataNodePart(ShardlogPart):
         source: str = "leader",
         resume: int | None = None,
     ) -> list[str]:
-        """Read records behind an offset, from the leader or from any replica."""
+        """Read records after an offset, from the leader or from any replica."""
         who: Source = "replica" if source == "replica" else "leader"
         where = None if resume is None else Offset(resume)
         message = ReadRecords(

@@ -40,10 +40,10 @@ from motet.ids import (
     StreamName,
 )
 from motet.testing.part import verb
-from motet.testing.scripts.operator_bench import Lost, told_version
+from motet.testing.scripts.operator_bench import entry_of, named_shard, told_version
 from motet.testing.scripts.operator_keeper import KEEPER_NAME, KeeperCommands
 from motet.testing.scripts.operator_puppets import PuppetKeeper, PuppetNode, PuppetReplica
-from motet.testing.scripts.operator_words import entry_of, named_shard
+from motet.testing.workbench import Lost
 
 CLIENT = "client"
 

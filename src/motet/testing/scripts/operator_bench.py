@@ -6,12 +6,12 @@ if they are lost; and answers to clients, as ``client <- …``.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
 
 import msgspec
 
 from motet.core.clock.hlc import ZERO, Clock
-from motet.core.machine import NS_PER_MS, Event, Message, Note, Received, Send, Written
+from motet.core.machine import Event, Message, Note, Received, Send, Written
 from motet.core.metadata.messages import Create, MetadataMessage, Write, WriteOperation
 from motet.core.render import render
 from motet.core.shardlog.entry import EntryId
@@ -20,60 +20,57 @@ from motet.core.streams.cluster_messages import (
     OperatorDone,
     OperatorRefused,
     ShardMapPushed,
+    ShardMetadata,
     ShardsDescribed,
     StreamCreated,
 )
-from motet.ids import Address
-from motet.testing.bench_network import InFlight
+from motet.errors import BadScenario
+from motet.ids import Address, Epoch, Offset, ShardId, StreamName
+from motet.testing.bench_network import InFlight, Line
 from motet.testing.bench_node import BenchNode, WriteState
-from motet.testing.bench_trace import Line
-from motet.testing.workbench import Workbench
+from motet.testing.workbench import LossyBench
+
+ENTRY = re.compile(r"\((\d+),(\d+)\)")
+
+
+def named_shard(name: str) -> tuple[StreamName, ShardId]:
+    """The stream and the number of ``orders.0``."""
+    stream, _, number = name.partition(".")
+    return StreamName(stream), ShardId(int(number or "0"))
+
+
+def entry_of(text: str) -> EntryId:
+    """An entry as it is written: (epoch,offset)."""
+    match = ENTRY.fullmatch(text)
+    if match is None:
+        raise BadScenario(f"{text!r} is no entry id", hint="write (epoch,offset)")
+    return EntryId(Epoch(int(match[1])), Offset(int(match[2])))
+
+
+def told_metadata(m: ShardMetadata) -> str:
+    """Metadata in one line."""
+    text = f"{m.shard} epoch={m.epoch} {m.status.value} leader={m.leader or '-'}"
+    text += f" ensemble={' '.join(m.ensemble)} rf={m.replication_factor}"
+    change = m.reconfiguration
+    if change is not None:
+        text += f" {change.op.value}:{change.phase.value} {change.old_node or '-'}>{change.new_node or '-'}"
+    if m.removed_nodes:
+        text += f" removed={' '.join(m.removed_nodes)}"
+    return f"{text} new" if m.is_new else text
+
 
 MUTED = ("operator_refused",)
 """Notes that are told only on demand."""
 
 
-class Lost(msgspec.Struct, frozen=True):
-    """Messages that do not arrive; None means any."""
-
-    kind: str
-    sender: str | None
-    to: str | None
-
-    def fits(self, sender: Address, to: Address, kind: str) -> bool:
-        return (
-            self.kind in ("all", kind) and self.sender in (None, sender) and self.to in (None, to)
-        )
-
-
-class OperatorBench(Workbench):
+class OperatorBench(LossyBench):
     """Operators, nodes and a store."""
 
     def __init__(self) -> None:
         super().__init__(show=("send", "note"), steps_max=50_000)
-        self.lost: list[Lost] = []
-        self.traced: tuple[str, ...] = ()
         self.muted: dict[str, None] = dict.fromkeys(MUTED)
         #: what stands for a long name in what is told
         self.short: dict[str, str] = {}
-
-    def run_ms(self, time_ms: int, until: Callable[[], bool] = lambda: False) -> list[str]:
-        """Let time pass, at most until something is the case; messages arrive as they are sent."""
-        last_ns = self.monotonic_ns + time_ms * NS_PER_MS
-        lines = self.settle()
-        while not until():
-            due = self._next_due()
-            if due is None or due[0] > last_ns:
-                self._move_time(last_ns)
-                break
-            self._move_time(due[0])
-            lines += self._told(self._fire(self.nodes[due[1]], due[2]))
-            lines += self.settle()
-        return lines
-
-    def heal(self) -> None:
-        super().heal()
-        self.lost = []
 
     def _told(self, lines: list[Line]) -> list[str]:
         told = super()._told(lines)
@@ -102,15 +99,7 @@ class OperatorBench(Workbench):
 
     def _sent(self, sender: Address, send: Send) -> list[Line]:
         kind = kind_of(send.message)
-        is_lost = (sender, send.to) in self.network.cut_links or any(
-            lost.fits(sender, send.to, kind) for lost in self.lost
-        )
-        if not is_lost:
-            self.network.in_flight.append(InFlight(sender, send))
-        if kind not in self.traced:
-            return []
-        arrow = "-x" if is_lost else "->"
-        return [Line("send", f"{sender} {arrow} {send.to} {told_message(send.message)}")]
+        return self._put_in_flight(sender, send, kind, told_message)
 
     def _noted(self, name: Address, note: Note) -> list[Line]:
         if note.what in self.muted:

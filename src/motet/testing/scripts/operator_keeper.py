@@ -30,9 +30,8 @@ from motet.errors import BadScenario
 from motet.ids import Epoch, SessionId, ShardName, StreamId, StreamName
 from motet.testing.bench_part import BenchPart
 from motet.testing.part import verb
-from motet.testing.scripts.operator_bench import OperatorBench
+from motet.testing.scripts.operator_bench import OperatorBench, named_shard, told_metadata
 from motet.testing.scripts.operator_puppets import PuppetKeeper
-from motet.testing.scripts.operator_words import named_shard, told_metadata
 
 KEEPER_NAME = str(METADATA)
 

@@ -36,14 +36,15 @@ from motet.errors import BadScenario
 from motet.ids import Epoch, FileName, NodeId, Offset
 from motet.testing.part import Converter, verb
 from motet.testing.script import Command
-from motet.testing.scripts.shardlog_bench import OPERATOR, ShardBench
-from motet.testing.scripts.shardlog_lies import Lies
-from motet.testing.scripts.shardlog_node import (
+from motet.testing.scripts.shardlog_bench import (
+    OPERATOR,
     SHARD,
     AppendValue,
     ConfirmLead,
+    Lies,
     ListMachine,
     ReadBackEntries,
+    ShardBench,
     ShardNode,
     told_entry,
     told_stalled,

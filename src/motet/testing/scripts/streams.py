@@ -228,7 +228,7 @@ class StreamsStorm(BenchPart):
     def entries(
         self, stream: str, *, shard: int = 0, after: int = -1, limit: int = 100
     ) -> list[str]:
-        """Entries of a shard behind an offset."""
+        """Entries of a shard after an offset."""
         place = (StreamName(stream), ShardId(shard), Offset(after))
         return self._ask(ReadEntries(self._request(), *place, limit))
 

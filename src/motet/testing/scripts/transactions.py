@@ -65,9 +65,17 @@ from motet.testing.bench_part import BenchPart
 from motet.testing.part import Converter, verb
 from motet.testing.script import Command
 from motet.testing.scripts.shardlog_bench import OPERATOR
-from motet.testing.scripts.transactions_bench import CLIENT, CONFIG, PREPARED, TransactionBench
-from motet.testing.scripts.transactions_told import STREAM, told_shard
-from motet.testing.scripts.transactions_words import part_of, reads_of, words
+from motet.testing.scripts.transactions_bench import (
+    CLIENT,
+    CONFIG,
+    PREPARED,
+    STREAM,
+    TransactionBench,
+    part_of,
+    reads_of,
+    told_shard,
+    words,
+)
 
 START_WALL_MS = 1_000
 MUTED = ("founded", "fenced", "leads", "recovered", "state_on_disk", "refused")

@@ -2,17 +2,183 @@
 
 from __future__ import annotations
 
-from motet.core.clock.hlc import Clock
-from motet.core.streams.change import Branch
-from motet.core.streams.cluster_messages import HeartbeatAnswer
-from motet.core.streams.messages import TransactionPrepared
+from motet.core.clock.hlc import ZERO, Clock
+from motet.core.machine import Message
+from motet.core.shardlog.entry import Entry, EntryKind
+from motet.core.shardlog.replica import ShardReplica
+from motet.core.streams.change import Branch, RowChange
+from motet.core.streams.cluster_messages import HeartbeatAnswer, TurnClock
+from motet.core.streams.entries import (
+    decode_aborted,
+    decode_committed,
+    decode_compacted,
+    decode_forgotten,
+    decode_prepared,
+    decode_records,
+    unbatched,
+)
+from motet.core.streams.feed_merge import changes_of
+from motet.core.streams.messages import (
+    DataRefused,
+    LatestChangeIs,
+    RecordsAppended,
+    SeenKey,
+    ShardClosed,
+    ShardFeed,
+    ShardOrdered,
+    TransactionEnded,
+    TransactionIs,
+    TransactionPrepared,
+)
+from motet.core.streams.orders import decode_order
 from motet.core.streams.pending import TransactionConfig
+from motet.core.streams.shard import FIRST, machine_of
 from motet.core.streams.votes import Vote, seal_of
-from motet.ids import Address, RequestId, ShardName, TransactionId
-from motet.testing.bench_network import InFlight
-from motet.testing.bench_trace import Line
+from motet.ids import Address, RequestId, ShardId, ShardName, StreamName, TransactionId
+from motet.testing.bench_network import InFlight, Line
 from motet.testing.scripts.shardlog_bench import OPERATOR, ShardBench
-from motet.testing.scripts.transactions_told import told_answer
+
+# What the commands of golden scripts about transactions are given, made into what requests hold.
+
+
+def words(text: str | None) -> list[str]:
+    """A list as it is written: ``a,b``."""
+    return text.split(",") if text else []
+
+
+def part_of(
+    transaction: str, changes: tuple[str, ...], age: int, first: int, count: int | None
+) -> Branch:
+    """A part with changes KEY:VALUE, numbered from ``first``; KEY alone is deleted."""
+    made = tuple(_change(number, change) for number, change in enumerate(changes, first))
+    total = first + len(made) if count is None else count
+    return Branch(TransactionId(transaction), Clock(age, 0), Clock(1, 0), total, made)
+
+
+def _change(number: int, told: str) -> RowChange:
+    key, colon, value = told.partition(":")
+    if not colon:
+        return RowChange(number, key.encode(), "delete", None, None)
+    return RowChange(number, key.encode(), "update", value.encode(), None)
+
+
+def reads_of(text: str | None) -> tuple[SeenKey, ...]:
+    """What was read: ``x@(1000,1);y@none``."""
+    found = []
+    for word in (text or "").split(";"):
+        key, at, seen = word.partition("@")
+        if at:
+            found.append(SeenKey(key.encode(), None if seen == "none" else Clock.parse(seen)))
+    return tuple(found)
+
+
+# Entries and answers about transactions, in the few words of golden scripts.
+
+STREAM = StreamName("stream")
+
+
+def told_shard(replica: ShardReplica) -> str:
+    """What is in the log of a shard, what is open, and how far it is closed."""
+    shard, first = machine_of(replica).state, replica.first_offset
+    state, rules = shard.transactions, shard.rules
+    entries = [entry for entry in replica.core.state.log.tail if entry.kind != EntryKind.BARRIER]
+    told = [f"{replica.shard}:", *map(told_entry, entries)]
+    if state.locks:
+        told.append("locked " + ",".join(key.decode() for key in state.locks))
+    if state.decisions:
+        told.append("to tell " + ",".join(state.decisions))
+    told += [f"cursor {name} {clock}" for name, clock in rules.cursors.items()]
+    told += [f"pruned {rules.low_watermark}"] if rules.low_watermark > ZERO else []
+    told += [] if rules.has_clock else ["clock off"]
+    told += [f"trimmed to entry {first}"] if first > FIRST else []
+    return " ".join([*told, f"closed {state.closed}"])
+
+
+def told_entry(entry: Entry) -> str:
+    """An entry in few words."""
+    return " + ".join(map(_told_entry, unbatched(entry)))
+
+
+def _told_entry(entry: Entry) -> str:
+    match entry.kind:
+        case EntryKind.RECORDS:
+            records = decode_records(entry.body)
+            return f"records({records.count}{_off(records.has_clock)})@{entry.clock}"
+        case EntryKind.PREPARED:
+            return f"prepared({decode_prepared(entry.body).branch.transaction})@{entry.clock}"
+        case EntryKind.BRANCH_COMMITTED:
+            body = decode_committed(entry.body)
+            told = f" for {','.join(body.participants)}" if body.participants else ""
+            told += _off(body.has_clock)
+            return f"committed({body.branch.transaction} {body.clock}{told})@{entry.clock}"
+        case EntryKind.ABORTED:
+            aborted = decode_aborted(entry.body)
+            told = f" for {','.join(aborted.participants)}" if aborted.participants else ""
+            return f"aborted({aborted.transaction}{told})@{entry.clock}"
+        case EntryKind.FORGOTTEN:
+            return f"forgotten({','.join(decode_forgotten(entry.body).transactions)})@{entry.clock}"
+        case EntryKind.ORDERED:
+            order = decode_order(entry.body)
+            told = f" {'on' if order.is_on else 'off'}" if isinstance(order, TurnClock) else ""
+            return f"ordered({type(order).__name__}{told})@{entry.clock}"
+        case EntryKind.COMPACTED:
+            changes = decode_compacted(entry.body).changes
+            keys = ",".join(each.branch.changes[0].key.decode() for each in changes)
+            return f"carried({keys})@{entry.clock}"
+    return f"closed@{entry.clock}"
+
+
+def told_answer(message: Message) -> str:
+    """An answer in few words."""
+    match message:
+        case TransactionPrepared():
+            return f"#{message.request} prepared at {message.clock}{_off(message.has_clock)}"
+        case TransactionEnded(clock=None):
+            return f"#{message.request} aborted"
+        case TransactionEnded():
+            late = _off(message.has_clock)
+            late += "" if message.is_settled else ", not logged everywhere"
+            return f"#{message.request} committed at {message.clock}{late}"
+        case TransactionIs():
+            home = "" if message.home is None else f", home {message.home}"
+            at = "" if message.clock is None else f" at {message.clock}{_off(message.has_clock)}"
+            return f"#{message.request} {message.standing}{at}{home}"
+        case ShardClosed():
+            held = "" if message.held_by is None else f", held by {message.held_by[0]}"
+            return f"#{message.request} closed {message.closed}{held}"
+        case LatestChangeIs(found=None):
+            return f"#{message.request} never changed"
+        case LatestChangeIs():
+            assert message.found is not None
+            found = list(changes_of(STREAM, ShardId(0), ShardName("-"), message.found))
+            change = found[message.place]
+            at = f"{change.clock}{_off(change.has_clock)}"
+            return f"#{message.request} {_told(change.key, change.row)} at {at}"
+        case ShardFeed():
+            told = [
+                f"{change.clock}{_off(change.has_clock)} {change.transaction[:2]}.{change.index}"
+                f" {_told(change.key, change.row)}"
+                for entry in message.entries
+                for change in changes_of(STREAM, ShardId(0), ShardName("-"), entry)
+            ]
+            return f"#{message.request} {'; '.join(told) or 'nothing'}, through {message.through}"
+        case ShardOrdered():
+            return f"#{message.request} obeyed"
+        case RecordsAppended():
+            return f"#{message.request} appended at {message.places[0].clock}"
+        case DataRefused():
+            return f"#{message.request} {message.code} {message.what}"
+    raise AssertionError(f"{type(message).__name__} is no answer to a client")
+
+
+def _off(has_clock: bool) -> str:
+    """Whether users get to see the clock before it."""
+    return "" if has_clock else " hidden"
+
+
+def _told(key: bytes, row: bytes | None) -> str:
+    return f"{key.decode()} deleted" if row is None else f"{key.decode()}={row.decode()}"
+
 
 CLIENT = Address("client")
 CONFIG = TransactionConfig(sweep_ms=100, doubt_ms=300, tell_ms=200, adjust_ms=400, wait_ms=1_000)

@@ -23,12 +23,10 @@ from motet.ids import Address, ClusterId, Op, ReplicaIndex
 from motet.testing.bench_node import BenchNode
 from motet.testing.part import verb
 from motet.testing.register import Register
-from motet.testing.scripts.vsr_bench import Lost
-from motet.testing.scripts.vsr_damage import flip, torn_write
-from motet.testing.scripts.vsr_lies import Lies
-from motet.testing.scripts.vsr_logs import hand_made_log
+from motet.testing.scripts.vsr_bench import told_log, told_replica
+from motet.testing.scripts.vsr_damage import Lies, flip, hand_made_log, torn_write
 from motet.testing.scripts.vsr_requests import START_WALL_MS
-from motet.testing.scripts.vsr_told import told_log, told_replica
+from motet.testing.workbench import Lost
 
 pipeline_max = 4
 

@@ -14,8 +14,7 @@ from motet.ids import Address, ClientId, ClusterId, View
 from motet.testing.bench_part import BenchPart
 from motet.testing.part import verb
 from motet.testing.register import Call, Compare, Delete, Get, Put, encode_calls
-from motet.testing.scripts.vsr_bench import VsrBench
-from motet.testing.scripts.vsr_client import Barrier, BenchClient, Submit
+from motet.testing.scripts.vsr_bench import Barrier, BenchClient, Submit, VsrBench
 
 SCRIPT = "script"
 START_WALL_MS = 1_000_000

@@ -1,15 +1,22 @@
-"""The action instances of a model: which steps a state allows, and what they are called."""
+"""The action instances of a model: which steps a state allows, and what they are called.
+
+Some faults lie after thirty steps that everybody can write down, and the states beside that way are not
+worth a thought. A script names those steps; the explorer begins where they end. Since every step is an
+action of the model, what it finds from there is reachable from its beginning too.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import product
 from types import MethodType
 from typing import Any, Generic, TypeAlias, TypeVar
 
+from motet.verify.explore.result import Step
 from motet.verify.model import Model, NotEnabled, Record
+from motet.verify.model.action import without_raising
 from motet.verify.model.base import Action
-from motet.verify.model.guards import without_raising
+from motet.verify.model.record import changes, show
 
 S = TypeVar("S", bound=Record)
 
@@ -71,3 +78,34 @@ class Instances(Generic[S]):
             return action.title
         shown = (d.show(value) for d, value in zip(action.domains, arguments, strict=True))
         return f"{action.title}({', '.join(shown)})"
+
+
+# A trace is found again by replay: the explorer keeps fingerprints, not states.
+
+
+def replay(
+    instances: Instances[S], path: Sequence[int], fingerprint: Callable[[S], int]
+) -> tuple[Step, ...]:
+    """The steps through states with these fingerprints, from an initial one."""
+    state = next(s for s in instances.model.initial() if fingerprint(s) == path[0])
+    steps = [Step("Init", (), show(state))]
+    for wanted in path[1:]:
+        label, after = next(
+            step for step in instances.successors(state) if fingerprint(step[1]) == wanted
+        )
+        steps.append(Step(instances.show(label), tuple(changes(state, after)), show(after)))
+        state = after
+    return tuple(steps)
+
+
+def led(model: Model[S], start: S, script: Iterable[str]) -> S:
+    """The state after these steps, each named by the beginning of its line in a trace."""
+    instances = Instances(model)
+    state = start
+    for line in script:
+        steps = [(instances.show(label), after) for label, after in instances.successors(state)]
+        chosen = next((after for name, after in steps if name.startswith(line)), None)
+        if chosen is None:
+            raise AssertionError(f"{line} is not possible; possible are {[n for n, _ in steps]}")
+        state = chosen
+    return state

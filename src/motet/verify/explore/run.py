@@ -11,7 +11,7 @@ from motet.verify.explore.breadth import explore_readable
 from motet.verify.explore.result import Budget, Exploration, Progress
 from motet.verify.explore.vector import explore_packed, kernels_of
 from motet.verify.model import Model
-from motet.verify.model.select import wanted_properties
+from motet.verify.model.base import wanted_properties
 
 ENGINES = ("auto", "readable", "vectorised")
 

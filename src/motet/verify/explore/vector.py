@@ -12,13 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from motet.errors import BadInput
 from motet.verify.explore.codec import Codec, fingerprint
-from motet.verify.explore.instances import Instances
+from motet.verify.explore.instances import Instances, replay
 from motet.verify.explore.kernels import Kernels, accept, numpy_or_refuse
-from motet.verify.explore.result import Budget, Exploration, Progress
-from motet.verify.explore.trace import replay
-from motet.verify.explore.watch import Watch
+from motet.verify.explore.result import Budget, Exploration, Progress, Watch
 from motet.verify.model import Model
-from motet.verify.model.select import wanted_properties
+from motet.verify.model.base import wanted_properties
 
 if TYPE_CHECKING:
     from motet.verify.explore.kernels import Column

@@ -16,16 +16,14 @@ A verdict is ok, violated with a witness, or unknown. It is never ok unless ever
 from motet.verify.history.banks import check_bank, check_snapshots
 from motet.verify.history.causal import check_causal
 from motet.verify.history.feeds import check_feed
-from motet.verify.history.keyed import check_keyed
 from motet.verify.history.operation import Operation
 from motet.verify.history.queues import check_queue
-from motet.verify.history.record import History, Recorder
-from motet.verify.history.register import check_register
+from motet.verify.history.record import History, Recorder, Verdict
+from motet.verify.history.register import check_keyed, check_register
 from motet.verify.history.sessions import check_sessions
 from motet.verify.history.sets import check_set
 from motet.verify.history.trees import check_tree
 from motet.verify.history.unique import check_unique_register
-from motet.verify.history.verdict import Verdict
 
 __all__ = [
     "History",

@@ -19,12 +19,10 @@ from collections.abc import Hashable, Mapping
 from typing import Any
 
 from motet.errors import BadHistory
-from motet.verify.history.operation import Operation
-from motet.verify.history.record import History
+from motet.verify.history.operation import Operation, Value, frozen, show
+from motet.verify.history.record import History, Verdict, Witness, budget_steps_default
 from motet.verify.history.register import require_one_key
 from motet.verify.history.sequential import check_sequential
-from motet.verify.history.values import Value, frozen, show
-from motet.verify.history.verdict import Verdict, Witness, budget_steps_default
 
 
 def check_bank(

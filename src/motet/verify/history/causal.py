@@ -24,10 +24,8 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from motet.errors import BadHistory
-from motet.verify.history.operation import Operation
-from motet.verify.history.record import History
-from motet.verify.history.values import Value, show
-from motet.verify.history.verdict import Verdict, Witness
+from motet.verify.history.operation import Operation, Value, show
+from motet.verify.history.record import History, Verdict, Witness
 
 circle_starts_max = 64
 """Operations of a circle that a shorter one is looked for from."""

@@ -10,8 +10,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 
 from motet.verify.history.operation import FOREVER, Operation
-from motet.verify.history.record import History
-from motet.verify.history.verdict import Verdict
+from motet.verify.history.record import History, Verdict
 
 neighbours_max = 40
 """Operations that are drawn beside the witness."""

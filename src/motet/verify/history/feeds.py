@@ -5,7 +5,7 @@ the next changes of a reader, each ``(clock, transaction, index)``, and takes wh
 to go on, or from the beginning, else the last change before it. A reader is a process and those that went on
 for it.
 
-``order``       a change is shown that is not behind the one before it, by (clock, transaction, index)
+``order``       a change is shown that is not after the one before it, by (clock, transaction, index)
 ``doubled``     a reader is shown a change again
 ``skipped``     a reader went past a change that is there: acknowledged, or seen by another reader
 ``phantom``     a change of a transaction that nobody began, that failed, or with an index it has not
@@ -24,11 +24,9 @@ import msgspec
 
 from motet.errors import BadHistory
 from motet.verify.history.causal import session_of
-from motet.verify.history.operation import Operation
-from motet.verify.history.record import History
+from motet.verify.history.operation import Operation, Value, show
+from motet.verify.history.record import History, Verdict, Witness
 from motet.verify.history.sessions import Clock, clock_of
-from motet.verify.history.values import Value, show
-from motet.verify.history.verdict import Verdict, Witness
 
 Name: TypeAlias = Value
 

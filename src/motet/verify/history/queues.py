@@ -22,12 +22,10 @@ from heapq import heappop, heappush
 from itertools import accumulate
 
 from motet.errors import BadHistory
-from motet.verify.history.operation import FOREVER, Operation
-from motet.verify.history.record import History
+from motet.verify.history.operation import FOREVER, Operation, Value, show
+from motet.verify.history.record import History, Verdict, Witness, budget_steps_default
 from motet.verify.history.register import require_one_key
 from motet.verify.history.sequential import check_sequential
-from motet.verify.history.values import Value, show
-from motet.verify.history.verdict import Verdict, Witness, budget_steps_default
 
 
 def check_queue(history: History, *, budget_steps: int = budget_steps_default) -> Verdict:

@@ -12,26 +12,112 @@ R4  Events are ordered as the recorder was told of them. ``at`` is any integer t
     (virtual time, monotonic nanoseconds); it is shown to people and decides nothing.
 
 A recorder is not for several threads at once: give it to one loop, or hold a lock around each call.
+
+A witness is drawn for people as bars, one line each. The horizontal axis has the events of these operations
+in their order, not to scale::
+
+    c1 write 1  |----|          ok      0..3
+    c2 write 2        |----|    ok      4..6
+    c3 read          |-------|  = 1     3..9
+
+A bar without an end (``|---?``) is an operation of unknown outcome. The figures at the right are the
+recorded times.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Literal, TypeAlias
+
+import msgspec
 
 from motet.errors import BadHistory
-from motet.verify.history.events import (
+from motet.verify.history.operation import (
+    FOREVER,
     Event,
     Failed,
     Invoke,
     Ok,
+    Operation,
     OperationId,
+    Outcome,
     Unknown,
+    Value,
     from_lines,
+    frozen,
     to_lines,
 )
-from motet.verify.history.operation import FOREVER, Operation, Outcome
-from motet.verify.history.timeline import timeline
-from motet.verify.history.values import Value, frozen
+
+_CELL = 3  # columns from one event to the next
+
+
+def timeline(operations: Iterable[Operation]) -> str:
+    """The operations as text, in the order in which they began."""
+    drawn = sorted(operations, key=lambda op: op.began)
+    moments = sorted({at for op in drawn for at in (op.began, op.ended) if at != FOREVER})
+    column = {moment: _CELL * index for index, moment in enumerate(moments)}
+    column[FOREVER] = _CELL * len(moments)
+    rows = [
+        (
+            f"{op.process} {op.call}",
+            _bar(column[op.began], column[op.ended], open_end=op.ended == FOREVER),
+            op.answer,
+            f"{op.began_at}..{'' if op.ended_at is None else op.ended_at}",
+        )
+        for op in drawn
+    ]
+    widths = [max((len(row[index]) for row in rows), default=0) for index in range(3)]
+    return "\n".join(
+        "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[3]])
+        for row in rows
+    )
+
+
+def _bar(start: int, end: int, *, open_end: bool) -> str:
+    return " " * start + "|" + "-" * (end - start - 1) + ("?" if open_end else "|")
+
+
+# What a checker says: ok, violated with a witness, or unknown. Never ok when it has not looked.
+
+Status: TypeAlias = Literal["ok", "violated", "unknown"]
+
+budget_steps_default = 1_000_000
+"""Steps of a search before it gives up: some seconds of work, at most about 250 MB."""
+
+
+class Witness(msgspec.Struct, frozen=True):
+    """Why a history is violated: a sentence for people, and the few operations that show it."""
+
+    #: a word for the kind of fault, for instance ``stale`` or ``lost``
+    fault: str
+    sentence: str
+    operations: tuple[Operation, ...]
+
+    def __str__(self) -> str:
+        return f"{self.fault}: {self.sentence}\n{timeline(self.operations)}"
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """The answer of a checker. It is true as a condition only when the history is ok."""
+
+    status: Status
+    #: operations that were looked at
+    operations: int
+    #: steps taken, the measure that budgets are counted in; the same in every run
+    steps: int
+    #: there exactly when the status is ``violated``
+    witness: Witness | None = None
+    #: why the status is ``unknown``
+    reason: str | None = None
+
+    def __bool__(self) -> bool:
+        return self.status == "ok"
+
+    def __str__(self) -> str:
+        text = f"{self.status} ({self.operations} operations, {self.steps} steps)"
+        if self.reason is not None:
+            return f"{text}: {self.reason}"
+        return text if self.witness is None else f"{text}\n{self.witness}"
 
 
 class History:

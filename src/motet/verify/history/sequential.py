@@ -17,8 +17,8 @@ from collections.abc import Hashable, Sequence
 from typing import NamedTuple, Protocol, TypeAlias
 
 from motet.verify.history.operation import FOREVER, Operation
+from motet.verify.history.record import Verdict, Witness
 from motet.verify.history.shrink import witness_operations_max
-from motet.verify.history.verdict import Verdict, Witness
 
 shrink_steps_max = 200_000
 """Steps spent on making a witness smaller."""

@@ -23,10 +23,8 @@ import msgspec
 
 from motet.errors import BadHistory
 from motet.verify.history.causal import session_of
-from motet.verify.history.operation import Operation
-from motet.verify.history.record import History
-from motet.verify.history.values import Value, show
-from motet.verify.history.verdict import Verdict, Witness
+from motet.verify.history.operation import Operation, Value, show
+from motet.verify.history.record import History, Verdict, Witness
 
 Clock: TypeAlias = tuple[int, ...]
 

@@ -14,11 +14,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from motet.verify.history.operation import FOREVER, Operation
-from motet.verify.history.plan import NOT, WRITE, Plan, Vocabulary, make_plan, meaning
-from motet.verify.history.search import Configuration, Found, search
-from motet.verify.history.values import Value, show
-from motet.verify.history.verdict import Witness
+from motet.verify.history.operation import FOREVER, Operation, Value, show
+from motet.verify.history.record import Witness
+from motet.verify.history.search import (
+    NOT,
+    WRITE,
+    Configuration,
+    Found,
+    Plan,
+    Vocabulary,
+    make_plan,
+    meaning,
+    search,
+)
 
 shrink_steps_max = 200_000
 """Steps spent on making a witness smaller: about a second."""

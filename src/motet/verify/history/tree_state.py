@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from motet.errors import BadHistory
-from motet.verify.history.values import Value, show
+from motet.verify.history.operation import Value, show
 
 Node: TypeAlias = tuple[Value, int, Value, int]
 """(data, version, session of an ephemeral node, how many children it ever had)"""

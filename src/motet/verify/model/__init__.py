@@ -36,9 +36,7 @@ from motet.verify.model.action import (
     require,
     step,
 )
-from motet.verify.model.base import Model, Variant
-from motet.verify.model.fairness import Fairness, strong, weak
-from motet.verify.model.parameter import Parameter, parameter
+from motet.verify.model.base import Fairness, Model, Parameter, Variant, parameter, strong, weak
 from motet.verify.model.record import Record
 
 __all__ = [

@@ -1,15 +1,90 @@
-"""The base of every model: its parameters, initial states, actions and properties."""
+"""The base of every model: its parameters, initial states, actions and properties.
+
+Fairness says which actions cannot be put off for ever. *Weak*: an action that stays enabled is taken some
+day. *Strong*: an action that is enabled again and again is taken some day. ``each=True`` asks it of every
+instance of the action, with its arguments; without it, of the action as a whole.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar, overload
 
 from motet.errors import BadInput
 from motet.verify.model.action import Domain, Mark, camel, fail_unmarked
-from motet.verify.model.fairness import Fairness
-from motet.verify.model.parameter import Parameter, parameters_of
 from motet.verify.model.record import Record
+
+
+class Fairness(NamedTuple):
+    """The promise that one action makes."""
+
+    action: str
+    strong: bool
+    each: bool
+
+
+def weak(*actions: str, each: bool = False) -> tuple[Fairness, ...]:
+    """What stays possible happens: ``fairness = weak("execute_log", each=True)``."""
+    return tuple(Fairness(name, strong=False, each=each) for name in actions)
+
+
+def strong(*actions: str, each: bool = False) -> tuple[Fairness, ...]:
+    """What is possible again and again happens."""
+    return tuple(Fairness(name, strong=True, each=each) for name in actions)
+
+
+# The constants of a model: whole numbers with bounds, set from the command line.
+
+
+class Parameter:
+    """One constant of a model. On an instance it reads as its value."""
+
+    def __init__(self, default: int, least: int, most: int, what: str) -> None:
+        self.default, self.least, self.most, self.what = default, least, most, what
+        self.name = ""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> Parameter: ...
+    @overload
+    def __get__(self, instance: object, owner: type) -> int: ...
+    def __get__(self, instance: object | None, owner: type) -> Parameter | int:
+        if instance is None:
+            return self
+        settings: dict[str, int] = instance.settings  # type: ignore[attr-defined]
+        return settings[self.name]
+
+    def checked(self, model: str, value: object) -> int:
+        """The value as a number within the bounds."""
+        try:
+            number = int(str(value))
+        except ValueError:
+            raise BadInput(
+                f"{self.name} of {model} is a whole number, not {value!r}",
+                hint=f"write --set {self.name}={self.default}",
+            ) from None
+        if not self.least <= number <= self.most:
+            raise BadInput(
+                f"{self.name}={number} is impossible for {model}",
+                hint=f"{self.what}: choose from {self.least} to {self.most}",
+            )
+        return number
+
+
+def parameter(default: int, *, least: int = 0, most: int = 1_000, what: str) -> Parameter:
+    """Declare a constant: ``replicas = parameter(3, least=1, most=6, what="replicas of the shard")``."""
+    return Parameter(default, least, most, what)
+
+
+def parameters_of(model: type[Any]) -> dict[str, Parameter]:
+    """Every parameter of a class, those of its bases first."""
+    found: dict[str, Parameter] = {}
+    for base in reversed(model.__mro__):
+        found |= {name: item for name, item in vars(base).items() if isinstance(item, Parameter)}
+    return found
+
 
 S = TypeVar("S", bound=Record)
 
@@ -148,3 +223,31 @@ def _marked(cls: type) -> dict[str, Mark]:
             if isinstance(mark, Mark):
                 found[name] = mark
     return found
+
+
+# Which properties of a model are asked for, by any spelling of their names.
+
+
+def wanted_properties(
+    model: Model[Any], names: Iterable[str] | None, *, liveness: bool = True
+) -> tuple[Property, ...]:
+    """All properties, or the named ones: ``NoStaleRead``, ``no-stale-read`` and ``no_stale_read`` are one."""
+    every = model.properties()
+    if names is not None:
+        known = {_plain(item.name): item for item in every}
+        chosen = []
+        for name in names:
+            if _plain(name) == "typeok":
+                continue
+            if _plain(name) not in known:
+                raise BadInput(
+                    f"{model.name} has no property {name!r}",
+                    hint="it has " + ", ".join(item.title for item in every),
+                )
+            chosen.append(known[_plain(name)])
+        every = tuple(chosen)
+    return tuple(item for item in every if liveness or item.kind in ("invariant", "step"))
+
+
+def _plain(name: str) -> str:
+    return name.replace("_", "").replace("-", "").lower()

@@ -277,7 +277,7 @@ class NoVersionCheck(LogTrimmingRepaired):
 
 
 class PartsFirst(LogTrimmingRepaired):
-    """What the source executes in between is behind the pointer and not among the parts."""
+    """What the source executes in between is before the pointer and not among the parts."""
 
     def started(self, me: Member, whole: Member) -> Member:
         return me.but(local_parts=whole.local_parts, log_pointer=whole.log_pointer)

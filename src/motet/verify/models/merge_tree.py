@@ -33,7 +33,7 @@ class Replica(Record, frozen=True):
     local_parts: Parts = frozenset()
 
     def fetched(self, data: int) -> Replica:
-        """``FetchLog``: the part of the next record is here, and the pointer behind it."""
+        """``FetchLog``: the part of the next record is here, and the pointer after it."""
         return Replica(
             self.is_active, False, self.log_pointer + 1, self.local_parts | frozenset((data,))
         )

@@ -2,150 +2,133 @@
 
 from __future__ import annotations
 
-from motet.verify.plants.plant import SEEDS_FEW, SEEDS_MANY, SEEDS_SOME, Plant, Search
+from motet.verify.plants.plant import (
+    SEEDS_FEW,
+    SEEDS_MANY,
+    SEEDS_SOME,
+    Plant,
+    Search,
+    bypasses,
+    overrides,
+)
 
 CONSENSUS_PLANTS: tuple[Plant, ...] = (
-    Plant(
+    bypasses(
         "ack-before-durable",
+        Search("vsr", SEEDS_FEW, ("K1", "K2", "K3", "K7", "K10")),
         rule="a prepare is acknowledged when it is on disk",
         rule_id="vsr.normal N2",
-        how="bypasses",
         target="motet.core.machine.Written",
-        planted_by="motet.verify.storms.vsr_plants:Hurries",
-        searches=(Search("vsr", SEEDS_FEW, ("K1", "K2", "K3", "K7", "K10")),),
+        by="motet.verify.storms.vsr_plants:Hurries",
     ),
-    Plant(
+    bypasses(
         "nack-corrupt",
+        Search("vsr", SEEDS_FEW, ("K10", "K1", "K2", "K3"), profile="disk", is_quick=True),
         rule="a prepare that the disk has lost is never denied",
         rule_id="vsr.wal_recovery R2",
-        how="bypasses",
         target="motet.core.vsr.journal.Journal.faulty",
-        planted_by="motet.verify.storms.vsr_plants:DeniesDamage",
-        searches=(
-            Search("vsr", SEEDS_FEW, ("K10", "K1", "K2", "K3"), profile="disk", is_quick=True),
-        ),
+        by="motet.verify.storms.vsr_plants:DeniesDamage",
     ),
-    Plant(
+    bypasses(
         "longest-log",
+        Search("vsr", SEEDS_SOME, ("K1", "K2", "K3"), profile="network"),
+        Search("view-change", SEEDS_MANY, ("R1",)),
         rule="the log of the latest log_view wins a view change",
         rule_id="vsr.view_change D2",
-        how="bypasses",
         target="motet.core.vsr.messages.DoViewChange.log_view",
-        planted_by="motet.verify.storms.vsr_plants:PrefersLength",
-        searches=(
-            Search("vsr", SEEDS_SOME, ("K1", "K2", "K3"), profile="network"),
-            Search("view-change", SEEDS_MANY, ("R1",)),
-        ),
+        by="motet.verify.storms.vsr_plants:PrefersLength",
     ),
-    Plant(
+    overrides(
         "ok-before-log-view-durable",
+        Search("vsr", SEEDS_SOME, ("K7", "K1", "K10"), profile="crash"),
         rule="nothing is acknowledged in a view that is not on disk",
         rule_id="vsr.normal N2",
-        how="overrides",
         target="motet.core.vsr.context.Core.is_view_durable",
-        planted_by="motet.verify.storms.vsr_plants:PromisesTooSoon",
-        searches=(Search("vsr", SEEDS_SOME, ("K7", "K1", "K10"), profile="crash"),),
+        by="motet.verify.storms.vsr_plants:PromisesTooSoon",
     ),
-    Plant(
+    bypasses(
         "commit-by-deposed-primary",
+        Search("vsr", SEEDS_SOME, ("K1", "K2", "K3"), profile="network"),
+        Search("view-change", SEEDS_SOME, ("K1", "R1"), is_quick=True),
         rule="nothing is acknowledged in a view that was left",
-        rule_id="",
-        how="bypasses",
         target="motet.core.vsr.messages.Prepare.view",
-        planted_by="motet.verify.storms.vsr_plants:ServesTheDeposed",
-        searches=(
-            Search("vsr", SEEDS_SOME, ("K1", "K2", "K3"), profile="network"),
-            Search("view-change", SEEDS_SOME, ("K1", "R1"), is_quick=True),
-        ),
+        by="motet.verify.storms.vsr_plants:ServesTheDeposed",
     ),
-    Plant(
+    bypasses(
         "header-with-prepare",
+        Search("vsr", SEEDS_FEW, ("K8", "K1", "K10"), profile="crash", is_quick=True),
         rule="no prepare shares a sync with its own redundant header",
-        rule_id="",
-        how="bypasses",
         target="motet.core.vsr.header.encode_header",
-        planted_by="motet.verify.storms.vsr_plants:WritesHeaderAtOnce",
-        searches=(Search("vsr", SEEDS_FEW, ("K8", "K1", "K10"), profile="crash", is_quick=True),),
+        by="motet.verify.storms.vsr_plants:WritesHeaderAtOnce",
     ),
-    Plant(
+    bypasses(
         "sessions-not-replicated",
+        Search("vsr", SEEDS_FEW, ("K2", "K4", "K9"), is_quick=True),
         rule="the table of sessions is part of the replicated state",
-        rule_id="",
-        how="bypasses",
         target="motet.core.vsr.sessions.Sessions.by_client",
-        planted_by="motet.verify.storms.vsr_plants:ForgetsSessions",
-        searches=(Search("vsr", SEEDS_FEW, ("K2", "K4", "K9"), is_quick=True),),
+        by="motet.verify.storms.vsr_plants:ForgetsSessions",
     ),
-    Plant(
+    bypasses(
         "read-by-deposed-primary",
+        Search("vsr", SEEDS_SOME, ("K5",), profile="network"),
         rule="a primary answers a read when a quorum has confirmed that it still is the primary",
-        rule_id="",
-        how="bypasses",
         target="motet.core.vsr.messages.ReadPoint",
-        planted_by="motet.verify.storms.vsr_plants:ReadsAlone",
-        searches=(Search("vsr", SEEDS_SOME, ("K5",), profile="network"),),
+        by="motet.verify.storms.vsr_plants:ReadsAlone",
     ),
-    Plant(
+    overrides(
         "watch-after-read",
+        Search("keeper", SEEDS_FEW, ("Z8",)),
         rule="a watch is set in the same step as its read",
         rule_id="keeper.front.watches T4",
-        how="overrides",
         target="motet.core.keeper.front.watches.Watches.set",
-        planted_by="motet.verify.storms.keeper_plants:WatchesAfterwards",
-        searches=(Search("keeper", SEEDS_FEW, ("Z8",)),),
+        by="motet.verify.storms.keeper_plants:WatchesAfterwards",
     ),
-    Plant(
+    overrides(
         "expiry-by-local-clock",
+        Search("keeper", SEEDS_MANY, ("Z3",)),
         rule="a pulse is the time since the primary's own last pulse in its view",
         rule_id="keeper.front.pulses U2",
-        how="overrides",
         target="motet.core.keeper.front.pulses.Pulses.begin_pulse",
-        planted_by="motet.verify.storms.keeper_plants:TrustsTheWall",
-        searches=(Search("keeper", SEEDS_MANY, ("Z3",)),),
+        by="motet.verify.storms.keeper_plants:TrustsTheWall",
     ),
-    Plant(
+    overrides(
         "retry-after-eviction",
+        Search("keeper", SEEDS_MANY, ("Z2", "Z1"), profile="crash"),
         rule="operations go once: what a lane had in flight when it was evicted is not sent again",
         rule_id="keeper.front.lanes N1",
-        how="overrides",
         target="motet.core.keeper.front.front_end.FrontEnd._lose",
-        planted_by="motet.verify.storms.keeper_plants:RetriesTheEvicted",
-        searches=(Search("keeper", SEEDS_MANY, ("Z2", "Z1"), profile="crash"),),
+        by="motet.verify.storms.keeper_plants:RetriesTheEvicted",
     ),
-    Plant(
+    overrides(
         "event-after-answer",
+        Search("keeper", SEEDS_FEW, ("Z8",)),
         rule="an event leaves before an answer that knows of its change",
         rule_id="keeper.front.node D2",
-        how="overrides",
         target="motet.core.keeper.front.front_end.FrontEnd._on_applied",
-        planted_by="motet.verify.storms.keeper_plants:TellsAfterwards",
-        searches=(Search("keeper", SEEDS_FEW, ("Z8",)),),
+        by="motet.verify.storms.keeper_plants:TellsAfterwards",
     ),
-    Plant(
+    overrides(
         "multi-in-part",
+        Search("keeper", SEEDS_FEW, ("Z1",), is_quick=True),
         rule="a write that fails has changed nothing",
         rule_id="keeper.writes W1",
-        how="overrides",
         target="motet.core.keeper.machine.Keeper._write",
-        planted_by="motet.verify.storms.keeper_plants:StopsHalfway",
-        searches=(Search("keeper", SEEDS_FEW, ("Z1",), is_quick=True),),
+        by="motet.verify.storms.keeper_plants:StopsHalfway",
     ),
-    Plant(
+    overrides(
         "stale-generation",
+        Search("keeper", SEEDS_FEW, ("Z1",)),
         rule="a session is spoken for by its latest generation alone",
         rule_id="keeper.sessions L3",
-        how="overrides",
         target="motet.core.keeper.machine.Keeper._run_as_session",
-        planted_by="motet.verify.storms.keeper_plants:BelievesTheOld",
-        searches=(Search("keeper", SEEDS_FEW, ("Z1",)),),
+        by="motet.verify.storms.keeper_plants:BelievesTheOld",
     ),
-    Plant(
+    bypasses(
         "local-reads",
+        Search("keeper", SEEDS_FEW, ("Z7",), is_quick=True),
         rule="a read is answered after a question to the primary that came after it",
         rule_id="keeper.front.reads R1",
-        how="bypasses",
         target="motet.core.keeper.messages.FrontEndConfig.reads_are_local",
-        planted_by="motet.verify.storms.keeper_plants:factory",
-        searches=(Search("keeper", SEEDS_FEW, ("Z7",), is_quick=True),),
+        by="motet.verify.storms.keeper_plants:factory",
     ),
 )

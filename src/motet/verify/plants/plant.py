@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Literal
 
 import msgspec
@@ -49,3 +50,22 @@ class Plant(msgspec.Struct, frozen=True):
     #: what changes it, a class or a function: ``module:name``
     planted_by: str
     searches: tuple[Search, ...]
+
+
+def _plant(
+    how: Literal["replaces", "overrides", "bypasses"],
+    name: str,
+    *searches: Search,
+    rule: str,
+    rule_id: str = "",
+    target: str,
+    by: str,
+) -> Plant:
+    return Plant(name, rule, rule_id, how, target, by, searches)
+
+
+replaces, overrides, bypasses = (
+    partial(_plant, "replaces"),
+    partial(_plant, "overrides"),
+    partial(_plant, "bypasses"),
+)

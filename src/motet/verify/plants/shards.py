@@ -2,168 +2,134 @@
 
 from __future__ import annotations
 
-from motet.verify.plants.plant import SEEDS_FEW, SEEDS_SOME, Plant, Search
+from motet.verify.plants.plant import SEEDS_FEW, SEEDS_SOME, Plant, Search, bypasses, replaces
 
 SHARD_PLANTS: tuple[Plant, ...] = (
-    Plant(
+    replaces(
         "direct-commit",
+        Search("streams", SEEDS_SOME, ("NoLossOfConfirmedWrite", "NoLogDivergence")),
+        Search("shard-log", SEEDS_FEW, ("R1",)),
         rule="entries of an earlier epoch are committed only through one of the present epoch",
         rule_id="shardlog.leader B2",
-        how="replaces",
         target="motet.core.shardlog.quorum.committed",
-        planted_by="motet.verify.storms.streams_plants:CommitsOldEntries",
-        searches=(
-            Search("streams", SEEDS_SOME, ("NoLossOfConfirmedWrite", "NoLogDivergence")),
-            Search("shard-log", SEEDS_FEW, ("R1",)),
-        ),
+        by="motet.verify.storms.streams_plants:CommitsOldEntries",
     ),
-    Plant(
+    replaces(
         "no-truncation",
+        Search("streams", SEEDS_FEW, ("I3", "Convergence", "NoLogDivergence", "OneState")),
+        Search("shard-log", SEEDS_FEW, ("R1", "I3", "Convergence")),
         rule="a follower's log is cut to the common prefix",
         rule_id="shardlog.alignment A1",
-        how="replaces",
         target="motet.core.shardlog.quorum.truncation_point",
-        planted_by="motet.verify.storms.streams_plants:DoesNotTruncate",
-        searches=(
-            Search("streams", SEEDS_FEW, ("I3", "Convergence", "NoLogDivergence", "OneState")),
-            Search("shard-log", SEEDS_FEW, ("R1", "I3", "Convergence")),
-        ),
+        by="motet.verify.storms.streams_plants:DoesNotTruncate",
     ),
-    Plant(
+    bypasses(
         "commit-falls",
+        Search("streams", SEEDS_FEW, ("I2", "CommitNeverFalls"), is_quick=True),
+        Search("shard-changes", SEEDS_FEW, ("I2", "R1"), is_quick=True),
         rule="the commit index never falls",
         rule_id="shardlog.leader B1",
-        how="bypasses",
         target="motet.core.shardlog.state.State.commit_index",
-        planted_by="motet.verify.storms.streams_plants:LetsCommitFall",
-        searches=(
-            Search("streams", SEEDS_FEW, ("I2", "CommitNeverFalls"), is_quick=True),
-            Search("shard-changes", SEEDS_FEW, ("I2", "R1"), is_quick=True),
-        ),
+        by="motet.verify.storms.streams_plants:LetsCommitFall",
     ),
-    Plant(
+    bypasses(
         "ack-before-durable",
+        Search(
+            "streams",
+            SEEDS_FEW,
+            ("AcknowledgedStays", "NoLossOfConfirmedWrite", "NoLogDivergence"),
+        ),
+        Search("shard-log", SEEDS_FEW, ("R1",), is_quick=True),
         rule="an acknowledgement says what is durable",
         rule_id="shardlog.follower C2",
-        how="bypasses",
         target="motet.core.machine.Written",
-        planted_by="motet.verify.storms.streams_plants:Hurries",
-        searches=(
-            Search(
-                "streams",
-                SEEDS_FEW,
-                ("AcknowledgedStays", "NoLossOfConfirmedWrite", "NoLogDivergence"),
-            ),
-            Search("shard-log", SEEDS_FEW, ("R1",), is_quick=True),
-        ),
+        by="motet.verify.storms.streams_plants:Hurries",
     ),
-    Plant(
+    bypasses(
         "read-by-deposed-leader",
+        Search("streams", SEEDS_FEW, ("LinearizableReads",)),
         rule="a leader answers a read when a majority has confirmed that it still leads",
         rule_id="streams.reads R1",
-        how="bypasses",
         target="motet.core.shardlog.state.State.confirmed_round",
-        planted_by="motet.verify.storms.streams_plants:ReadsAlone",
-        searches=(Search("streams", SEEDS_FEW, ("LinearizableReads",)),),
+        by="motet.verify.storms.streams_plants:ReadsAlone",
     ),
-    Plant(
+    bypasses(
         "tokens-not-replicated",
+        Search("streams", SEEDS_FEW, ("OneState", "TokensOnce"), is_quick=True),
         rule="a token is applied once, whoever leads",
         rule_id="streams.shard T2",
-        how="bypasses",
         target="motet.core.streams.shard.ShardState.producers",
-        planted_by="motet.verify.storms.streams_plants:ForgetsTokens",
-        searches=(Search("streams", SEEDS_FEW, ("OneState", "TokensOnce"), is_quick=True),),
+        by="motet.verify.storms.streams_plants:ForgetsTokens",
     ),
-    Plant(
+    replaces(
         "minority-elects",
+        Search("streams", SEEDS_FEW, ("NoLossOfConfirmedWrite", "NoLogDivergence")),
+        Search("shard-log", SEEDS_FEW, ("R1",), is_quick=True),
+        Search("shard-changes", SEEDS_FEW, ("R1",), is_quick=True),
         rule="an election needs a majority of the fencing ensemble",
         rule_id="operator.ensembles N1",
-        how="replaces",
         target="motet.core.operator.ensembles.is_decided",
-        planted_by="motet.verify.storms.streams_plants:ElectsByMinority",
-        searches=(
-            Search("streams", SEEDS_FEW, ("NoLossOfConfirmedWrite", "NoLogDivergence")),
-            Search("shard-log", SEEDS_FEW, ("R1",), is_quick=True),
-            Search("shard-changes", SEEDS_FEW, ("R1",), is_quick=True),
-        ),
+        by="motet.verify.storms.streams_plants:ElectsByMinority",
     ),
-    Plant(
+    replaces(
         "lowest-head-leads",
+        Search("streams", SEEDS_FEW, ("NoLossOfConfirmedWrite", "NoLogDivergence"), is_quick=True),
+        Search("shard-log", SEEDS_FEW, ("R1",)),
+        Search("shard-changes", SEEDS_FEW, ("R1",)),
         rule="the leader has the highest head of those that answered",
         rule_id="operator.ensembles N3",
-        how="replaces",
         target="motet.core.operator.ensembles.candidates",
-        planted_by="motet.verify.storms.streams_plants:ElectsAnybody",
-        searches=(
-            Search(
-                "streams", SEEDS_FEW, ("NoLossOfConfirmedWrite", "NoLogDivergence"), is_quick=True
-            ),
-            Search("shard-log", SEEDS_FEW, ("R1",)),
-            Search("shard-changes", SEEDS_FEW, ("R1",)),
-        ),
+        by="motet.verify.storms.streams_plants:ElectsAnybody",
     ),
-    Plant(
+    replaces(
         "new-node-not-fenced",
+        Search("streams", SEEDS_SOME, ("NoLossOfConfirmedWrite", "NoLogDivergence")),
+        Search("shard-changes", SEEDS_FEW, ("R1",)),
         rule="the new node of a stalled change is fenced too",
         rule_id="operator.ensembles N1",
-        how="replaces",
         target="motet.core.operator.ensembles.fencing_ensemble",
-        planted_by="motet.verify.storms.streams_plants:DoesNotFenceNewNode",
-        searches=(
-            Search("streams", SEEDS_SOME, ("NoLossOfConfirmedWrite", "NoLogDivergence")),
-            Search("shard-changes", SEEDS_FEW, ("R1",)),
-        ),
+        by="motet.verify.storms.streams_plants:DoesNotFenceNewNode",
     ),
-    Plant(
+    replaces(
         "created-without-fence",
+        Search("streams", SEEDS_FEW, ("Deleted",)),
         rule="a stream is created if nothing has been deleted since its client asked",
         rule_id="operator.streams G1",
-        how="replaces",
         target="motet.core.operator.streams._checked_fence",
-        planted_by="motet.verify.storms.streams_fence_plants:CreatesLate",
-        searches=(Search("streams", SEEDS_FEW, ("Deleted",)),),
+        by="motet.verify.storms.streams_plants:CreatesLate",
     ),
-    Plant(
+    replaces(
         "deleted-by-name",
+        Search("streams", SEEDS_SOME, ("Deleted",)),
         rule="a stream is deleted if it is the one that is meant",
         rule_id="operator.deletion D2",
-        how="replaces",
         target="motet.core.operator.deletion._meant",
-        planted_by="motet.verify.storms.streams_fence_plants:DeletesByName",
-        searches=(Search("streams", SEEDS_SOME, ("Deleted",)),),
+        by="motet.verify.storms.streams_plants:DeletesByName",
     ),
-    Plant(
+    replaces(
         "old-replication-factor",
+        Search("streams", SEEDS_FEW, ("ValidMessages", "LegalLeaderAndEnsemble")),
+        Search("shard-changes", SEEDS_FEW, ("R1", "ValidMessages", "LegalLeaderAndEnsemble")),
         rule="a leader is told to expect as many replicas as the final ensemble has",
         rule_id="operator.elections L3",
-        how="replaces",
         target="motet.core.operator.ensembles.final_factor",
-        planted_by="motet.verify.storms.streams_plants:KeepsFactor",
-        searches=(
-            Search("streams", SEEDS_FEW, ("ValidMessages", "LegalLeaderAndEnsemble")),
-            Search("shard-changes", SEEDS_FEW, ("R1", "ValidMessages", "LegalLeaderAndEnsemble")),
-        ),
+        by="motet.verify.storms.streams_plants:KeepsFactor",
     ),
-    Plant(
+    bypasses(
         "wiped-node-counts",
+        Search("streams", SEEDS_FEW, ("NoLogDivergence", "NoLossOfConfirmedWrite")),
         rule="who has lost its disk does not count as one that answered",
         rule_id="operator.ensembles N2",
-        how="bypasses",
         target="motet.core.shardlog.messages.FenceResponse.is_member",
-        planted_by="motet.verify.storms.streams_plants:CountsTheWiped",
-        searches=(Search("streams", SEEDS_FEW, ("NoLogDivergence", "NoLossOfConfirmedWrite")),),
+        by="motet.verify.storms.streams_plants:CountsTheWiped",
     ),
-    Plant(
+    bypasses(
         "no-compare-and-set",
+        Search("streams", SEEDS_FEW, ("EpochNeverFalls",), is_quick=True),
+        Search("shard-changes", SEEDS_FEW, ("EpochNeverFalls", "R1")),
         rule="metadata is written only over the version that was read",
         rule_id="operator.writing W1",
-        how="bypasses",
         target="motet.core.metadata.messages.Set.version",
-        planted_by="motet.verify.storms.streams_store:Store",
-        searches=(
-            Search("streams", SEEDS_FEW, ("EpochNeverFalls",), is_quick=True),
-            Search("shard-changes", SEEDS_FEW, ("EpochNeverFalls", "R1")),
-        ),
+        by="motet.verify.storms.streams_store:Store",
     ),
 )

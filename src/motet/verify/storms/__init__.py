@@ -12,12 +12,12 @@ PARTS: dict[str, str] = {
     "database": "motet.verify.storms.database:DatabaseStorm",
     "streams": "motet.verify.storms.streams:StreamsStorm",
     "shard-log": "motet.verify.storms.shard_steps:ShardStepsStorm",
-    "shard-changes": "motet.verify.storms.shard_changes:ShardChangesStorm",
+    "shard-changes": "motet.verify.storms.shard_steps:ShardChangesStorm",
     "transactions": "motet.verify.storms.transactions:TransactionsStorm",
     "transactions-in-turns": "motet.verify.storms.transactions_turns:TurnsStorm",
     "wrong-wall": "motet.verify.storms.wrong_wall:WrongWallStorm",
     "vsr": "motet.verify.storms.vsr:VsrStorm",
-    "view-change": "motet.verify.storms.view_change:ViewChangeStorm",
+    "view-change": "motet.verify.storms.vsr:ViewChangeStorm",
     "keeper": "motet.verify.storms.keeper:KeeperStorm",
 }
 """``motet simulate NAME`` -> where it is; imported when asked for."""

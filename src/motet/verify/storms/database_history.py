@@ -6,10 +6,10 @@ from motet.core.machine import Message
 from motet.core.onelog.messages import Commit, CommitDone, FeedPage, GetLatest, Latest, ReadFeed
 from motet.core.streams.change import Change
 from motet.sim.world import World
-from motet.verify.history.events import OperationId
+from motet.verify.history.operation import OperationId
 from motet.verify.storms.asker import Asker
 from motet.verify.storms.database import ACCOUNTS, DatabaseRun, amount_of
-from motet.verify.storms.history_taps import AskerTap, Book, told
+from motet.verify.storms.histories import AskerTap, Book, told
 
 FIRST = 1_000_000
 """On each account at first: in the run itself they begin with nothing, and may owe."""

@@ -13,7 +13,6 @@ from motet.core.keeper.front.connections import WAYS, Way
 from motet.core.keeper.messages import Connected, FrontEndConfig, Hangup
 from motet.core.machine import NS_PER_MS, Effect, Event, Note, Send, Violation
 from motet.core.vsr.config import VsrConfig
-from motet.core.vsr.formatting import file_sizes, format_files
 from motet.core.vsr.state import Status
 from motet.ids import Address, ClusterId, Op, ReplicaIndex
 from motet.sim.dice import Dice
@@ -22,13 +21,12 @@ from motet.sim.world import World
 from motet.verify.plants import plants_of
 from motet.verify.storms.keeper_answers import Listener
 from motet.verify.storms.keeper_client import KeeperClient
-from motet.verify.storms.keeper_isolation import Isolation
 from motet.verify.storms.keeper_ledger import Ledger
 from motet.verify.storms.keeper_plants import SeenNode, factory
 from motet.verify.storms.keeper_wires import Wires
 from motet.verify.storms.vsr import TIMEOUTS
 from motet.verify.storms.vsr_atlas import Atlas, ReplicaDamage
-from motet.verify.storms.vsr_calm import Calm, core_of
+from motet.verify.storms.vsr_calm import Calm, Isolation, ReplicasRun, core_of
 from motet.verify.storms.vsr_checks import Watch
 
 HOST = "keeper"
@@ -140,8 +138,10 @@ class LaneWatch(Watch):
             super().saw(host, event, effects)
 
 
-class KeeperRun:
+class KeeperRun(ReplicasRun):
     """One keeper, its clients, and the calm after the storm."""
+
+    done_rule = "Z10"
 
     def __init__(self, world: World, plant: str | None) -> None:
         dice = world.dice.fork("cluster")
@@ -169,22 +169,14 @@ class KeeperRun:
         self.clients = [self._add_client(number, count) for number in range(count)]
         world.observe(self.watch.saw)
         world.observe(self._follow)
-        Isolation(world, self.hosts)
+        if world.faults.network.partition_interval_ms and len(self.hosts) > 1:
+            Isolation(world, self.hosts, world.dice.fork("isolation"))
         self.calm: Calm | None = None
 
     def _add_node(self, number: int, plant: str | None) -> Host:
         own = ReplicaIndex(number)
-        node = self._world.add_node(self.config.replicas[number])
         make = factory(plant, self.config, own, KEEPER, self.front, self.ledger)
-        host = self._world.host(node, HOST, make)
-        for file, size_bytes in file_sizes(self.config):
-            host.disk.preallocate(file, size_bytes)
-        for file, offset, data in format_files(self.config, own):
-            host.disk.write(file, offset, data)
-        for file in host.disk.files():
-            host.disk.sync(file)
-        host.disk.damage = self.atlas.disk_of(own)
-        return host
+        return self._add_replica(HOST, own, make)
 
     def _add_client(self, number: int, count: int) -> KeeperClient:
         operations = OPERATIONS // count + 1
@@ -272,15 +264,8 @@ class KeeperRun:
         assert since_ns is not None
         return self._world.virtual.elapsed_ns - since_ns > calm_patience_ms * NS_PER_MS
 
-    def _give_up(self, calm: Calm) -> bool:
-        """True if there is a good reason."""
-        excuse = calm.excuse()
-        if excuse is not None:
-            self._world.mark(excuse)
-            return True
-        waiting = [client.name for client in self.clients if not client.is_done]
-        self._world.violated("Z10", f"waiting {' '.join(waiting)}; {calm.describe()}")
-        return False
+    def _waiting(self) -> list[str]:
+        return [client.name for client in self.clients if not client.is_done]
 
     def check(self) -> list[Violation]:
         """In the end every watch has fired that had something to hear."""
@@ -293,15 +278,7 @@ class KeeperRun:
         return list(self._world.violations)
 
     def permits(self, fault: str, node: Address, /) -> bool:
-        if fault in ("rot", "read_error"):
-            return self.atlas.permits_damage
-        if fault == "crash":
-            return self._may_strike()
-        if fault == "clock_jump" and not self._is_clock_wild:
-            # A clock that is off by less than it may be is honest, and then all must go on.
-            tolerance_ns = self.config.timeouts.clock_tolerance_ms * NS_PER_MS
-            return abs(self._world.nodes[node].time.skew_ns) < tolerance_ns // 3
-        return True
+        return self._may_strike() if fault == "crash" else super().permits(fault, node)
 
     def _may_strike(self) -> bool:
         """One crash may take several nodes."""

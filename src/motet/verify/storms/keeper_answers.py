@@ -1,11 +1,11 @@
 """What clients of a keeper are told, message by message, against what the log says.
 
 Z5   answers come in the order of requests, one each, and a client's zxids never fall
-Z6   a write that is answered is in the log at its zxid, for this client and with this result, and behind
+Z6   a write that is answered is in the log at its zxid, for this client and with this result, and after
      all that anybody had been told of when it was asked
 Z7   a read is what the tree was at its zxid, which is no older than all that anybody had been told of when it
      was asked; where reads are local only a sync is that new
-Z8   a watch fires once, for the first change behind the read that has set it and for nothing else, and
+Z8   a watch fires once, for the first change after the read that has set it and for nothing else, and
      before any answer that knows of the change
 Z9   a session that a client is told of is there, and one that it is told is over has ended
 

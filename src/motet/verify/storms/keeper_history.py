@@ -32,8 +32,8 @@ from motet.format.zookeeper.messages import (
 from motet.format.zookeeper.records import AnyRequest
 from motet.sim.host import Host
 from motet.sim.world import World
-from motet.verify.history.events import OperationId
-from motet.verify.storms.history_taps import Book
+from motet.verify.history.operation import OperationId
+from motet.verify.storms.histories import Book
 from motet.verify.storms.keeper import KeeperRun
 from motet.verify.storms.keeper_client import KeeperClient
 

@@ -324,9 +324,9 @@ class Model:
         for each in request.operations:
             results.append(draft.do(each))
             if isinstance(results[-1], Failed):
-                before, behind = len(results) - 1, len(request.operations) - len(results)
+                before, after = len(results) - 1, len(request.operations) - len(results)
                 inconsistent = Failed(ErrorCode.RUNTIME_INCONSISTENCY)
-                return MultiResult((*[Failed(0)] * before, results[-1], *[inconsistent] * behind))
+                return MultiResult((*[Failed(0)] * before, results[-1], *[inconsistent] * after))
         self._keep(draft)
         return MultiResult(tuple(results))
 

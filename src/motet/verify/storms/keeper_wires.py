@@ -3,12 +3,17 @@
 The network of a simulated world loses, repeats and reorders; what a ZooKeeper client has is a TCP connection.
 So these messages go another way, over a wire of their own.
 
-W1  What is sent over a wire arrives once, in order, or not at all; and if not, then nothing behind it does.
-W2  Who is cut off from the other side waits: what was sent arrives when the cut is mended, unless somebody
+W1  What is sent over a wire arrives once, in order, or not at all; and if not, then nothing after it does.
+W2  Who is cut off from the other side waits: what was sent arrives when the cut is healed, unless somebody
     has lost patience.
 W3  A wire ends when its node stops, when its client leaves, or because it was reset. Each side learns of it
     in its own time; the client of a node that has stopped, when it looks.
 W4  A client may leave without a word. Its node finds out late, and some of what it still had to hear arrives.
+
+A fault of its own: a primary is cut off from other replicas, but not from clients, until another leads.
+
+It goes on for a while as if nothing had been: what it prepares alone is never committed, and what it would
+answer alone is old.
 """
 
 from __future__ import annotations
@@ -24,7 +29,7 @@ from motet.sim.host import Host
 from motet.sim.network import NS_PER_US
 from motet.sim.world import World
 
-mend_ms = 20
+retry_ms = 20
 """How often something that cannot get through tries again."""
 
 unnoticed_ms_max = 1_500
@@ -140,7 +145,7 @@ class Wires:
         if wire.is_cut or wire.is_dead or not wire.node.listening:
             wire.to_node.clear()
         elif self._is_stopped(wire.client, wire.node):
-            self._pass_to_node(wire, mend_ms * NS_PER_MS)
+            self._pass_to_node(wire, retry_ms * NS_PER_MS)
         elif wire.to_node:
             self._step(wire.node, wire, wire.to_node.pop(0))
 
@@ -150,7 +155,7 @@ class Wires:
         if wire.is_cut or not wire.has_client:
             wire.to_client.clear()
         elif self._is_stopped(wire.node, wire.client):
-            self._world.at(mend_ms * NS_PER_MS, self._arrive_at_client, (wire,))
+            self._world.at(retry_ms * NS_PER_MS, self._arrive_at_client, (wire,))
         elif wire.to_client:
             self._step(wire.client, wire, wire.to_client.pop(0))
 

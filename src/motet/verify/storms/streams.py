@@ -17,21 +17,18 @@ from motet.core.streams.cluster_messages import ShardMetadata
 from motet.ids import Address, NodeId, ShardName, StreamId
 from motet.sim.dice import Dice
 from motet.sim.host import Host
-from motet.sim.late import LATE, LATE_AFTER_RESTART, LateMessages
+from motet.sim.network import LATE, LATE_AFTER_RESTART, LateMessages
 from motet.sim.world import SimNode, World
 from motet.verify.plants import plants_of
-from motet.verify.storms.streams_atlas import Atlas
 from motet.verify.storms.streams_calm import Calm
 from motet.verify.storms.streams_changes import STAYS, Changer
 from motet.verify.storms.streams_checks import OLD_COMMITTED, Watch
-from motet.verify.storms.streams_clients import DataClient, Reader, Writer
-from motet.verify.storms.streams_moments import Moments
+from motet.verify.storms.streams_clients import DataClient, Reader, Site, Writer
+from motet.verify.storms.streams_faults import Atlas, Moments, Strikes
 from motet.verify.storms.streams_plants import BLIND_STORE, data_node, operator
 from motet.verify.storms.streams_plays import Plays, Stage
-from motet.verify.storms.streams_promises import Promises
-from motet.verify.storms.streams_stalls import STALL_MARKS
+from motet.verify.storms.streams_rules import STALL_MARKS, Promises
 from motet.verify.storms.streams_store import Store, StoredOperator, Trouble
-from motet.verify.storms.streams_strikes import Strikes
 
 HOST = "streams"
 SNAPSHOT_OF_THE_WIPED = "wiped_node_installed"
@@ -196,23 +193,18 @@ class StreamsRun:
 
     def _add_clients(self) -> None:
         world, dice = self._world, self._dice
-        nodes = tuple(Address(name) for name in self.hosts)
+        site = Site(world, self.watch, tuple(Address(name) for name in self.hosts))
         operators = tuple(host.node.address for host in self.operators)
         writers = dice.between(2, 4)
         self.writers = [
-            Writer(world, f"w{number}", self.watch, nodes, 120 // writers)
-            for number in range(1, writers + 1)
+            Writer(site, f"w{number}", 120 // writers) for number in range(1, writers + 1)
         ]
         has_gaps = self.config.keep_bytes is not None
-        self.readers = [
-            Reader(world, f"r{number}", self.watch, nodes, has_gaps=has_gaps) for number in (1, 2)
-        ]
+        self.readers = [Reader(site, f"r{number}", has_gaps=has_gaps) for number in (1, 2)]
         self.changer = self.changers(
-            world,
+            site,
             "c1",
-            self.watch,
             operators,
-            tuple(self.hosts),
             self.stays,
             self.atlas.may_contract,
             between_ms_max=dice.pick([50, 200, 800]),

@@ -19,8 +19,8 @@ from motet.core.streams.node import DataNode
 from motet.ids import NodeId, ShardName
 from motet.sim.host import Host
 from motet.sim.world import World
-from motet.verify.storms.streams_atlas import Atlas
 from motet.verify.storms.streams_checks import Watch
+from motet.verify.storms.streams_faults import Atlas
 from motet.verify.storms.streams_store import Store
 
 patience_ms = 40_000

@@ -28,9 +28,8 @@ from motet.core.streams.cluster_messages import (
 from motet.errors import NoSuchStream, OutcomeUnknown, StreamExists
 from motet.errors.operator import NoNodeToPlaceOn, NotActive
 from motet.ids import Address, NodeId, ShardId, ShardName, StreamId, StreamName
-from motet.sim.world import World
 from motet.verify.storms.asker import Asker
-from motet.verify.storms.streams_checks import Watch
+from motet.verify.storms.streams_clients import Site
 
 TIMEOUT_MS = 600
 """A change may take longer, and goes on then; so does whoever asks."""
@@ -50,22 +49,20 @@ class Changer(Asker):
 
     def __init__(
         self,
-        world: World,
+        site: Site,
         name: str,
-        watch: Watch,
         operators: tuple[Address, ...],
-        nodes: tuple[NodeId, ...],
         stays: StreamDefinition,
         may_contract: MayContract,
         *,
         between_ms_max: int,
     ) -> None:
         super().__init__(
-            world, name, operators[0], timeout_ms=TIMEOUT_MS, between_ms_max=between_ms_max
+            site.world, name, operators[0], timeout_ms=TIMEOUT_MS, between_ms_max=between_ms_max
         )
-        self._watch = watch
+        self._watch = site.watch
         self._operators = operators
-        self._nodes = nodes
+        self._nodes = tuple(NodeId(node) for node in site.nodes)
         self._stays = stays
         self._may_contract = may_contract
         self._is_founded = False
@@ -78,7 +75,7 @@ class Changer(Asker):
         self._drained: NodeId | None = None
         #: in the end every node may be filled again: a request to drain that the network repeated
         #: may have emptied one that nobody here remembers
-        self._to_fill = list(nodes)
+        self._to_fill = list(self._nodes)
         #: as it was last told
         self._fence = 0
         #: to be asked until there is an answer

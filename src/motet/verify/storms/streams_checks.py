@@ -45,9 +45,7 @@ from motet.core.streams.node import DataNode
 from motet.ids import Address, Epoch, NodeId, Offset, ShardName
 from motet.sim.host import Host
 from motet.sim.world import World
-from motet.verify.storms.batch_checks import broken_rules, first_clock
-from motet.verify.storms.streams_stalls import Stalls
-from motet.verify.storms.streams_truth import Truth
+from motet.verify.storms.streams_rules import Stalls, Truth, broken_rules, first_clock
 
 OLD_COMMITTED = "old_entries_committed"
 """The mark of entries that a leader has committed through one of a newer epoch."""

@@ -7,6 +7,8 @@ answer, without it is let go.
 
 from __future__ import annotations
 
+import msgspec
+
 from motet.core.clock.hlc import ZERO, Clock
 from motet.core.machine import Effect, Message
 from motet.core.streams.change import Token
@@ -24,11 +26,7 @@ from motet.core.streams.messages import (
     ShardDescribed,
     ShardMapIs,
 )
-from motet.errors import (
-    NoSuchShard,
-    OutcomeUnknown,
-    TokenExpired,
-)
+from motet.errors import NoSuchShard, OutcomeUnknown, TokenExpired
 from motet.errors.shards import NotLeader, OffsetExpired
 from motet.format.record_block import encode_block
 from motet.ids import Address, Offset, ShardName
@@ -46,15 +44,25 @@ look_again_share = 0.03
 token_share = 0.7
 
 
+class Site(msgspec.Struct):
+    """Where clients are: their world, who watches them, and the nodes that they know."""
+
+    world: World
+    watch: Watch
+    nodes: tuple[Address, ...]
+
+
 class DataClient(Asker):
     """Knows where shards are, as far as it was told."""
 
-    def __init__(self, world: World, name: str, watch: Watch, nodes: tuple[Address, ...]) -> None:
-        between_ms = UNHINDERED_MS_MAX if world.faults == Faults() else BETWEEN_MS_MAX
-        super().__init__(world, name, nodes[0], timeout_ms=TIMEOUT_MS, between_ms_max=between_ms)
-        self.watch = watch
+    def __init__(self, site: Site, name: str) -> None:
+        between_ms = UNHINDERED_MS_MAX if site.world.faults == Faults() else BETWEEN_MS_MAX
+        super().__init__(
+            site.world, name, site.nodes[0], timeout_ms=TIMEOUT_MS, between_ms_max=between_ms
+        )
+        self.watch = site.watch
         self.is_done = False
-        self._nodes = nodes
+        self._nodes = site.nodes
         self._clock: Clock = ZERO
         self._map: ShardMap | None = None
         #: told by whoever refused, newer than the map
@@ -109,10 +117,8 @@ class DataClient(Asker):
 class Writer(DataClient):
     """Appends what nobody else appends, and goes on while the storm does."""
 
-    def __init__(
-        self, world: World, name: str, watch: Watch, nodes: tuple[Address, ...], appends: int
-    ) -> None:
-        super().__init__(world, name, watch, nodes)
+    def __init__(self, site: Site, name: str, appends: int) -> None:
+        super().__init__(site, name)
         self.left = appends
         #: set when there were steps enough: then it may stop when it is done
         self.is_last_round = False
@@ -194,10 +200,8 @@ class Writer(DataClient):
 class Reader(DataClient):
     """Pages through all shards with its own cursors, asking leaders and replicas as it comes."""
 
-    def __init__(
-        self, world: World, name: str, watch: Watch, nodes: tuple[Address, ...], *, has_gaps: bool
-    ) -> None:
-        super().__init__(world, name, watch, nodes)
+    def __init__(self, site: Site, name: str, *, has_gaps: bool) -> None:
+        super().__init__(site, name)
         #: what is no longer kept may be skipped
         self._has_gaps = has_gaps
         self._cursors: dict[ShardName, Offset] = {}

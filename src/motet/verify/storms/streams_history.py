@@ -8,9 +8,9 @@ from motet.core.streams.entries import Chunk, decode_records
 from motet.core.streams.messages import AppendRecords, ReadRecords, RecordsAppended, RecordsRead
 from motet.format.record_block import decode_block
 from motet.sim.world import World
-from motet.verify.history.events import OperationId
+from motet.verify.history.operation import OperationId
 from motet.verify.storms.asker import Asker
-from motet.verify.storms.history_taps import AskerTap, Book, told
+from motet.verify.storms.histories import AskerTap, Book, told
 from motet.verify.storms.streams import StreamsRun
 
 
@@ -89,7 +89,7 @@ class StreamsTap(AskerTap):
             self._take(who, asked, page)
 
     def _take(self, who: str, asked: ReadRecords, page: RecordsRead) -> None:
-        """All behind the cursor, one after the other: what one reader takes stays there until then."""
+        """All after the cursor, one after the other: what one reader takes stays there until then."""
         for entry in page.entries:
             records = decode_records(entry.body)
             names = [name for chunk in records.chunks for name in _names(chunk)]

@@ -11,17 +11,19 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from motet.core.machine import Effect, Event, Received, Write, WriteFailed, Written
-from motet.core.operator import elections, ensembles
-from motet.core.operator.context import OperatorConfig
+from motet.core.operator import deletion, elections, ensembles, streams
+from motet.core.operator.context import Core, OperatorConfig
 from motet.core.operator.ensembles import Answers
 from motet.core.operator.operator import Operator
+from motet.core.operator.state import Definition
 from motet.core.shardlog import quorum
 from motet.core.shardlog.context import ShardlogConfig
 from motet.core.shardlog.entry import NO_ENTRY, EntryId, EpochRuns
 from motet.core.shardlog.messages import CommitReconfigurationRequest, FenceResponse
-from motet.core.streams.cluster_messages import ShardMetadata
+from motet.core.streams.cluster_messages import CreateStream, DeleteStream, ShardMetadata
 from motet.core.streams.node import DataNode
 from motet.core.streams.shard import StreamShard
+from motet.errors.operator import NotActive
 from motet.ids import Epoch, NodeId, Offset, WriteId
 from motet.verify.plants import kind_of
 from motet.verify.storms.planting import Planted, instead
@@ -198,3 +200,32 @@ def data_node(plant: str | None, own: NodeId, config: ShardlogConfig) -> Callabl
 def operator(plant: str | None, config: OperatorConfig, own: NodeId) -> Operator:
     """An operator of this incarnation."""
     return kind_of("streams", plant, Operator)(config, own)
+
+
+# Operators that do what they are asked whenever that comes, and for whatever has that name by then.
+
+
+def _any_fence(core: Core, _message: CreateStream) -> int:
+    if core.state.fence is None:
+        raise NotActive("it has only just become the active operator")
+    return core.state.fence
+
+
+class CreatesLate(Operator):
+    """A stream is created, whatever was deleted since that was asked."""
+
+    def step(self, event: Event) -> list[Effect]:
+        with instead(streams, "_checked_fence", _any_fence):
+            return super().step(event)
+
+
+def _by_name(core: Core, message: DeleteStream) -> Definition | None:
+    return core.state.definitions.get(message.name)
+
+
+class DeletesByName(Operator):
+    """A stream is deleted because it has the name of the one that is meant."""
+
+    def step(self, event: Event) -> list[Effect]:
+        with instead(deletion, "_meant", _by_name):
+            return super().step(event)

@@ -30,7 +30,7 @@ from motet.sim.dice import Dice
 from motet.sim.host import Host
 from motet.sim.world import World
 from motet.verify.storms.streams_checks import Watch
-from motet.verify.storms.streams_strikes import Link, Strikes
+from motet.verify.storms.streams_faults import Link, Strikes
 
 US_PER_MS = 1_000
 long_ms = 4_000
@@ -109,9 +109,9 @@ class DeposedLeader(Play):
 class LostCopy(Play):
     def begin(self) -> None:
         self._laggard, self._loser = self.stage.dice.shuffled(self.others)
-        behind_ms = self.ms(100, 500)
-        self.cut_off(self._laggard, behind_ms + 5, has_operators=True)
-        self.strikes.later(behind_ms * US_PER_MS, self._lose)
+        lag_ms = self.ms(100, 500)
+        self.cut_off(self._laggard, lag_ms + 5, has_operators=True)
+        self.strikes.later(lag_ms * US_PER_MS, self._lose)
 
     def _lose(self) -> None:
         self.end()
@@ -146,7 +146,7 @@ class OldEntries(Play):
 
     def end(self) -> None:
         super().end()
-        self.strikes.mend(self._links)
+        self.strikes.heal(self._links)
 
     def _hide(self) -> None:
         """A has gathered entries that nobody else has: now it is taken for dead."""
@@ -180,8 +180,8 @@ class OldEntries(Play):
     def _turn(self) -> None:
         assert self._next is not None
         self.strikes.crash(self._next, long_ms, "OldEntries, B")
-        self.strikes.mend(self._alone)
-        self.strikes.mend(self._links)
+        self.strikes.heal(self._alone)
+        self.strikes.heal(self._links)
 
     def _while_old(self, _host: Host, effects: list[Effect]) -> None:
         told = self.told_to_lead(effects)

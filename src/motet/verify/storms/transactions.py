@@ -23,7 +23,20 @@ from motet.verify.plants import plants_of
 from motet.verify.storms.streams import HOST, StreamsRun
 from motet.verify.storms.streams_changes import STAYS, Changer
 from motet.verify.storms.streams_clients import DataClient, Reader, Writer
-from motet.verify.storms.transactions_aims import (
+from motet.verify.storms.transactions_checks import Ledger
+from motet.verify.storms.transactions_clients import Bank, Banker, KeyWriter
+from motet.verify.storms.transactions_feed import FeedReader, PageReader, Pages
+from motet.verify.storms.transactions_liar import Liar
+from motet.verify.storms.transactions_orders import Orderer, Pruner
+from motet.verify.storms.transactions_plants import (
+    LIAR_PLANTS,
+    NO_BOOKMARK,
+    TORN_TIE,
+    merge_tearing,
+    transaction_node,
+)
+from motet.verify.storms.transactions_readers import Traveller, Visitor
+from motet.verify.storms.transactions_watch import (
     ADJUST_MISSED,
     CLOSED_INHERITED,
     COMPACTER_CRASHED,
@@ -31,24 +44,10 @@ from motet.verify.storms.transactions_aims import (
     LOCKS_INHERITED,
     WAITS,
     Aims,
+    Births,
+    Clocks,
+    InFlights,
 )
-from motet.verify.storms.transactions_checks import Ledger
-from motet.verify.storms.transactions_clients import Banker, KeyWriter
-from motet.verify.storms.transactions_creations import Births
-from motet.verify.storms.transactions_feed import FeedReader
-from motet.verify.storms.transactions_in_flight import Clocks, InFlights
-from motet.verify.storms.transactions_liar import Liar
-from motet.verify.storms.transactions_liar_plants import LIAR_PLANTS
-from motet.verify.storms.transactions_orders import Orderer, Pruner
-from motet.verify.storms.transactions_pages import PageReader, Pages
-from motet.verify.storms.transactions_plants import (
-    NO_BOOKMARK,
-    TORN_TIE,
-    merge_tearing,
-    transaction_node,
-)
-from motet.verify.storms.transactions_session import Traveller
-from motet.verify.storms.transactions_visitor import Visitor
 
 LATER = StreamName("later")
 """The second stream, which is created in the storm."""
@@ -155,36 +154,23 @@ class TransactionsRun(StreamsRun):
         )
         self.ledger = Ledger(world, self.watch, self.stays, later)
         self.ledger.is_forced = dice.chance(0.4)
+        site = Bank(world, self.watch, nodes, self.ledger)
         self.bankers = [
-            Banker(
-                world,
-                f"b{number}",
-                self.watch,
-                nodes,
-                self.ledger,
-                40,
-                has_last_word=number == 1,
-            )
+            Banker(site, f"b{number}", 40, has_last_word=number == 1)
             for number in range(1, dice.between(3, 5))
         ]
         if self._has_liar():
-            others = list(self.bankers)
-            self.bankers.append(Liar(world, "l1", self.watch, nodes, self.ledger, 40, others))
-        self.writers: list[Writer] = [KeyWriter(world, "w1", self.watch, nodes, self.ledger, 30)]
-        self.readers = [Reader(world, "r1", self.watch, nodes, has_gaps=True)]
-        self._add_feeders(nodes)
-        beside = self._beside_feeders(nodes)
-        self.travellers = [
-            Traveller(
-                world, "t1", self.watch, nodes, self.ledger, is_forgetful=self._plant == NO_BOOKMARK
-            )
-        ]
+            self.bankers.append(Liar(site, "l1", 40, list(self.bankers)))
+        self.writers: list[Writer] = [KeyWriter(site, "w1", 30)]
+        self.readers = [Reader(site, "r1", has_gaps=True)]
+        self._add_feeders(site)
+        beside = self._beside_feeders(site)
+        is_forgetful = self._plant == NO_BOOKMARK
+        self.travellers = [Traveller(site, "t1", is_forgetful=is_forgetful)]
         self.changer = Orderer(
-            world,
+            site,
             "c1",
-            self.watch,
             operators,
-            tuple(self.hosts),
             self.stays,
             self.atlas.may_contract,
             between_ms_max=dice.pick([200, 800]),
@@ -207,35 +193,22 @@ class TransactionsRun(StreamsRun):
             return self._plant in LIAR_PLANTS
         return self._world.dice.fork("liar").chance(liar_share)
 
-    def _beside_feeders(self, nodes: tuple[Address, ...]) -> list[DataClient]:
+    def _beside_feeders(self, site: Bank) -> list[DataClient]:
         """Whoever reads pages from anywhere, prunes, and asks for what is pruned."""
-        world, watch, ledger = self._world, self.watch, self.ledger
-        page_reader = PageReader(world, "a1", watch, nodes, ledger.shards, self.pages)
+        page_reader = PageReader(site, "a1", self.pages)
         self.pruner = Pruner(
-            world,
+            site,
             "p1",
-            watch,
-            nodes,
-            ledger,
             lambda: list(self.feeders[0].saved),
             lambda: [feeder.after for feeder in self.feeders],
         )
-        self.visitor = Visitor(world, "v1", watch, nodes, ledger)
+        self.visitor = Visitor(site, "v1")
         return [page_reader, self.pruner, self.visitor]
 
-    def _add_feeders(self, nodes: tuple[Address, ...]) -> None:
+    def _add_feeders(self, site: Bank) -> None:
         self.pages = Pages(self._world)
         self.feeders = [
-            FeedReader(
-                self._world,
-                f"f{number}",
-                self.watch,
-                nodes,
-                self.ledger,
-                self.merge,
-                self.pages,
-                keeps=number == 1,
-            )
+            FeedReader(site, f"f{number}", self.merge, self.pages, keeps=number == 1)
             for number in (1, 2)
         ]
 

@@ -30,11 +30,9 @@ from motet.core.streams.votes import Vote
 from motet.errors import Conflict, NoSuchShard, OutcomeUnknown
 from motet.errors.shards import NotLeader, TransactionExpired
 from motet.format.record_block import encode_block
-from motet.ids import Address, ShardName, TransactionId
-from motet.sim.world import World
+from motet.ids import ShardName, TransactionId
 from motet.verify.storms.asker import NEXT
-from motet.verify.storms.streams_checks import Watch
-from motet.verify.storms.streams_clients import DataClient, Writer
+from motet.verify.storms.streams_clients import DataClient, Site, Writer
 from motet.verify.storms.transactions_checks import (
     ACCOUNTS,
     LATER_ACCOUNTS,
@@ -80,25 +78,21 @@ def is_last(deal: Deal) -> bool:
     return len(deal.keys) == len(ACCOUNTS + LATER_ACCOUNTS)
 
 
+class Bank(Site):
+    """A site where accounts are kept."""
+
+    ledger: Ledger
+
+
 class Banker(DataClient):
     """Coordinates transactions, one at a time."""
 
-    def __init__(
-        self,
-        world: World,
-        name: str,
-        watch: Watch,
-        nodes: tuple[Address, ...],
-        ledger: Ledger,
-        deals: int,
-        *,
-        has_last_word: bool,
-    ) -> None:
-        super().__init__(world, name, watch, nodes)
+    def __init__(self, site: Bank, name: str, deals: int, *, has_last_word: bool) -> None:
+        super().__init__(site, name)
         self.left = deals
         #: all accounts are still to be changed at once
         self._has_last_word = has_last_word
-        self._ledger = ledger
+        self._ledger = site.ledger
         self._deal: Deal | None = None
         self._deals = 0
         #: the age that a deal keeps when it is tried again
@@ -309,17 +303,9 @@ class Banker(DataClient):
 class KeyWriter(Writer):
     """Appends raw records to the very keys that transactions lock."""
 
-    def __init__(
-        self,
-        world: World,
-        name: str,
-        watch: Watch,
-        nodes: tuple[Address, ...],
-        ledger: Ledger,
-        appends: int,
-    ) -> None:
-        super().__init__(world, name, watch, nodes, appends)
-        self._ledger = ledger
+    def __init__(self, site: Bank, name: str, appends: int) -> None:
+        super().__init__(site, name, appends)
+        self._ledger = site.ledger
 
     def begin(self) -> list[Effect]:
         if self._pending is not None or self._map is None:

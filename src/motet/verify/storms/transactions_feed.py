@@ -2,14 +2,26 @@
 
 It reads the second stream as well, from the moment it hears of it. One that keeps a named cursor is never
 overtaken by pruning; another one is told so, and goes on where all shards have the feed.
+
+Every page of a shard's feed that anybody was shown, compared with the log in the end.
+
+N1             a page holds every change above where it begins and up to where it says it is complete, once
+
+A reader of several shards goes only as far as the one that is complete the least far: most of what a page
+says is not used, and asked for again. Here all of it counts. And somebody asks for pages as no reader does:
+from anywhere, by any replica, as small as can be.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from motet.core.clock.hlc import ZERO, Clock
+import msgspec
+
+from motet.core.clock.hlc import ZERO, Clock, plus
 from motet.core.machine import Effect, Message
+from motet.core.shardlog.entry import Entry, EntryKind
+from motet.core.streams.entries import decode_committed, record_range
 from motet.core.streams.feed_merge import MergedPage, ShardPage
 from motet.core.streams.messages import (
     CloseShard,
@@ -28,10 +40,109 @@ from motet.errors.shards import CursorExpired
 from motet.ids import Address, ShardId, ShardName
 from motet.sim.world import World
 from motet.verify.storms.streams_changes import STAYS
-from motet.verify.storms.streams_checks import Watch
 from motet.verify.storms.streams_clients import TIMEOUT_MS, DataClient
-from motet.verify.storms.transactions_checks import Ledger, SeenChange, seen_of
-from motet.verify.storms.transactions_pages import Pages
+from motet.verify.storms.transactions_checks import SeenChange, seen_of
+from motet.verify.storms.transactions_clients import Bank
+
+places_max = 200
+
+
+class Page(msgspec.Struct, frozen=True):
+    """What somebody was shown of a shard."""
+
+    who: str
+    shard: ShardName
+    #: it holds what is above the one and up to the other
+    after: Clock
+    through: Clock
+    #: by clock; of what has one clock, as it is in the log
+    entries: tuple[tuple[Clock, bytes], ...]
+
+
+class Pages:
+    """All pages of a run."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._pages: list[Page] = []
+        #: where pages have ended, of all shards: the newest
+        self.places: list[Clock] = []
+
+    def shown(self, who: str, asked: ReadShardFeed, answer: ShardFeed) -> None:
+        """Somebody has got a page."""
+        # Who asks for all gets what was there when it was looked for: some of that may be pruned by now.
+        after = answer.begins if asked.after is None else asked.after
+        entries = tuple(
+            (entry.clock, entry.body)
+            for entry in answer.entries
+            if asked.after is not None or entry.clock > after
+        )
+        self._pages.append(Page(who, asked.shard, after, answer.through, entries))
+        self.places = [*self.places, *(clock for clock, _ in entries)][-places_max:]
+
+    def check(self, entries_of: Callable[[ShardName], list[Entry]]) -> None:
+        """In the end."""
+        logs: dict[ShardName, list[tuple[Clock, bytes]]] = {}
+        for page in self._pages:
+            log = logs.get(page.shard)
+            if log is None:
+                log = logs[page.shard] = by_clock(entries_of(page.shard))
+            wanted = [each for each in log if page.after < each[0] <= page.through]
+            clocks = [clock for clock, _ in page.entries]
+            if sorted(page.entries) != wanted or clocks != sorted(clocks):
+                what = f"{page.who} {page.shard}: {len(page.entries)} entries of {len(wanted)}"
+                self._world.violated("N1", f"{what} above {page.after}, up to {page.through}")
+                return
+
+
+def by_clock(entries: list[Entry]) -> list[tuple[Clock, bytes]]:
+    """What of a log belongs to the feed."""
+    found = []
+    for entry in entries:
+        if record_range(entry.kind, entry.body) is not None:
+            is_part = entry.kind == EntryKind.BRANCH_COMMITTED
+            clock = decode_committed(entry.body).clock if is_part else entry.clock
+            found.append((clock, entry.body))
+    return sorted(found)
+
+
+class PageReader(DataClient):
+    """Asks any replica for a page that begins anywhere."""
+
+    def __init__(self, site: Bank, name: str, pages: Pages) -> None:
+        super().__init__(site, name)
+        self._shards = site.ledger.shards
+        self._pages = pages
+
+    def begin(self) -> list[Effect]:
+        if self._map is None or self.dice.chance(0.03):
+            return self.look()
+        shard = self.dice.pick(self._shards)
+        place = self.place(shard)
+        if place is None or not place.ensemble or not self._pages.places:
+            return self.pause()
+        after = plus(self.dice.pick(self._pages.places), self.dice.pick([-1, 0]))
+        message = ReadShardFeed(
+            self.next_request(),
+            self._clock,
+            shard,
+            after if after > ZERO else None,
+            None,
+            self.dice.pick([1, 2, 5]),
+            20_000,
+        )
+        return self.ask_at(Address(self.dice.pick(place.ensemble)), message)
+
+    def answered(self, asked: Message, answer: Message | None) -> list[Effect]:
+        if isinstance(asked, GetShardMap):
+            return self.take_map(answer)
+        if isinstance(asked, ReadShardFeed) and isinstance(answer, ShardFeed):
+            self._pages.shown(self.name, asked, answer)
+            self.world.mark("page_from_anywhere")
+        elif answer is None:
+            self._map = None
+        return self.pause()
+
 
 save_share = 0.3
 patience_ms_max = 16 * TIMEOUT_MS
@@ -42,17 +153,14 @@ class FeedReader(DataClient):
 
     def __init__(
         self,
-        world: World,
+        site: Bank,
         name: str,
-        watch: Watch,
-        nodes: tuple[Address, ...],
-        ledger: Ledger,
         merge: Callable[[Sequence[ShardPage], int], MergedPage],
         pages: Pages,
         *,
         keeps: bool,
     ) -> None:
-        super().__init__(world, name, watch, nodes)
+        super().__init__(site, name)
         #: has a named cursor
         self._keeps = keeps
         #: shards that have it
@@ -63,14 +171,14 @@ class FeedReader(DataClient):
         self.gaps: list[tuple[Clock, Clock]] = []
         #: where it was when the second stream was there
         self.joined: Clock | None = None
-        self._shards = list(ledger.stays)
+        self._shards = list(site.ledger.stays)
         #: of each shard, where its feed begins; asked for after it was told that it is too late
         self._begins: dict[ShardName, Clock] = {}
         self._is_late = False
         self._between_ms_max //= 2
         self._merge = merge
         self._shown = pages
-        self._ledger = ledger
+        self._ledger = site.ledger
         #: everything that was shown, in order
         self.seen: list[SeenChange] = []
         #: the cursor
@@ -216,7 +324,7 @@ class FeedReader(DataClient):
             self._to_save, self._saving = list(self._shards), self.after
 
     def _learn_patience(self, answer: Message | None) -> None:
-        """A page behind a transaction that was long in doubt takes long: who gives up soon never gets it."""
+        """A page after a transaction that was long in doubt takes long: who gives up soon never gets it."""
         grown_ms = min(2 * self._timeout_ms, patience_ms_max)
         self._timeout_ms = grown_ms if answer is None else TIMEOUT_MS
 

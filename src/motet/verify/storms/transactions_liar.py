@@ -24,11 +24,8 @@ from motet.core.streams.messages import (
 )
 from motet.core.streams.votes import Vote
 from motet.errors import BadInput
-from motet.ids import Address, ShardName
-from motet.sim.world import World
-from motet.verify.storms.streams_checks import Watch
-from motet.verify.storms.transactions_checks import Ledger
-from motet.verify.storms.transactions_clients import Banker, Deal
+from motet.ids import ShardName
+from motet.verify.storms.transactions_clients import Bank, Banker, Deal
 
 early_share, false_vote_share, elsewhere_share, alone_share = 0.2, 0.5, 0.1, 0.15
 """How often it commits before all have voted, or with other votes than they gave; asks a participant to
@@ -42,17 +39,8 @@ Next = GetLatestChange | PrepareTransaction | CommitTransaction | AbortTransacti
 class Liar(Banker):
     """Lies now and then, and goes on with the truth."""
 
-    def __init__(
-        self,
-        world: World,
-        name: str,
-        watch: Watch,
-        nodes: tuple[Address, ...],
-        ledger: Ledger,
-        deals: int,
-        others: list[Banker],
-    ) -> None:
-        super().__init__(world, name, watch, nodes, ledger, deals, has_last_word=False)
+    def __init__(self, site: Bank, name: str, deals: int, others: list[Banker]) -> None:
+        super().__init__(site, name, deals, has_last_word=False)
         self._others = others
         #: what it asks for now, if it is a lie; else None
         self._lie: Next | None = None

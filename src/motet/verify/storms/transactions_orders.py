@@ -12,12 +12,10 @@ from motet.core.streams.messages import DataRefused, GetShardMap, OrderShard, Sh
 from motet.core.streams.orders import Prune
 from motet.errors import BadInput
 from motet.errors.shards import CursorInTheWay
-from motet.ids import Address, NodeId, ShardName
-from motet.sim.world import World
+from motet.ids import Address, ShardName
 from motet.verify.storms.streams_changes import Changer, MayContract
-from motet.verify.storms.streams_checks import Watch
-from motet.verify.storms.streams_clients import DataClient
-from motet.verify.storms.transactions_checks import Ledger
+from motet.verify.storms.streams_clients import DataClient, Site
+from motet.verify.storms.transactions_clients import Bank
 
 found_share, turn_share = 0.3, 0.25
 rest_share, hasty_share = 0.9, 0.5
@@ -29,27 +27,16 @@ class Orderer(Changer):
 
     def __init__(
         self,
-        world: World,
+        site: Site,
         name: str,
-        watch: Watch,
         operators: tuple[Address, ...],
-        nodes: tuple[NodeId, ...],
         stays: StreamDefinition,
         may_contract: MayContract,
         *,
         between_ms_max: int,
         later: StreamDefinition,
     ) -> None:
-        super().__init__(
-            world,
-            name,
-            watch,
-            operators,
-            nodes,
-            stays,
-            may_contract,
-            between_ms_max=between_ms_max,
-        )
+        super().__init__(site, name, operators, stays, may_contract, between_ms_max=between_ms_max)
         self._later = later
         self._has_later = False
         self._is_on = True
@@ -92,16 +79,13 @@ class Pruner(DataClient):
 
     def __init__(
         self,
-        world: World,
+        site: Bank,
         name: str,
-        watch: Watch,
-        nodes: tuple[Address, ...],
-        ledger: Ledger,
         kept: Callable[[], list[ShardName]],
         places: Callable[[], list[Clock]],
     ) -> None:
-        super().__init__(world, name, watch, nodes)
-        self._ledger = ledger
+        super().__init__(site, name)
+        self._ledger = site.ledger
         #: shards that a reader holds by its cursor: others are let be
         self._kept = kept
         #: where readers are

@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from motet.core.clock.hlc import ZERO, Clock
-from motet.core.machine import Effect, Event, Received
+from motet.core.clock import node_clock
+from motet.core.clock.hlc import ZERO, Clock, plus
+from motet.core.machine import Effect, Event, Received, Written
 from motet.core.shardlog.context import ShardlogConfig
 from motet.core.shardlog.messages import BecomeLeaderRequest
 from motet.core.shardlog.replica import ShardReplica
@@ -31,7 +32,7 @@ from motet.core.streams.messages import (
 from motet.core.streams.node import DataNode
 from motet.core.streams.orders import FeedRules
 from motet.core.streams.pending import PendingRequest, ShardTransactions, TransactionConfig
-from motet.core.streams.shard import Opens, machine_of
+from motet.core.streams.shard import Opens, StreamShard, machine_of
 from motet.core.streams.transactions import TransactionState
 from motet.ids import NodeId, RequestId, ShardName, TransactionId
 from motet.verify.plants import kind_of
@@ -249,3 +250,131 @@ def transaction_node(
     """What makes the data node of each incarnation."""
     kind = kind_of("transactions", plant, DataNode)
     return lambda: kind(own, config, transactions)
+
+
+# Data nodes with one rule about their clock left out.
+
+
+class ForgetsTheBound(Planted):
+    """A restarted clock starts from its wall, as if it had never ticked."""
+
+    planted = (node_clock, "decode_bound", lambda _data: None)
+
+
+class TrustsAnUnsyncedBound(DataNode):
+    """A bound counts as durable as soon as its write has begun."""
+
+    def step(self, event: Event) -> list[Effect]:
+        effects = super().step(event)
+        write = self.state.clock.write
+        if write is not None:
+            effects += super().step(Written(event.now, write))
+        return effects
+
+
+# Data nodes that are wrong about prepares long in doubt (T4): who was open, and what became of it.
+
+
+def _notes_another(shard: StreamShard, name: TransactionId) -> None:
+    known = shard.state.long_open
+    if name in known:
+        others = [each for each, outcome in known.items() if outcome is None and each != name]
+        known[(*others, name)[0]] = shard.state.transactions.outcomes[name]
+
+
+class NotesAnother(Planted):
+    """What became of a transaction is noted for another one that is open."""
+
+    planted = (StreamShard, "_note_end", _notes_another)
+
+
+class ForgetsTheOldest(DataNode):
+    """An index point does not know the prepare that is open for the longest time."""
+
+    def step(self, event: Event) -> list[Effect]:
+        def opens(state: TransactionState) -> Opens:
+            return tuple((name, each.clock) for name, each in state.prepared.items())[1:]
+
+        with instead(TransactionState, "opens", property(opens)):
+            return super().step(event)
+
+
+class ForgetsTheOld(DataNode):
+    """An index point knows only prepares that were not open at the one before."""
+
+    def step(self, event: Event) -> list[Effect]:
+        def add_index_point(shard: StreamShard, entry: object) -> None:
+            state = shard.state
+            count, old = len(state.index_opens), dict(state.long_open)
+            real(shard, entry)  # type: ignore[arg-type]
+            if len(state.index_opens) > count:
+                opens = state.index_opens[-1]
+                state.index_opens[-1] = tuple(each for each in opens if each[0] not in old)
+
+        real = StreamShard._add_index_point
+        with instead(StreamShard, "_add_index_point", add_index_point):
+            return super().step(event)
+
+
+def _open_unless_known(
+    scan: FeedScan, transaction: TransactionId, clock: Clock, known: Known
+) -> None:
+    if known.get(transaction) is None:
+        scan.opens[transaction] = plus(clock, -1)
+    scan.is_held_known = False
+
+
+class DoesNotWait(Planted):
+    """A prepare that was decided holds no page back, also one that ends before its outcome."""
+
+    planted = (FeedScan, "_open", _open_unless_known)
+
+
+def _open_up_to_its_clock(
+    scan: FeedScan, transaction: TransactionId, clock: Clock, known: Known
+) -> None:
+    outcome = known.get(transaction)
+    if outcome is None:
+        scan.opens[transaction] = plus(clock, -1)
+    elif outcome.clock is not None:
+        scan.opens[transaction] = outcome.clock
+    scan.is_held_known = False
+
+
+class WaitsTooShort(Planted):
+    """A page may end at the very clock of a transaction whose outcome it does not reach."""
+
+    planted = (FeedScan, "_open", _open_up_to_its_clock)
+
+
+# Data nodes that believe what a client says about transactions, be it true or not.
+
+
+class BelievesVotes(Planted):
+    """A home shard takes the votes for what the client says they are."""
+
+    planted = (judging, "_check_votes", lambda _message, _key: None)
+
+
+class BelievesHomes(Planted):
+    """A participant commits or aborts what it has prepared for another shard."""
+
+    planted = (judging, "_check_home", lambda _opened, _message: None)
+
+
+def _takes_any_outcome(
+    state: TransactionState, ahead: ShardTransactions, message: ResolveTransaction
+) -> Verdict:
+    if ahead.is_in_flight(message.transaction):
+        return Verdict.WAIT
+    return Verdict.GO if message.transaction in state.prepared else Verdict.KNOWN
+
+
+class ObeysAnybody(Planted):
+    """An outcome is logged, whichever shard has decided it."""
+
+    planted = (leader, "judge_outcome", _takes_any_outcome)
+
+
+LIAR_PLANTS = ("votes-believed", "home-believed", "outcome-of-a-stranger")
+"""They are found by a client that lies: so there is one wherever these are planted."""

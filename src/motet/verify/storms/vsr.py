@@ -3,24 +3,43 @@
 One to six replicas keep keys and values; clients work on few keys all the time. The rules K1 to K9 are those
 of :mod:`motet.verify.storms.vsr_checks`, the way out of the storm is :mod:`motet.verify.storms.vsr_calm`, and
 where disks may be damaged is drawn by :mod:`motet.verify.storms.vsr_atlas`.
+
+Does the core of consensus do what its model does? Every step of every replica is followed in the model.
+
+A cluster of three runs in the simulator with lost, late and repeated messages, partitions, pauses and slow
+disks, and ``vsr-view-change`` runs beside it: each step of a replica is an action of the model, several, or
+none (a *stutter*). R1: what no behaviour of the model explains is a violation, with the line that says it.
+R2: what a replica then has is what the model has: view, log_view, status, log, and what is committed.
+
+There are no crashes and no damage here, and no checkpoint is reached. What is not durable yet is not
+looked at: a replica promises nothing in a view that is not on its disk.
 """
 
 from __future__ import annotations
 
-from motet.core.machine import NS_PER_MS, Effect, Event, Started, Violation
+from typing import Any
+
+import msgspec
+
+from motet.core.machine import Effect, Event, Send, Started, Violation
 from motet.core.vsr.config import Timeouts, VsrConfig
-from motet.core.vsr.formatting import file_sizes, format_files
+from motet.core.vsr.look import can_be_seen, observed
+from motet.core.vsr.messages import DoViewChange
+from motet.core.vsr.replica import Replica
 from motet.ids import Address, ClusterId, Op, ReplicaIndex
 from motet.sim.dice import Dice
 from motet.sim.host import Host
 from motet.sim.world import World
 from motet.verify.history import Recorder, check_keyed
+from motet.verify.models.view_change import ViewChange
 from motet.verify.plants import plants_of
 from motet.verify.storms.vsr_atlas import Atlas, ReplicaDamage
-from motet.verify.storms.vsr_calm import Calm, core_of
+from motet.verify.storms.vsr_calm import Calm, Isolation, ReplicasRun, core_of
 from motet.verify.storms.vsr_checks import Watch
 from motet.verify.storms.vsr_clients import Worker, read_entry
 from motet.verify.storms.vsr_plants import factory
+from motet.verify.trace import TraceLine, Tracker
+from motet.verify.trace.view_changes import ViewChangeSteps
 
 HOST = "vsr"
 REPLICA_COUNTS = (1, 2, 3, 3, 3, 3, 4, 5, 5, 6)
@@ -29,8 +48,6 @@ OPERATIONS = {1: 2_000, 2: 1_000, 3: 500}
 
 operations_default = 300
 BUDGET_STEPS = 200_000
-isolation_interval_ms = 1_500
-isolation_ms_max = 1_500
 
 TIMEOUTS = Timeouts(
     ping_ms=100,
@@ -109,8 +126,10 @@ def draw_config(dice: Dice) -> VsrConfig:
     )
 
 
-class VsrRun:
+class VsrRun(ReplicasRun):
     """One cluster, its clients, and the calm after the storm."""
+
+    done_rule = "K8"
 
     def __init__(self, world: World, plant: str | None) -> None:
         dice = world.dice.fork("cluster")
@@ -121,14 +140,17 @@ class VsrRun:
         self.watch = Watch(world, self.config.cluster)
         self.atlas = Atlas(self.config, dice)
         self._is_clock_wild = dice.chance(0.1)
-        self.hosts = [self._add_replica(number, plant) for number in range(self.config.count)]
+        indexes = [ReplicaIndex(number) for number in range(self.config.count)]
+        self.hosts = [
+            self._add_replica(HOST, own, factory(plant, self.config, own)) for own in indexes
+        ]
         count = dice.between(3, 5)
         self.workers = [self._add_worker(number, count) for number in range(count)]
         world.observe(self.watch.saw)
         world.observe(self._follow)
         self.calm: Calm | None = None
         if world.faults.network.partition_interval_ms:
-            self._isolate_later()
+            Isolation(world, self.hosts, self._dice)
 
     def draw_config(self, dice: Dice) -> VsrConfig:
         """The cluster of this seed."""
@@ -137,19 +159,6 @@ class VsrRun:
     def operations(self) -> int:
         """What all clients do together, at least."""
         return OPERATIONS.get(self.config.count, operations_default)
-
-    def _add_replica(self, number: int, plant: str | None) -> Host:
-        own = ReplicaIndex(number)
-        node = self._world.add_node(self.config.replicas[number])
-        host = self._world.host(node, HOST, factory(plant, self.config, own))
-        for file, size_bytes in file_sizes(self.config):
-            host.disk.preallocate(file, size_bytes)
-        for file, offset, data in format_files(self.config, own):
-            host.disk.write(file, offset, data)
-        for file in host.disk.files():
-            host.disk.sync(file)
-        host.disk.damage = self.atlas.disk_of(own)
-        return host
 
     def _add_worker(self, number: int, count: int) -> Worker:
         worker = Worker(
@@ -196,27 +205,6 @@ class VsrRun:
             damage.aim = None
         damage.core = core_of(host)
 
-    def _isolate_later(self) -> None:
-        after_ms = self._dice.between(1, 2 * isolation_interval_ms)
-        self._world.at(after_ms * NS_PER_MS, self._isolate_primary)
-
-    def _isolate_primary(self) -> None:
-        """Cut a primary off from the others, but not from clients, until another leads."""
-        world = self._world
-        if world.fabric.healed:
-            return
-        addresses = [host.node.address for host in self.hosts]
-        leading = [each.node.address for each in self.hosts if core_of(each).is_primary]
-        if leading and len(addresses) > 1:
-            alone = self._dice.pick(leading)
-            others = [address for address in addresses if address != alone]
-            world.fabric.cut([alone], others, one_way=False)
-            world.mark("primary_isolated")
-            world.record(alone, "!", "primary isolated")
-            isolation_ms = self._dice.between(200, isolation_ms_max)
-            world.at(isolation_ms * NS_PER_MS, world.fabric.heal)
-        self._isolate_later()
-
     # The run
 
     def finished(self) -> bool:
@@ -233,15 +221,8 @@ class VsrRun:
             return True
         return calm.is_out_of_patience() and self._give_up(calm)
 
-    def _give_up(self, calm: Calm) -> bool:
-        """True if there is a good reason."""
-        excuse = calm.excuse()
-        if excuse is not None:
-            self._world.mark(excuse)
-            return True
-        waiting = [worker.name for worker in self.workers if not worker.is_done]
-        self._world.violated("K8", f"waiting {' '.join(waiting)}; {calm.describe()}")
-        return False
+    def _waiting(self) -> list[str]:
+        return [worker.name for worker in self.workers if not worker.is_done]
 
     def check(self) -> list[Violation]:
         verdict = check_keyed(self.recorder.history(), budget_steps=BUDGET_STEPS)
@@ -251,11 +232,73 @@ class VsrRun:
             self._world.mark("history_too_hard")
         return []
 
+
+# Each step of each replica, followed in the model of view changes
+
+REPLICAS = 3
+OPS = 120
+VIEWS = 200
+FOLLOWED_OPERATIONS = 30
+HARMLESS = ("partition", "partition_one_way", "clog", "pause", "slow_disk", "clock_jump")
+
+
+class ViewChangeStorm:
+    """``motet simulate view-change``."""
+
+    name = "view-change"
+    marks = ("partition", "primary_isolated", "pause", "followed", "vsr_truncated_by_nacks")
+    plants = plants_of("view-change")
+    storm_ms = 4_000
+
+    def prepare(self, world: World, plant: str | None) -> ViewChangeRun:
+        return ViewChangeRun(world, plant)
+
+
+class ViewChangeRun(VsrRun):
+    """A cluster whose every step is followed."""
+
+    def __init__(self, world: World, plant: str | None) -> None:
+        super().__init__(world, plant)
+        self.tracker = Tracker(ViewChange(replicas=REPLICAS, ops=OPS, views=VIEWS, most_faults=0))
+        #: the lines so far, as ``motet verify trace`` reads them
+        self.lines: list[TraceLine] = []
+        self._steps = ViewChangeSteps(REPLICAS)
+        self._is_over = False
+        world.observe(self._follow_in_model)
+
+    def draw_config(self, dice: Dice) -> VsrConfig:
+        names = tuple(Address(f"n{number}") for number in range(1, REPLICAS + 1))
+        drawn = draw_config(dice)
+        return msgspec.structs.replace(drawn, replicas=names, slots=512, checkpoint_ops=OPS + 50)
+
+    def operations(self) -> int:
+        return FOLLOWED_OPERATIONS
+
     def permits(self, fault: str, node: Address, /) -> bool:
-        if fault in ("rot", "read_error"):
-            return self.atlas.permits_damage
-        if fault == "clock_jump" and not self._is_clock_wild:
-            # A clock that is off by less than it may be is honest, and then all must go on.
-            tolerance_ns = self.config.timeouts.clock_tolerance_ms * NS_PER_MS
-            return abs(self._world.nodes[node].time.skew_ns) < tolerance_ns // 3
-        return True
+        return fault in HARMLESS and super().permits(fault, node)
+
+    def _follow_in_model(self, host: Host, _event: Event, effects: list[Effect]) -> None:
+        replica = host.machine
+        if not isinstance(replica, Replica) or self._world.violations or self._is_over:
+            return
+        core = replica.core
+        if not can_be_seen(core):
+            return
+        after = observed(core)
+        if after.op > OPS or after.view > VIEWS:
+            self._is_over = True  # the model ends here, and so does what can be said
+            return
+        sends = any(isinstance(e, Send) and isinstance(e.message, DoViewChange) for e in effects)
+        for line in self._steps.saw(core.own, after, sends=sends):
+            self._take(host.node.address, line)
+
+    def _take(self, address: Address, line: dict[str, Any]) -> None:
+        step = TraceLine(
+            line["action"], line.get("with", {}), line.get("state", {}), len(self.lines) + 1
+        )
+        self.lines.append(step)
+        why = None if self._world.violations else self.tracker.take(step)
+        self._world.mark("followed")
+        if why is not None:
+            said = msgspec.json.encode(line).decode()
+            self._world.violated("R1", f"{address} {said}: {'; '.join(why)}")

@@ -11,16 +11,20 @@ files, has no vote.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from motet.core.machine import NS_PER_MS
 from motet.core.vsr.config import VsrConfig
 from motet.core.vsr.context import Core
+from motet.core.vsr.formatting import file_sizes, format_files
 from motet.core.vsr.replica import Replica
 from motet.core.vsr.state import Status
-from motet.ids import Op
-from motet.sim.host import Host
+from motet.ids import Address, Op, ReplicaIndex
+from motet.sim import trace as glyph
+from motet.sim.dice import Dice
+from motet.sim.host import Host, Stepper
 from motet.sim.world import World
+from motet.verify.storms.vsr_atlas import Atlas
 from motet.verify.storms.vsr_checks import Watch
 
 patience_ms = 12_000
@@ -160,3 +164,84 @@ def _describe(host: Host) -> str:
         state.refusal: bool(state.refusal),
     }
     return " ".join([*words, *(flag for flag, is_set in flags.items() if is_set)])
+
+
+# What all storms over replicas have in common
+
+isolation_interval_ms = 1_500
+isolation_ms_max = 1_500
+
+
+class Isolation:
+    """Cuts a primary off from the others now and then, but not from clients, until another leads."""
+
+    def __init__(self, world: World, hosts: Sequence[Host], dice: Dice) -> None:
+        self._world = world
+        self._hosts = hosts
+        self._dice = dice
+        self._later()
+
+    def _later(self) -> None:
+        after_ms = self._dice.between(1, 2 * isolation_interval_ms)
+        self._world.at(after_ms * NS_PER_MS, self._strike)
+
+    def _strike(self) -> None:
+        world = self._world
+        if world.fabric.healed:
+            return
+        leading = [each.node.address for each in self._hosts if core_of(each).is_primary]
+        if leading and len(self._hosts) > 1:
+            alone = self._dice.pick(leading)
+            others = [each.node.address for each in self._hosts if each.node.address != alone]
+            world.fabric.cut([alone], others, one_way=False)
+            world.mark("primary_isolated")
+            world.record(alone, glyph.FAULT, "primary isolated")
+            isolation_ms = self._dice.between(200, isolation_ms_max)
+            world.at(isolation_ms * NS_PER_MS, world.fabric.heal)
+        self._later()
+
+
+class ReplicasRun:
+    """A run over replicas of consensus, whatever their clients are."""
+
+    #: the rule that all clients get done
+    done_rule: str
+    _world: World
+    config: VsrConfig
+    atlas: Atlas
+    _is_clock_wild: bool
+
+    def _add_replica(self, service: str, own: ReplicaIndex, make: Callable[[], Stepper]) -> Host:
+        """A node with the formatted files of a replica."""
+        host = self._world.host(self._world.add_node(self.config.replicas[own]), service, make)
+        for file, size_bytes in file_sizes(self.config):
+            host.disk.preallocate(file, size_bytes)
+        for file, offset, data in format_files(self.config, own):
+            host.disk.write(file, offset, data)
+        for file in host.disk.files():
+            host.disk.sync(file)
+        host.disk.damage = self.atlas.disk_of(own)
+        return host
+
+    def _waiting(self) -> list[str]:
+        """The clients that are not done."""
+        raise NotImplementedError
+
+    def _give_up(self, calm: Calm) -> bool:
+        """True if there is a good reason."""
+        excuse = calm.excuse()
+        if excuse is not None:
+            self._world.mark(excuse)
+            return True
+        waiting = " ".join(self._waiting())
+        self._world.violated(self.done_rule, f"waiting {waiting}; {calm.describe()}")
+        return False
+
+    def permits(self, fault: str, node: Address, /) -> bool:
+        if fault in ("rot", "read_error"):
+            return self.atlas.permits_damage
+        if fault == "clock_jump" and not self._is_clock_wild:
+            # A clock that is off by less than it may be is honest, and then all must go on.
+            tolerance_ns = self.config.timeouts.clock_tolerance_ms * NS_PER_MS
+            return abs(self._world.nodes[node].time.skew_ns) < tolerance_ns // 3
+        return True

@@ -31,7 +31,7 @@ from motet.testing.register import (
     encode_calls,
 )
 from motet.verify.history import Recorder
-from motet.verify.history.events import OperationId
+from motet.verify.history.operation import OperationId
 from motet.verify.storms.vsr_checks import Watch
 
 KEYS = ("a", "b", "c")

@@ -83,7 +83,7 @@ def run_job(job: Job) -> Done:
 
 
 def _seed(job: Job) -> tuple[str, str]:
-    from motet.sim.simulate import simulate
+    from motet.sim.storm import simulate
     from motet.verify.storms import storm_named
 
     outcome = simulate(storm_named(job.name), job.seed)
@@ -115,7 +115,7 @@ def _model(job: Job) -> tuple[str, str]:
 
 def _history(job: Job) -> tuple[str, str]:
     from motet.verify.history.checkers import checker_named, read_history
-    from motet.verify.history.verdict import budget_steps_default
+    from motet.verify.history.record import budget_steps_default
 
     header, history = read_history(Path(job.file).read_bytes())
     checker = checker_named(job.name or header.checker or "")

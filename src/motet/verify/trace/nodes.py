@@ -3,12 +3,18 @@
 A node writes what its replicas do (``debug.protocol``), each line with ``at``, ``node`` and ``shard``; its
 operator writes what it knows to stand in the metadata store. Each node's lines are a trace of their own, and
 so are the versions of the metadata, whoever has told of them: ``merge`` finds an order of all. Lines about
-the keeper's replicas are in the same files, and read by ``consensus``.
+the keeper's replicas are in the same files, and read by ``view_changes``.
+
+What a node has done and could not tell, because its process ended: told for it, from what it says next.
+
+A node carries out what a step wants of its disk, then writes its line, and then lets messages go. Killed in
+between, it has an entry on disk that no line tells of and nobody else knows of: its next life begins with it.
+One that has removed its files has forgotten that, too, when it comes back: it begins with nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +22,87 @@ import msgspec
 
 from motet.errors import BadInput
 from motet.ids import NodeId
-from motet.verify.trace import consensus
-from motet.verify.trace.files import SHARD, kind_of, read_lines
-from motet.verify.trace.lines import Header, TraceLine
-from motet.verify.trace.lives import NodeLine, with_untold
-from motet.verify.trace.versions import StoreLine, deleted_in, read_versions, steps_of_store
-from motet.verify.trace.waiting import Placed
+from motet.verify.trace import view_changes
+from motet.verify.trace.lines import SHARD, Header, TraceLine, kind_of, read_lines
+from motet.verify.trace.merge import Placed
+from motet.verify.trace.metadata import StoreLine, deleted_in, read_versions, steps_of_store
+
+
+class NodeLine(msgspec.Struct, frozen=True):
+    """A line as a node writes it."""
+
+    at: int
+    node: str
+    shard: str
+    action: str | None
+    arguments: dict[str, Any] = msgspec.field(name="with")
+    state: dict[str, Any] = msgspec.field(default_factory=dict)
+    #: where it was found
+    file: str = ""
+    number: int = 0
+
+    def before(self, action: str, **arguments: object) -> NodeLine:
+        """A line that the node would have written before this one."""
+        return NodeLine(
+            *(self.at, self.node, self.shard, action, {"n": self.node, **arguments}),
+            file=self.file,
+            number=self.number,
+        )
+
+    @property
+    def seen(self) -> Mapping[str, Any]:
+        """What the node says that it then is."""
+        nodes = self.state.get("node")
+        found = nodes.get(self.node) if isinstance(nodes, dict) else None
+        return found if isinstance(found, dict) else {}
+
+
+def with_untold(lines: Sequence[NodeLine]) -> Iterator[NodeLine]:
+    """The lines of a node, in their order, with those that are missing between its lives."""
+    head, leads, epoch = 0, False, 0
+    is_member = is_deleted = False
+    for line in lines:
+        if is_deleted and line.action not in ("Restart", "Forget"):
+            yield line.before("Forget")
+        if line.action == "Restart" and _number(line, "last") > head and not is_deleted:
+            last, newest = _number(line, "last"), max(epoch, _number(line, "epoch"))
+            if leads and newest == epoch:
+                yield line.before("Write", last=last)
+            elif line.arguments.get("whole") is True and not is_member:
+                yield line.before("Become", last=last)
+            else:
+                yield line.before("Append", epoch=newest, last=last)
+        yield line
+        is_deleted = line.action == "Delete"
+        epoch = _number(line, "epoch") or epoch
+        is_member = bool(line.seen.get("member", is_member or line.action == "Join"))
+        leads = _leads(line, leads)
+        head = _head(line, head)
+
+
+def _number(line: NodeLine, name: str) -> int:
+    said = line.arguments.get(name)
+    return said if isinstance(said, int) else 0
+
+
+def _leads(line: NodeLine, before: bool) -> bool:
+    status = line.seen.get("status")
+    if status is not None:
+        return bool(status == "leader")
+    if line.action == "BecomeLeader":
+        return True
+    return before and line.action not in ("Fence", "Abdicate", "Restart", "Append", "Summon")
+
+
+def _head(line: NodeLine, before: int) -> int:
+    """Where its log ends then, as far as it says so."""
+    log = line.seen.get("log")
+    if isinstance(log, list):
+        return log[-1][1] if log and isinstance(log[-1], list) else 0
+    if line.action in ("Write", "Append", "Become", "Install", "Restart"):
+        return _number(line, "last")
+    return _number(line, "keep") if line.action == "Truncate" else before
+
 
 STAYS, CHANGES = "shard-log-steps", "shard-log-changes"
 """The model of a shard whose ensemble stays, and of any: that one needs to know the metadata."""
@@ -53,8 +134,8 @@ def read_of_nodes(
     files: Sequence[Path], model: str | None, shard: str | None
 ) -> tuple[Header, list[list[Placed]]]:
     """The steps of a shard, or of the keeper's replicas if that is what the model is of."""
-    if model == consensus.MODEL:
-        header, lines = consensus.steps_of(consensus.read_looks(files))
+    if model == view_changes.MODEL:
+        header, lines = view_changes.steps_of(view_changes.read_looks(files))
         return header, [[Placed(line) for line in lines]]
     return numbered(read_shard(files, shard), model)
 
@@ -67,7 +148,7 @@ def read_shard(files: Sequence[Path], shard: str | None) -> ShardTrace:
     ]
     shards = sorted({line.shard for line in lines})
     if not shards:
-        hint = f"of the keeper's replicas it may be: add --model {consensus.MODEL}"
+        hint = f"of the keeper's replicas it may be: add --model {view_changes.MODEL}"
         raise BadInput("nothing is said of a shard", hint=hint)
     if shard is None and len(shards) > 1:
         raise BadInput(

@@ -28,9 +28,9 @@ from motet.core.vsr.messages import command_name
 from motet.format.zookeeper.messages import Acl, AnyResult, Create, Created, Data, Failed, GetData
 from motet.format.zookeeper.records import AnyRequest
 from motet.ids import Address, ClusterId, ReplicaIndex
-from motet.testing.bench_network import InFlight
-from motet.testing.bench_trace import Line
-from motet.testing.scripts.vsr_bench import Lost, VsrBench
+from motet.testing.bench_network import InFlight, Line
+from motet.testing.scripts.vsr_bench import VsrBench
+from motet.testing.workbench import Lost
 
 OPEN = (Acl(31, "world", "anyone"),)
 START_WALL_MS = 1_000_000

@@ -23,7 +23,7 @@ from motet.verify.models.shard_log.records import (
     Truncate,
     TruncateResponse,
 )
-from motet.verify.models.shard_log.shape import ShardShape, head_of, is_quorum, messages
+from motet.verify.models.shard_log.replicating import ShardShape, head_of, is_quorum, messages
 
 
 def _majorities(model: Any, s: State) -> list[tuple[int, ...]]:

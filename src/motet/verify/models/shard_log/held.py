@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from motet.verify.model import Variant
 from motet.verify.models.shard_log import scripts, variants
-from motet.verify.models.shard_log.published import ShardLog
+from motet.verify.models.shard_log.reconfiguring import ShardLog
 from motet.verify.models.shard_log.variants import Hoping, Led, Repaired
 
 FOUR = {"nodes": 4, "epochs": 3, "values": 1}

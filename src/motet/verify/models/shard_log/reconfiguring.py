@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from motet.verify.model import action, require
+from motet.verify.model import Variant, action, require
+from motet.verify.models.shard_log.election import Election
 from motet.verify.models.shard_log.records import (
     NO_CURSOR,
     NO_ENTRY,
@@ -24,8 +25,7 @@ from motet.verify.models.shard_log.records import (
     SnapshotResponse,
     State,
 )
-from motet.verify.models.shard_log.replicating import Replicating
-from motet.verify.models.shard_log.shape import messages
+from motet.verify.models.shard_log.replicating import Replicating, messages
 
 
 class Reconfiguring(Replicating):
@@ -263,3 +263,24 @@ class Reconfiguring(Replicating):
             reconfig=None,
         )
         return self.write_metadata(s.but(messages=s.messages.processed(m)), m.operator, md)
+
+
+# The shard log as it was published (``OxiaReplication.tla`` of January 2022).
+
+
+class ShardLog(Election, Reconfiguring):
+    """A shard's log: operators elect leaders by fencing, leaders replicate, the ensemble is changed.
+
+    Messages are sent once, arrive in any order (entries between two nodes in theirs), never twice; an
+    operator may start an election at any time, and loses its memory when it stops. A write of the metadata
+    and the messages that follow from it are one step. Reconfigurations need at least four nodes and three
+    epochs; the published size (1 operator, 3 nodes, 2 epochs) has none.
+    """
+
+    name = "shard-log"
+
+    @classmethod
+    def variants(cls) -> dict[str, Variant]:
+        from motet.verify.models.shard_log.held import published_variants
+
+        return published_variants()

@@ -1,4 +1,4 @@
-"""Ways into the shard log, step by step, to where its faults are; see :mod:`motet.verify.explore.script`."""
+"""Ways into the shard log, step by step, to where its faults are; see ``explore.instances.led``."""
 
 from __future__ import annotations
 

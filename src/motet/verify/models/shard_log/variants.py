@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar
 
-from motet.verify.explore.script import led
+from motet.verify.explore.instances import led
 from motet.verify.model import Variant, invariant, leads_to, require, step, weak
 from motet.verify.models.shard_log import scripts
-from motet.verify.models.shard_log.published import ShardLog
+from motet.verify.models.shard_log.reconfiguring import ShardLog
 from motet.verify.models.shard_log.records import (
     NO_ENTRY,
     AddEntry,

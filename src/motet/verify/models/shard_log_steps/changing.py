@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from itertools import combinations
 from typing import Any, ClassVar
 
-from motet.verify.explore.script import led
+from motet.verify.explore.instances import led
 from motet.verify.model import Variant, action, chosen, invariant, parameter, require
 from motet.verify.models.shard_log_steps.protocol import ShardLogSteps
 from motet.verify.models.shard_log_steps.records import (

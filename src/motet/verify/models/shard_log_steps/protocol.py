@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import combinations
 from typing import Any
 
-from motet.verify.explore.script import led
+from motet.verify.explore.instances import led
 from motet.verify.model import (
     Model,
     Variant,

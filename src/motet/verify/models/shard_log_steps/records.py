@@ -44,7 +44,7 @@ def cut(log: Log, keep: int) -> Log:
 
 
 def grown(log: Log, epoch: int, last: int) -> Log:
-    """The log with entries of an epoch behind it, up to an offset."""
+    """The log with entries of an epoch after it, up to an offset."""
     if log and log[-1][0] == epoch:
         return (*log[:-1], (epoch, last))
     return (*log, (epoch, last))
@@ -90,7 +90,7 @@ class Change(Record, frozen=True):
 
 
 class Node(Record, frozen=True):
-    """A replica. What is behind ``durable`` may be lost in a crash."""
+    """A replica. What is after ``durable`` may be lost in a crash."""
 
     status: Status = "fenced"
     epoch: Natural = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import combinations, product
 
-from motet.verify.explore.script import led
+from motet.verify.explore.instances import led
 from motet.verify.model import (
     Model,
     Variant,

@@ -5,17 +5,32 @@ clogged or cut, for a moment or for longer than anybody remembers; or the home s
 so when it has taken long to be decided: then much was logged between the prepare and the decision, and much
 will be between the decision and the outcome. A leader that carries changes on dies at any step of it, or is
 slow at it.
+
+Streams that are created in the storm: each begins above every clock that anybody was told before.
+
+Created        the first entry of a shard is above all clocks handed out before its stream was asked for
+
+What is looked at after every step of a data node.
+
+Grounded       where nothing is on its way into a log, no key and no transaction is waited for
+K1             the clock of a node never falls, over all its incarnations
 """
 
 from __future__ import annotations
 
-from motet.core.machine import NS_PER_MS, Effect, Event, Note, Send
+from motet.core.clock.hlc import ZERO, Clock
+from motet.core.machine import NS_PER_MS, Effect, Event, Note, Received, Send
+from motet.core.metadata.definitions import shard_names
 from motet.core.shardlog.entry import EntryKind
 from motet.core.shardlog.replica import ShardReplica
+from motet.core.streams.cluster_messages import CreateStream
 from motet.core.streams.messages import (
     CommitTransaction,
     PrepareTransaction,
+    RecordsAppended,
     ResolveTransaction,
+    ShardClosed,
+    ShardFeed,
     TransactionEnded,
 )
 from motet.core.streams.node import DataNode
@@ -24,6 +39,7 @@ from motet.ids import Address, ShardName
 from motet.sim.dice import Dice
 from motet.sim.host import Host
 from motet.sim.world import SimNode, World
+from motet.verify.storms.streams_checks import Watch
 
 WAITS = "transaction_waited"
 HOME_LEADER_CHANGED = "home_leader_changed"
@@ -142,3 +158,88 @@ def _is_late(message: ResolveTransaction) -> bool:
     """Whether it has taken long to decide to commit."""
     clock = message.clock
     return clock is not None and clock.logical - message.asked.logical > late_ms
+
+
+class Births:
+    """What was handed out when streams were asked for."""
+
+    def __init__(self, world: World, watch: Watch) -> None:
+        self._world = world
+        self._watch = watch
+        self._told = ZERO
+        #: shard -> what was told when its stream was first asked for
+        self._floors: dict[ShardName, Clock] = {}
+
+    def saw(self, _host: Host, event: Event, effects: list[Effect]) -> None:
+        """A step of anybody."""
+        if isinstance(event, Received):
+            told = _clock_in(event.message)
+            if told is not None and told > self._told:
+                self._told = told
+        for effect in effects:
+            if isinstance(effect, Send) and isinstance(effect.message, CreateStream):
+                for shard in shard_names(effect.message.definition):
+                    self._floors.setdefault(shard, self._told)
+
+    def check(self) -> None:
+        """In the end."""
+        for shard, floor in self._floors.items():
+            truth = self._watch.truth(shard)
+            if truth.head == 0:
+                continue
+            first = truth.entries[truth.ids[1]]
+            if floor > ZERO:
+                self._world.mark("stream_created_in_storm")
+            if first.clock <= floor:
+                what = f"{shard} begins at {first.clock}, and {floor} had been told"
+                self._world.violated("Created", what)
+
+
+def _clock_in(message: object) -> Clock | None:
+    """The clock that a client was told."""
+    if isinstance(message, ShardClosed | ShardFeed):
+        return message.closed
+    if isinstance(message, TransactionEnded):
+        return message.clock
+    if isinstance(message, RecordsAppended):
+        return max(place.clock for place in message.places)
+    return None
+
+
+class InFlights:
+    """Looks at the requests of all nodes, after every step."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def saw(self, host: Host, _event: Event, _effects: list[Effect]) -> None:
+        """A step of anybody."""
+        if not isinstance(host.machine, DataNode):
+            return
+        for shard, ours in host.machine.state.requests.of_shards.items():
+            if not ours.in_flight and (ours.in_flight_transactions or ours.in_flight_keys):
+                left = [*ours.in_flight_transactions, *ours.in_flight_keys]
+                self._world.violated("Grounded", f"{host.label} {shard}: {left} wait for nothing")
+
+
+class Clocks:
+    """Looks at the clock of each node, over all its lives: as long as it has its disk, it only rises."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._highest: dict[Address, Clock] = {}
+
+    def wiped(self, node: Address) -> None:
+        """It has lost its disk, and with that its clock."""
+        self._highest.pop(node, None)
+
+    def saw(self, host: Host, _event: Event, _effects: list[Effect]) -> None:
+        """A step of anybody."""
+        machine = host.machine
+        if not isinstance(machine, DataNode) or machine.state.clock.reservation is None:
+            return
+        node, last = host.node.address, machine.state.clock.reservation.last
+        highest = self._highest.get(node, ZERO)
+        if last < highest:
+            self._world.violated("K1", f"{node} is at {last}, and has handed out {highest}")
+        self._highest[node] = max(last, highest)
