@@ -73,7 +73,7 @@ class TakesTransactionsTwice(TakesTurns):
             pending: PendingRequest,
             *others: object,
         ) -> Verdict:
-            branch = getattr(pending.message, "part", None)
+            branch = getattr(pending.message, "branch", None)
             # all that is known of its own entry in the same batch is forgotten
             in_flight = [
                 (entry, each_in_flight)
@@ -113,7 +113,7 @@ class LandsTheFirst(TakesTurns):
             ours.in_flight_keys |= kept
 
         real = ShardTransactions.end_in_flight
-        with instead(ShardTransactions, "land", end_in_flight):
+        with instead(ShardTransactions, "end_in_flight", end_in_flight):
             return super().step(event)
 
 
