@@ -9,11 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from motet.core.clock.hlc import ZERO, Clock
-from motet.core.shardlog.entry import Entry, EntryId, EntryKind
+from motet.core.shardlog.entry import NO_ENTRY, Entry, EntryId, EntryKind
 from motet.core.streams.change import Branch, Change, RowChange
 from motet.core.streams.compaction import needed
 from motet.core.streams.entries import (
-    BatchedEntry,
     Chunk,
     Committed,
     Compacted,
@@ -94,7 +93,7 @@ class Log:
             name = TransactionId(f"t{self.transactions}")
             branch = Branch(name, ZERO, ZERO, len(rows) + 1, rows)
             body = encode_body(Committed(branch, self.tick(), 88, offset, (), has_clock=False))
-            batched.append(BatchedEntry(EntryKind.BRANCH_COMMITTED, self.clock, body))
+            batched.append(Entry(NO_ENTRY, EntryKind.BRANCH_COMMITTED, self.clock, body))
             self.note(FoundEntry(Epoch(1), self.clock, EntryKind.BRANCH_COMMITTED, body))
             offset = Offset(offset + len(rows))
         self.add(*encode_batch(batched))
@@ -203,7 +202,7 @@ def test_readers_of_the_feed_and_of_the_stream_pass_over_it(told: list[Step]) ->
     assert through == log.clock or not log.written, "it closes the shard like any entry"
     assert log.machine.state.next_offset == len(log.feed)
     compacted = [entry for entry in log.written if entry.kind == EntryKind.COMPACTED]
-    assert [record_range(entry.kind, entry.body) for entry in compacted] == [None] * len(compacted)
+    assert [record_range(entry) for entry in compacted] == [None] * len(compacted)
     newest = max((change.clock for change in log.feed), default=None)
     assert log.machine.state.changed == newest
 

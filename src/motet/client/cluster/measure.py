@@ -117,7 +117,7 @@ class FeedMeasure:
                 continue  # somebody else has counted on meanwhile
             through = min(page.through for page in pages)
             for _, entry in entries_in_order(pages, through):
-                place = record_range(entry.kind, entry.body)
+                place = record_range(entry)
                 if place is not None:
                     measured.add(entry.clock, place[1])
             measured.through = through

@@ -24,7 +24,6 @@ from motet.core.streams.entries import decode_records, record_range
 from motet.core.streams.feed_merge import changes_of
 from motet.core.streams.messages import (
     CloseShard,
-    FoundEntry,
     FoundRecords,
     ReadRecords,
     RecordsRead,
@@ -236,7 +235,7 @@ class ClusterStream(AsyncStream):
             if not found.entries:
                 return
             yield list(found.entries)
-            last = record_range(found.entries[-1].kind, found.entries[-1].body)
+            last = record_range(found.entries[-1])
             assert last is not None
             after, resume = Offset(last[0] + last[1] - 1), found.resume
 
@@ -269,7 +268,6 @@ def _entries(
     stream: StreamName, number: ShardId, shard: ShardName, found: RecordsRead, after: Offset
 ) -> Iterator[tuple[RawChange, Epoch]]:
     for logged in found.entries:
-        entry = FoundEntry(logged.epoch, logged.clock, logged.kind, logged.body)
-        for raw in changes_of(stream, number, shard, entry):
+        for raw in changes_of(stream, number, shard, logged):
             if raw.offset > after:
                 yield raw, logged.epoch

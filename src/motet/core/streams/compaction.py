@@ -40,10 +40,16 @@ from motet.core.shardlog.entry import Entry, EntryKind
 from motet.core.shardlog.replica import ShardReplica
 from motet.core.streams import reads
 from motet.core.streams.change import Branch, Run
-from motet.core.streams.entries import Committed, Compacted, decode_compacted, unbatched
-from motet.core.streams.feed_merge import run_of
+from motet.core.streams.entries import (
+    KINDS,
+    SAYS_NOTHING,
+    Committed,
+    Compacted,
+    decode_compacted,
+    run_of,
+    unbatched,
+)
 from motet.core.streams.latest import LatestChanges
-from motet.core.streams.messages import FoundEntry
 from motet.core.streams.pending import Compaction, PendingRequest, ShardTransactions
 from motet.core.streams.reads import Readings
 from motet.core.streams.shard import machine_of
@@ -191,10 +197,9 @@ def _needed(latest: LatestChanges, shard: ShardName, entry: Entry) -> list[Commi
         return [
             change for place, change in changes if is_latest(change.branch.changes[0].key, place)
         ]
-    if entry.kind not in (EntryKind.RECORDS, EntryKind.BRANCH_COMMITTED):
+    if KINDS.get(entry.kind, SAYS_NOTHING).run is None:
         return []
-    found = FoundEntry(entry.id.epoch, entry.clock, entry.kind, entry.body)
-    run = run_of(NOWHERE, ShardId(0), shard, found)
+    run = run_of(NOWHERE, ShardId(0), shard, entry)
     return [_alone(run, at) for at, each in enumerate(run.changes) if is_latest(each.key, at)]
 
 

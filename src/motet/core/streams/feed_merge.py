@@ -8,17 +8,14 @@ never ends within a clock: two transactions of different shards may share one, a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import chain
 
 import msgspec
 
 from motet.core.clock.hlc import Clock
-from motet.core.shardlog.entry import EntryKind
-from motet.core.streams.change import Change, RowChange, Run, changes_in, count_in
-from motet.core.streams.entries import decode_committed, decode_records
+from motet.core.streams.change import Change, Run, changes_in, count_in
+from motet.core.streams.entries import Logged, run_of
 from motet.core.streams.messages import FoundEntry
-from motet.format.record_block import decode_block
-from motet.ids import Offset, ShardId, ShardName, StreamName, TransactionId
+from motet.ids import Offset, ShardId, ShardName, StreamName
 
 
 class ShardPage(msgspec.Struct, frozen=True):
@@ -143,48 +140,7 @@ def _clock_of(found: tuple[ShardPage, FoundEntry]) -> Clock:
 
 
 def changes_of(
-    stream: StreamName, number: ShardId, shard: ShardName, found: FoundEntry
+    stream: StreamName, number: ShardId, shard: ShardName, entry: Logged
 ) -> list[Change]:
     """The records or changes of an entry, as readers see them."""
-    return run_of(stream, number, shard, found).expanded()
-
-
-def run_of(stream: StreamName, number: ShardId, shard: ShardName, found: FoundEntry) -> Run:
-    """The records or changes of an entry."""
-    if found.kind != EntryKind.BRANCH_COMMITTED:
-        return _records(stream, number, shard, found)
-    body = decode_committed(found.body)
-    branch = body.branch
-    return Run(
-        body.clock,
-        branch.transaction,
-        branch.count,
-        stream,
-        number,
-        body.at_ms,
-        body.first_offset,
-        branch.changes,
-        body.has_clock,
-    )
-
-
-def _records(stream: StreamName, number: ShardId, shard: ShardName, found: FoundEntry) -> Run:
-    """An entry of raw records is one transaction: they have its clock and count through it."""
-    records, clock = decode_records(found.body), found.clock
-    rows = chain.from_iterable(
-        zip(*decode_block(chunk.block), strict=True) for chunk in records.chunks
-    )
-    changes = [
-        RowChange(index, key, "append", value, None) for index, (key, value) in enumerate(rows)
-    ]
-    return Run(
-        clock,
-        TransactionId(f"e-{clock.to_int():016x}-{shard}"),
-        records.count,
-        stream,
-        number,
-        records.at_ms,
-        records.first_offset,
-        tuple(changes),
-        records.has_clock,
-    )
+    return run_of(stream, number, shard, entry).expanded()

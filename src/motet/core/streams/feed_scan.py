@@ -21,14 +21,8 @@ from types import MappingProxyType
 import msgspec
 
 from motet.core.clock.hlc import ZERO, Clock, plus
-from motet.core.shardlog.entry import Entry, EntryKind
-from motet.core.streams.entries import (
-    decode_aborted,
-    decode_records,
-    outline_committed,
-    outline_prepared,
-    unbatched,
-)
+from motet.core.shardlog.entry import Entry
+from motet.core.streams.entries import read, unbatched
 from motet.core.streams.messages import FoundEntry, ReadShardFeed
 from motet.core.streams.transactions import Outcome
 from motet.ids import Offset, TransactionId
@@ -112,19 +106,18 @@ class FeedScan(msgspec.Struct):
             self.is_held_known = False
 
     def _take(self, entry: Entry, known: Known) -> None:
-        if entry.kind == EntryKind.RECORDS:
-            self._add(entry, entry.clock, decode_records(entry.body).count)
-        elif entry.kind == EntryKind.BRANCH_COMMITTED:
-            body = outline_committed(entry.body)
-            self._end(body.branch.transaction)
-            self._add(entry, body.clock, body.branch.size)
-        elif entry.kind == EntryKind.PREPARED:
-            self._open(outline_prepared(entry.body).branch.transaction, entry.clock, known)
-        elif entry.kind == EntryKind.ABORTED:
-            self._end(decode_aborted(entry.body).transaction)
+        seen = read(entry)
+        if seen is None:
+            return
+        if seen.opened is not None:
+            self._open(seen.opened, entry.clock, known)
+        if seen.ended is not None:
+            self._end(seen.ended)
+        if seen.changes:
+            self._add(entry, seen.clock, seen.changes)
 
     def _add(self, entry: Entry, clock: Clock, changes: int) -> None:
-        if changes and self.after < clock <= self.up_to:
+        if self.after < clock <= self.up_to:
             found = FoundEntry(entry.id.epoch, clock, entry.kind, entry.body)
             self.found.append(Found(found, changes))
             self.changes += changes

@@ -19,15 +19,14 @@ import msgspec
 
 from motet.core.clock.hlc import ZERO, Clock
 from motet.core.machine import NS_PER_MS, Effect, Note, Now
-from motet.core.shardlog.entry import EntryId, EntryKind
+from motet.core.shardlog.entry import Entry, EntryId, EntryKind
 from motet.core.shardlog.replica import ShardReplica
 from motet.core.streams.appends import ShardAppends, is_touched, lead_on
 from motet.core.streams.change import Branch
 from motet.core.streams.decisions import answer_applied, answer_known
 from motet.core.streams.entries import (
-    BATCHED_KINDS,
+    KINDS,
     Aborted,
-    BatchedEntry,
     Committed,
     Compacted,
     Forgotten,
@@ -328,7 +327,7 @@ class EntryBuffer(msgspec.Struct):
     replica: ShardReplica
     shard: ShardState
     now: Now
-    batched: list[BatchedEntry] = msgspec.field(default_factory=list)
+    batched: list[Entry] = msgspec.field(default_factory=list)
     size_bytes: int = 0
     #: the log has been asked whether it takes more, and does
     is_free: bool = False
@@ -350,14 +349,14 @@ class EntryBuffer(msgspec.Struct):
         body_bytes = len(body)
         if body_bytes > entry_batch_bytes_max or not self.is_free:
             self.check(body_bytes)
-        is_alone = kind not in BATCHED_KINDS
+        is_alone = not KINDS[kind].in_batch
         if self.batched and (is_alone or self.size_bytes + body_bytes > entry_batch_bytes_max):
             self.write()
             self.check(body_bytes)
-        self.batched.append(BatchedEntry(kind, clock, body))
-        self.size_bytes += body_bytes
         if self.entry is None:
             self.entry = EntryId(self.replica.epoch, Offset(self.replica.head.offset + 1))
+        self.batched.append(Entry(self.entry, kind, clock, body))
+        self.size_bytes += body_bytes
         pending.entry = self.entry
         if each_in_flight is not None:
             self.ours.add_in_flight(pending.entry, each_in_flight)

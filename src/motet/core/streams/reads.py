@@ -229,7 +229,7 @@ def _take_records(
     for entry in entries:
         reading.after_entry = entry.id.offset
         for each in unbatched(entry):  # all of it: whoever reads on begins with the next entry
-            place = record_range(each.kind, each.body)
+            place = record_range(each)
             if place is None:
                 continue
             first_offset, count = place

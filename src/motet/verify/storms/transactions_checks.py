@@ -37,7 +37,7 @@ from motet.core.streams.entries import (
     unbatched,
 )
 from motet.core.streams.feed_merge import changes_of
-from motet.core.streams.messages import DataRefused, FoundEntry, LatestChangeIs
+from motet.core.streams.messages import DataRefused, LatestChangeIs
 from motet.core.streams.orders import FeedRules, decode_order
 from motet.errors.shards import KeyForgotten
 from motet.ids import Offset, ShardId, ShardName, TransactionId
@@ -242,8 +242,7 @@ class Ledger:
         elif entry.kind == EntryKind.ABORTED:
             self._end(shard, decode_aborted(entry.body).transaction, None, outcomes)
         elif entry.kind == EntryKind.RECORDS and decode_records(entry.body).count:
-            found = FoundEntry(entry.id.epoch, entry.clock, entry.kind, entry.body)
-            keys = [c.key for c in changes_of(STAYS, ShardId(0), shard, found)]
+            keys = [c.key for c in changes_of(STAYS, ShardId(0), shard, entry)]
         for key in dict.fromkeys(keys):
             known = versions.setdefault(key, [])
             if known and known[-1] >= clock:
@@ -322,8 +321,7 @@ class Ledger:
     def _changes(self, shard: ShardName, entry: Entry) -> list[Change]:
         if entry.kind not in (EntryKind.BRANCH_COMMITTED, EntryKind.RECORDS):
             return []
-        found = FoundEntry(entry.id.epoch, entry.clock, entry.kind, entry.body)
-        return changes_of(STAYS, self._number(shard), shard, found)
+        return changes_of(STAYS, self._number(shard), shard, entry)
 
     def check_feed(
         self,

@@ -78,7 +78,7 @@ def by_clock(entries: list[Entry]) -> list[tuple[Clock, bytes]]:
     """What of a log belongs to the feed."""
     found = []
     for entry in entries:
-        if record_range(entry.kind, entry.body) is not None:
+        if record_range(entry) is not None:
             is_part = entry.kind == EntryKind.BRANCH_COMMITTED
             clock = decode_committed(entry.body).clock if is_part else entry.clock
             found.append((clock, entry.body))
