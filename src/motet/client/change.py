@@ -10,8 +10,7 @@ import msgspec
 from motet.client.rows import Row, row_of
 from motet.core.clock.hlc import Clock
 from motet.core.onelog.messages import Wanted
-from motet.core.streams.change import Change as RawChange
-from motet.core.streams.change import Op
+from motet.core.streams.change import FeedChange, Op
 from motet.ids import Offset, ShardId, StreamName, TransactionId
 
 SHOWN_LENGTH_MAX = 60
@@ -47,7 +46,7 @@ class Change:
 
     __slots__ = ("_schema", "raw")
 
-    def __init__(self, raw: RawChange, schema: bytes | None = None) -> None:
+    def __init__(self, raw: FeedChange, schema: bytes | None = None) -> None:
         #: as it came from the node
         self.raw = raw
         #: of its stream; None for rows of JSON
@@ -125,7 +124,7 @@ class Entry(Change):
 
     __slots__ = ("epoch",)
 
-    def __init__(self, raw: RawChange, schema: bytes | None, epoch: int) -> None:
+    def __init__(self, raw: FeedChange, schema: bytes | None, epoch: int) -> None:
         super().__init__(raw, schema)
         #: in which its leader took it
         self.epoch = epoch

@@ -26,8 +26,7 @@ from motet.client.schemas import Schemas, StreamSchema, need_pyarrow
 from motet.client.tail_pause import tail_pause_seconds_max, tail_pause_seconds_min
 from motet.core.clock.hlc import Clock
 from motet.core.onelog.messages import FeedPage, ReadFeed, ReadVisible, VisibleIs
-from motet.core.streams.change import Change as RawChange
-from motet.core.streams.change import Run, changes_in, count_in
+from motet.core.streams.change import FeedChange, Run, changes_in, count_in
 from motet.errors import BadInput, MotetError
 from motet.ids import StreamName
 from motet.real.time import RealTime
@@ -51,7 +50,7 @@ class Page:
         #: the changes as they came
         self.runs = runs
         #: made when somebody looks at them one by one: Arrow does not
-        self._raw: tuple[RawChange, ...] | None = None
+        self._raw: tuple[FeedChange, ...] | None = None
         self._changes: list[Change] | None = None
         #: printable; hand it to ``changes`` or ``tail`` as ``after``, in any process
         self.cursor = cursor
@@ -62,7 +61,7 @@ class Page:
         self._streams = streams
 
     @property
-    def raw(self) -> tuple[RawChange, ...]:
+    def raw(self) -> tuple[FeedChange, ...]:
         """The changes, in order, with rows as they were written."""
         if self._raw is None:
             self._raw = changes_in(self.runs)

@@ -17,7 +17,7 @@ import msgspec
 from motet.client.cursor import OLDEST
 from motet.client.tables import Tables
 from motet.core.clock.hlc import Clock
-from motet.core.streams.change import Change
+from motet.core.streams.change import FeedChange
 from motet.core.tables.checks import SYSTEM_PREFIX
 from motet.ids import TransactionId
 from motet.limits import page_changes_max
@@ -180,7 +180,7 @@ class SystemTables:
         return standing_table("incomplete_transactions", rows)
 
 
-def _untold(changes: tuple[Change, ...], told: set[TransactionId]) -> list[Change]:
+def _untold(changes: tuple[FeedChange, ...], told: set[TransactionId]) -> list[FeedChange]:
     """Those of transactions that were not told before: parts of one may be read with other streams."""
     parts = Counter(change.transaction for change in changes)
     known = told.intersection(parts)

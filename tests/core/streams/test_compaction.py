@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from motet.core.clock.hlc import ZERO, Clock
 from motet.core.shardlog.entry import NO_ENTRY, Entry, EntryId, EntryKind
-from motet.core.streams.change import Branch, Change, RowChange
+from motet.core.streams.change import Branch, FeedChange, RowChange
 from motet.core.streams.compaction import needed
 from motet.core.streams.entries import (
     Chunk,
@@ -56,9 +56,9 @@ class Log:
         self.next = Offset(1)
         self.clock = Clock(1_000, 0)
         self.transactions = 0
-        self.changes: dict[bytes, Change] = {}
+        self.changes: dict[bytes, FeedChange] = {}
         #: all that a feed has to show
-        self.feed: list[Change] = []
+        self.feed: list[FeedChange] = []
 
     def tick(self) -> Clock:
         self.clock = Clock(self.clock.logical, self.clock.counter + 1)
@@ -122,7 +122,7 @@ class Log:
         for entry in [at for at in self.entries if at < oldest]:
             del self.entries[entry]
 
-    def get(self, key: bytes) -> Change | None:
+    def get(self, key: bytes) -> FeedChange | None:
         """As a leader answers."""
         latest = self.machine.state.latest.keys.get(key)
         if latest is None:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from motet.core.clock.hlc import ZERO, Clock
 from motet.core.shardlog.entry import Entry, EntryId, EntryKind
-from motet.core.streams.change import Branch, Change, RowChange
+from motet.core.streams.change import Branch, FeedChange, RowChange
 from motet.core.streams.entries import Aborted, Committed, Prepared, encode_body
 from motet.core.streams.feed_merge import MergedPage, ShardPage, changes_of, merge
 from motet.core.streams.feed_scan import FeedScan
@@ -109,7 +109,7 @@ def page(logs: list[Log], after: Clock, limit: int, shard_limit: int, step: int)
     return merge([scanned(log, after, visible, shard_limit, step) for log in logs], limit)
 
 
-def naive(logs: list[Log]) -> list[Change]:
+def naive(logs: list[Log]) -> list[FeedChange]:
     visible = min(log.closed() for log in logs)
     found = [
         change
@@ -136,7 +136,7 @@ def test_pages_of_any_size_are_the_whole_feed(
 ) -> None:
     logs = play(steps, shards)
     visible = min(log.closed() for log in logs)
-    seen: list[Change] = []
+    seen: list[FeedChange] = []
     after = ZERO
     while after < visible:
         found = page(logs, after, limit, shard_limit, step)

@@ -18,7 +18,7 @@ from motet.client.schemas import Schemas, need_pyarrow
 from motet.client.stream import AsyncStream, HasOffset, check_source, offset_of
 from motet.core.clock.hlc import Clock
 from motet.core.shardlog.entry import EntryKind
-from motet.core.streams.change import Change as RawChange
+from motet.core.streams.change import FeedChange
 from motet.core.streams.cluster_messages import ShardPlace, StreamPlace
 from motet.core.streams.entries import decode_records, record_range
 from motet.core.streams.feed_merge import changes_of
@@ -266,7 +266,7 @@ page_limit_max = 1 << 20
 
 def _entries(
     stream: StreamName, number: ShardId, shard: ShardName, found: RecordsRead, after: Offset
-) -> Iterator[tuple[RawChange, Epoch]]:
+) -> Iterator[tuple[FeedChange, Epoch]]:
     for logged in found.entries:
         for raw in changes_of(stream, number, shard, logged):
             if raw.offset > after:

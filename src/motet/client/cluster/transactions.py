@@ -20,7 +20,7 @@ from motet.client.cluster.router import D, MakeData, Router
 from motet.client.link import answer_seconds_max
 from motet.core.clock.hlc import Clock
 from motet.core.onelog.messages import KeyRead, Standing, Wanted
-from motet.core.streams.change import Branch, Change, RowChange
+from motet.core.streams.change import Branch, FeedChange, RowChange
 from motet.core.streams.cluster_messages import StreamPlace
 from motet.core.streams.feed_merge import changes_of
 from motet.core.streams.messages import (
@@ -83,7 +83,7 @@ class Coordinator:
 
     # Reading
 
-    async def latest(self, stream: StreamName, key: bytes) -> Change | None:
+    async def latest(self, stream: StreamName, key: bytes) -> FeedChange | None:
         """The latest committed change of a key."""
         place = await self._router.stream(stream)
         number = place.shard_of(key)

@@ -10,7 +10,7 @@ import msgspec
 
 from motet.core.clock.hlc import Clock
 from motet.core.placement.key_hash import KeyHash
-from motet.core.streams.change import Change, Op, Token
+from motet.core.streams.change import FeedChange, Op, Token
 from motet.core.streams.orders import Order
 from motet.ids import Offset, ShardId, StreamName, TransactionId
 
@@ -92,7 +92,7 @@ decode_feed_ordered = msgspec.msgpack.Decoder(FeedOrdered).decode
 decode_compacted = msgspec.msgpack.Decoder(Compacted).decode
 
 
-def feed_change(committed: Committed, index: int, *, has_clock: bool = True) -> Change:
+def feed_change(committed: Committed, index: int, *, has_clock: bool = True) -> FeedChange:
     """The change with this index as the feed shows it."""
     return shown_change(carry(committed, index), has_clock=has_clock)
 
@@ -109,10 +109,10 @@ def carry(committed: Committed, index: int) -> CompactedChange:
     )
 
 
-def shown_change(compacted: CompactedChange, *, has_clock: bool = True) -> Change:
+def shown_change(compacted: CompactedChange, *, has_clock: bool = True) -> FeedChange:
     """A change as the feed shows it."""
     logged = compacted.change
-    return Change(
+    return FeedChange(
         clock=compacted.clock,
         transaction=compacted.transaction,
         index=compacted.index,

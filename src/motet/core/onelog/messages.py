@@ -13,7 +13,7 @@ import msgspec
 from motet.core.clock.hlc import Clock
 from motet.core.onelog.conversation import StreamsMessage, StreamsRequest
 from motet.core.placement.key_hash import KeyHash
-from motet.core.streams.change import Change, Op, Run, Token, changes_in
+from motet.core.streams.change import FeedChange, Op, Run, Token, changes_in
 from motet.core.streams.orders import Order
 from motet.core.tables.messages import TablesAnswer, TablesCall
 from motet.ids import Epoch, Offset, RequestId, ShardId, StreamName, TransactionId
@@ -235,7 +235,7 @@ class Entries(StreamsMessage, frozen=True):
     """Entries of a shard, in order."""
 
     request: RequestId
-    entries: tuple[Change, ...]
+    entries: tuple[FeedChange, ...]
     #: epochs[i] is the epoch in which the log took entries[i]
     epochs: tuple[Epoch, ...]
 
@@ -244,7 +244,7 @@ class Latest(StreamsMessage, frozen=True):
     """The latest committed change of a key, None if it never had one."""
 
     request: RequestId
-    change: Change | None
+    change: FeedChange | None
 
 
 class CommitDone(StreamsMessage, frozen=True):
@@ -295,7 +295,7 @@ class FeedPage(StreamsMessage, frozen=True):
     more: bool
 
     @property
-    def changes(self) -> tuple[Change, ...]:
+    def changes(self) -> tuple[FeedChange, ...]:
         """One by one."""
         return changes_in(self.runs)
 

@@ -26,7 +26,7 @@ from motet.core.onelog.messages import (
 from motet.core.onelog.record import decode_record
 from motet.core.shardlog.entry import Entry, EntryKind
 from motet.core.shardlog.records import entry_bytes
-from motet.core.streams.change import Change, RowChange, Run
+from motet.core.streams.change import FeedChange, RowChange, Run
 from motet.errors.shards import OffsetExpired
 from motet.ids import Address, Epoch, Offset
 from motet.limits import page_bytes_max
@@ -51,7 +51,7 @@ class Reading(msgspec.Struct):
     runs: list[Run] = []
     count: int = 0
     #: of all others
-    found: list[Change] = []
+    found: list[FeedChange] = []
     #: of entries: the epoch of each
     epochs: list[Epoch] = []
     looked_at_bytes: int = 0

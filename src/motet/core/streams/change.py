@@ -27,7 +27,7 @@ class Token(msgspec.Struct, frozen=True, array_like=True):
     number: int
 
 
-class Change(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class FeedChange(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One change in the feed; ``(clock, transaction, index)`` is its place in the order of everything."""
 
     clock: Clock
@@ -93,13 +93,13 @@ class Run(msgspec.Struct, frozen=True, array_like=True, gc=False):
     #: for readers: False if the clock was off when it was committed
     has_clock: bool = True
 
-    def expanded(self) -> list[Change]:
+    def expanded(self) -> list[FeedChange]:
         """The changes one by one."""
         # Fields by their places, not their names: a reader makes a million of them in a few seconds.
         clock, transaction, count = self.clock, self.transaction, self.count
         stream, shard, at_ms, has_clock = self.stream, self.shard, self.at_ms, self.has_clock
         return [
-            Change(
+            FeedChange(
                 clock,
                 transaction,
                 each.index,
@@ -118,7 +118,7 @@ class Run(msgspec.Struct, frozen=True, array_like=True, gc=False):
         ]
 
 
-def changes_in(runs: Iterable[Run]) -> tuple[Change, ...]:
+def changes_in(runs: Iterable[Run]) -> tuple[FeedChange, ...]:
     """All changes of some runs, one by one."""
     return tuple([change for run in runs for change in run.expanded()])
 
@@ -128,10 +128,10 @@ def count_in(runs: Iterable[Run]) -> int:
     return sum([len(run.changes) for run in runs])
 
 
-def runs_of(changes: Iterable[Change]) -> list[Run]:
+def runs_of(changes: Iterable[FeedChange]) -> list[Run]:
     """Changes in their order as runs."""
     found: list[Run] = []
-    some: list[Change] = []
+    some: list[FeedChange] = []
     for change in changes:
         if some and not _follows(some[-1], change):
             found.append(_run(some))
@@ -142,7 +142,7 @@ def runs_of(changes: Iterable[Change]) -> list[Run]:
     return found
 
 
-def _follows(last: Change, change: Change) -> bool:
+def _follows(last: FeedChange, change: FeedChange) -> bool:
     return (
         last.transaction,
         last.clock,
@@ -160,7 +160,7 @@ def _follows(last: Change, change: Change) -> bool:
     )
 
 
-def _run(some: list[Change]) -> Run:
+def _run(some: list[FeedChange]) -> Run:
     first = some[0]
     branches = [RowChange(each.index, each.key, each.op, each.row, each.before) for each in some]
     return Run(

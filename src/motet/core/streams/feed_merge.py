@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import msgspec
 
 from motet.core.clock.hlc import Clock
-from motet.core.streams.change import Change, Run, changes_in, count_in
+from motet.core.streams.change import FeedChange, Run, changes_in, count_in
 from motet.core.streams.entries import Logged, run_of
 from motet.core.streams.messages import FoundEntry
 from motet.ids import Offset, ShardId, ShardName, StreamName
@@ -39,7 +39,7 @@ class MergedPage(msgspec.Struct, frozen=True):
     count: int
 
     @property
-    def changes(self) -> tuple[Change, ...]:
+    def changes(self) -> tuple[FeedChange, ...]:
         """One by one."""
         return changes_in(self.runs)
 
@@ -141,6 +141,6 @@ def _clock_of(found: tuple[ShardPage, FoundEntry]) -> Clock:
 
 def changes_of(
     stream: StreamName, number: ShardId, shard: ShardName, entry: Logged
-) -> list[Change]:
+) -> list[FeedChange]:
     """The records or changes of an entry, as readers see them."""
     return run_of(stream, number, shard, entry).expanded()

@@ -27,7 +27,7 @@ from motet.core.metadata.definitions import StreamDefinition, shard_names
 from motet.core.placement.key_hash import KeyHash, shard_of
 from motet.core.shardlog.entry import Entry, EntryKind
 from motet.core.shardlog.replica import ShardReplica
-from motet.core.streams.change import Change
+from motet.core.streams.change import FeedChange
 from motet.core.streams.decisions import state_of
 from motet.core.streams.entries import (
     Committed,
@@ -66,7 +66,7 @@ class SeenChange(NamedTuple):
     has_clock: bool
 
 
-def seen_of(change: Change) -> SeenChange:
+def seen_of(change: FeedChange) -> SeenChange:
     """A change as a reader has seen it."""
     return SeenChange(
         change.clock,
@@ -107,7 +107,7 @@ class Ledger:
         #: key -> the highest clock of a change of it that anybody was told of
         self._told: dict[bytes, Clock] = {}
         #: what gets have shown, and to whom
-        self._shown: dict[Change, str] = {}
+        self._shown: dict[FeedChange, str] = {}
 
     # What clients say
 
@@ -310,7 +310,7 @@ class Ledger:
                     self._violated("ReadsValid", what)
 
     def _check_shown(self) -> None:
-        committed: dict[Change, None] = {}
+        committed: dict[FeedChange, None] = {}
         for shard in self.shards:
             for entry in self.entries(shard):
                 committed |= dict.fromkeys(self._changes(shard, entry))
@@ -318,7 +318,7 @@ class Ledger:
             if change not in committed:
                 self._violated("LatestKept", f"{client} was shown {change}")
 
-    def _changes(self, shard: ShardName, entry: Entry) -> list[Change]:
+    def _changes(self, shard: ShardName, entry: Entry) -> list[FeedChange]:
         if entry.kind not in (EntryKind.BRANCH_COMMITTED, EntryKind.RECORDS):
             return []
         return changes_of(STAYS, self._number(shard), shard, entry)
