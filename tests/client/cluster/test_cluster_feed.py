@@ -15,9 +15,8 @@ from motet.client.cluster.database import AsyncClusterDatabase
 from motet.client.mirror import MIRRORS, Mirror
 from motet.client.sync import Transaction
 from motet.core.clock.hlc import Clock
-from motet.core.onelog.messages import Wanted
 from motet.core.placement.key_hash import shard_of
-from motet.core.streams.change import Branch
+from motet.core.streams.change import Branch, RowChange
 from motet.errors import NoSuchTable
 from motet.ids import ShardName, StreamName, TransactionId
 from motet.testing.local_cluster import LocalCluster
@@ -95,16 +94,14 @@ async def leave_behind(
     """A coordinator that dies before it asks for the commit."""
     coordinator = db._cluster.coordinator
     keys = (left.encode(), right.encode())
-    changes = tuple(Wanted(StreamName("held"), key, "update", b"{}", None) for key in keys)
-    branches = await coordinator._parts((), changes)
+    changes = [
+        (StreamName("held"), RowChange(index, key, "update", b"{}", None))
+        for index, key in enumerate(keys)
+    ]
+    branches = await coordinator._divided(name, db.router.clock, (), changes)
     home, participant = branches
-    clock = db.router.clock
-    made = {
-        shard: Branch(name, clock, clock, 2, tuple(branch.changes))
-        for shard, branch in branches.items()
-    }
-    await coordinator._prepare(home, [participant], [participant], branches, made)
-    return home, [participant], made[home]
+    await coordinator._prepare(branches, [participant])
+    return home, [participant], branches[home][0]
 
 
 # SQL
