@@ -17,12 +17,12 @@ from motet.core.streams.entries import (
     Committed,
     Compacted,
     Records,
+    changes_of,
     encode_batch,
     encode_body,
     encode_records,
     record_range,
 )
-from motet.core.streams.feed_merge import changes_of
 from motet.core.streams.feed_scan import FeedScan
 from motet.core.streams.messages import FoundEntry, GetLatestChange
 from motet.core.streams.reads import ClientReading, take_entries

@@ -112,7 +112,7 @@ class FeedMeasure:
             if message.changes_max is not None and measured.total > message.changes_max:
                 return
             begin = measured.through
-            pages = await self._feed.splits(places, begin, target, page_changes_max)
+            pages = await self._feed.pages(places, begin, target, page_changes_max)
             if measured.through != begin:
                 continue  # somebody else has counted on meanwhile
             through = min(page.through for page in pages)

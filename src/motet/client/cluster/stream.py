@@ -20,8 +20,7 @@ from motet.core.clock.hlc import Clock
 from motet.core.shardlog.entry import EntryKind
 from motet.core.streams.change import FeedChange
 from motet.core.streams.cluster_messages import ShardPlace, StreamPlace
-from motet.core.streams.entries import decode_records, record_range
-from motet.core.streams.feed_merge import changes_of
+from motet.core.streams.entries import changes_of, decode_records, record_range
 from motet.core.streams.messages import (
     CloseShard,
     FoundRecords,

@@ -21,7 +21,7 @@ from motet.client.link import answer_seconds_max
 from motet.core.clock.hlc import ZERO, Clock
 from motet.core.onelog.messages import KeyRead, Standing
 from motet.core.streams.change import Branch, FeedChange, RowChange
-from motet.core.streams.feed_merge import changes_of
+from motet.core.streams.entries import changes_of
 from motet.core.streams.messages import (
     AbortTransaction,
     CloseShard,

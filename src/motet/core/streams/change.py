@@ -1,8 +1,20 @@
-"""Changes: one by one as people know them, and in runs as they travel.
+"""Changes, and what a change passes on its way.
 
-A run is some changes of one transaction in one shard that follow each other in the feed, so that what they
-share is said once. Readers who want columns make them of runs; those who want changes one by one have them
-made when they look.
+================  =========================================================================================
+``RowChange``     a change of a row in its transaction: made once by the client
+``Branch``        what one shard gets of a transaction: the same in the request, the prepare and the commit
+``Committed``     a branch with its clock and first offset: the body of an entry; of raw records, ``Records``
+``Entry``         what a log holds; several bodies of one turn are one entry (``core.shardlog.entry``)
+``FoundEntry``    an entry with changes, with the clock of its transaction: what a reader is sent
+``ShardPage``     some of these, in the order of the feed of one shard (``core.streams.feed_merge``)
+``Run``           some changes of one transaction in one shard that follow each other in the feed
+``FeedChange``    one change of a run, with all that it shares with the others
+``Page, Change``  what a user gets: runs, and each change with its row decoded (``motet.client``)
+================  =========================================================================================
+
+A message or a queue that holds one of these (``CommitTransaction``, ``PendingRequest``, ``ShardFeed``,
+``FeedPage``) copies nothing. Readers who want columns make them of runs; those who want changes one by one
+have them made when they look.
 """
 
 from __future__ import annotations
@@ -59,7 +71,7 @@ class RowChange(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Branch(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """What requests and entries say about a transaction: its name, its age, and its part in a shard."""
+    """What requests and entries say about a transaction: its name, its age, and its changes in a shard."""
 
     transaction: TransactionId
     #: the clock it began at: together with its name this is its age, by which rivals wait or die

@@ -30,7 +30,7 @@ import msgspec
 
 from motet.core.clock.hlc import Clock
 from motet.core.shardlog.entry import Entry, EntryKind
-from motet.core.streams.change import Branch, RowChange, Run, Token
+from motet.core.streams.change import Branch, FeedChange, RowChange, Run, Token
 from motet.core.streams.orders import LoggedOrder, TurnClock, decode_order
 from motet.errors import BadRecord
 from motet.format.record_block import decode_block
@@ -403,6 +403,13 @@ def run_of(stream: StreamName, number: ShardId, shard: ShardName, entry: Logged)
     if run is None:
         raise BadRecord(f"an entry of kind {entry.kind} has no changes")
     return run(stream, number, shard, entry)
+
+
+def changes_of(
+    stream: StreamName, number: ShardId, shard: ShardName, entry: Logged
+) -> list[FeedChange]:
+    """The same one by one."""
+    return run_of(stream, number, shard, entry).expanded()
 
 
 def render(entry: Entry) -> str:

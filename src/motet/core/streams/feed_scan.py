@@ -33,13 +33,6 @@ Known = Mapping[TransactionId, Outcome | None]
 NOTHING: Known = MappingProxyType({})
 
 
-class Found(msgspec.Struct, frozen=True):
-    """An entry of the feed, and how much it is."""
-
-    entry: FoundEntry
-    changes: int
-
-
 class FeedScan(msgspec.Struct):
     """A reader of the feed on its way through the log."""
 
@@ -52,7 +45,8 @@ class FeedScan(msgspec.Struct):
     opens: dict[TransactionId, Clock]
     #: closed, as of that place
     closed: Clock = ZERO
-    found: list[Found] = msgspec.field(default_factory=list)
+    #: what belongs on the page, and how many changes each has
+    found: list[tuple[FoundEntry, int]] = msgspec.field(default_factory=list)
     #: of all that is found
     changes: int = 0
     size_bytes: int = 0
@@ -119,7 +113,7 @@ class FeedScan(msgspec.Struct):
     def _add(self, entry: Entry, clock: Clock, changes: int) -> None:
         if self.after < clock <= self.up_to:
             found = FoundEntry(entry.id.epoch, clock, entry.kind, entry.body)
-            self.found.append(Found(found, changes))
+            self.found.append((found, changes))
             self.changes += changes
             self.size_bytes += len(entry.body)
 
@@ -131,25 +125,24 @@ class FeedScan(msgspec.Struct):
         if self.closed == self.judged:
             return False
         self.judged = self.closed
-        closed = [each for each in self.found if each.entry.clock <= self.closed]
+        closed = [found for found in self.found if found[0].clock <= self.closed]
         return (
-            sum(each.changes for each in closed) >= self.limit
-            or sum(len(each.entry.body) for each in closed) >= self.bytes_max
+            sum(changes for _, changes in closed) >= self.limit
+            or sum(len(entry.body) for entry, _ in closed) >= self.bytes_max
         )
 
     def page(self) -> tuple[tuple[FoundEntry, ...], Clock]:
         """What is closed, as much as fits, by clock; and the clock that it is complete up to (N1)."""
         through = min(self.closed, self.up_to)
-        closed = sorted(
-            (each for each in self.found if each.entry.clock <= through),
-            key=lambda each: each.entry.clock,
-        )
+        closed = [found for found in self.found if found[0].clock <= through]
+        closed.sort(key=lambda found: found[0].clock)
+        page: list[FoundEntry] = []
         changes, size_bytes = 0, 0
-        for number, each in enumerate(closed):
-            is_tie = number > 0 and closed[number - 1].entry.clock == each.entry.clock
-            if number and not is_tie and (changes >= self.limit or size_bytes >= self.bytes_max):
-                through = closed[number - 1].entry.clock
-                return tuple(each.entry for each in closed[:number]), through
-            changes += each.changes
-            size_bytes += len(each.entry.body)
-        return tuple(each.entry for each in closed), max(through, self.after)
+        for entry, count in closed:
+            is_full = changes >= self.limit or size_bytes >= self.bytes_max
+            if page and is_full and page[-1].clock != entry.clock:
+                return tuple(page), page[-1].clock
+            page.append(entry)
+            changes += count
+            size_bytes += len(entry.body)
+        return tuple(page), max(through, self.after)

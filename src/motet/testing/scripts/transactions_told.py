@@ -6,8 +6,7 @@ from motet.core.clock.hlc import ZERO
 from motet.core.machine import Message
 from motet.core.shardlog.entry import EntryKind
 from motet.core.shardlog.replica import ShardReplica
-from motet.core.streams.entries import hidden, render
-from motet.core.streams.feed_merge import changes_of
+from motet.core.streams.entries import changes_of, hidden, render
 from motet.core.streams.messages import (
     DataRefused,
     LatestChangeIs,

@@ -31,12 +31,12 @@ from motet.core.streams.change import FeedChange
 from motet.core.streams.decisions import state_of
 from motet.core.streams.entries import (
     Committed,
+    changes_of,
     decode_aborted,
     decode_committed,
     decode_records,
     unbatched,
 )
-from motet.core.streams.feed_merge import changes_of
 from motet.core.streams.messages import DataRefused, LatestChangeIs
 from motet.core.streams.orders import FeedRules, decode_order
 from motet.errors.shards import KeyForgotten

@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 
 from motet.core.clock.hlc import ZERO, Clock
 from motet.core.machine import Effect, Message
-from motet.core.streams.feed_merge import MergedPage, ShardPage
+from motet.core.streams.change import Run, changes_in
+from motet.core.streams.feed_merge import ShardPage
 from motet.core.streams.messages import (
     CloseShard,
     DataRefused,
@@ -47,7 +48,7 @@ class FeedReader(DataClient):
         watch: Watch,
         nodes: tuple[Address, ...],
         ledger: Ledger,
-        merge: Callable[[Sequence[ShardPage], int], MergedPage],
+        merge: Callable[[Sequence[ShardPage], int], tuple[list[Run], Clock, bool]],
         pages: Pages,
         *,
         keeps: bool,
@@ -197,15 +198,16 @@ class FeedReader(DataClient):
         if self.after == ZERO and begins > ZERO:
             self._go_on_at(begins)  # what one of them has pruned is shown of none
             return
-        merged = self._merge(list(self._pages.values()), self._limit)
-        if merged.changes and merged.changes[0].clock <= self.after:
-            self.world.violated("FeedOrder", f"{self.name}: {merged.changes[0]} at {self.after}")
-        self.seen += map(seen_of, merged.changes)
-        if merged.through < self.after:
-            self.world.violated("FeedOrder", f"{self.name}: {merged.through} < {self.after}")
-        self.after = merged.through
+        runs, through, _ = self._merge(list(self._pages.values()), self._limit)
+        changes = changes_in(runs)
+        if changes and changes[0].clock <= self.after:
+            self.world.violated("FeedOrder", f"{self.name}: {changes[0]} at {self.after}")
+        self.seen += map(seen_of, changes)
+        if through < self.after:
+            self.world.violated("FeedOrder", f"{self.name}: {through} < {self.after}")
+        self.after = through
         self._pages = {}
-        if merged.changes:
+        if changes:
             self.world.mark("feed_page")
         floor = self._last_floor
         if self.is_last_round and floor is not None and self.after >= floor:

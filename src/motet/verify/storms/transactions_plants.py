@@ -13,8 +13,8 @@ from motet.core.shardlog.messages import BecomeLeaderRequest
 from motet.core.shardlog.replica import ShardReplica
 from motet.core.streams import appends, decisions, judging, leader, reads
 from motet.core.streams.appends import ShardAppends
-from motet.core.streams.change import runs_of
-from motet.core.streams.feed_merge import MergedPage, ShardPage, merge
+from motet.core.streams.change import Run, changes_in, runs_of
+from motet.core.streams.feed_merge import ShardPage, merge
 from motet.core.streams.feed_scan import FeedScan, Known
 from motet.core.streams.judging import Verdict
 from motet.core.streams.latest import LatestChanges
@@ -234,13 +234,13 @@ NO_BOOKMARK = "bookmark-left-behind"
 """A client goes on in another process, and takes nothing along."""
 
 
-def merge_tearing(pages: Sequence[ShardPage], limit: int) -> MergedPage:
+def merge_tearing(pages: Sequence[ShardPage], limit: int) -> tuple[list[Run], Clock, bool]:
     """A page that is cut where it is full."""
-    whole = merge(pages, 1 << 30)
-    if len(whole.changes) <= limit:
-        return whole
-    shown = whole.changes[:limit]
-    return MergedPage(tuple(runs_of(shown)), shown[-1].clock, more=True, count=limit)
+    runs, through, more = merge(pages, 1 << 30)
+    changes = changes_in(runs)
+    if len(changes) <= limit:
+        return runs, through, more
+    return runs_of(changes[:limit]), changes[limit - 1].clock, True
 
 
 def transaction_node(
