@@ -33,7 +33,7 @@ from collections.abc import Sequence
 from itertools import takewhile
 
 from motet.core.clock.hlc import ZERO, plus
-from motet.core.machine import Effect, Note, Now
+from motet.core.machine import Effect, Note
 from motet.core.shardlog import retention
 from motet.core.shardlog.compaction_rules import piece_of, worth_compacting
 from motet.core.shardlog.entry import Entry, EntryKind
@@ -50,7 +50,7 @@ from motet.core.streams.entries import (
     unbatched,
 )
 from motet.core.streams.latest import LatestChanges
-from motet.core.streams.pending import Compaction, PendingRequest, ShardTransactions
+from motet.core.streams.pending import Compaction, PendingRequest, ShardTransactions, Turn
 from motet.core.streams.reads import Readings
 from motet.core.streams.shard import machine_of
 from motet.ids import Address, Offset, ShardId, ShardName, StreamName
@@ -86,10 +86,9 @@ def begin(ours: ShardTransactions, replica: ShardReplica) -> None:
         ours.compaction = Compaction(Offset(bound))
 
 
-def go_on(
-    ours: ShardTransactions, replica: ShardReplica, readings: Readings, bytes_max: int, now: Now
-) -> list[Effect]:
+def go_on(turn: Turn, readings: Readings) -> list[Effect]:
     """Do what can be done now."""
+    ours, replica = turn.ours, turn.replica
     effects: list[Effect] = []
     while (compaction := ours.compaction) is not None:
         if compaction.is_out:
@@ -99,7 +98,7 @@ def go_on(
                 break
             effects.append(_give_up(ours, replica, "the log does not take it"))
         elif compaction.ready:
-            _write(ours, compaction, replica, bytes_max, now)
+            _write(turn, compaction)
         elif compaction.reading is None:
             effects += _read(ours, compaction, replica, readings)
         elif (done := readings.take_own(replica.shard)) is None:
@@ -128,17 +127,15 @@ def _read(
     return reads.read_own(readings, replica, Offset(oldest - 1))
 
 
-def _write(
-    ours: ShardTransactions, compaction: Compaction, replica: ShardReplica, bytes_max: int, now: Now
-) -> None:
+def _write(turn: Turn, compaction: Compaction) -> None:
     """Have some of what was read put into the log."""
-    count = piece_of(map(size_bytes, compaction.ready), bytes_max)
-    piece = Compacted(tuple(compaction.ready[:count]), replica.first_offset)
+    count = piece_of(map(size_bytes, compaction.ready), turn.config.compaction_bytes)
+    piece = Compacted(tuple(compaction.ready[:count]), turn.replica.first_offset)
     del compaction.ready[:count]
     compaction.count += count
     compaction.is_out = True
-    ours.waiting.append(PendingRequest(Address(""), piece, now.monotonic_ns))
-    ours.looked_at = Offset(-1)
+    turn.ours.waiting.append(PendingRequest(Address(""), piece, turn.now.monotonic_ns))
+    turn.ours.looked_at = Offset(-1)
 
 
 def _give_up(ours: ShardTransactions, replica: ShardReplica, why: str) -> Note:

@@ -14,7 +14,7 @@ import msgspec
 
 from motet.core.clock.hlc import ZERO, Clock
 from motet.core.clock.messages import AskTime, TimeIs
-from motet.core.machine import Message
+from motet.core.machine import Effect, Message
 from motet.core.onelog.messages import Standing
 from motet.core.shardlog import messages as shardlog
 from motet.core.shardlog.entry import EntryKind
@@ -311,6 +311,9 @@ class Forward(msgspec.Struct, frozen=True):
     message: AskOutcome | ResolveTransaction | TransactionResolved
     to: Address | None = None
 
+
+Outgoing = list[Effect | Forward]
+"""What comes of a request."""
 
 TransactionRequests = (
     GetLatestChange

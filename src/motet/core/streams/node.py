@@ -303,7 +303,7 @@ class DataNode:
             self.shards.clock,
             dispatcher.seal(message.seal),
             dispatcher.missing(),
-            dispatcher.turn(message.clock_visibility),
+            dispatcher.turn_clock(message.clock_visibility),
             self.state.time.drift_ms,
             self.state.clock.found_ahead(now.wall_ms) if self.state.time.is_known else ZERO,
         )

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
+from motet.core.machine import NS_PER_MS, Now
 from motet.core.shardlog.entry import EntryId
+from motet.core.shardlog.replica import ShardReplica
 from motet.core.streams.entries import Committed, Compacted, Forgotten
 from motet.core.streams.messages import (
     AbortTransaction,
@@ -18,6 +20,8 @@ from motet.core.streams.messages import (
     ResolveTransaction,
 )
 from motet.core.streams.orders import FeedRules, TurnClock
+from motet.core.streams.shard import state_of
+from motet.core.streams.transactions import TransactionState
 from motet.ids import Address, Epoch, Offset, ShardName, TransactionId
 from motet.limits import entry_batch_bytes_max, outcomes_remembered, sparse_index_step_bytes
 
@@ -135,6 +139,10 @@ class ShardTransactions(msgspec.Struct):
     #: how far the log was applied when those that wait were looked at
     looked_at: Offset = Offset(-1)
 
+    def is_of_another(self, replica: ShardReplica) -> bool:
+        """Whether another leadership has to be ended first."""
+        return self.elected_epoch != replica.elected_epoch and not self.is_idle
+
     @property
     def is_idle(self) -> bool:
         return not (
@@ -205,6 +213,24 @@ class ShardTransactions(msgspec.Struct):
             if each_in_flight.is_prepare
             for key in each_in_flight.keys
         }
+
+
+class Turn(NamedTuple):
+    """One step of the leader of a shard about its requests."""
+
+    ours: ShardTransactions
+    replica: ShardReplica
+    now: Now
+    config: TransactionConfig
+
+    @property
+    def state(self) -> TransactionState:
+        """What is applied about transactions."""
+        return state_of(self.replica)
+
+    def is_late(self, since_ns: int, after_ms: int) -> bool:
+        """Whether so long has passed."""
+        return self.now.monotonic_ns - since_ns >= after_ms * NS_PER_MS
 
 
 Counted = TypeVar("Counted", TransactionId, bytes)

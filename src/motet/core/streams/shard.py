@@ -332,6 +332,11 @@ def machine_of(replica: ShardReplica) -> StreamShard:
     return machine
 
 
+def state_of(replica: ShardReplica) -> TransactionState:
+    """What a replica has applied about transactions."""
+    return machine_of(replica).state.transactions
+
+
 def _expired(token: Token) -> TokenExpired:
     return TokenExpired(
         f"the token ({token.producer!r}, {token.number}) is older than what is remembered",

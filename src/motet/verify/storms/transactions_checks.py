@@ -28,7 +28,6 @@ from motet.core.placement.key_hash import KeyHash, shard_of
 from motet.core.shardlog.entry import Entry, EntryKind
 from motet.core.shardlog.replica import ShardReplica
 from motet.core.streams.change import FeedChange
-from motet.core.streams.decisions import state_of
 from motet.core.streams.entries import (
     Committed,
     changes_of,
@@ -39,6 +38,7 @@ from motet.core.streams.entries import (
 )
 from motet.core.streams.messages import DataRefused, LatestChangeIs
 from motet.core.streams.orders import FeedRules, decode_order
+from motet.core.streams.shard import state_of
 from motet.errors.shards import KeyForgotten
 from motet.ids import Offset, ShardId, ShardName, TransactionId
 from motet.sim.world import World

@@ -30,7 +30,7 @@ from motet.core.streams.messages import (
 )
 from motet.core.streams.node import DataNode
 from motet.core.streams.orders import FeedRules
-from motet.core.streams.pending import PendingRequest, ShardTransactions, TransactionConfig
+from motet.core.streams.pending import PendingRequest, ShardTransactions, TransactionConfig, Turn
 from motet.core.streams.shard import Opens, machine_of
 from motet.core.streams.transactions import TransactionState
 from motet.ids import NodeId, RequestId, ShardName, TransactionId
@@ -87,15 +87,12 @@ class ForgetsDecisions(DataNode):
     """A decision is forgotten as soon as it was told, logged elsewhere or not."""
 
     def step(self, event: Event) -> list[Effect]:
-        def to_forget(
-            ours: ShardTransactions, replica: ShardReplica, now: object
-        ) -> PendingRequest | None:
-            for name in state_of(replica).decisions:
-                participants = state_of(replica).decisions[name].participants
-                ours.acknowledged[name] = dict.fromkeys(participants)
-            return real(ours, replica, now)  # type: ignore[arg-type]
+        def to_forget(turn: Turn) -> PendingRequest | None:
+            for name, decision in turn.state.decisions.items():
+                turn.ours.acknowledged[name] = dict.fromkeys(decision.participants)
+            return real(turn)
 
-        real, state_of = decisions.to_forget, decisions.state_of
+        real = decisions.to_forget
         with instead(decisions, "to_forget", to_forget):
             return super().step(event)
 
