@@ -141,7 +141,7 @@ class Calls:
         return ToldClock(done.clock, done.has_clock)
 
     async def feed_begins(self, streams: tuple[StreamName, ...]) -> dict[StreamName, Clock]:
-        """For each stream: its feed can be read behind this clock; zero: all of it."""
+        """For each stream: its feed can be read after this clock; zero: all of it."""
         kept = await self.repeated(lambda n: DescribeFeed(n, streams), FeedDescribed)
         return {each.stream: each.low_watermark for each in kept.streams}
 

@@ -1,6 +1,6 @@
 """The change feed: pages of it, and a tail that follows it.
 
-A page holds whole transactions, in the order of their clocks, and a cursor behind them. Reading on from the
+A page holds whole transactions, in the order of their clocks, and a cursor after them. Reading on from the
 cursor misses nothing and repeats nothing, however large the pages are.
 """
 
@@ -35,7 +35,7 @@ stop_after_max = (1 << 63) - 1
 
 
 class Page:
-    """Some changes, in order, and the cursor behind them."""
+    """Some changes, in order, and the cursor after them."""
 
     __slots__ = ("_changes", "_raw", "_streams", "cursor", "more", "runs", "visible")
 
@@ -56,7 +56,7 @@ class Page:
         self.cursor = cursor
         #: the visible clock when the page was read
         self.visible = visible
-        #: there was more behind this page
+        #: there was more after this page
         self.more = more
         self._streams = streams
 
@@ -82,7 +82,7 @@ class Page:
         return iter(self.changes)
 
     def __repr__(self) -> str:
-        more = ", more behind it" if self.more else ""
+        more = ", more after it" if self.more else ""
         return f"<Page of {len(self)} changes, visible {self.visible}{more}>"
 
     def to_arrow(self) -> Any:
@@ -118,14 +118,14 @@ class Feed:
         key: Key | None = None,
         last: timedelta | None = None,
     ) -> Page:
-        """The page behind a cursor, behind a clock, where all begin, or of the time that has just passed."""
+        """The page after a cursor, after a clock, where all begin, or of the time that has just passed."""
         names = stream_names(streams)
         page_limit(limit)
         only = None if key is None else key_bytes(key)
         if not isinstance(up_to, Clock | None):
             raise BadInput(f"up_to is a clock, not {type(up_to).__name__}")
-        behind = await self.clock_at(names, after) if last is None else _since(last, after)
-        found = await self._read(names, behind, limit, up_to, only)
+        begin = await self.clock_at(names, after) if last is None else _since(last, after)
+        found = await self._read(names, begin, limit, up_to, only)
         while found.more and not found.runs:
             # A long range of other streams or keys: the node looks only so far for one request.
             found = await self._read(names, found.through, limit, up_to, only)
@@ -150,7 +150,7 @@ class Feed:
         return after
 
     async def oldest(self, names: tuple[StreamName, ...]) -> Clock:
-        """Behind this clock all of these streams have their feed; zero: it is all there."""
+        """After this clock all of these streams have their feed; zero: it is all there."""
         return max((await self._calls.feed_begins(names)).values())
 
     async def _read(

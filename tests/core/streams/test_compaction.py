@@ -112,7 +112,7 @@ class Log:
         first = list(self.entries.values())[:count]
         return needed(self.machine.state.latest, SHARD, first)
 
-    def carry(self, changes: list[Committed]) -> None:
+    def compact(self, changes: list[Committed]) -> None:
         self.tick()
         self.add(EntryKind.COMPACTED, encode_body(Compacted(tuple(changes), self.first)))
 
@@ -161,7 +161,7 @@ def take_steps(log: Log, told: list[Step]) -> Iterator[Step]:
         elif step.what == "read":
             read = log.read(step.at_most)
         elif step.what == "carry":  # perhaps it was changed since it was read, or carried already
-            log.carry(read[: step.at_most])
+            log.compact(read[: step.at_most])
         else:
             log.trim()
         yield step
@@ -210,7 +210,7 @@ def test_readers_of_the_feed_and_of_the_stream_pass_over_it(told: list[Step]) ->
 def test_a_raw_record_keeps_its_place_among_those_it_came_with() -> None:
     log = Log()
     log.append([b"a", b"b", b"c"])
-    log.carry(log.read(1))
+    log.compact(log.read(1))
     log.append([b"a"])
     log.trim()
     assert log.first == 2
@@ -224,9 +224,9 @@ def test_what_came_after_it_was_read_is_the_latest_all_the_same() -> None:
     log.append([b"a", b"b"])
     read = log.read(1)
     log.commit([b"a"])
-    log.carry(read)
+    log.compact(read)
     assert (log.get(b"a"), log.get(b"b")) == (log.changes[b"a"], log.changes[b"b"])
-    log.carry(read)  # by another leader, which had read the same
+    log.compact(read)  # by another leader, which had read the same
     assert (log.get(b"a"), log.get(b"b")) == (log.changes[b"a"], log.changes[b"b"])
     places = [latest.entry for latest in log.machine.state.latest.keys.values()]
     assert places == [2, 4]
@@ -238,7 +238,7 @@ def test_what_a_rule_of_retention_has_trimmed_is_forgotten_by_all() -> None:
     log.append([b"b"])
     old = log.machine.state.latest.keys[b"a"].clock
     del log.entries[Offset(1)]
-    log.carry(log.read(1))
+    log.compact(log.read(1))
     latest = log.machine.state.latest
     assert (list(latest.keys), latest.forgotten) == ([b"b"], old)
     assert not latest.knows(b"a")
@@ -248,9 +248,9 @@ def test_what_a_rule_of_retention_has_trimmed_is_forgotten_by_all() -> None:
 def test_entries_that_carry_are_counted_as_long_as_the_log_has_them() -> None:
     log = Log()
     log.append([b"a", b"b"])
-    log.carry(log.read(1))
-    log.carry(log.read(2))
+    log.compact(log.read(1))
+    log.compact(log.read(2))
     assert log.machine.state.latest.compacted == {2: 2, 3: 2}
     log.trim()
-    log.carry(log.read(1))
+    log.compact(log.read(1))
     assert log.machine.state.latest.compacted == {3: 2, 4: 2}

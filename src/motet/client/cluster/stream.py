@@ -143,11 +143,11 @@ class ClusterStream(AsyncStream):
     ) -> list[Entry]:
         page_limit(limit)
         check_source(source)
-        behind = Offset(offset_of(after))
-        found = await self._read(shard, behind, limit, source, None)
+        begin = Offset(offset_of(after))
+        found = await self._read(shard, begin, limit, source, None)
         schema = await self._schemas.of(self.name)
         name = (await self._shard(shard)).shard
-        entries = _entries(self.name, ShardId(shard), name, found, behind)
+        entries = _entries(self.name, ShardId(shard), name, found, begin)
         return [Entry(raw, schema, epoch) for raw, epoch in islice(entries, limit)]
 
     async def _read(
@@ -213,16 +213,16 @@ class ClusterStream(AsyncStream):
         self, shard: int = 0, after: int | HasOffset | None = None, limit: int = 10_000
     ) -> Any:
         page_limit(limit)
-        behind = Offset(offset_of(after))
-        found = await self._read(shard, behind, limit, "leader", None)
+        begin = Offset(offset_of(after))
+        found = await self._read(shard, begin, limit, "leader", None)
         from motet.columnar.raw_records import entries_table, records_table
 
         if any(entry.kind != EntryKind.RECORDS for entry in found.entries):
             name = (await self._shard(shard)).shard
-            entries = _entries(self.name, ShardId(shard), name, found, behind)
+            entries = _entries(self.name, ShardId(shard), name, found, begin)
             return entries_table(list(islice(entries, limit)))
         bodies = [(e.epoch, e.clock, decode_records(e.body)) for e in found.entries]
-        return records_table(bodies, behind, limit)
+        return records_table(bodies, begin, limit)
 
     async def pages(
         self, shard: int, after: Offset, source: Source = "leader"

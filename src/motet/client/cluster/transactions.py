@@ -3,7 +3,7 @@
 Everything on one shard is one request to its leader. Else all shards but one, the home shard, are asked at
 once to prepare; when all have voted, the home shard is asked to commit, with their votes. From then on it is
 the home shard that sees to it. Every request may be repeated: a leader that knows the transaction says what
-became of it. A transaction that this client leaves behind before the last step is given up by the home shard.
+became of it. A transaction that this client leaves before the last step is given up by the home shard.
 """
 
 from __future__ import annotations

@@ -30,10 +30,10 @@ from motet.core.streams.messages import (
     TransactionEnded,
     TransactionPrepared,
     TransactionResolved,
+    refusal,
 )
 from motet.core.streams.orders import FeedRules, TurnClock
 from motet.core.streams.pending import PendingRequest, ShardTransactions, Turn
-from motet.core.streams.refusals import refusal
 from motet.core.streams.shard import machine_of, state_of
 from motet.core.streams.transactions import Open, TransactionState
 from motet.core.streams.votes import seal_of

@@ -3,7 +3,7 @@
 A log is in the order of its entries, and a transaction over several shards has a commit clock below that of
 the entry that holds its changes: it was decided elsewhere, before. So a scan begins at the first entry above
 the clock that it starts from, which misses nothing, since no commit clock is above its entry's; and it gives
-out only what is closed *at the place it has reached* (X6), since all that is below that is behind it.
+out only what is closed *at the place it has reached* (X6), since nothing below that comes after it.
 
 A prepare that is open there holds back what is not below it. But a replica knows what became of those that
 were open for long (T4): one that was aborted holds nothing back, and of one that was committed nothing comes

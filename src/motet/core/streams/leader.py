@@ -50,6 +50,9 @@ from motet.core.streams.messages import (
     Outgoing,
     PrepareTransaction,
     ResolveTransaction,
+    not_leader,
+    refusal,
+    unknown_outcome,
 )
 from motet.core.streams.orders import TurnClock, encode_order
 from motet.core.streams.pending import (
@@ -58,7 +61,6 @@ from motet.core.streams.pending import (
     ShardTransactions,
     Turn,
 )
-from motet.core.streams.refusals import not_leader, refusal, unknown_outcome
 from motet.core.streams.shard import ShardState, machine_of
 from motet.errors import Conflict, MotetError, NodeError, NoSuchShard
 from motet.errors.shards import NotLeader
@@ -83,7 +85,7 @@ def take(ours: ShardTransactions, replica: ShardReplica, pending: PendingRequest
 def lead(ours: ShardTransactions, replica: ShardReplica) -> None:
     """A new leadership begins with what the log says."""
     if ours.elected_epoch != replica.elected_epoch:
-        assert ours.is_idle, "what another leadership left behind was answered"
+        assert ours.is_idle, "what another leadership left was answered"
         ours.elected_epoch = replica.elected_epoch
         ours.acknowledged, ours.told_ns, ours.doubts_ns = {}, {}, {}
         ours.is_sealed = False

@@ -82,10 +82,10 @@ from motet.core.streams.messages import (
     GetShardMap,
     ResolveTransaction,
     ShardMapIs,
+    refusal,
 )
 from motet.core.streams.pending import TransactionConfig
 from motet.core.streams.reads import Question, Readings
-from motet.core.streams.refusals import refusal
 from motet.core.streams.shard import StreamShard
 from motet.errors import (
     BadInput,

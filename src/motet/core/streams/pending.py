@@ -45,7 +45,7 @@ class TransactionConfig(msgspec.Struct, frozen=True):
     outcomes_remembered: int = outcomes_remembered
     #: so much of a log is between two index points at first: what has to be read to find something
     index_step_bytes: int = sparse_index_step_bytes
-    #: the latest changes of keys are carried on in entries of so many bytes, give or take the last one
+    #: the latest changes of keys are compacted in entries of so many bytes, give or take the last one
     compaction_bytes: int = entry_batch_bytes_max
     #: what the nodes of the cluster seal votes with, up to 64 bytes
     vote_key: bytes = b""
@@ -91,7 +91,7 @@ class InFlight(msgspec.Struct, frozen=True):
 
 
 class Compaction(msgspec.Struct):
-    """Latest changes of keys are carried on; see :mod:`motet.core.streams.compaction`."""
+    """Latest changes of keys are compacted; see :mod:`motet.core.streams.compaction`."""
 
     #: entries before this one are to go
     bound: Offset
@@ -99,9 +99,9 @@ class Compaction(msgspec.Struct):
     reading: Offset | None = None
     #: read, and not in the log once more
     ready: list[Committed] = msgspec.field(default_factory=list)
-    #: an entry that carries some of them is on its way
+    #: an entry with some of them is in the log and not applied
     is_out: bool = False
-    #: how many were carried
+    #: how many were compacted
     count: int = 0
 
 
@@ -118,10 +118,10 @@ class ShardTransactions(msgspec.Struct):
     adjusting: dict[TransactionId, list[PendingRequest]] = msgspec.field(default_factory=dict)
     #: and the entry of each
     in_flight: list[tuple[EntryId, InFlight]] = msgspec.field(default_factory=list)
-    #: what the flights are about, and in how many of them it is
+    #: their transactions and keys, and in how many of them each is
     in_flight_transactions: dict[TransactionId, int] = msgspec.field(default_factory=dict)
     in_flight_keys: dict[bytes, int] = msgspec.field(default_factory=dict)
-    #: how many of the flights are prepares
+    #: how many of them are prepares
     in_flight_prepares: int = 0
     #: as home: who has logged which decision, and when we told last
     acknowledged: dict[TransactionId, dict[ShardName, None]] = msgspec.field(default_factory=dict)
@@ -133,7 +133,7 @@ class ShardTransactions(msgspec.Struct):
     #: the shard is about to be deleted: no more transactions
     is_sealed: bool = False
     compaction: Compaction | None = None
-    #: where the files ended that were last looked at for something to carry: up to where the log is pruned,
+    #: where the files ended that were last looked at for something to compact: up to where the log is pruned,
     #: and all of them
     looked_for: tuple[Offset, Offset] | None = None
     #: how far the log was applied when those that wait were looked at

@@ -49,8 +49,9 @@ from motet.core.streams.messages import (
     ShardDescribed,
     ShardFeed,
     TransactionIs,
+    not_leader,
+    refusal,
 )
-from motet.core.streams.refusals import not_leader, refusal
 from motet.core.streams.shard import machine_of
 from motet.errors import DiskReadFailed, MotetError, NodeError, NoSuchShard, error_of
 from motet.errors.shards import CursorExpired, EntriesGone, OffsetExpired
@@ -83,7 +84,7 @@ class ClientReading(msgspec.Struct):
     since_ns: int
     #: known to be committed when the request came: a leader has to have applied it
     committed: Offset
-    #: entries behind this one are wanted next
+    #: entries after this one are wanted next
     after_entry: Offset = Offset(0)
     found: list[FoundRecords] = msgspec.field(default_factory=list)
     records: int = 0
@@ -97,7 +98,7 @@ class ClientReading(msgspec.Struct):
     #: the latest change of a key: in which entry, and where there
     latest: FoundEntry | None = None
     latest_place: int = 0
-    #: it was carried on
+    #: it was compacted
     is_compacted: bool = False
 
 
@@ -149,7 +150,7 @@ def _begin_scan(reading: ClientReading, replica: ShardReplica, message: ReadShar
     after = begins if message.after is None or message.after == ZERO else message.after
     if after < begins:
         is_pruned = begins == machine.state.rules.low_watermark
-        what = f"pruned up to {begins}" if is_pruned else f"kept only behind {begins}"
+        what = f"pruned up to {begins}" if is_pruned else f"kept only after {begins}"
         raise CursorExpired(
             f"the feed of {replica.shard} is {what}", hint=f"read on after {begins}"
         )
@@ -482,8 +483,8 @@ def _take_one(readings: Readings, done: FinishedRead, replica: ShardReplica) -> 
         if done.error is not None:
             raise error_of(*done.error, DiskReadFailed.hint)
         if take_entries(reading, replica, done.entries):
-            told = [Note("compacted_change_read", replica.shard)] if reading.is_compacted else []
-            return [*told, _finish(readings, number, reading, replica)]
+            notes = [Note("compacted_change_read", replica.shard)] if reading.is_compacted else []
+            return [*notes, _finish(readings, number, reading, replica)]
         return _read_on(readings, number, reading, replica)
     except MotetError as error:
         return _fail(readings, number, error)
@@ -564,6 +565,6 @@ def _prepared(message: ListPrepared, replica: ShardReplica) -> PreparedAre:
 
 
 def compacted_change(entry: Entry, place: int) -> FoundEntry:
-    """One change of an entry that carries some, as if it had been logged by itself."""
+    """One change of an entry that compacts some, as if it had been logged by itself."""
     change = decode_compacted(entry.body).changes[place]
     return FoundEntry(entry.id.epoch, change.clock, EntryKind.BRANCH_COMMITTED, encode_body(change))

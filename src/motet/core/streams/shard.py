@@ -202,7 +202,7 @@ class StreamShard:
     def apply_compacted(self, entry: Entry, body: Compacted) -> None:
         """Nothing is changed by it: only where the latest changes of keys are found is otherwise (Y3)."""
         changes = [(each.branch.changes[0].key, each.clock) for each in body.changes]
-        self.state.latest.carry(entry.id.offset, changes, body.first)
+        self.state.latest.compact(entry.id.offset, changes, body.first)
 
     def _add_index_point(self, entry: Entry) -> None:
         """Before anything of the entry is applied: what it says itself is not before it (T3)."""
@@ -275,7 +275,7 @@ class StreamShard:
     def entry_above(self, clock: Clock | None, first: Offset = FIRST) -> tuple[Offset, Opens]:
         """An entry: all that is above a clock is not before it; and the prepares that were open there.
 
-        It is not before ``first``, where the log begins, if the feed can be read behind that clock.
+        It is not before ``first``, where the log begins, if the feed can be read after that clock.
         """
         state = self.state
         at = -1 if clock is None else bisect_right(state.index_clocks, clock) - 1
@@ -287,7 +287,7 @@ class StreamShard:
         return state.index_entries[at], state.index_opens[at]
 
     def feed_begins(self, first: Offset) -> Clock:
-        """The feed can be read behind this clock, and behind no lower one; zero: all of it.
+        """The feed can be read after this clock, and after no lower one; zero: all of it.
 
         What is pruned is not shown. And where the log begins with a later entry than its first, a reader
         has to begin at an index point: there it is known what was prepared before.
