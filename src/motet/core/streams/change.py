@@ -155,34 +155,16 @@ def runs_of(changes: Iterable[FeedChange]) -> list[Run]:
 
 
 def _follows(last: FeedChange, change: FeedChange) -> bool:
-    return (
-        last.transaction,
-        last.clock,
-        last.has_clock,
-        last.stream,
-        last.shard,
-        last.offset + 1,
-    ) == (
-        change.transaction,
-        change.clock,
-        change.has_clock,
-        change.stream,
-        change.shard,
-        change.offset,
-    )
+    return last.offset + 1 == change.offset and _shared(last) == _shared(change)
+
+
+def _shared(change: FeedChange) -> tuple[object, ...]:
+    """What all changes of a run have."""
+    return change.transaction, change.clock, change.has_clock, change.stream, change.shard
 
 
 def _run(some: list[FeedChange]) -> Run:
-    first = some[0]
-    branches = [RowChange(each.index, each.key, each.op, each.row, each.before) for each in some]
-    return Run(
-        first.clock,
-        first.transaction,
-        first.count,
-        first.stream,
-        first.shard,
-        first.at_ms,
-        first.offset,
-        tuple(branches),
-        first.has_clock,
-    )
+    c = some[0]
+    changes = [RowChange(each.index, each.key, each.op, each.row, each.before) for each in some]
+    shared = (c.clock, c.transaction, c.count, c.stream, c.shard, c.at_ms)
+    return Run(*shared, c.offset, tuple(changes), c.has_clock)

@@ -123,17 +123,8 @@ def _piece(run: Run, first: int, last: int) -> Run:
     """Some changes of a run that follow each other."""
     if first == 0 and last == len(run.changes):
         return run
-    return Run(
-        run.clock,
-        run.transaction,
-        run.count,
-        run.stream,
-        run.shard,
-        run.at_ms,
-        Offset(run.first_offset + first),
-        run.changes[first:last],
-        run.has_clock,
-    )
+    offset = Offset(run.first_offset + first)
+    return msgspec.structs.replace(run, first_offset=offset, changes=run.changes[first:last])
 
 
 def entries_in_order(

@@ -17,7 +17,7 @@ from itertools import takewhile
 import msgspec
 
 from motet.core.clock.hlc import ZERO, Clock
-from motet.core.machine import NS_PER_MS, Effect, Note, Now, Send
+from motet.core.machine import NS_PER_MS, Effect, Message, Note, Now, Send
 from motet.core.onelog.messages import Standing
 from motet.core.shardlog.entry import Entry, EntryKind
 from motet.core.shardlog.replica import ShardReplica
@@ -498,36 +498,33 @@ def _fail(readings: Readings, number: int, error: MotetError) -> list[Effect]:
 
 def _finish(readings: Readings, number: int, reading: ClientReading, replica: ShardReplica) -> Send:
     del readings.under_way[number]
-    next_offset = machine_of(replica).state.next_offset
-    message, clock = reading.message, replica.last_clock
-    if isinstance(message, GetLatestChange):
-        place = reading.latest_place
-        return Send(reading.client, LatestChangeIs(message.request, reading.latest, place, clock))
-    if isinstance(message, GetTransaction):
-        return Send(reading.client, _standing(message, replica))
-    if isinstance(message, DescribeFeed):
-        rules = machine_of(replica).state.rules
-        cursors, begins = tuple(rules.cursors.items()), _begins(replica)
-        return Send(
-            reading.client, FeedDescribed(message.request, cursors, rules.low_watermark, begins)
-        )
-    if isinstance(message, ListPrepared):
-        return Send(reading.client, _prepared(message, replica))
-    if isinstance(message, ReadShardFeed):
-        return Send(reading.client, _feed(message, reading, replica))
-    if isinstance(message, DescribeShard):
-        first = next_offset if reading.first_offset is None else reading.first_offset
-        shard, created = message.shard, machine_of(replica).state.created
-        return Send(
-            reading.client,
-            ShardDescribed(
-                message.request, shard, replica.epoch, next_offset, first, clock, created
-            ),
-        )
-    found = tuple(reading.found)
-    closed = machine_of(replica).state.transactions.closed
-    answer = RecordsRead(message.request, found, reading.after_entry, next_offset, clock, closed)
-    return Send(reading.client, answer)
+    return Send(reading.client, _answer(reading, replica))
+
+
+def _answer(reading: ClientReading, replica: ShardReplica) -> Message:
+    message, clock, state = reading.message, replica.last_clock, machine_of(replica).state
+    request, closed = message.request, state.transactions.closed
+    match message:
+        case GetLatestChange():
+            return LatestChangeIs(request, reading.latest, reading.latest_place, clock)
+        case GetTransaction():
+            return _standing(message, replica)
+        case DescribeFeed():
+            cursors, low_watermark = tuple(state.rules.cursors.items()), state.rules.low_watermark
+            return FeedDescribed(request, cursors, low_watermark, _begins(replica))
+        case ListPrepared():
+            prepared = state.transactions.prepared.items()
+            found = [PreparedTransaction(n, each.prepared.home, each.clock) for n, each in prepared]
+            return PreparedAre(request, tuple(found))
+        case ReadShardFeed():
+            return _feed(message, reading, replica)
+        case DescribeShard(shard=shard):
+            last, epoch = state.next_offset, replica.epoch
+            first = last if reading.first_offset is None else reading.first_offset
+            return ShardDescribed(request, shard, epoch, last, first, clock, state.created)
+        case ReadRecords():
+            entries, resume = tuple(reading.found), reading.after_entry
+            return RecordsRead(request, entries, resume, state.next_offset, clock, closed)
 
 
 def _feed(message: ReadShardFeed, reading: ClientReading, replica: ShardReplica) -> ShardFeed:
@@ -553,15 +550,6 @@ def _standing(message: GetTransaction, replica: ShardReplica) -> TransactionIs:
     if opened is not None:
         return TransactionIs(message.request, "prepared", None, opened.prepared.home)
     return TransactionIs(message.request, "unknown", None, None)
-
-
-def _prepared(message: ListPrepared, replica: ShardReplica) -> PreparedAre:
-    prepared = machine_of(replica).state.transactions.prepared
-    found = [
-        PreparedTransaction(name, opened.prepared.home, opened.clock)
-        for name, opened in prepared.items()
-    ]
-    return PreparedAre(message.request, tuple(found))
 
 
 def compacted_change(entry: Entry, place: int) -> FoundEntry:
