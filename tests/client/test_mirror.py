@@ -109,7 +109,7 @@ def test_a_commit_whose_answer_is_lost_is_not_repeated(
 
     def forgetful(txn: Transaction, *why: object) -> None:
         leave(txn, *why)  # type: ignore[arg-type]
-        if why[0] is None and txn._inner._wanted:
+        if why[0] is None and txn._inner._changes:
             lost.append(txn.id)
             raise OutcomeUnknown("the answer was lost")
 

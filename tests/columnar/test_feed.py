@@ -22,7 +22,7 @@ from motet.columnar.feed import feed_table as table_of_runs
 from motet.columnar.rows import RowCodec
 from motet.columnar.schema import encode_schema
 from motet.core.clock.hlc import Clock
-from motet.core.streams.change import Change, Op, runs_of
+from motet.core.streams.change import FeedChange, Op, runs_of
 from motet.errors import BadSchema
 from motet.ids import Offset, ShardId, StreamName, TransactionId
 
@@ -53,8 +53,8 @@ PHOTO = {"left": 7, "photo": b"\xff"}
 
 def change(
     stream: Known, op: Op, row: bytes | None, before: bytes | None = None, index: int = 0
-) -> Change:
-    return Change(
+) -> FeedChange:
+    return FeedChange(
         clock=Clock(1_700_000_000_000 + index, index),
         transaction=TransactionId(f"t-{index}"),
         index=index,
@@ -70,7 +70,7 @@ def change(
     )
 
 
-def feed_table(changes: Sequence[Change], streams: Sequence[Known]) -> pa.Table:
+def feed_table(changes: Sequence[FeedChange], streams: Sequence[Known]) -> pa.Table:
     return table_of_runs(runs_of(changes), streams)
 
 
@@ -211,7 +211,7 @@ def test_both_ways_to_read_rows_agree(data: st.DataObject) -> None:
 @settings(max_examples=60, deadline=None)
 def test_a_typed_feed_has_the_rows_that_were_written(data: st.DataObject) -> None:
     streams: list[Known] = []
-    changes: list[Change] = []
+    changes: list[FeedChange] = []
     rows: list[tuple[str, dict[str, Any]]] = []
     for name in ("a", "b")[: data.draw(st.integers(1, 2))]:
         schema = data.draw(schemas)

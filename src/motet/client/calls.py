@@ -7,75 +7,36 @@ there already, and appending under a token. It asks again when no answer came.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeVar
 
 from motet.client.clock_visibility import ClockVisibility
 from motet.client.link import Link, answer_seconds_max
 from motet.core.clock.hlc import Clock
-from motet.core.onelog.conversation import StreamsRequest
+from motet.core.onelog.conversation import StreamsMessage, StreamsRequest
 from motet.core.onelog.messages import (
     Appended,
     ClockEnabled,
     ClockFixed,
-    ClockReleased,
     Commit,
     CommitDone,
     CommitFixed,
-    Described,
     DescribeFeed,
-    Entries,
     FeedDescribed,
     FeedObeyed,
-    FeedPage,
-    FeedSplit,
     FixClock,
     KeyRead,
-    Latest,
     StreamReady,
     StreamsAnswer,
     StreamsRefused,
-    TransactionIs,
-    VisibleIs,
     Wanted,
 )
-from motet.core.tables.messages import (
-    PublishDone,
-    TableIs,
-    TableReady,
-    TablesAre,
-    WriterIs,
-    WriterNotedDone,
-    WritersAre,
-)
+from motet.core.streams.change import RowChange
+from motet.core.tables.messages import PublishDone, TableReady, WriterNotedDone
 from motet.errors import NodeError, OutcomeUnknown, error_of
 from motet.ids import Address, RequestId, StreamName, TransactionId
 
-Expected = TypeVar(
-    "Expected",
-    Described,
-    StreamReady,
-    ClockEnabled,
-    Appended,
-    Entries,
-    Latest,
-    CommitDone,
-    ClockFixed,
-    ClockReleased,
-    TransactionIs,
-    FeedPage,
-    FeedSplit,
-    FeedObeyed,
-    FeedDescribed,
-    VisibleIs,
-    TableReady,
-    TablesAre,
-    TableIs,
-    PublishDone,
-    WriterIs,
-    WritersAre,
-    WriterNotedDone,
-)
+Expected = TypeVar("Expected", bound=StreamsMessage)
 Make = Callable[[RequestId], StreamsRequest]
 
 WRITTEN = (
@@ -100,14 +61,8 @@ class ToldClock(NamedTuple):
     has_clock: bool
 
 
-class Gathered(NamedTuple):
-    """A transaction as it is sent: what it has read and wants changed."""
-
-    name: TransactionId
-    #: its age
-    begin: Clock
-    reads: tuple[KeyRead, ...]
-    changes: tuple[Wanted, ...]
+Changes = Sequence[tuple[StreamName, RowChange]]
+"""The changes of a transaction; ``changes[i][1].index`` is i."""
 
 
 class Calls:
@@ -164,14 +119,20 @@ class Calls:
         assert lost is not None
         raise lost  # one of them may have been done
 
-    async def commit(self, it: Gathered) -> ToldClock:
-        """Commit a transaction."""
-        done = await self.once(lambda n: Commit(n, it.name, it.reads, it.changes), CommitDone)
+    async def commit(
+        self, name: TransactionId, _begin: Clock, reads: Sequence[KeyRead], changes: Changes
+    ) -> ToldClock:
+        """Commit a transaction that has read and changed this, and began at that clock: its age."""
+        read, wanted = tuple(reads), _wanted(changes)
+        done = await self.once(lambda n: Commit(n, name, read, wanted), CommitDone)
         return ToldClock(done.clock, done.has_clock)
 
-    async def fix_clock(self, it: Gathered) -> ToldClock:
+    async def fix_clock(
+        self, name: TransactionId, _begin: Clock, reads: Sequence[KeyRead], changes: Changes
+    ) -> ToldClock:
         """Fix the clock that it will have."""
-        done = await self.once(lambda n: FixClock(n, it.name, it.reads, it.changes), ClockFixed)
+        read, wanted = tuple(reads), _wanted(changes)
+        done = await self.once(lambda n: FixClock(n, name, read, wanted), ClockFixed)
         return ToldClock(done.clock, done.has_clock)
 
     async def commit_fixed(self, name: TransactionId) -> ToldClock:
@@ -180,7 +141,7 @@ class Calls:
         return ToldClock(done.clock, done.has_clock)
 
     async def feed_begins(self, streams: tuple[StreamName, ...]) -> dict[StreamName, Clock]:
-        """For each stream: its feed can be read behind this clock; zero: all of it."""
+        """For each stream: its feed can be read after this clock; zero: all of it."""
         kept = await self.repeated(lambda n: DescribeFeed(n, streams), FeedDescribed)
         return {each.stream: each.low_watermark for each in kept.streams}
 
@@ -201,3 +162,8 @@ class Calls:
 def closed(name: str) -> NodeError:
     """What is said to whoever uses a database after its end."""
     return NodeError(f"{name} is closed", hint="open it, or connect to it, once more")
+
+
+def _wanted(changes: Changes) -> tuple[Wanted, ...]:
+    """As an embedded database is told of them."""
+    return tuple([Wanted(stream, c.key, c.op, c.row, c.before) for stream, c in changes])

@@ -9,9 +9,7 @@ import msgspec
 
 from motet.client.rows import Row, row_of
 from motet.core.clock.hlc import Clock
-from motet.core.onelog.messages import Wanted
-from motet.core.streams.change import Change as RawChange
-from motet.core.streams.change import Op
+from motet.core.streams.change import FeedChange, Op, RowChange
 from motet.ids import Offset, ShardId, StreamName, TransactionId
 
 SHOWN_LENGTH_MAX = 60
@@ -47,7 +45,7 @@ class Change:
 
     __slots__ = ("_schema", "raw")
 
-    def __init__(self, raw: RawChange, schema: bytes | None = None) -> None:
+    def __init__(self, raw: FeedChange, schema: bytes | None = None) -> None:
         #: as it came from the node
         self.raw = raw
         #: of its stream; None for rows of JSON
@@ -125,7 +123,7 @@ class Entry(Change):
 
     __slots__ = ("epoch",)
 
-    def __init__(self, raw: RawChange, schema: bytes | None, epoch: int) -> None:
+    def __init__(self, raw: FeedChange, schema: bytes | None, epoch: int) -> None:
         super().__init__(raw, schema)
         #: in which its leader took it
         self.epoch = epoch
@@ -139,38 +137,35 @@ class Entry(Change):
 class OwnChange:
     """A change that the asking transaction has made itself and not committed yet."""
 
-    __slots__ = ("_schema", "_wanted")
+    __slots__ = ("_change", "_schema", "stream")
 
     #: it has none yet
     clock: Clock | None = None
 
-    def __init__(self, wanted: Wanted, schema: bytes | None = None) -> None:
-        self._wanted = wanted
+    def __init__(self, stream: StreamName, change: RowChange, schema: bytes | None = None) -> None:
+        self.stream = stream
+        self._change = change
         self._schema = schema
 
     @property
-    def stream(self) -> StreamName:
-        return self._wanted.stream
-
-    @property
     def key(self) -> bytes:
-        return self._wanted.key
+        return self._change.key
 
     @property
     def op(self) -> Op:
-        return self._wanted.op
+        return self._change.op
 
     @property
     def row(self) -> Any:
-        return _decoded(self._wanted.op, self._wanted.row, self._schema)
+        return _decoded(self._change.op, self._change.row, self._schema)
 
     @property
     def before(self) -> Any:
-        return _decoded(self._wanted.op, self._wanted.before, self._schema)
+        return _decoded(self._change.op, self._change.before, self._schema)
 
     def __repr__(self) -> str:
-        mine = self._wanted
-        return f"<OwnChange {_shown(mine.op, mine.stream, mine.key, mine.row)}>"
+        mine = self._change
+        return f"<OwnChange {_shown(mine.op, self.stream, mine.key, mine.row)}>"
 
 
 def _decoded(op: Op, data: bytes | None, schema: bytes | None) -> Row | bytes | None:

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Iterable
 
 from motet.core.clock.hlc import Clock
-from motet.core.streams.change import Change, Run
+from motet.core.streams.change import FeedChange, Run
 
 
 class ClockOff(UserWarning):
@@ -29,7 +29,7 @@ class ClockVisibility:
         self._warn()
         return None
 
-    def look_at(self, changes: Iterable[Change] | Iterable[Run]) -> None:
+    def look_at(self, changes: Iterable[FeedChange] | Iterable[Run]) -> None:
         """Changes are about to be shown."""
         if not self._has_warned and not all(change.has_clock for change in changes):
             self._warn()

@@ -1,6 +1,6 @@
 """The change feed: pages of it, and a tail that follows it.
 
-A page holds whole transactions, in the order of their clocks, and a cursor behind them. Reading on from the
+A page holds whole transactions, in the order of their clocks, and a cursor after them. Reading on from the
 cursor misses nothing and repeats nothing, however large the pages are.
 """
 
@@ -28,8 +28,7 @@ from motet.client.rows import (
 from motet.client.stream import tail_pause_seconds_max, tail_pause_seconds_min
 from motet.core.clock.hlc import Clock
 from motet.core.onelog.messages import FeedPage, ReadFeed, ReadVisible, VisibleIs
-from motet.core.streams.change import Change as RawChange
-from motet.core.streams.change import Run, changes_in, count_in
+from motet.core.streams.change import FeedChange, Run, changes_in, count_in
 from motet.errors import BadInput, MotetError
 from motet.ids import StreamName
 from motet.real.process import RealTime
@@ -38,7 +37,7 @@ stop_after_max = (1 << 63) - 1
 
 
 class Page:
-    """Some changes, in order, and the cursor behind them."""
+    """Some changes, in order, and the cursor after them."""
 
     __slots__ = ("_changes", "_raw", "_streams", "cursor", "more", "runs", "visible")
 
@@ -53,18 +52,18 @@ class Page:
         #: the changes as they came
         self.runs = runs
         #: made when somebody looks at them one by one: Arrow does not
-        self._raw: tuple[RawChange, ...] | None = None
+        self._raw: tuple[FeedChange, ...] | None = None
         self._changes: list[Change] | None = None
         #: printable; hand it to ``changes`` or ``tail`` as ``after``, in any process
         self.cursor = cursor
         #: the visible clock when the page was read
         self.visible = visible
-        #: there was more behind this page
+        #: there was more after this page
         self.more = more
         self._streams = streams
 
     @property
-    def raw(self) -> tuple[RawChange, ...]:
+    def raw(self) -> tuple[FeedChange, ...]:
         """The changes, in order, with rows as they were written."""
         if self._raw is None:
             self._raw = changes_in(self.runs)
@@ -85,7 +84,7 @@ class Page:
         return iter(self.changes)
 
     def __repr__(self) -> str:
-        more = ", more behind it" if self.more else ""
+        more = ", more after it" if self.more else ""
         return f"<Page of {len(self)} changes, visible {self.visible}{more}>"
 
     def to_arrow(self) -> Any:
@@ -121,14 +120,14 @@ class Feed:
         key: Key | None = None,
         last: timedelta | None = None,
     ) -> Page:
-        """The page behind a cursor, behind a clock, where all begin, or of the time that has just passed."""
+        """The page after a cursor, after a clock, where all begin, or of the time that has just passed."""
         names = stream_names(streams)
         page_limit(limit)
         only = None if key is None else key_bytes(key)
         if not isinstance(up_to, Clock | None):
             raise BadInput(f"up_to is a clock, not {type(up_to).__name__}")
-        behind = await self.clock_at(names, after) if last is None else _since(last, after)
-        found = await self._read(names, behind, limit, up_to, only)
+        begin = await self.clock_at(names, after) if last is None else _since(last, after)
+        found = await self._read(names, begin, limit, up_to, only)
         while found.more and not found.runs:
             # A long range of other streams or keys: the node looks only so far for one request.
             found = await self._read(names, found.through, limit, up_to, only)
@@ -153,7 +152,7 @@ class Feed:
         return after
 
     async def oldest(self, names: tuple[StreamName, ...]) -> Clock:
-        """Behind this clock all of these streams have their feed; zero: it is all there."""
+        """After this clock all of these streams have their feed; zero: it is all there."""
         return max((await self._calls.feed_begins(names)).values())
 
     async def _read(

@@ -21,7 +21,7 @@ from motet.client.feed_status import FeedStatus, ShardStanding
 from motet.client.rows import need_library, need_pyarrow
 from motet.client.tables import Consistency, Tables, check_consistency
 from motet.core.clock.hlc import Clock
-from motet.core.streams.change import Change
+from motet.core.streams.change import FeedChange
 from motet.core.tables.checks import SYSTEM_PREFIX
 from motet.errors import BadInput, NotInCluster
 from motet.ids import TransactionId
@@ -215,7 +215,7 @@ def _shard_row(status: FeedStatus, shard: ShardStanding) -> dict[str, object]:
     }
 
 
-def _untold(changes: tuple[Change, ...], told: set[TransactionId]) -> list[Change]:
+def _untold(changes: tuple[FeedChange, ...], told: set[TransactionId]) -> list[FeedChange]:
     """Those of transactions that were not told before: parts of one may be read with other streams."""
     parts = Counter(change.transaction for change in changes)
     known = told.intersection(parts)

@@ -13,11 +13,11 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from types import TracebackType
-from typing import Any, Literal, NamedTuple, Self, cast, get_args
+from typing import Any, Literal, Self, get_args
 
 import msgspec
 
-from motet.client.calls import Calls, Gathered, ToldClock
+from motet.client.calls import Calls, ToldClock
 from motet.client.change import Change, OwnChange
 from motet.client.rows import (
     Key,
@@ -30,15 +30,8 @@ from motet.client.rows import (
     whole_number,
 )
 from motet.core.clock.hlc import ZERO, Clock
-from motet.core.onelog.messages import (
-    ClockReleased,
-    GetLatest,
-    KeyRead,
-    Latest,
-    ReleaseClock,
-    Wanted,
-)
-from motet.core.streams.change import Standing
+from motet.core.onelog.messages import ClockReleased, GetLatest, KeyRead, Latest, ReleaseClock
+from motet.core.streams.change import RowChange, Standing
 from motet.errors import BadInput, BadSchema, Conflict, MotetError, OutcomeUnknown, TooLarge
 from motet.ids import StreamName, TransactionId
 from motet.limits import transaction_bytes_max, transaction_changes_max
@@ -51,16 +44,6 @@ attempts_default = 30
 attempts_max = 10_000
 pause_ms_min, pause_ms_max = 1, 64
 """The longest pause after the first conflict, and after many."""
-
-
-class Later(NamedTuple):
-    """A change whose rows cannot be encoded before the schema of their stream is known."""
-
-    stream: StreamName
-    key: bytes
-    op: RowOp
-    row: Row | None
-    before: Row | None
 
 
 class TransactionStatus(msgspec.Struct, frozen=True):
@@ -83,6 +66,7 @@ class AsyncTransaction:
         "_begin",
         "_bytes",
         "_calls",
+        "_changes",
         "_encoded_by",
         "_fixed",
         "_later",
@@ -90,7 +74,6 @@ class AsyncTransaction:
         "_phase",
         "_reads",
         "_schemas",
-        "_wanted",
         "clock",
         "id",
     )
@@ -109,11 +92,12 @@ class AsyncTransaction:
         self._fixed: ToldClock | None = None
         #: what was read, in the order of reading
         self._reads: dict[tuple[StreamName, bytes], Change | None] = {}
-        self._wanted: list[Wanted | Later] = []
-        #: how many of them are still to be encoded
-        self._later = 0
+        #: in order; None for what is still to be encoded
+        self._changes: list[tuple[StreamName, RowChange] | None] = []
+        #: the place of each of those -> what it is encoded from when the schema of its stream is known
+        self._later: dict[int, tuple[StreamName, bytes, RowOp, Row | None, Row | None]] = {}
         #: the newest for each key, of those that are encoded
-        self._own: dict[tuple[StreamName, bytes], Wanted] = {}
+        self._own: dict[tuple[StreamName, bytes], RowChange] = {}
         #: the schema by which the rows of each stream are encoded
         self._encoded_by: dict[StreamName, bytes | None] = {}
         self._bytes = 0
@@ -131,7 +115,7 @@ class AsyncTransaction:
             name = place[0]
             is_ours = name in self._encoded_by  # else it was carried
             schema = self._encoded_by[name] if is_ours else await self._schemas.of(name)
-            return OwnChange(self._own[place], schema)
+            return OwnChange(name, self._own[place], schema)
         if place not in self._reads:
             self._check_open()
             self._check_count()
@@ -163,19 +147,19 @@ class AsyncTransaction:
         for data in (row, before):
             if data is not None and not isinstance(data, dict):
                 raise BadInput(f"a row is a dict, not {type(data).__name__}")
-        if len(self._reads) + len(self._wanted) >= transaction_changes_max:
+        if len(self._reads) + len(self._changes) >= transaction_changes_max:
             self._check_count()
         is_known = type(stream) is str and self._schemas.knows(StreamName(stream))
         name = StreamName(stream) if is_known else stream_name(stream)
         kept = key_bytes(key)
         if not is_known and not self._schemas.knows(name):
-            copies = [None if data is None else row_copy(data) for data in (row, before)]
-            self._wanted.append(Later(name, kept, op, *copies))
-            self._later += 1
+            now, then = [None if data is None else row_copy(data) for data in (row, before)]
+            self._later[len(self._changes)] = name, kept, op, now, then
+            self._changes.append(None)
             return
-        wanted = self._encoded(name, kept, op, row, before)
-        self._wanted.append(wanted)
-        self._own[name, kept] = wanted
+        change = self._encoded(len(self._changes), name, kept, op, row, before)
+        self._changes.append((name, change))
+        self._own[name, kept] = change
 
     def carry(self, change: Change) -> None:
         """Repeat a change of another database as it is, a raw entry too.
@@ -185,8 +169,8 @@ class AsyncTransaction:
         self._check_open()
         self._check_count()
         raw = change.raw
-        wanted = self._counted(Wanted(raw.stream, raw.key, raw.op, raw.row, raw.before))
-        self._wanted.append(wanted)
+        repeated = RowChange(len(self._changes), raw.key, raw.op, raw.row, raw.before)
+        self._changes.append((raw.stream, self._counted(repeated)))
 
     # Asked by the face without an event loop, which can wait before it takes a change.
 
@@ -200,8 +184,14 @@ class AsyncTransaction:
         await self._schemas.look_for(stream_name(stream))
 
     def _encoded(
-        self, stream: StreamName, key: bytes, op: RowOp, row: Row | None, before: Row | None
-    ) -> Wanted:
+        self,
+        index: int,
+        stream: StreamName,
+        key: bytes,
+        op: RowOp,
+        row: Row | None,
+        before: Row | None,
+    ) -> RowChange:
         """The change as it is sent; ``BadSchema`` if a row is not as its stream wants it."""
         schema = self._schemas.known(stream)
         try:
@@ -210,29 +200,29 @@ class AsyncTransaction:
         except BadSchema as error:
             raise BadSchema(f"stream {stream!r}: {error.what}") from None
         self._encoded_by[stream] = schema
-        return self._counted(Wanted(stream, key, op, now, then))
+        return self._counted(RowChange(index, key, op, now, then))
 
-    def _counted(self, wanted: Wanted) -> Wanted:
-        size_bytes = len(wanted.key) + len(wanted.row or b"") + len(wanted.before or b"")
+    def _counted(self, change: RowChange) -> RowChange:
+        size_bytes = len(change.key) + len(change.row or b"") + len(change.before or b"")
         if self._bytes + size_bytes > transaction_bytes_max:
             raise TooLarge(f"a transaction has at most {transaction_bytes_max} bytes")
         self._bytes += size_bytes
-        return wanted
+        return change
 
     async def _settle(self) -> None:
         """Encode what had to wait for its stream to be known; ``NoSuchStream`` if it is not there."""
         if not self._later:
             return
-        for stream in {asked.stream: None for asked in self._wanted if isinstance(asked, Later)}:
+        for stream in {stream: None for stream, *_ in self._later.values()}:
             await self._schemas.of(stream)
         # No await below: another get may be here at the same time.
-        for place, asked in enumerate(self._wanted):
-            if isinstance(asked, Later) and self._schemas.knows(asked.stream):
-                self._wanted[place] = self._encoded(*asked)
-                self._later -= 1
-        for wanted in self._wanted:
-            if isinstance(wanted, Wanted):
-                self._own[wanted.stream, wanted.key] = wanted
+        for place, asked in list(self._later.items()):
+            if self._schemas.knows(asked[0]):
+                self._changes[place] = asked[0], self._encoded(place, *asked)
+                del self._later[place]
+        for known in self._changes:
+            if known is not None:
+                self._own[known[0], known[1].key] = known[1]
 
     async def commit_clock(self) -> Clock | None:
         """Fix the clock that the transaction will have if it is committed, and take no more changes.
@@ -245,12 +235,12 @@ class AsyncTransaction:
         if self._fixed is not None:
             return self._shown(self._fixed)
         self._check_open()
-        if not self._wanted and not self._reads:
+        if not self._changes and not self._reads:
             raise BadInput("a transaction that has read and changed nothing has no clock")
         await self._settle()
-        gathered = self._gathered()
+        reads, changes = self._gathered()
         self._phase = "fixed"
-        self._fixed = done = await self._calls.fix_clock(gathered)
+        self._fixed = done = await self._calls.fix_clock(self.id, self._begin, reads, changes)
         return self._shown(done)
 
     def begin(self) -> None:
@@ -271,7 +261,7 @@ class AsyncTransaction:
         if self._phase != "open":
             self._check_begun()
         was_fixed, self._phase = self._phase == "fixed", "over"
-        if not self._wanted and not self._reads:
+        if not self._changes and not self._reads:
             return
         if self._later:
             await self._settle()
@@ -279,7 +269,7 @@ class AsyncTransaction:
             if was_fixed:
                 done = await self._calls.commit_fixed(self.id)
             else:
-                done = await self._calls.commit(self._gathered())
+                done = await self._calls.commit(self.id, self._begin, *self._gathered())
         except OutcomeUnknown as error:
             hint = f"ask db.transaction_status({self.id!r}) before you do it again"
             raise OutcomeUnknown(error.what, hint=hint) from None
@@ -288,8 +278,8 @@ class AsyncTransaction:
     def _shown(self, told: ToldClock) -> Clock | None:
         return self._calls.clock_visibility.shown(told.clock, has_clock=told.has_clock)
 
-    def _gathered(self) -> Gathered:
-        """What was read and what is to be changed, as it is sent."""
+    def _gathered(self) -> tuple[list[KeyRead], list[tuple[StreamName, RowChange]]]:
+        """What was read and what is to be changed."""
         assert not self._later, "all are encoded"
         for stream, schema in self._encoded_by.items():
             if self._schemas.knows(stream) and self._schemas.known(stream) != schema:
@@ -298,8 +288,7 @@ class AsyncTransaction:
             KeyRead(*place, None if seen is None else seen.raw.clock)
             for place, seen in self._reads.items()
         ]
-        changes = tuple(cast("list[Wanted]", self._wanted))
-        return Gathered(self.id, self._begin, tuple(reads), changes)
+        return reads, [change for change in self._changes if change is not None]
 
     async def __aenter__(self) -> Self:
         self.begin()
@@ -315,9 +304,7 @@ class AsyncTransaction:
 
     def __repr__(self) -> str:
         state = f"at {self.clock}" if self.clock is not None else self._phase
-        return (
-            f"<Transaction {self.id} {state}: {len(self._reads)} read, {len(self._wanted)} changed>"
-        )
+        return f"<Transaction {self.id} {state}: {len(self._reads)} read, {len(self._changes)} changed>"
 
     def _check_open(self) -> None:
         self._check_begun()
@@ -336,7 +323,7 @@ class AsyncTransaction:
             raise BadInput("the transaction is over", hint="begin another one")
 
     def _check_count(self) -> None:
-        if len(self._reads) + len(self._wanted) >= transaction_changes_max:
+        if len(self._reads) + len(self._changes) >= transaction_changes_max:
             raise TooLarge(f"a transaction has at most {transaction_changes_max} reads and changes")
 
 

@@ -21,7 +21,7 @@ import pyarrow.json as pa_json
 
 from motet.columnar.rows import row_codec
 from motet.columnar.schema import decode_schema
-from motet.core.streams.change import Change, RowChange, Run
+from motet.core.streams.change import FeedChange, RowChange, Run
 from motet.errors import BadSchema
 from motet.ids import StreamName
 
@@ -105,7 +105,7 @@ class _Shared:
         return column if self._places is None else column.take(self._places)
 
 
-def clock_column(clocked: Sequence[Run] | Sequence[Change]) -> pa.StructArray:
+def clock_column(clocked: Sequence[Run] | Sequence[FeedChange]) -> pa.StructArray:
     """The clocks of runs, or of changes; null where the clock was off."""
     hidden = [not each.has_clock for each in clocked]
     return pa.StructArray.from_arrays(

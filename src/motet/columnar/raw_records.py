@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from motet.columnar.feed import AT, CLOCK, clock_column
 from motet.core.clock.hlc import Clock
-from motet.core.streams.change import Change
+from motet.core.streams.change import FeedChange
 from motet.core.streams.entries import Records
 from motet.errors import BadInput, BadSchema, TooLarge
 from motet.format.record_block import block_count
@@ -58,7 +58,7 @@ def records_table(
     return table.slice(skipped, limit)
 
 
-def entries_table(entries: Sequence[tuple[Change, int]]) -> pa.Table:
+def entries_table(entries: Sequence[tuple[FeedChange, int]]) -> pa.Table:
     """Entries that are at hand one by one, each with its epoch."""
     changes = [change for change, _ in entries]
     columns = [

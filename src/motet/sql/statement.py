@@ -18,7 +18,7 @@ from motet.columnar.feed import AT, CLOCK, clock_column, feed_schema
 from motet.columnar.schema import decode_schema
 from motet.core.clock.hlc import Clock
 from motet.core.onelog.messages import StreamInfo
-from motet.core.streams.change import Change
+from motet.core.streams.change import FeedChange
 from motet.core.tables.messages import TableInfo, VisiblePart, WriterInfo
 from motet.core.tables.records import TableSpec
 from motet.errors import BadInput
@@ -255,7 +255,7 @@ def commit_clock_schema() -> pa.Schema:
     return pa.schema([("transaction", pa.string()), ("commit_clock", CLOCK), ("timestamp", AT)])
 
 
-def commit_clock_table(changes: Sequence[Change]) -> pa.Table:
+def commit_clock_table(changes: Sequence[FeedChange]) -> pa.Table:
     """The transactions of a page of the feed, each once: a page never splits one."""
     firsts = [
         change

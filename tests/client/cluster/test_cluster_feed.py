@@ -16,8 +16,7 @@ from motet.client.mirror import MIRRORS, Mirror
 from motet.client.sync import Transaction
 from motet.core.clock.hlc import Clock
 from motet.core.metadata.definitions import shard_of
-from motet.core.onelog.messages import Wanted
-from motet.core.streams.change import Branch
+from motet.core.streams.change import Branch, RowChange
 from motet.errors import NoSuchTable
 from motet.ids import ShardName, StreamName, TransactionId
 from motet.testing.local_cluster import LocalCluster
@@ -95,16 +94,14 @@ async def leave_behind(
     """A coordinator that dies before it asks for the commit."""
     coordinator = db._cluster.coordinator
     keys = (left.encode(), right.encode())
-    changes = tuple(Wanted(StreamName("held"), key, "update", b"{}", None) for key in keys)
-    branches = await coordinator._parts((), changes)
+    changes = [
+        (StreamName("held"), RowChange(index, key, "update", b"{}", None))
+        for index, key in enumerate(keys)
+    ]
+    branches = await coordinator._divided(name, db.router.clock, (), changes)
     home, participant = branches
-    clock = db.router.clock
-    made = {
-        shard: Branch(name, clock, clock, 2, tuple(branch.changes))
-        for shard, branch in branches.items()
-    }
-    await coordinator._prepare(home, [participant], [participant], branches, made)
-    return home, [participant], made[home]
+    await coordinator._prepare(branches, [participant])
+    return home, [participant], branches[home][0]
 
 
 # SQL
@@ -190,7 +187,7 @@ def update_rows(txn: Transaction, keys: list[str], state: str) -> None:
 
 
 def at_every_clock(db: motet.Database, stream: str) -> list[tuple[Clock, State]]:
-    """What a reader sees after each clock of the feed."""
+    """What a reader sees behind each clock of the feed."""
     state: State = {}
     found: list[tuple[Clock, State]] = []
     after, more = None, True

@@ -37,7 +37,7 @@ def test_a_slice_has_what_it_says_and_no_more_than_it_may(
     for entry in entries:
         measured.add(*entry)
     after, target = Clock(begin, 0), Clock(end, 0)
-    bounds, changes, behind = measured.behind(after).split(wanted(changes_max, splits), target)
+    bounds, changes, behind = measured.beginning(after).split(wanted(changes_max, splits), target)
     inside = [each for each in entries if after < each[0] <= target]
     taken = [each for each in inside if each[0] <= bounds[-1]]
     assert changes == sum(each[1] for each in taken)

@@ -54,7 +54,7 @@ from motet.core.onelog.messages import (
     VisibleIs,
     Wanted,
 )
-from motet.core.streams.change import Change, Token
+from motet.core.streams.change import FeedChange, Token
 from motet.ids import (
     Address,
     FileName,
@@ -264,7 +264,7 @@ class Bench:
         assert isinstance(answer, CommitDone), answer
         return answer.clock
 
-    def latest(self, key: str, stream: str = STOCK) -> Change | None:
+    def latest(self, key: str, stream: str = STOCK) -> FeedChange | None:
         answer = self.ask(GetLatest(self.request(), StreamName(stream), key.encode()))
         assert isinstance(answer, Latest), answer
         return answer.change
@@ -281,9 +281,9 @@ class Bench:
         assert isinstance(answer, FeedPage), answer
         return answer
 
-    def feed(self, *streams: str, limit: int = 10_000) -> list[Change]:
+    def feed(self, *streams: str, limit: int = 10_000) -> list[FeedChange]:
         """All of the feed, in pages of this size."""
-        found: list[Change] = []
+        found: list[FeedChange] = []
         after = None
         while True:
             page = self.page(*streams, after=after, limit=limit)
@@ -295,7 +295,7 @@ class Bench:
 
     def entries(
         self, shard: int = 0, after: int = -1, limit: int = 10_000, stream: str = STOCK
-    ) -> tuple[Change, ...]:
+    ) -> tuple[FeedChange, ...]:
         answer = self.ask(
             ReadEntries(self.request(), StreamName(stream), ShardId(shard), Offset(after), limit)
         )

@@ -31,7 +31,7 @@ from motet.core.onelog.messages import (
     ReadFeed,
     StreamsRefused,
 )
-from motet.core.streams.change import Change, Token
+from motet.core.streams.change import FeedChange, Token
 from motet.core.streams.orders import Prune
 from motet.ids import RequestId, StreamName
 
@@ -60,7 +60,7 @@ class Storm(RuleBasedStateMachine):
         self.asked: dict[RequestId, Asked] = {}
         self.clocks: dict[tuple[str, str], Clock | None] = {}
         self.cursor: Clock | None = None
-        self.followed: list[Change] = []
+        self.followed: list[FeedChange] = []
         self.page_under_way: RequestId | None = None
         self.told_visible = ZERO
         self.tokens = 0
@@ -214,13 +214,13 @@ class Storm(RuleBasedStateMachine):
         self._check_reads(feed, happened)
         self._check_fold(feed)
 
-    def _check_follower(self, feed: list[Change]) -> None:
+    def _check_follower(self, feed: list[FeedChange]) -> None:
         """Nothing came later at or below the cursor."""
         cursor = self.cursor
         expected = [] if cursor is None else [each for each in feed if each.clock <= cursor]
         assert self.followed == expected
 
-    def _check_outcomes(self, feed: list[Change]) -> dict[Clock, Asked]:
+    def _check_outcomes(self, feed: list[FeedChange]) -> dict[Clock, Asked]:
         by_clock: dict[Clock, list[tuple[str, str, str]]] = {}
         for change in feed:
             assert change.row is not None
@@ -240,7 +240,7 @@ class Storm(RuleBasedStateMachine):
         assert len(happened) == len(by_clock), "what is there was asked for, and whole"
         return happened
 
-    def _check_reads(self, feed: list[Change], happened: dict[Clock, Asked]) -> None:
+    def _check_reads(self, feed: list[FeedChange], happened: dict[Clock, Asked]) -> None:
         seen: dict[tuple[str, bytes], Clock] = {}
         for change in feed:
             if change.index == 0:
@@ -250,9 +250,9 @@ class Storm(RuleBasedStateMachine):
                 for each in [each for each in feed if each.clock == change.clock]:
                     seen[each.stream, each.key] = each.clock
 
-    def _check_fold(self, feed: list[Change]) -> None:
-        shards: dict[tuple[str, int], list[Change]] = {}
-        latest: dict[tuple[str, bytes], Change] = {}
+    def _check_fold(self, feed: list[FeedChange]) -> None:
+        shards: dict[tuple[str, int], list[FeedChange]] = {}
+        latest: dict[tuple[str, bytes], FeedChange] = {}
         for change in feed:
             shards.setdefault((change.stream, change.shard), []).append(change)
             latest[change.stream, change.key] = change

@@ -17,7 +17,7 @@ from motet.core.onelog.messages import (
     ReadEntries,
     ReadFeed,
 )
-from motet.core.streams.change import Change
+from motet.core.streams.change import FeedChange
 from motet.ids import Offset, ShardId
 
 LONG = "x" * 200
@@ -51,7 +51,7 @@ def test_however_it_is_cut_the_whole_is_the_same(
         assert bench.feed(STOCK, "other", limit=limit) == whole
         assert bench.feed("other", limit=limit) == [c for c in whole if c.stream == "other"]
     for shard in (0, 1):
-        found: list[Change] = []
+        found: list[FeedChange] = []
         while page := bench.entries(shard, len(found) - 1, limit=3):
             assert len(page) <= 3
             found += page
@@ -189,7 +189,7 @@ def test_nothing_appears_at_or_below_a_cursor_that_was_handed_out(
 ) -> None:
     bench = serving(segment_bytes=8192)
     bench.create("other")
-    seen: list[Change] = []
+    seen: list[FeedChange] = []
     after = None
     for what, number in steps:
         if what == "append":

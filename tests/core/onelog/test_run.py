@@ -6,12 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from motet.core.clock.hlc import Clock
-from motet.core.streams.change import Change, changes_in, count_in, runs_of
+from motet.core.streams.change import FeedChange, changes_in, count_in, runs_of
 from motet.ids import Offset, ShardId, StreamName, TransactionId
 
 changes = st.lists(
     st.builds(
-        Change,
+        FeedChange,
         clock=st.builds(Clock, st.integers(1, 2), st.integers(0, 1)),
         transaction=st.sampled_from([TransactionId("t1"), TransactionId("t2")]),
         index=st.integers(0, 3),
@@ -31,7 +31,7 @@ changes = st.lists(
 
 
 @given(changes)
-def test_runs_are_the_changes_they_were_made_of(given_changes: list[Change]) -> None:
+def test_runs_are_the_changes_they_were_made_of(given_changes: list[FeedChange]) -> None:
     runs = runs_of(given_changes)
     assert changes_in(runs) == tuple(given_changes)
     assert count_in(runs) == len(given_changes)
@@ -40,7 +40,7 @@ def test_runs_are_the_changes_they_were_made_of(given_changes: list[Change]) -> 
 @given(st.integers(1, 9))
 def test_what_follows_each_other_is_one_run(count: int) -> None:
     some = [
-        Change(
+        FeedChange(
             Clock(1, 0),
             TransactionId("t"),
             number,

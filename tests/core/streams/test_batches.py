@@ -7,10 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from motet.core.clock.hlc import ZERO, Clock
-from motet.core.shardlog.entry import Entry, EntryId, EntryKind
+from motet.core.shardlog.entry import NO_ENTRY, Entry, EntryId, EntryKind
 from motet.core.streams.change import Branch, RowChange
 from motet.core.streams.entries import (
-    BatchedEntry,
     Committed,
     encode_batch,
     encode_body,
@@ -26,7 +25,7 @@ def clock(number: int) -> Clock:
     return Clock(1_000, number)
 
 
-def committed(number: int, first_offset: int, changes: int) -> BatchedEntry:
+def committed(number: int, first_offset: int, changes: int) -> Entry:
     """A transaction of some changes, each of a key of its own."""
     rows = tuple(
         RowChange(index, b"k%d-%d" % (number, index), "insert", b"{}", None)
@@ -34,10 +33,10 @@ def committed(number: int, first_offset: int, changes: int) -> BatchedEntry:
     )
     branch = Branch(TransactionId(f"t{number}"), ZERO, ZERO, changes, rows)
     body = Committed(branch, clock(number), 1, Offset(first_offset))
-    return BatchedEntry(EntryKind.BRANCH_COMMITTED, clock(number), encode_body(body))
+    return Entry(NO_ENTRY, EntryKind.BRANCH_COMMITTED, clock(number), encode_body(body))
 
 
-def several(sizes: list[int]) -> list[BatchedEntry]:
+def several(sizes: list[int]) -> list[Entry]:
     found, offset = [], 0
     for number, size in enumerate(sizes, start=1):
         found.append(committed(number, offset, size))
@@ -45,7 +44,7 @@ def several(sizes: list[int]) -> list[BatchedEntry]:
     return found
 
 
-def entry_of(offset: int, batched: list[BatchedEntry]) -> Entry:
+def entry_of(offset: int, batched: list[Entry]) -> Entry:
     kind, body = encode_batch(batched)
     return Entry(EntryId(Epoch(1), Offset(offset)), kind, batched[-1].clock, body)
 
@@ -88,12 +87,12 @@ def test_a_reader_of_the_feed_may_begin_and_end_within_a_batch(
     assert [entry.clock for entry in entries] == [
         each.clock for each in whole if clock(after) < each.clock <= through
     ]
-    places = [record_range(entry.kind, entry.body) for entry in entries]
+    places = [record_range(entry) for entry in entries]
     assert sum(place[1] for place in places[:-1] if place is not None) < limit
 
 
 def test_clocks_rise_within_a_batch() -> None:
     first, second = several([1, 1])
-    broken = [first, BatchedEntry(second.kind, first.clock, second.body)]
+    broken = [first, Entry(NO_ENTRY, second.kind, first.clock, second.body)]
     with pytest.raises(AssertionError, match="U1"):
         StreamShard().apply(entry_of(1, broken))

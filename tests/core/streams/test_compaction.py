@@ -9,21 +9,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from motet.core.clock.hlc import ZERO, Clock
-from motet.core.shardlog.entry import Entry, EntryId, EntryKind
-from motet.core.streams.change import Branch, Change, RowChange
+from motet.core.shardlog.entry import NO_ENTRY, Entry, EntryId, EntryKind
+from motet.core.streams.change import Branch, FeedChange, RowChange
 from motet.core.streams.compaction import needed
 from motet.core.streams.entries import (
-    BatchedEntry,
     Chunk,
     Committed,
     Compacted,
     Records,
+    changes_of,
     encode_batch,
     encode_body,
     encode_records,
     record_range,
 )
-from motet.core.streams.feed_merge import changes_of
 from motet.core.streams.feed_scan import FeedScan
 from motet.core.streams.messages import FoundEntry, GetLatestChange
 from motet.core.streams.reads import ClientReading, take_entries
@@ -57,9 +56,9 @@ class Log:
         self.next = Offset(1)
         self.clock = Clock(1_000, 0)
         self.transactions = 0
-        self.changes: dict[bytes, Change] = {}
+        self.changes: dict[bytes, FeedChange] = {}
         #: all that a feed has to show
-        self.feed: list[Change] = []
+        self.feed: list[FeedChange] = []
 
     def tick(self) -> Clock:
         self.clock = Clock(self.clock.logical, self.clock.counter + 1)
@@ -94,7 +93,7 @@ class Log:
             name = TransactionId(f"t{self.transactions}")
             branch = Branch(name, ZERO, ZERO, len(rows) + 1, rows)
             body = encode_body(Committed(branch, self.tick(), 88, offset, (), has_clock=False))
-            batched.append(BatchedEntry(EntryKind.BRANCH_COMMITTED, self.clock, body))
+            batched.append(Entry(NO_ENTRY, EntryKind.BRANCH_COMMITTED, self.clock, body))
             self.note(FoundEntry(Epoch(1), self.clock, EntryKind.BRANCH_COMMITTED, body))
             offset = Offset(offset + len(rows))
         self.add(*encode_batch(batched))
@@ -113,7 +112,7 @@ class Log:
         first = list(self.entries.values())[:count]
         return needed(self.machine.state.latest, SHARD, first)
 
-    def carry(self, changes: list[Committed]) -> None:
+    def compact(self, changes: list[Committed]) -> None:
         self.tick()
         self.add(EntryKind.COMPACTED, encode_body(Compacted(tuple(changes), self.first)))
 
@@ -123,7 +122,7 @@ class Log:
         for entry in [at for at in self.entries if at < oldest]:
             del self.entries[entry]
 
-    def get(self, key: bytes) -> Change | None:
+    def get(self, key: bytes) -> FeedChange | None:
         """As a leader answers."""
         latest = self.machine.state.latest.keys.get(key)
         if latest is None:
@@ -162,7 +161,7 @@ def take_steps(log: Log, told: list[Step]) -> Iterator[Step]:
         elif step.what == "read":
             read = log.read(step.at_most)
         elif step.what == "carry":  # perhaps it was changed since it was read, or carried already
-            log.carry(read[: step.at_most])
+            log.compact(read[: step.at_most])
         else:
             log.trim()
         yield step
@@ -203,7 +202,7 @@ def test_readers_of_the_feed_and_of_the_stream_pass_over_it(told: list[Step]) ->
     assert through == log.clock or not log.written, "it closes the shard like any entry"
     assert log.machine.state.next_offset == len(log.feed)
     compacted = [entry for entry in log.written if entry.kind == EntryKind.COMPACTED]
-    assert [record_range(entry.kind, entry.body) for entry in compacted] == [None] * len(compacted)
+    assert [record_range(entry) for entry in compacted] == [None] * len(compacted)
     newest = max((change.clock for change in log.feed), default=None)
     assert log.machine.state.changed == newest
 
@@ -211,7 +210,7 @@ def test_readers_of_the_feed_and_of_the_stream_pass_over_it(told: list[Step]) ->
 def test_a_raw_record_keeps_its_place_among_those_it_came_with() -> None:
     log = Log()
     log.append([b"a", b"b", b"c"])
-    log.carry(log.read(1))
+    log.compact(log.read(1))
     log.append([b"a"])
     log.trim()
     assert log.first == 2
@@ -225,9 +224,9 @@ def test_what_came_after_it_was_read_is_the_latest_all_the_same() -> None:
     log.append([b"a", b"b"])
     read = log.read(1)
     log.commit([b"a"])
-    log.carry(read)
+    log.compact(read)
     assert (log.get(b"a"), log.get(b"b")) == (log.changes[b"a"], log.changes[b"b"])
-    log.carry(read)  # by another leader, which had read the same
+    log.compact(read)  # by another leader, which had read the same
     assert (log.get(b"a"), log.get(b"b")) == (log.changes[b"a"], log.changes[b"b"])
     places = [latest.entry for latest in log.machine.state.latest.keys.values()]
     assert places == [2, 4]
@@ -239,7 +238,7 @@ def test_what_a_rule_of_retention_has_trimmed_is_forgotten_by_all() -> None:
     log.append([b"b"])
     old = log.machine.state.latest.keys[b"a"].clock
     del log.entries[Offset(1)]
-    log.carry(log.read(1))
+    log.compact(log.read(1))
     latest = log.machine.state.latest
     assert (list(latest.keys), latest.forgotten) == ([b"b"], old)
     assert not latest.knows(b"a")
@@ -249,9 +248,9 @@ def test_what_a_rule_of_retention_has_trimmed_is_forgotten_by_all() -> None:
 def test_entries_that_carry_are_counted_as_long_as_the_log_has_them() -> None:
     log = Log()
     log.append([b"a", b"b"])
-    log.carry(log.read(1))
-    log.carry(log.read(2))
+    log.compact(log.read(1))
+    log.compact(log.read(2))
     assert log.machine.state.latest.compacted == {2: 2, 3: 2}
     log.trim()
-    log.carry(log.read(1))
+    log.compact(log.read(1))
     assert log.machine.state.latest.compacted == {3: 2, 4: 2}

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from motet.core.clock.hlc import ZERO, Clock
 from motet.core.shardlog.entry import Entry, EntryId, EntryKind
-from motet.core.streams.change import Branch, Change, RowChange
-from motet.core.streams.entries import Aborted, Committed, Prepared, encode_body
-from motet.core.streams.feed_merge import MergedPage, ShardPage, changes_of, merge
+from motet.core.streams.change import Branch, FeedChange, RowChange, changes_in
+from motet.core.streams.entries import Aborted, Committed, Prepared, changes_of, encode_body
+from motet.core.streams.feed_merge import ShardPage, merge
 from motet.core.streams.feed_scan import FeedScan
 from motet.core.streams.messages import FoundEntry, ReadShardFeed
 from motet.ids import (
@@ -104,12 +104,16 @@ def scanned(log: Log, after: Clock, up_to: Clock, limit: int, step: int) -> Shar
     return ShardPage(STREAM, ShardId(log.shard), log.name, entries, through)
 
 
-def page(logs: list[Log], after: Clock, limit: int, shard_limit: int, step: int) -> MergedPage:
+def page(
+    logs: list[Log], after: Clock, limit: int, shard_limit: int, step: int
+) -> tuple[tuple[FeedChange, ...], Clock]:
     visible = min(log.closed() for log in logs)
-    return merge([scanned(log, after, visible, shard_limit, step) for log in logs], limit)
+    pages = [scanned(log, after, visible, shard_limit, step) for log in logs]
+    runs, through, _ = merge(pages, limit)
+    return changes_in(runs), through
 
 
-def naive(logs: list[Log]) -> list[Change]:
+def naive(logs: list[Log]) -> list[FeedChange]:
     visible = min(log.closed() for log in logs)
     found = [
         change
@@ -120,7 +124,7 @@ def naive(logs: list[Log]) -> list[Change]:
             STREAM,
             ShardId(log.shard),
             log.name,
-            FoundEntry(entry.id.epoch, entry.clock, entry.kind, entry.body),
+            entry,
         )
         if change.clock <= visible
     ]
@@ -136,14 +140,14 @@ def test_pages_of_any_size_are_the_whole_feed(
 ) -> None:
     logs = play(steps, shards)
     visible = min(log.closed() for log in logs)
-    seen: list[Change] = []
+    seen: list[FeedChange] = []
     after = ZERO
     while after < visible:
-        found = page(logs, after, limit, shard_limit, step)
-        assert found.through > after, "a page goes on"
-        assert all(after < change.clock <= found.through for change in found.changes)
-        seen += found.changes
-        after = found.through
+        changes, through = page(logs, after, limit, shard_limit, step)
+        assert through > after, "a page goes on"
+        assert all(after < change.clock <= through for change in changes)
+        seen += changes
+        after = through
     assert seen == naive(logs)
 
 
@@ -152,11 +156,11 @@ def test_a_page_never_splits_what_has_one_clock(
     steps: list[tuple[int, int]], shards: int, limit: int
 ) -> None:
     logs = play(steps, shards)
-    found = page(logs, ZERO, limit, 100, 100)
-    rest = [change for change in naive(logs) if change.clock > found.through]
-    shown = {change.clock for change in found.changes}
+    changes, through = page(logs, ZERO, limit, 100, 100)
+    rest = [change for change in naive(logs) if change.clock > through]
+    shown = {change.clock for change in changes}
     assert not shown & {change.clock for change in rest}
-    if len(found.changes) > limit:
+    if len(changes) > limit:
         assert len(shown) == 1, "only what has one clock may be more than was asked for"
 
 
@@ -186,6 +190,6 @@ def test_what_has_no_clock_for_its_readers_has_none_in_any_piece() -> None:
             ShardPage(STREAM, ShardId(shard), ShardName(f"s.{shard}"), (entry,), Clock(6, 0))
         )
     for key in (None, b"k2"):
-        found = merge(pages, 100, key).changes
+        found = changes_in(merge(pages, 100, key)[0])
         assert [change.index for change in found] == ([0, 1, 2, 3, 4] if key is None else [2])
         assert not any(change.has_clock for change in found)

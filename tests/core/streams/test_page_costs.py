@@ -92,7 +92,7 @@ def test_a_few_records_cost_little_wherever_they_are(count: int) -> None:
         node.read_bytes = 0
         after = count * TOGETHER * tenth // 10 - 1
         page = node.records(count + tenth, after, 5 * TOGETHER)
-        ranges = [record_range(entry.kind, entry.body) for entry in page.entries]
+        ranges = [record_range(entry) for entry in page.entries]
         assert [place[0] for place in ranges if place is not None] == [
             after + 1 + TOGETHER * n for n in range(5)
         ]

@@ -11,7 +11,7 @@ from motet.core.clock.hlc import Clock
 from motet.core.machine import Effect, Event, Send, Violation
 from motet.core.onelog.machine import StreamsMachine
 from motet.core.onelog.messages import CommitDone, FeedPage, StreamsRefused
-from motet.core.streams.change import Change, runs_of
+from motet.core.streams.change import FeedChange, runs_of
 from motet.core.tables.messages import PublishDone, TableIs, VisiblePart
 from motet.errors import NoSuchTable
 from motet.ids import TableName
@@ -53,7 +53,9 @@ class SpoiledPart(DatabaseStorm):
         return run
 
 
-def with_changes(send: Send, change: Callable[[tuple[Change, ...]], tuple[Change, ...]]) -> Send:
+def with_changes(
+    send: Send, change: Callable[[tuple[FeedChange, ...]], tuple[FeedChange, ...]]
+) -> Send:
     page = send.message
     if not isinstance(page, FeedPage) or not page.changes:
         return send

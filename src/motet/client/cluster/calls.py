@@ -6,10 +6,11 @@ Tables live in an embedded database in this release; a cluster says so, and noth
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 import msgspec
 
-from motet.client.calls import Calls, Expected, Gathered, Make, ToldClock, closed
+from motet.client.calls import Calls, Changes, Expected, Make, ToldClock, closed
 from motet.client.clock_visibility import ClockVisibility
 from motet.client.cluster.feed import ClusterFeed
 from motet.client.cluster.measure import FeedMeasure
@@ -20,16 +21,15 @@ from motet.client.cluster.transactions import Coordinator
 from motet.client.link import answer_seconds_max
 from motet.core.clock.hlc import ZERO, Clock
 from motet.core.metadata.definitions import NEWEST, StreamDefinition
-from motet.core.onelog.conversation import StreamsRequest
+from motet.core.onelog.conversation import StreamsMessage, StreamsRequest
 from motet.core.onelog.messages import (
     ClockReleased,
     CreateStream,
     Describe,
     Described,
-    FeedPage,
-    FeedSplit,
     GetLatest,
     GetTransaction,
+    KeyRead,
     Latest,
     ReadFeed,
     ReadVisible,
@@ -58,17 +58,6 @@ operator_seconds_max = 15.0
 """How long an operator may take: a new stream is ready when all its shards have leaders."""
 
 map_seconds_max = 5.0
-
-Answer = (
-    StreamReady
-    | Described
-    | Latest
-    | ClockReleased
-    | TransactionIs
-    | FeedPage
-    | FeedSplit
-    | VisibleIs
-)
 
 
 class ClusterCalls(Calls):
@@ -100,15 +89,19 @@ class ClusterCalls(Calls):
     ) -> Expected:
         return await self.once(make, kind, seconds)
 
-    async def commit(self, it: Gathered) -> ToldClock:
+    async def commit(
+        self, name: TransactionId, begin: Clock, reads: Sequence[KeyRead], changes: Changes
+    ) -> ToldClock:
         self._check_open()
         with self.under_way:
-            return await self.coordinator.commit(it)
+            return await self.coordinator.commit(name, begin, reads, changes)
 
-    async def fix_clock(self, it: Gathered) -> ToldClock:
+    async def fix_clock(
+        self, name: TransactionId, begin: Clock, reads: Sequence[KeyRead], changes: Changes
+    ) -> ToldClock:
         self._check_open()
         with self.under_way:
-            return await self.coordinator.fix(it)
+            return await self.coordinator.fix(name, begin, reads, changes)
 
     async def commit_fixed(self, name: TransactionId) -> ToldClock:
         self._check_open()
@@ -128,7 +121,7 @@ class ClusterCalls(Calls):
         await self.under_way.until_none(answer_seconds_max)
         await self.router.close()
 
-    async def _answer(self, message: StreamsRequest) -> Answer:
+    async def _answer(self, message: StreamsRequest) -> StreamsMessage:
         if isinstance(message, GetLatest):
             found = await self.coordinator.latest(message.stream, message.key)
             return Latest(message.request, found)

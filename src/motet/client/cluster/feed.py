@@ -15,15 +15,16 @@ from __future__ import annotations
 
 import asyncio
 
-from motet.client.cluster.read_ahead import ReadAhead, ShardRange
+from motet.client.cluster.read_ahead import ReadAhead
 from motet.client.cluster.router import Router
 from motet.client.cluster.together import Make, ask_leaders, ask_replicas
 from motet.client.feed_status import FeedStatus, IncompleteTransaction, ShardStanding
 from motet.client.link import answer_seconds_max
 from motet.core.clock.hlc import ZERO, Clock
 from motet.core.onelog.messages import FeedPage, ReadFeed
+from motet.core.streams.change import Run, count_in
 from motet.core.streams.cluster_messages import ShardPlace
-from motet.core.streams.feed_merge import MergedPage, ShardPage, merge
+from motet.core.streams.feed_merge import ShardPage, merge
 from motet.core.streams.messages import (
     CloseShard,
     DescribeFeed,
@@ -208,7 +209,7 @@ class ClusterFeed:
         return found
 
     async def begins(self, places: Places) -> dict[StreamName, Clock]:
-        """For each stream: behind this clock all its shards have their feed; zero: all of it."""
+        """For each stream: after this clock all its shards have their feed; zero: all of it."""
         found: dict[StreamName, Clock] = {}
         for (stream, *_), kept in zip(places, await self.kept(places), strict=True):
             found[stream] = max(kept.begins, found.get(stream, ZERO))
@@ -272,11 +273,11 @@ class ClusterFeed:
             target = visible if message.up_to is None else min(visible, message.up_to)
             if reached < target:
                 reached = target
-                merged = await self._merged(wanted, message, after, target)
-                more = merged.more or merged.through < target
-                page = FeedPage(message.request, merged.runs, merged.through, visible, more)
+                runs, through, more = await self._merged(wanted, message, after, target)
+                more = more or through < target
+                page = FeedPage(message.request, tuple(runs), through, visible, more)
                 if more or target == message.up_to:
-                    return page  # what may have been closed since is behind it
+                    return page  # what may have been closed since comes after it
         return page or FeedPage(message.request, (), after, self._lowest(places), more=False)
 
     async def _with_key(self, places: Places, key: bytes | None) -> Places:
@@ -288,95 +289,83 @@ class ClusterFeed:
 
     async def _merged(
         self, places: Places, message: ReadFeed, after: Clock, target: Clock
-    ) -> MergedPage:
-        pages = await self.splits(places, after, target, message.limit)
-        merged = merge(pages, message.limit, message.key)
-        while merged.through < target and not merged.more:
-            if merged.count >= message.limit or _size_bytes(pages) >= page_bytes_max:
-                break
-            pages = await self.longer(pages, after, target, message.limit)
-            merged = merge(pages, message.limit, message.key)
-        return merged
+    ) -> tuple[list[Run], Clock, bool]:
+        pages = await self.pages(places, after, target, message.limit)
+        while True:
+            runs, through, more = merge(pages, message.limit, message.key)
+            size_bytes = sum([page.size_bytes for page in pages])
+            is_full = count_in(runs) >= message.limit or size_bytes >= page_bytes_max
+            if through >= target or more or is_full:
+                return runs, through, more
+            pages = await self._longer(pages, after, target, message.limit)
 
-    async def splits(
+    async def pages(
         self, places: Places, after: Clock, target: Clock, limit: int
     ) -> list[ShardPage]:
-        """What each shard has behind one clock, up to another at most: what is at hand, or else some."""
+        """What each shard has after one clock, up to another at most: what is at hand, or else some."""
         share = max(-(-limit // len(places)), 1)
-        wanted: dict[ShardName, tuple[Clock, int]] = {}
-        splits: dict[ShardName, ShardRange] = {}
-        for *_, place in places:
+        wanted: list[tuple[ShardPage, int]] = []
+        pages: dict[ShardName, ShardPage] = {}
+        for stream, number, place in places:
             kept = self._ahead.of(place.shard, after)
             if kept is not None:
-                splits[place.shard] = kept
+                pages[place.shard] = kept
                 continue
             # Whoever reads on where the last page ended will want the next one too.
             is_next = self._ahead.has_ended_at(place.shard, after)
-            wanted[place.shard] = after, page_changes_max if is_next else share
+            nothing = ShardPage(stream, number, place.shard, (), after, after)
+            wanted.append((nothing, page_changes_max if is_next else share))
         for shard, found in (await self._fetch(wanted, target)).items():
-            self._ahead.keep(shard, found)
-            splits[shard] = found
-        return [
-            splits[place.shard].page(stream, number, place.shard, after, target)
-            for stream, number, place in places
-        ]
+            self._ahead.keep(found)
+            pages[shard] = found
+        return [pages[place.shard].between(after, target) for *_, place in places]
 
-    async def longer(
+    async def _longer(
         self, pages: list[ShardPage], after: Clock, target: Clock, limit: int
     ) -> list[ShardPage]:
         """The same with more of those shards that end first."""
         through = min(page.through for page in pages)
-        short = [page for page in pages if page.through == through]
-        found = await self._fetch({page.shard: (through, limit) for page in short}, target)
+        found = await self._fetch(
+            [(each, limit) for each in pages if each.through == through], target
+        )
         longer = []
         for page in pages:
             more = found.get(page.shard)
-            if more is None:
-                longer.append(page)
-                continue
-            whole = ShardRange(after, more.through, [*page.entries, *more.entries])
-            self._ahead.keep(page.shard, whole)
-            longer.append(whole.page(page.stream, page.number, page.shard, after, target))
+            if more is not None:
+                page = page.followed_by(more)
+                self._ahead.keep(page)
+            longer.append(page.between(after, target))
         return longer
 
     async def _fetch(
-        self, wanted: dict[ShardName, tuple[Clock, int]], target: Clock
-    ) -> dict[ShardName, ShardRange]:
-        """What shards have behind a clock each, some of it if it is much."""
-
-        def make(shard: ShardName, after: Clock, limit: int) -> Make:
-            return lambda n, clock: ReadShardFeed(
-                n, clock, shard, after, target, limit, page_bytes_max
-            )
-
-        splits = {
-            shard: ShardRange(after, target, [])
-            for shard, (after, _) in wanted.items()
-            if self._is_quiet(shard, after, target)
-        }
-        questions = {
-            shard: make(shard, after, limit)
-            for shard, (after, limit) in wanted.items()
-            if shard not in splits
-        }
-        router = self._router
-        found = await ask_replicas(router, questions, ShardFeed, first=self._favourite)
+        self, wanted: list[tuple[ShardPage, int]], target: Clock
+    ) -> dict[ShardName, ShardPage]:
+        """The page that follows each of these, some changes of it if it is much."""
+        found: dict[ShardName, ShardPage] = {}
+        questions: dict[ShardName, Make] = {}
+        for last, limit in wanted:
+            if self._is_quiet(last.shard, last.through, target):
+                found[last.shard] = last.next_page((), target)
+            else:
+                questions[last.shard] = _question(last.shard, last.through, target, limit)
+        answers = await ask_replicas(self._router, questions, ShardFeed, first=self._favourite)
         late = {
-            shard: make
-            for shard, make in questions.items()
-            if shard not in found
-            or (not found[shard].entries and found[shard].through < target)
-            or found[shard].begins > wanted[shard][0]
+            last.shard: questions[last.shard]
+            for last, _ in wanted
+            if last.shard in questions and _is_late(answers.get(last.shard), last.through, target)
         }
         if late:
-            found |= await ask_leaders(router, late, ShardFeed, scan_seconds_max)
-        for shard, page in found.items():
-            if page.begins > wanted[shard][0]:
+            answers |= await ask_leaders(self._router, late, ShardFeed, scan_seconds_max)
+        for last, _ in wanted:
+            answer = answers.get(last.shard)
+            if answer is None:
+                continue
+            if answer.begins > last.through:
                 # From the beginning a shard gives what it has, which is not what all of them have.
-                label = router.map.label(shard)
-                raise CursorExpired(f"the feed of {label} is kept only behind {page.begins}")
-            splits[shard] = ShardRange(wanted[shard][0], page.through, list(page.entries))
-        return splits
+                label = self._router.map.label(last.shard)
+                raise CursorExpired(f"the feed of {label} is kept only after {answer.begins}")
+            found[last.shard] = last.next_page(answer.entries, answer.through)
+        return found
 
     def _is_quiet(self, shard: ShardName, after: Clock, target: Clock) -> bool:
         """Whether its leader has said that nothing was changed between these clocks."""
@@ -384,5 +373,12 @@ class ClusterFeed:
         return changed <= after and target <= closed
 
 
-def _size_bytes(pages: list[ShardPage]) -> int:
-    return sum(len(entry.body) for page in pages for entry in page.entries)
+def _question(shard: ShardName, after: Clock, target: Clock, limit: int) -> Make:
+    return lambda n, clock: ReadShardFeed(n, clock, shard, after, target, limit, page_bytes_max)
+
+
+def _is_late(answer: ShardFeed | None, after: Clock, target: Clock) -> bool:
+    """Whether the leader of the shard may have more than this replica."""
+    if answer is None or answer.begins > after:
+        return True
+    return not answer.entries and answer.through < target

@@ -1,7 +1,7 @@
-"""Where to cut the feed of a cluster: by counting the changes behind a clock, shard by shard.
+"""Where to cut the feed of a cluster: by counting the changes after a clock, shard by shard.
 
 Entries are fetched and counted, not looked into, and what has been counted is remembered: whoever asks for a
-slice, then for its splits, then for the slice behind it has every entry counted once.
+slice, then for its splits, then for the slice after it has every entry counted once.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ measured_max = 8
 
 
 class Measured(msgspec.Struct):
-    """Counts behind one clock and through another."""
+    """Counts after one clock and through another."""
 
     after: Clock
     through: Clock
-    #: totals[i] changes are behind ``after`` and not above clocks[i], which rises
+    #: totals[i] changes are above ``after`` and not above clocks[i], which rises
     clocks: list[Clock] = msgspec.field(default_factory=list)
     totals: list[int] = msgspec.field(default_factory=list)
 
@@ -48,7 +48,7 @@ class Measured(msgspec.Struct):
         self.clocks.append(clock)
         self.totals.append(self.total + changes)
 
-    def behind(self, after: Clock) -> Measured:
+    def beginning(self, after: Clock) -> Measured:
         """The same, counted from a later clock."""
         first = bisect_right(self.clocks, after)
         base = self.totals[first - 1] if first else 0
@@ -83,22 +83,22 @@ class FeedMeasure:
         self._known: dict[tuple[StreamName, ...], Measured] = {}
 
     async def split(self, message: SplitFeed, cluster: int) -> FeedSplit:
-        """The slice behind a clock, cut into splits of about the same size."""
+        """The slice after a clock, cut into splits of about the same size."""
         visible = await self._feed.visible(message.streams, wait=False)
         target = visible if message.up_to is None else min(visible, message.up_to)
         places = await self._feed.places(message.streams)
         begin = await self._feed.begin(places, message.after)
         measured = self._measured(message.streams, begin)
         await self._count(measured, places, message, target)
-        bounds, changes, behind = measured.split(message, target)
-        return FeedSplit(message.request, cluster, visible, bounds, changes, behind)
+        bounds, changes, left = measured.split(message, target)
+        return FeedSplit(message.request, cluster, visible, bounds, changes, left)
 
     def _measured(self, streams: tuple[StreamName, ...], after: Clock) -> Measured:
         known = self._known.pop(streams, None)
         if known is None or not known.after <= after <= known.through:
             known = Measured(after, after)
         elif after > known.after:
-            known = known.behind(after)
+            known = known.beginning(after)
         self._known[streams] = known
         if len(self._known) > measured_max:
             del self._known[next(iter(self._known))]
@@ -112,12 +112,12 @@ class FeedMeasure:
             if message.changes_max is not None and measured.total > message.changes_max:
                 return
             begin = measured.through
-            pages = await self._feed.splits(places, begin, target, page_changes_max)
+            pages = await self._feed.pages(places, begin, target, page_changes_max)
             if measured.through != begin:
                 continue  # somebody else has counted on meanwhile
             through = min(page.through for page in pages)
             for _, entry in entries_in_order(pages, through):
-                place = record_range(entry.kind, entry.body)
+                place = record_range(entry)
                 if place is not None:
                     measured.add(entry.clock, place[1])
             measured.through = through

@@ -26,13 +26,11 @@ from motet.client.rows import (
 from motet.client.stream import AsyncStream, HasOffset, check_source, offset_of
 from motet.core.clock.hlc import Clock
 from motet.core.shardlog.entry import EntryKind
-from motet.core.streams.change import Change as RawChange
+from motet.core.streams.change import FeedChange
 from motet.core.streams.cluster_messages import ShardPlace, StreamPlace
-from motet.core.streams.entries import decode_records, record_range
-from motet.core.streams.feed_merge import changes_of
+from motet.core.streams.entries import changes_of, decode_records, record_range
 from motet.core.streams.messages import (
     CloseShard,
-    FoundEntry,
     FoundRecords,
     ReadRecords,
     RecordsRead,
@@ -244,7 +242,7 @@ class ClusterStream(AsyncStream):
             if not found.entries:
                 return
             yield list(found.entries)
-            last = record_range(found.entries[-1].kind, found.entries[-1].body)
+            last = record_range(found.entries[-1])
             assert last is not None
             after, resume = Offset(last[0] + last[1] - 1), found.resume
 
@@ -275,9 +273,8 @@ page_limit_max = 1 << 20
 
 def _entries(
     stream: StreamName, number: ShardId, shard: ShardName, found: RecordsRead, after: Offset
-) -> Iterator[tuple[RawChange, Epoch]]:
+) -> Iterator[tuple[FeedChange, Epoch]]:
     for logged in found.entries:
-        entry = FoundEntry(logged.epoch, logged.clock, logged.kind, logged.body)
-        for raw in changes_of(stream, number, shard, entry):
+        for raw in changes_of(stream, number, shard, logged):
             if raw.offset > after:
                 yield raw, logged.epoch

@@ -1,10 +1,9 @@
 """Transactions of a cluster: this client is their coordinator, until the home shard has decided.
 
 Everything on one shard is one request to its leader. Else all shards but one, the home shard, are asked at
-once to prepare; when all have voted, the home shard is asked to commit, with their votes. From then on it
-is the home shard that sees to it. Every request may be repeated: a leader that knows the transaction says
-what became of it. A transaction that this client leaves behind before the last step is given up by the home
-shard.
+once to prepare; when all have voted, the home shard is asked to commit, with their votes. From then on it is
+the home shard that sees to it. Every request may be repeated: a leader that knows the transaction says what
+became of it. A transaction that this client leaves before the last step is given up by the home shard.
 """
 
 from __future__ import annotations
@@ -16,14 +15,13 @@ from time import monotonic
 
 import msgspec
 
-from motet.client.calls import Gathered, ToldClock
+from motet.client.calls import Changes, ToldClock
 from motet.client.cluster.router import D, MakeData, Router
 from motet.client.link import answer_seconds_max
-from motet.core.clock.hlc import Clock
-from motet.core.onelog.messages import KeyRead, Wanted
-from motet.core.streams.change import Branch, Change, RowChange, Standing
-from motet.core.streams.cluster_messages import StreamPlace
-from motet.core.streams.feed_merge import changes_of
+from motet.core.clock.hlc import ZERO, Clock
+from motet.core.onelog.messages import KeyRead
+from motet.core.streams.change import Branch, FeedChange, RowChange, Standing
+from motet.core.streams.entries import changes_of
 from motet.core.streams.messages import (
     AbortTransaction,
     CloseShard,
@@ -52,22 +50,8 @@ fresh_seconds_max = 1.0
 """Who has not heard of the cluster for so long asks for its clock before a commit: shards forget old ones."""
 
 
-class BranchInShard(msgspec.Struct):
-    """What a transaction does in one shard."""
-
-    reads: list[SeenKey]
-    changes: list[RowChange]
-
-
-class FixedTransaction(msgspec.Struct, frozen=True):
-    """A transaction that is prepared in all its shards, the home shard too: it has its clock."""
-
-    home: ShardName
-    participants: list[ShardName]
-    branch_in_home: BranchInShard
-    branch: Branch
-    votes: tuple[Vote, ...]
-    clock: Clock
+Branches = dict[ShardName, tuple[Branch, tuple[SeenKey, ...]]]
+"""What a transaction changes and has read in each of its shards; the first one is its home shard."""
 
 
 class Coordinator:
@@ -76,7 +60,8 @@ class Coordinator:
     def __init__(self, router: Router) -> None:
         self._router = router
         self._fresh_at: float | None = None
-        self._fixed: dict[TransactionId, FixedTransaction] = {}
+        #: those that are prepared in all shards, the home shard too, with what is sent to commit them
+        self._fixed: dict[TransactionId, CommitTransaction] = {}
 
     @property
     def clock(self) -> Clock:
@@ -84,7 +69,7 @@ class Coordinator:
 
     # Reading
 
-    async def latest(self, stream: StreamName, key: bytes) -> Change | None:
+    async def latest(self, stream: StreamName, key: bytes) -> FeedChange | None:
         """The latest committed change of a key."""
         place = await self._router.stream(stream)
         number = place.shard_of(key)
@@ -104,85 +89,75 @@ class Coordinator:
 
     # Committing
 
-    async def commit(self, it: Gathered) -> ToldClock:
+    async def commit(
+        self, name: TransactionId, begin: Clock, reads: Sequence[KeyRead], changes: Changes
+    ) -> ToldClock:
         """Commit, and the clock; ``Conflict`` when it was not, ``OutcomeUnknown`` when nobody can tell."""
-        branches, made = await self._divided(it)
-        home, *participants = branches
+        branches = await self._divided(name, begin, reads, changes)
         votes: tuple[Vote, ...] = ()
-        if participants:
-            _, votes = await self._prepare(home, participants, participants, branches, made)
-        return await self._commit(home, participants, branches[home], made[home], votes)
+        if len(branches) > 1:
+            _, votes = await self._prepare(branches, list(branches)[1:])
+        return await self._commit(_commit_of(branches, votes))
 
-    async def fix(self, it: Gathered) -> ToldClock:
+    async def fix(
+        self, name: TransactionId, begin: Clock, reads: Sequence[KeyRead], changes: Changes
+    ) -> ToldClock:
         """Have all shards prepare, the home shard too: what it will be committed at, if it is."""
-        branches, made = await self._divided(it)
-        home, *participants = branches
-        told, votes = await self._prepare(home, participants, list(branches), branches, made)
-        self._fixed[it.name] = FixedTransaction(
-            home, participants, branches[home], made[home], votes, told.clock
-        )
+        branches = await self._divided(name, begin, reads, changes)
+        told, votes = await self._prepare(branches, list(branches))
+        self._fixed[name] = _commit_of(branches, votes, told.clock)
         return told
 
     async def commit_fixed(self, transaction: TransactionId) -> ToldClock:
         """Commit what is prepared, at the clock that was told."""
-        it = self._fixed.pop(transaction, None)
-        if it is None:
+        message = self._fixed.pop(transaction, None)
+        if message is None:
             raise Conflict(f"transaction {transaction} has no clock, so it is not committed")
-        return await self._commit(
-            it.home, it.participants, it.branch_in_home, it.branch, it.votes, it.clock
-        )
+        return await self._commit(message)
 
     async def release(self, transaction: TransactionId) -> None:
         """Have it given up."""
-        it = self._fixed.pop(transaction, None)
-        if it is not None:
-            await self._abort(it.home, it.participants, it.branch)
+        message = self._fixed.pop(transaction, None)
+        if message is not None:
+            await self._abort(message.shard, message.participants, message.branch)
 
     async def _divided(
-        self, it: Gathered
-    ) -> tuple[dict[ShardName, BranchInShard], dict[ShardName, Branch]]:
-        """What is done in each shard, and how that is told; with a clock that is not old."""
-        reads, changes = it.reads, it.changes
-        branches = self._known_parts(reads, changes) or await self._parts(reads, changes)
-        if len(branches) > transaction_participants_max:
+        self, name: TransactionId, begin: Clock, reads: Sequence[KeyRead], changes: Changes
+    ) -> Branches:
+        """By shard, with a clock that is not old; ``NoSuchStream`` if a fresh map lacks a stream."""
+        while (found := self._by_shard(reads, changes)) is None:
+            for stream in (*(stream for stream, _ in changes), *(read.stream for read in reads)):
+                if self._router.known_stream(stream) is None:
+                    await self._router.stream(stream)
+        if len(found) > transaction_participants_max:
             raise TooLarge(f"a transaction has at most {transaction_participants_max} shards")
         if not self._is_fresh():
-            await self._freshen(next(iter(branches)))
+            await self._freshen(next(iter(found)))
         asked, count = self._router.clock, len(changes)
-        made = {
-            shard: Branch(it.name, it.begin, asked, count, tuple(branch.changes))
-            for shard, branch in branches.items()
+        return {
+            shard: (Branch(name, begin, asked, count, tuple(changed)), tuple(seen))
+            for shard, (changed, seen) in found.items()
         }
-        return branches, made
 
-    async def _parts(
-        self, reads: Sequence[KeyRead], changes: Sequence[Wanted]
-    ) -> dict[ShardName, BranchInShard]:
-        """By shard; ``NoSuchStream`` if a fresh map does not have one of the streams."""
-        for name in (*(wanted.stream for wanted in changes), *(read.stream for read in reads)):
-            if self._router.known_stream(name) is None:
-                await self._router.stream(name)
-        return self._known_parts(reads, changes) or await self._parts(reads, changes)
-
-    def _known_parts(
-        self, reads: Sequence[KeyRead], changes: Sequence[Wanted]
-    ) -> dict[ShardName, BranchInShard] | None:
-        """By shard; the first one with a change, or else a read, is home. None: some stream is not known."""
+    def _by_shard(
+        self, reads: Sequence[KeyRead], changes: Changes
+    ) -> dict[ShardName, tuple[list[RowChange], list[SeenKey]]] | None:
+        """The first one with a change, or else a read, is home. None: some stream is not known."""
         known = self._router.known_stream
-        branches: dict[ShardName, BranchInShard] = {}
-        for index, wanted in enumerate(changes):
-            place = known(wanted.stream)
+        found: dict[ShardName, tuple[list[RowChange], list[SeenKey]]] = {}
+        for stream, change in changes:
+            place = known(stream)
             if place is None:
                 return None
-            key = wanted.key
-            change = RowChange(index, key, wanted.op, wanted.row, wanted.before)
-            _part(branches, place, key).changes.append(change)
+            shard = place.places[place.shard_of(change.key)].shard
+            found.setdefault(shard, ([], []))[0].append(change)
         for read in reads:
             place = known(read.stream)
             if place is None:
                 return None
-            _part(branches, place, read.key).reads.append(SeenKey(read.key, read.seen))
-        return branches
+            shard = place.places[place.shard_of(read.key)].shard
+            found.setdefault(shard, ([], []))[1].append(SeenKey(read.key, read.seen))
+        return found
 
     def _is_fresh(self) -> bool:
         return self._fresh_at is not None and monotonic() - self._fresh_at < fresh_seconds_max
@@ -201,18 +176,14 @@ class Coordinator:
         self._fresh_at = now
 
     async def _prepare(
-        self,
-        home: ShardName,
-        participants: Sequence[ShardName],
-        voters: Sequence[ShardName],
-        branches: dict[ShardName, BranchInShard],
-        made: dict[ShardName, Branch],
+        self, branches: Branches, voters: Sequence[ShardName]
     ) -> tuple[ToldClock, tuple[Vote, ...]]:
         """Have these vote: the highest clock, what the home shard says, if it votes; and the other votes."""
+        home, *participants = branches
         others = tuple(participants)
 
         def make_for(shard: ShardName) -> MakeData:
-            branch, reads = made[shard], tuple(branches[shard].reads)
+            branch, reads = branches[shard]
             return lambda n, clock: PrepareTransaction(n, clock, shard, branch, reads, home, others)
 
         # All are asked before any is waited for, without a task for each.
@@ -231,7 +202,7 @@ class Coordinator:
                     begun.exception()  # known, or for nobody any more if this was given up
         if errors:
             if prepared or not all(isinstance(error, Conflict) for error in errors):
-                await self._abort(home, participants, made[home])
+                await self._abort(home, participants, branches[home][0])
             raise _worst(errors)
         highest = max(vote.clock for vote in prepared)
         self._router.see(highest)
@@ -257,34 +228,25 @@ class Coordinator:
         except MotetError:
             return
 
-    async def _commit(
-        self,
-        home: ShardName,
-        participants: Sequence[ShardName],
-        branch_in_home: BranchInShard,
-        branch: Branch,
-        votes: tuple[Vote, ...],
-        fixed: Clock | None = None,
-    ) -> ToldClock:
-        reads, others = tuple(branch_in_home.reads), tuple(participants)
+    async def _commit(self, message: CommitTransaction) -> ToldClock:
+        home, transaction = message.shard, message.branch.transaction
 
         def make(request: RequestId, clock: Clock) -> CommitTransaction:
-            return CommitTransaction(request, clock, home, branch, reads, others, votes, fixed)
+            return msgspec.structs.replace(message, request=request, clock=clock)
 
         try:
             ended = await self._answer(home, make, TransactionEnded, self._begin(home, make))
         except (NotLeader, NoSuchShard, NodeError, TransactionExpired, OutcomeUnknown) as error:
             # One of the repeats may have been heard.
             raise OutcomeUnknown(
-                f"it is not known what became of transaction {branch.transaction}: {error.what}",
+                f"it is not known what became of transaction {transaction}: {error.what}",
                 hint="ask db.transaction_status(id) later",
             ) from None
         if ended.clock is None:
-            raise Conflict(
-                f"transaction {branch.transaction} was given up: another one was in its way"
-            )
+            raise Conflict(f"transaction {transaction} was given up: another one was in its way")
         self._router.see(ended.clock)
-        self._router.session.committed((home, *others), ended.clock, is_settled=ended.is_settled)
+        shards = (home, *message.participants)
+        self._router.session.committed(shards, ended.clock, is_settled=ended.is_settled)
         self._fresh_at = monotonic()
         return ToldClock(ended.clock, ended.has_clock)
 
@@ -336,15 +298,13 @@ class Coordinator:
             return None
 
 
-def _part(
-    branches: dict[ShardName, BranchInShard], place: StreamPlace, key: bytes
-) -> BranchInShard:
-    """What is done in the shard of a key."""
-    shard = place.places[place.shard_of(key)].shard
-    branch = branches.get(shard)
-    if branch is None:
-        branch = branches[shard] = BranchInShard([], [])
-    return branch
+def _commit_of(
+    branches: Branches, votes: tuple[Vote, ...], fixed: Clock | None = None
+) -> CommitTransaction:
+    """What the home shard is asked when all participants have voted."""
+    (home, (branch, reads)), *others = branches.items()
+    participants = tuple([shard for shard, _ in others])
+    return CommitTransaction(RequestId(0), ZERO, home, branch, reads, participants, votes, fixed)
 
 
 def _worst(errors: Sequence[BaseException]) -> BaseException:

@@ -11,7 +11,7 @@ import msgspec
 from motet.core.clock.hlc import Clock
 from motet.core.metadata.definitions import KeyHash
 from motet.core.onelog.conversation import StreamsMessage, StreamsRequest
-from motet.core.streams.change import Change, Op, Run, Standing, Token, changes_in
+from motet.core.streams.change import FeedChange, Op, Run, Standing, Token, changes_in
 from motet.core.streams.orders import Order
 from motet.core.tables.messages import TablesAnswer, TablesCall
 from motet.ids import Epoch, Offset, RequestId, ShardId, StreamName, TransactionId
@@ -230,7 +230,7 @@ class Entries(StreamsMessage, frozen=True):
     """Entries of a shard, in order."""
 
     request: RequestId
-    entries: tuple[Change, ...]
+    entries: tuple[FeedChange, ...]
     #: epochs[i] is the epoch in which the log took entries[i]
     epochs: tuple[Epoch, ...]
 
@@ -239,7 +239,7 @@ class Latest(StreamsMessage, frozen=True):
     """The latest committed change of a key, None if it never had one."""
 
     request: RequestId
-    change: Change | None
+    change: FeedChange | None
 
 
 class CommitDone(StreamsMessage, frozen=True):
@@ -290,7 +290,7 @@ class FeedPage(StreamsMessage, frozen=True):
     more: bool
 
     @property
-    def changes(self) -> tuple[Change, ...]:
+    def changes(self) -> tuple[FeedChange, ...]:
         """One by one."""
         return changes_in(self.runs)
 

@@ -45,7 +45,7 @@ from motet.core.onelog.record import (
     shown_change,
 )
 from motet.core.shardlog.entry import Entry, EntryKind, entry_bytes
-from motet.core.streams.change import Change, RowChange, Run
+from motet.core.streams.change import FeedChange, RowChange, Run
 from motet.core.streams.orders import KeptFrom, common_begin
 from motet.errors.shards import CursorExpired, OffsetExpired
 from motet.ids import Address, Epoch, Offset, StreamName
@@ -71,7 +71,7 @@ class PageReading(msgspec.Struct):
     runs: list[Run] = []
     count: int = 0
     #: of all others
-    found: list[Change] = []
+    found: list[FeedChange] = []
     #: of entries: the epoch of each
     epochs: list[Epoch] = []
     looked_at_bytes: int = 0

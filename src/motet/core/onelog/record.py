@@ -14,7 +14,7 @@ from motet.core.clock.hlc import Clock
 from motet.core.machine import Message
 from motet.core.metadata.definitions import KeyHash
 from motet.core.shardlog.entry import Entry, EntryKind
-from motet.core.streams.change import Change, Op, Token
+from motet.core.streams.change import FeedChange, Op, Token
 from motet.core.streams.orders import Order
 from motet.core.tables.records import (
     Published,
@@ -106,7 +106,7 @@ decode_feed_ordered = msgspec.msgpack.Decoder(FeedOrdered).decode
 decode_compacted = msgspec.msgpack.Decoder(CompactedRecord).decode
 
 
-def feed_change(committed: CommittedRecord, index: int, *, has_clock: bool = True) -> Change:
+def feed_change(committed: CommittedRecord, index: int, *, has_clock: bool = True) -> FeedChange:
     """The change with this index as the feed shows it."""
     return shown_change(carry(committed, index), has_clock=has_clock)
 
@@ -123,10 +123,10 @@ def carry(committed: CommittedRecord, index: int) -> CompactedChange:
     )
 
 
-def shown_change(compacted: CompactedChange, *, has_clock: bool = True) -> Change:
+def shown_change(compacted: CompactedChange, *, has_clock: bool = True) -> FeedChange:
     """A change as the feed shows it."""
     logged = compacted.change
-    return Change(
+    return FeedChange(
         clock=compacted.clock,
         transaction=compacted.transaction,
         index=compacted.index,

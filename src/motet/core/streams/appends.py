@@ -19,8 +19,14 @@ from motet.core.machine import NS_PER_MS, Effect, Now, Send
 from motet.core.shardlog.entry import EntryId, EntryKind
 from motet.core.shardlog.replica import ShardReplica
 from motet.core.streams.entries import Chunk, Records, encode_records
-from motet.core.streams.messages import AppendRecords, ChunkPlace, RecordsAppended
-from motet.core.streams.refusals import not_leader, refusal, unknown_outcome
+from motet.core.streams.messages import (
+    AppendRecords,
+    ChunkPlace,
+    RecordsAppended,
+    not_leader,
+    refusal,
+    unknown_outcome,
+)
 from motet.core.streams.shard import machine_of
 from motet.errors import BadInput, MotetError, NodeError
 from motet.format.record_block import check_block, decode_keys
@@ -187,7 +193,7 @@ def refuse_gathered(appends: ShardAppends, error: MotetError) -> list[Effect]:
 def lead_on(appends: ShardAppends, replica: ShardReplica) -> None:
     """A new leadership goes on from what is applied, which is all of its log."""
     if appends.elected_epoch != replica.elected_epoch:
-        assert not appends.pending, "what another leadership left behind was answered"
+        assert not appends.pending, "what another leadership left was answered"
         appends.elected_epoch = replica.elected_epoch
         appends.next_offset = machine_of(replica).state.next_offset
 

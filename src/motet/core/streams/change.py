@@ -1,8 +1,20 @@
-"""Changes: one by one as people know them, and in runs as they travel.
+"""Changes, and what a change passes on its way.
 
-A run is some changes of one transaction in one shard that follow each other in the feed, so that what they
-share is said once. Readers who want columns make them of runs; those who want changes one by one have them
-made when they look.
+================  =========================================================================================
+``RowChange``     a change of a row in its transaction: made once by the client
+``Branch``        what one shard gets of a transaction: the same in the request, the prepare and the commit
+``Committed``     a branch with its clock and first offset: the body of an entry; of raw records, ``Records``
+``Entry``         what a log holds; several bodies of one turn are one entry (``core.shardlog.entry``)
+``FoundEntry``    an entry with changes, with the clock of its transaction: what a reader is sent
+``ShardPage``     some of these, in the order of the feed of one shard (``core.streams.feed_merge``)
+``Run``           some changes of one transaction in one shard that follow each other in the feed
+``FeedChange``    one change of a run, with all that it shares with the others
+``Page, Change``  what a user gets: runs, and each change with its row decoded (``motet.client``)
+================  =========================================================================================
+
+A message or a queue that holds one of these (``CommitTransaction``, ``PendingRequest``, ``ShardFeed``,
+``FeedPage``) copies nothing. Readers who want columns make them of runs; those who want changes one by one
+have them made when they look.
 """
 
 from __future__ import annotations
@@ -31,7 +43,7 @@ class Token(msgspec.Struct, frozen=True, array_like=True):
     number: int
 
 
-class Change(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class FeedChange(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One change in the feed; ``(clock, transaction, index)`` is its place in the order of everything."""
 
     clock: Clock
@@ -63,7 +75,7 @@ class RowChange(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Branch(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """What requests and entries say about a transaction: its name, its age, and its part in a shard."""
+    """What requests and entries say about a transaction: its name, its age, and its changes in a shard."""
 
     transaction: TransactionId
     #: the clock it began at: together with its name this is its age, by which rivals wait or die
@@ -97,13 +109,13 @@ class Run(msgspec.Struct, frozen=True, array_like=True, gc=False):
     #: for readers: False if the clock was off when it was committed
     has_clock: bool = True
 
-    def expanded(self) -> list[Change]:
+    def expanded(self) -> list[FeedChange]:
         """The changes one by one."""
         # Fields by their places, not their names: a reader makes a million of them in a few seconds.
         clock, transaction, count = self.clock, self.transaction, self.count
         stream, shard, at_ms, has_clock = self.stream, self.shard, self.at_ms, self.has_clock
         return [
-            Change(
+            FeedChange(
                 clock,
                 transaction,
                 each.index,
@@ -122,7 +134,7 @@ class Run(msgspec.Struct, frozen=True, array_like=True, gc=False):
         ]
 
 
-def changes_in(runs: Iterable[Run]) -> tuple[Change, ...]:
+def changes_in(runs: Iterable[Run]) -> tuple[FeedChange, ...]:
     """All changes of some runs, one by one."""
     return tuple([change for run in runs for change in run.expanded()])
 
@@ -132,10 +144,10 @@ def count_in(runs: Iterable[Run]) -> int:
     return sum([len(run.changes) for run in runs])
 
 
-def runs_of(changes: Iterable[Change]) -> list[Run]:
+def runs_of(changes: Iterable[FeedChange]) -> list[Run]:
     """Changes in their order as runs."""
     found: list[Run] = []
-    some: list[Change] = []
+    some: list[FeedChange] = []
     for change in changes:
         if some and not _follows(some[-1], change):
             found.append(_run(some))
@@ -146,35 +158,17 @@ def runs_of(changes: Iterable[Change]) -> list[Run]:
     return found
 
 
-def _follows(last: Change, change: Change) -> bool:
-    return (
-        last.transaction,
-        last.clock,
-        last.has_clock,
-        last.stream,
-        last.shard,
-        last.offset + 1,
-    ) == (
-        change.transaction,
-        change.clock,
-        change.has_clock,
-        change.stream,
-        change.shard,
-        change.offset,
-    )
+def _follows(last: FeedChange, change: FeedChange) -> bool:
+    return last.offset + 1 == change.offset and _shared(last) == _shared(change)
 
 
-def _run(some: list[Change]) -> Run:
-    first = some[0]
-    branches = [RowChange(each.index, each.key, each.op, each.row, each.before) for each in some]
-    return Run(
-        first.clock,
-        first.transaction,
-        first.count,
-        first.stream,
-        first.shard,
-        first.at_ms,
-        first.offset,
-        tuple(branches),
-        first.has_clock,
-    )
+def _shared(change: FeedChange) -> tuple[object, ...]:
+    """What all changes of a run have."""
+    return change.transaction, change.clock, change.has_clock, change.stream, change.shard
+
+
+def _run(some: list[FeedChange]) -> Run:
+    c = some[0]
+    changes = [RowChange(each.index, each.key, each.op, each.row, each.before) for each in some]
+    shared = (c.clock, c.transaction, c.count, c.stream, c.shard, c.at_ms)
+    return Run(*shared, c.offset, tuple(changes), c.has_clock)

@@ -8,21 +8,21 @@
                    └─────────────────────────────── the log is trimmed (H2) ◀────────┘
 
 A leader reads a bounded range of the log at a time, writes an entry of bounded size, and the next one when
-that is applied: others are served all the while. Nothing of this has to be remembered. Whatever was carried
-is in the log, what was not is where it was, and the next leader goes on from there; what two leaders carry
-is carried twice, which changes nothing (K1). Nothing is trimmed because a leader says so: what is applied
-tells how far the log can go.
+that is applied: others are served all the while. Nothing of this has to be remembered. What was compacted is
+in the log, the rest is where it was, and the next leader goes on from there; what two leaders compact is in
+it twice, which changes nothing (K1). Nothing is trimmed because a leader says so: what is applied tells how
+far the log can go.
 
-A carried change is told in the words of a transaction with this one change in the shard, with the clock, the
+A compacted change is logged as a transaction with this one change in the shard, with the clock, the
 name, the place and the time of day that it has always had; a raw record, too. Who reads the feed or the
 records of a shard passes over it: only who asks for its key gets to see it.
 
-K1  What is carried is a committed change, and what it says is what it has always said. So it does not matter
-    how often it is carried, or by whom.
+K1  What is compacted is a committed change, and it says what it has always said. So it does not matter
+    how often it is compacted, or by whom.
 
 H1  Nothing is trimmed from the oldest transaction on that is not decided, or not logged everywhere; nor what
     a named cursor has not read.
-H2  What is pruned goes, but not where the latest change of a key lies: that is carried on first. So a leader
+H2  What is pruned goes, but not where the latest change of a key lies: that is compacted first. So a leader
     that has applied what is committed finds it in its log.
 H3  Where index points are closer than files end, the last one stays: a reader of the feed begins at one.
 """
@@ -33,25 +33,31 @@ from collections.abc import Sequence
 from itertools import takewhile
 
 from motet.core.clock.hlc import ZERO, plus
-from motet.core.machine import Effect, Note, Now
+from motet.core.machine import Effect, Note
 from motet.core.shardlog import applying
 from motet.core.shardlog.applying import piece_of, worth_compacting
 from motet.core.shardlog.entry import Entry, EntryKind
 from motet.core.shardlog.replica import ShardReplica
 from motet.core.streams import reads
 from motet.core.streams.change import Branch, Run
-from motet.core.streams.entries import Committed, Compacted, decode_compacted, unbatched
-from motet.core.streams.feed_merge import run_of
+from motet.core.streams.entries import (
+    KINDS,
+    SAYS_NOTHING,
+    Committed,
+    Compacted,
+    decode_compacted,
+    run_of,
+    unbatched,
+)
 from motet.core.streams.latest import LatestChanges
-from motet.core.streams.messages import FoundEntry
-from motet.core.streams.pending import Compaction, PendingRequest, ShardTransactions
+from motet.core.streams.pending import Compaction, PendingRequest, ShardTransactions, Turn
 from motet.core.streams.reads import Readings
 from motet.core.streams.shard import machine_of
 from motet.ids import Address, Offset, ShardId, ShardName, StreamName
 
 
 def is_due(ours: ShardTransactions | None, replica: ShardReplica) -> bool:
-    """Whether somebody should look for something to carry: something was pruned, or a file has ended."""
+    """Whether somebody should look for something to compact: something was pruned, or a file has ended."""
     if ours is not None and (ours.compaction is not None or ours.is_sealed):
         return False
     found = _ends(replica)
@@ -61,7 +67,7 @@ def is_due(ours: ShardTransactions | None, replica: ShardReplica) -> bool:
 
 
 def begin(ours: ShardTransactions, replica: ShardReplica) -> None:
-    """Look how much is worth carrying."""
+    """Look how much is worth compacting."""
     found = _ends(replica)
     assert found is not None, "it is due"
     ours.looked_for = found
@@ -80,10 +86,9 @@ def begin(ours: ShardTransactions, replica: ShardReplica) -> None:
         ours.compaction = Compaction(Offset(bound))
 
 
-def go_on(
-    ours: ShardTransactions, replica: ShardReplica, readings: Readings, bytes_max: int, now: Now
-) -> list[Effect]:
+def go_on(turn: Turn, readings: Readings) -> list[Effect]:
     """Do what can be done now."""
+    ours, replica = turn.ours, turn.replica
     effects: list[Effect] = []
     while (compaction := ours.compaction) is not None:
         if compaction.is_out:
@@ -93,7 +98,7 @@ def go_on(
                 break
             effects.append(_give_up(ours, replica, "the log does not take it"))
         elif compaction.ready:
-            _write(ours, compaction, replica, bytes_max, now)
+            _write(turn, compaction)
         elif compaction.reading is None:
             effects += _read(ours, compaction, replica, readings)
         elif (done := readings.take_own(replica.shard)) is None:
@@ -113,7 +118,7 @@ def go_on(
 def _read(
     ours: ShardTransactions, compaction: Compaction, replica: ShardReplica, readings: Readings
 ) -> list[Effect]:
-    """Read where the oldest of what is needed lies; if that is behind the bound, all of it is carried."""
+    """Read where the oldest of what is needed lies; if that is after the bound, all is compacted."""
     oldest = _oldest(replica)
     if oldest >= compaction.bound:
         ours.compaction = None
@@ -122,17 +127,15 @@ def _read(
     return reads.read_own(readings, replica, Offset(oldest - 1))
 
 
-def _write(
-    ours: ShardTransactions, compaction: Compaction, replica: ShardReplica, bytes_max: int, now: Now
-) -> None:
+def _write(turn: Turn, compaction: Compaction) -> None:
     """Have some of what was read put into the log."""
-    count = piece_of(map(size_bytes, compaction.ready), bytes_max)
-    piece = Compacted(tuple(compaction.ready[:count]), replica.first_offset)
+    count = piece_of(map(size_bytes, compaction.ready), turn.config.compaction_bytes)
+    piece = Compacted(tuple(compaction.ready[:count]), turn.replica.first_offset)
     del compaction.ready[:count]
     compaction.count += count
     compaction.is_out = True
-    ours.waiting.append(PendingRequest(Address(""), piece, now.monotonic_ns))
-    ours.looked_at = Offset(-1)
+    turn.ours.waiting.append(PendingRequest(Address(""), piece, turn.now.monotonic_ns))
+    turn.ours.looked_at = Offset(-1)
 
 
 def _give_up(ours: ShardTransactions, replica: ShardReplica, why: str) -> Note:
@@ -142,7 +145,7 @@ def _give_up(ours: ShardTransactions, replica: ShardReplica, why: str) -> Note:
 
 
 def _oldest(replica: ShardReplica) -> Offset:
-    """The first entry that holds the latest change of a key, or the one behind all."""
+    """The first entry that holds the latest change of a key, or the one after all."""
     latest: LatestChanges = machine_of(replica).state.latest
     return next(latest.entries(replica.first_offset), Offset(replica.head.offset + 1))
 
@@ -159,7 +162,7 @@ NOWHERE = StreamName("")
 
 
 def needed(latest: LatestChanges, shard: ShardName, entries: Sequence[Entry]) -> list[Committed]:
-    """The changes in some entries that are the latest of their keys, to be carried on."""
+    """The changes in some entries that are the latest of their keys, to be compacted."""
     if not entries:
         return []
     last = entries[-1].id.offset
@@ -191,10 +194,9 @@ def _needed(latest: LatestChanges, shard: ShardName, entry: Entry) -> list[Commi
         return [
             change for place, change in changes if is_latest(change.branch.changes[0].key, place)
         ]
-    if entry.kind not in (EntryKind.RECORDS, EntryKind.BRANCH_COMMITTED):
+    if KINDS.get(entry.kind, SAYS_NOTHING).run is None:
         return []
-    found = FoundEntry(entry.id.epoch, entry.clock, entry.kind, entry.body)
-    run = run_of(NOWHERE, ShardId(0), shard, found)
+    run = run_of(NOWHERE, ShardId(0), shard, entry)
     return [_alone(run, at) for at, each in enumerate(run.changes) if is_latest(each.key, at)]
 
 

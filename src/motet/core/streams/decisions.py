@@ -1,9 +1,9 @@
 """What is said about requests once their entries are applied, and what leaders tell each other.
 
-The home shard tells every participant what was decided, at once and then again until each has logged it;
-then it logs that the decision can be forgotten (X4). The answer to the client waits for them, up to a
-bound: until a participant has logged the outcome its keys are locked and its closed clock stays below its
-prepare, so nobody sees half of a transaction, only later.
+The home shard tells every participant what was decided, at once and then again until each has logged it; then
+it logs that the decision can be forgotten (X4). The answer to the client waits for them, up to a bound: until
+a participant has logged the outcome its keys are locked and its closed clock stays below its prepare, so
+nobody sees half of a transaction, only later.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import msgspec
 
 from motet.core.clock.hlc import ZERO, Clock
-from motet.core.machine import NS_PER_MS, Effect, Note, Now, Send
+from motet.core.machine import NS_PER_MS, Note, Send
 from motet.core.shardlog.replica import ShardReplica
 from motet.core.streams.cluster_messages import TurnClock
 from motet.core.streams.entries import Compacted, Forgotten
@@ -23,6 +23,7 @@ from motet.core.streams.messages import (
     CommitTransaction,
     Forward,
     OrderShard,
+    Outgoing,
     PrepareTransaction,
     ResolveTransaction,
     ShardClosed,
@@ -30,11 +31,11 @@ from motet.core.streams.messages import (
     TransactionEnded,
     TransactionPrepared,
     TransactionResolved,
+    refusal,
 )
 from motet.core.streams.orders import FeedRules
-from motet.core.streams.pending import PendingRequest, ShardTransactions, TransactionConfig
-from motet.core.streams.refusals import refusal
-from motet.core.streams.shard import machine_of
+from motet.core.streams.pending import PendingRequest, ShardTransactions, Turn
+from motet.core.streams.shard import machine_of, state_of
 from motet.core.streams.transactions import Open, TransactionState
 from motet.core.streams.votes import seal_of
 from motet.errors import Conflict
@@ -44,47 +45,35 @@ forgotten_at_once_max = 1000
 """Decisions that one entry forgets."""
 
 
-def answer_applied(
-    ours: ShardTransactions,
-    replica: ShardReplica,
-    pending: PendingRequest,
-    now: Now,
-    config: TransactionConfig,
-) -> list[Effect | Forward]:
+def answer_applied(turn: Turn, pending: PendingRequest) -> Outgoing:
     """The entry of a request is applied: answer, and if it is a decision, tell the participants."""
     message = pending.message
-    answers = answer_known(ours, replica, pending, now, config)
+    answers = answer_known(turn, pending)
     if isinstance(message, CommitTransaction):
         if not message.participants:
             return answers  # there is nobody to tell
-        return [*tell(ours, replica, message.branch.transaction, now), *answers]
+        return [*tell(turn, message.branch.transaction), *answers]
     if isinstance(message, AbortTransaction | AskOutcome):
-        return [*tell(ours, replica, message.transaction, now), *answers]
+        return [*tell(turn, message.transaction), *answers]
     return answers
 
 
-def answer_known(
-    ours: ShardTransactions,
-    replica: ShardReplica,
-    pending: PendingRequest,
-    now: Now,
-    config: TransactionConfig,
-) -> list[Effect | Forward]:
+def answer_known(turn: Turn, pending: PendingRequest) -> Outgoing:
     """Answer from what is applied."""
-    state, message = state_of(replica), pending.message
+    ours, replica, state, message = turn.ours, turn.replica, turn.state, pending.message
     match message:
         case PrepareTransaction():
             opened = state.prepared.get(message.branch.transaction)
             if opened is None:
                 gone = Conflict(f"transaction {message.branch.transaction} is over already")
                 return [refusal(pending.client, message.request, gone)]
-            return [Send(pending.client, _vote(replica.shard, opened, message.request, config))]
+            return [Send(pending.client, _vote(turn, opened, message.request))]
         case CommitTransaction():
-            return _answer_ended(ours, state, pending, message.branch.transaction, now, config)
+            return _answer_ended(turn, pending, message.branch.transaction)
         case AbortTransaction() if pending.died is not None:
             return [refusal(pending.client, message.request, Conflict(pending.died))]
         case AbortTransaction():
-            return _answer_ended(ours, state, pending, message.transaction, now, config)
+            return _answer_ended(turn, pending, message.transaction)
         case CloseShard():
             return [Send(pending.client, _closed(message.request, replica))]
         case AskOutcome():
@@ -101,16 +90,14 @@ def answer_known(
             return [Note("transaction_clock_turned", f"{replica.shard} {is_on}")]
 
 
-def _vote(
-    shard: ShardName, opened: Open, request: RequestId, config: TransactionConfig
-) -> TransactionPrepared:
+def _vote(turn: Turn, opened: Open, request: RequestId) -> TransactionPrepared:
     clock, prepared = opened.clock, opened.prepared
-    branch = prepared.branch
-    seal = seal_of(config.vote_key, branch.transaction, branch.asked, shard, prepared.home, clock)
+    branch, key, shard = prepared.branch, turn.config.vote_key, turn.replica.shard
+    seal = seal_of(key, branch.transaction, branch.asked, shard, prepared.home, clock)
     return TransactionPrepared(request, clock, seal, prepared.has_clock)
 
 
-def _note_own(ours: ShardTransactions, message: Forgotten | Compacted) -> list[Effect | Forward]:
+def _note_own(ours: ShardTransactions, message: Forgotten | Compacted) -> Outgoing:
     """Nobody has asked for it but this leader."""
     if isinstance(message, Forgotten):
         return [Note("transaction_decisions_forgotten", str(len(message.transactions)))]
@@ -130,29 +117,23 @@ def _closed(request: RequestId, replica: ShardReplica) -> ShardClosed:
     """The same, with what a reader of the feed would ask next."""
     machine = machine_of(replica)
     state = machine.state
-    told = closed_is(request, state.transactions, state.rules)
+    answer = closed_is(request, state.transactions, state.rules)
     begins = machine.feed_begins(replica.first_offset)
     changed = state.changed if state.next_offset else ZERO
-    return msgspec.structs.replace(told, begins=begins, changed=changed)
+    return msgspec.structs.replace(answer, begins=begins, changed=changed)
 
 
-def _answer_ended(
-    ours: ShardTransactions,
-    state: TransactionState,
-    pending: PendingRequest,
-    transaction: TransactionId,
-    now: Now,
-    config: TransactionConfig,
-) -> list[Effect | Forward]:
+def _answer_ended(turn: Turn, pending: PendingRequest, transaction: TransactionId) -> Outgoing:
     """The decision is applied; participants have a moment to log it."""
     assert isinstance(pending.message, CommitTransaction | AbortTransaction)
+    state = turn.state
     outcome = state.outcome_of(transaction)
     if outcome is None:
         return [refusal(pending.client, pending.message.request, expired(transaction))]
-    is_settled = transaction not in state.decisions or not missing(ours, state, transaction)
-    is_late = now.monotonic_ns - pending.since_ns >= config.adjust_ms * NS_PER_MS
+    is_settled = transaction not in state.decisions or not missing(turn.ours, state, transaction)
+    is_late = turn.is_late(pending.since_ns, turn.config.adjust_ms)
     if not is_settled and not is_late and outcome.clock is not None:
-        ours.adjusting.setdefault(transaction, []).append(pending)
+        turn.ours.adjusting.setdefault(transaction, []).append(pending)
         return []
     ended = TransactionEnded(pending.message.request, outcome.clock, is_settled, outcome.has_clock)
     return [Send(pending.client, ended)]
@@ -160,7 +141,7 @@ def _answer_ended(
 
 def _answer_doubt(
     shard: ShardName, state: TransactionState, sender: Address, message: AskOutcome
-) -> list[Effect | Forward]:
+) -> Outgoing:
     """A participant in doubt hears what was decided.
 
     A commit that is below its prepare was decided without its vote: so it has no part in that.
@@ -182,7 +163,7 @@ def _answer_doubt(
 
 def _acknowledge(
     replica: ShardReplica, state: TransactionState, sender: Address, message: ResolveTransaction
-) -> list[Effect | Forward]:
+) -> Outgoing:
     """Say that the outcome is logged; or that there is nothing to be logged, which there never will be.
 
     A prepare that comes later than the outcome is open until its home shard is asked: then it hears the
@@ -192,13 +173,15 @@ def _acknowledge(
     known = state.outcomes.get(message.transaction)
     is_lost = known is None and message.clock is not None and not state.is_expired(message.asked)
     is_other = known is not None and (known.clock is None) != (message.clock is None)
-    said: list[Effect | Forward] = []
+    outgoing: Outgoing = []
     if is_lost or is_other:
-        said.append(Note("transaction_outcome_strange", f"{replica.shard} {message.transaction}"))
+        outgoing.append(
+            Note("transaction_outcome_strange", f"{replica.shard} {message.transaction}")
+        )
         if message.clock is not None:
-            return said
+            return outgoing
     done = TransactionResolved(message.home, message.transaction, replica.shard, state.clock)
-    return [*said, Forward(message.home, done, sender)]
+    return [*outgoing, Forward(message.home, done, sender)]
 
 
 # As the home shard
@@ -212,84 +195,55 @@ def missing(
     return [shard for shard in state.decisions[transaction].participants if shard not in done]
 
 
-def tell(
-    ours: ShardTransactions, replica: ShardReplica, transaction: TransactionId, now: Now
-) -> list[Effect | Forward]:
+def tell(turn: Turn, transaction: TransactionId) -> Outgoing:
     """Tell participants what was decided."""
-    state = state_of(replica)
+    state, home = turn.state, turn.replica.shard
     decision = state.decisions.get(transaction)
     if decision is None:
         return []
-    ours.told_ns[transaction] = now.monotonic_ns
-    return [
-        Forward(
-            shard,
-            ResolveTransaction(
-                shard,
-                transaction,
-                decision.asked,
-                replica.shard,
-                decision.clock,
-                decision.at_ms,
-                decision.has_clock,
-            ),
-        )
-        for shard in missing(ours, state, transaction)
-    ]
+    turn.ours.told_ns[transaction] = turn.now.monotonic_ns
+    asked, clock, at_ms = decision.asked, decision.clock, decision.at_ms
+
+    def message(shard: ShardName) -> ResolveTransaction:
+        has_clock = decision.has_clock
+        return ResolveTransaction(shard, transaction, asked, home, clock, at_ms, has_clock)
+
+    return [Forward(shard, message(shard)) for shard in missing(turn.ours, state, transaction)]
 
 
-def on_resolved(
-    ours: ShardTransactions,
-    replica: ShardReplica,
-    message: TransactionResolved,
-    now: Now,
-    config: TransactionConfig,
-) -> list[Effect | Forward]:
+def on_resolved(turn: Turn, message: TransactionResolved) -> Outgoing:
     """A participant has logged a decision."""
-    state = state_of(replica)
-    if message.transaction not in state.decisions:
+    if message.transaction not in turn.state.decisions:
         return []
-    ours.acknowledged.setdefault(message.transaction, {})[message.participant] = None
-    return _answer_adjusted(ours, replica, message.transaction, now, config)
+    turn.ours.acknowledged.setdefault(message.transaction, {})[message.participant] = None
+    return _answer_adjusted(turn, message.transaction)
 
 
-def _answer_adjusted(
-    ours: ShardTransactions,
-    replica: ShardReplica,
-    transaction: TransactionId,
-    now: Now,
-    config: TransactionConfig,
-) -> list[Effect | Forward]:
+def _answer_adjusted(turn: Turn, transaction: TransactionId) -> Outgoing:
     """Answer those who wait for the participants of a transaction, if these are done or had their time."""
-    said: list[Effect | Forward] = []
-    state, left = state_of(replica), []
-    for pending in ours.adjusting.pop(transaction, ()):
-        if _is_adjusting(ours, state, pending, now, config):
+    outgoing: Outgoing = []
+    left = []
+    for pending in turn.ours.adjusting.pop(transaction, ()):
+        if _is_adjusting(turn, pending):
             left.append(pending)
         else:
-            said += answer_known(ours, replica, pending, now, config)
+            outgoing += answer_known(turn, pending)
     if left:
-        ours.adjusting[transaction] = left
-    return said
+        turn.ours.adjusting[transaction] = left
+    return outgoing
 
 
-def _is_adjusting(
-    ours: ShardTransactions,
-    state: TransactionState,
-    pending: PendingRequest,
-    now: Now,
-    config: TransactionConfig,
-) -> bool:
+def _is_adjusting(turn: Turn, pending: PendingRequest) -> bool:
     """Whether participants of a commit have not logged it, and have time left."""
     if not isinstance(pending.message, CommitTransaction):
         return False
     transaction = pending.message.branch.transaction
-    decision = state.decisions.get(transaction)
+    decision = turn.state.decisions.get(transaction)
     if decision is None or decision.clock is None:
         return False
-    if now.monotonic_ns - pending.since_ns >= config.adjust_ms * NS_PER_MS:
+    if turn.is_late(pending.since_ns, turn.config.adjust_ms):
         return False
-    done = ours.acknowledged.get(transaction)
+    done = turn.ours.acknowledged.get(transaction)
     return done is None or any(shard not in done for shard in decision.participants)
 
 
@@ -301,51 +255,48 @@ def awaited(replica: ShardReplica) -> list[ShardName]:
     return [*dict.fromkeys([*homes, *participants])]
 
 
-def lose(
-    ours: ShardTransactions, replica: ShardReplica, shards: tuple[ShardName, ...]
-) -> list[Effect | Forward]:
+def lose(turn: Turn, shards: tuple[ShardName, ...]) -> Outgoing:
     """Shards have been deleted, with no decision of theirs untold, and no prepare of theirs undecided.
 
     So what waits for such a home was not committed; and such a participant had logged what it had to.
     """
-    state = state_of(replica)
+    state, own = turn.state, turn.replica.shard
     for name, decision in state.decisions.items():
         for shard in decision.participants:
             if shard in shards:
-                ours.acknowledged.setdefault(name, {})[shard] = None
-    said: list[Effect | Forward] = []
+                turn.ours.acknowledged.setdefault(name, {})[shard] = None
+    outgoing: Outgoing = []
     for name, opened in state.prepared.items():
         home = opened.prepared.home
         if home in shards:
             asked = opened.prepared.branch.asked
-            message = ResolveTransaction(replica.shard, name, asked, home, None, 0)
-            said += [Note("transaction_home_gone", name), Forward(replica.shard, message)]
-    return said
+            message = ResolveTransaction(own, name, asked, home, None, 0)
+            outgoing += [Note("transaction_home_gone", name), Forward(own, message)]
+    return outgoing
 
 
 # Time
 
 
-def sweep(
-    ours: ShardTransactions, replica: ShardReplica, now: Now, config: TransactionConfig
-) -> list[Effect | Forward]:
+def sweep(turn: Turn) -> Outgoing:
     """Ask about what is in doubt, tell again what was not acknowledged, forget what is done."""
-    state = state_of(replica)
-    said: list[Effect | Forward] = []
+    ours, state, config = turn.ours, turn.state, turn.config
+    outgoing: Outgoing = []
     for transaction in [name for name in ours.doubts_ns if name not in state.prepared]:
         del ours.doubts_ns[transaction]
     for transaction, opened in state.prepared.items():
-        since_ns = ours.doubts_ns.setdefault(transaction, now.monotonic_ns)
-        if now.monotonic_ns - since_ns >= config.doubt_ms * NS_PER_MS:
-            ours.doubts_ns[transaction] = now.monotonic_ns
-            said.append(_doubt(replica.shard, transaction, opened.prepared.branch.asked, state))
+        since_ns = ours.doubts_ns.setdefault(transaction, turn.now.monotonic_ns)
+        if turn.is_late(since_ns, config.doubt_ms):
+            ours.doubts_ns[transaction] = turn.now.monotonic_ns
+            asked = opened.prepared.branch.asked
+            outgoing.append(_doubt(turn.replica.shard, transaction, asked, state))
     for transaction in state.decisions:
         since_ns = ours.told_ns.get(transaction, -config.tell_ms * NS_PER_MS)
-        if now.monotonic_ns - since_ns >= config.tell_ms * NS_PER_MS:
-            said += tell(ours, replica, transaction, now)
+        if turn.is_late(since_ns, config.tell_ms):
+            outgoing += tell(turn, transaction)
     for transaction in list(ours.adjusting):
-        said += _answer_adjusted(ours, replica, transaction, now, config)
-    return said
+        outgoing += _answer_adjusted(turn, transaction)
+    return outgoing
 
 
 def _doubt(
@@ -359,9 +310,9 @@ def _doubt(
     return Forward(prepared.home, message)
 
 
-def to_forget(ours: ShardTransactions, replica: ShardReplica, now: Now) -> PendingRequest | None:
+def to_forget(turn: Turn) -> PendingRequest | None:
     """Decisions that every participant has logged, as a request; None while one is under way."""
-    state = state_of(replica)
+    ours, state = turn.ours, turn.state
     if any(isinstance(pending.message, Forgotten) for pending in (*ours.waiting, *ours.pending)):
         return None
     for name in [name for name in ours.told_ns if name not in state.decisions]:
@@ -374,11 +325,5 @@ def to_forget(ours: ShardTransactions, replica: ShardReplica, now: Now) -> Pendi
     ]
     if not done:
         return None
-    return PendingRequest(
-        Address(""), Forgotten(tuple(done[:forgotten_at_once_max])), now.monotonic_ns
-    )
-
-
-def state_of(replica: ShardReplica) -> TransactionState:
-    """What a replica has applied about transactions."""
-    return machine_of(replica).state.transactions
+    forgotten = Forgotten(tuple(done[:forgotten_at_once_max]))
+    return PendingRequest(Address(""), forgotten, turn.now.monotonic_ns)

@@ -21,7 +21,7 @@ from motet.core.streams import compaction, decisions, leader
 from motet.core.streams.appends import ShardAppends
 from motet.core.streams.checks import check_request
 from motet.core.streams.cluster_messages import SealedShard, ShardMap, TurnClock
-from motet.core.streams.leader import Said, Tick
+from motet.core.streams.leader import Tick
 from motet.core.streams.messages import (
     AbortTransaction,
     AppendRecords,
@@ -30,12 +30,13 @@ from motet.core.streams.messages import (
     CommitTransaction,
     Forward,
     OrderShard,
+    Outgoing,
     PrepareTransaction,
     TransactionResolved,
 )
-from motet.core.streams.pending import PendingRequest, ShardTransactions, TransactionConfig
+from motet.core.streams.pending import PendingRequest, ShardTransactions, TransactionConfig, Turn
 from motet.core.streams.reads import Question, Readings
-from motet.core.streams.shard import machine_of
+from motet.core.streams.shard import machine_of, state_of
 from motet.errors import MotetError
 from motet.ids import Address, NodeId, Offset, ShardName
 from motet.limits import epoch_step_max, missing_shards_max
@@ -82,10 +83,8 @@ def _take(requests: PendingRequests, replica: ShardReplica, pending: PendingRequ
 
 def refuse_waiting(requests: PendingRequests, error: MotetError) -> list[Effect]:
     """No request of any shard can go on."""
-    said = [
-        each for ours in requests.of_shards.values() for each in leader.refuse_waiting(ours, error)
-    ]
-    return [each for each in said if not isinstance(each, Forward)]
+    refused = [leader.refuse_waiting(ours, error) for ours in requests.of_shards.values()]
+    return [each for some in refused for each in some if not isinstance(each, Forward)]
 
 
 def forget_clients(requests: PendingRequests, gone: Container[Address]) -> list[ShardName]:
@@ -139,18 +138,29 @@ class Dispatcher:
         self._config = config
         self._now = now
 
+    def _serving(self, shard: ShardName) -> ShardReplica | None:
+        """The replica of a shard that is led here."""
+        replica = self._shards.replica(shard)
+        return replica if replica is not None and replica.is_serving else None
+
+    def _turn(self, replica: ShardReplica) -> Turn | None:
+        """A step of a leader; None: another leadership of this node has to be ended first."""
+        ours = _of(self._requests, replica)
+        if ours.is_of_another(replica):
+            return None
+        leader.lead(ours, replica)
+        return Turn(ours, replica, self._now, self._config)
+
     def on_message(self, sender: Address, message: BetweenLeaders) -> list[Effect]:
         """Another leader says something; it may be this very node."""
-        replica = self._shards.replica(message.shard)
-        if replica is None or not replica.is_serving:
+        replica = self._serving(message.shard)
+        if replica is None:
             return [Note("transaction_message_astray", type(message).__name__)]
-        ours = _of(self._requests, replica)
-        if ours.elected_epoch != replica.elected_epoch and not ours.is_idle:
-            return []  # another leadership has to be ended first; it is said again
+        turn = self._turn(replica)
+        if turn is None:
+            return []  # it is said again
         if isinstance(message, TransactionResolved):
-            leader.lead(ours, replica)
-            said = decisions.on_resolved(ours, replica, message, self._now, self._config)
-            return self._carry_out(said)
+            return self._deliver(decisions.on_resolved(turn, message))
         self._shards.touch(message.shard)
         try:
             _take(self._requests, replica, PendingRequest(sender, message, self._now.monotonic_ns))
@@ -163,8 +173,8 @@ class Dispatcher:
         effects: list[Effect] = []
         to_sweep = self._requests.to_sweep
         for shard in list(to_sweep):
-            replica, ours = self._shards.replica(shard), self._requests.of_shards.get(shard)
-            if replica is None or not replica.is_serving:
+            replica, ours = self._serving(shard), self._requests.of_shards.get(shard)
+            if replica is None:
                 del to_sweep[shard]  # whoever leads it next hears of that
                 continue
             compaction.hold_retention(replica)
@@ -172,12 +182,11 @@ class Dispatcher:
             if self._is_settled(replica):
                 del to_sweep[shard]
                 continue
-            ours = _of(self._requests, replica)
-            if ours.elected_epoch != replica.elected_epoch and not ours.is_idle:
+            turn = self._turn(replica)
+            if turn is None:
                 continue
-            leader.lead(ours, replica)
-            effects += self._carry_out(decisions.sweep(ours, replica, self._now, self._config))
-            forgetting = decisions.to_forget(ours, replica, self._now)
+            effects += self._deliver(decisions.sweep(turn))
+            ours, forgetting = turn.ours, decisions.to_forget(turn)
             if forgetting is not None:
                 ours.waiting.append(forgetting)
             if ours.waiting:
@@ -188,24 +197,23 @@ class Dispatcher:
 
     def _is_settled(self, replica: ShardReplica) -> bool:
         """Whether nothing is under way in a shard, and no other shard is waited for."""
-        state, ours = decisions.state_of(replica), self._requests.of_shards.get(replica.shard)
+        state, ours = state_of(replica), self._requests.of_shards.get(replica.shard)
         return not state.prepared and not state.decisions and (ours is None or ours.is_idle)
 
     def _look_for_compaction(self, replica: ShardReplica, ours: ShardTransactions | None) -> None:
         if not compaction.is_due(ours, replica):
             return
-        ours = _of(self._requests, replica)
-        if ours.elected_epoch == replica.elected_epoch or ours.is_idle:
-            leader.lead(ours, replica)
-            compaction.begin(ours, replica)
+        turn = self._turn(replica)
+        if turn is not None:
+            compaction.begin(turn.ours, replica)
             self._requests.busy[replica.shard] = None
             self._shards.touch(replica.shard)
 
-    # clock visibility
+    # Clock visibility
 
-    def turn(self, clock_visibility: TurnClock | None) -> tuple[tuple[ShardName, int], ...]:
+    def turn_clock(self, order: TurnClock | None) -> tuple[tuple[ShardName, int], ...]:
         """Have the shards that are led here obey the setting; and which version of it each has obeyed."""
-        if clock_visibility is None:
+        if order is None:
             return ()
         found = []
         for shard, replica in self._shards.replicas.items():
@@ -214,16 +222,12 @@ class Dispatcher:
             version = machine_of(replica).state.rules.clock_version
             found.append((shard, version))
             ours = _of(self._requests, replica)
-            is_of_another = ours.elected_epoch != replica.elected_epoch and not ours.is_idle
-            is_beyond = clock_visibility.version > version + epoch_step_max
-            if version >= clock_visibility.version or is_beyond or is_of_another or ours.is_turned:
+            is_next = version < order.version <= version + epoch_step_max
+            if not is_next or ours.is_of_another(replica) or ours.is_turned:
                 continue
+            pending = PendingRequest(Address(""), order, self._now.monotonic_ns)
             with suppress(MotetError):  # it is said again with the next heartbeat
-                _take(
-                    self._requests,
-                    replica,
-                    PendingRequest(Address(""), clock_visibility, self._now.monotonic_ns),
-                )
+                _take(self._requests, replica, pending)
                 self._shards.touch(shard)
         return tuple(found)
 
@@ -233,15 +237,12 @@ class Dispatcher:
         """Take no more transactions in these shards; and how many are open in each that is led here."""
         found = []
         for shard in shards:
-            replica = self._shards.replica(shard)
-            if replica is None or not replica.is_serving:
+            replica = self._serving(shard)
+            turn = None if replica is None else self._turn(replica)
+            if replica is None or turn is None:
                 continue
-            ours = _of(self._requests, replica)
-            if ours.elected_epoch != replica.elected_epoch and not ours.is_idle:
-                continue
-            leader.lead(ours, replica)
-            ours.is_sealed = True
-            found.append(SealedShard(shard, replica.epoch, leader.unsettled(ours, replica)))
+            turn.ours.is_sealed = True
+            found.append(SealedShard(shard, replica.epoch, leader.unsettled(turn.ours, replica)))
         return tuple(found)
 
     def missing(self) -> tuple[ShardName, ...]:
@@ -251,24 +252,20 @@ class Dispatcher:
             return ()
         found: dict[ShardName, None] = {}
         for name in self._requests.to_sweep:
-            replica = self._shards.replica(name)
-            if replica is not None and replica.is_serving:
-                for shard in decisions.awaited(replica):
-                    if shard not in known:
-                        found[shard] = None
+            replica = self._serving(name)
+            if replica is not None:
+                missing = [each for each in decisions.awaited(replica) if each not in known]
+                found |= dict.fromkeys(missing)
         return tuple(found)[:missing_shards_max]
 
     def lose(self, shards: tuple[ShardName, ...]) -> list[Effect]:
         """These shards have been deleted: nobody decides there any more, or has to hear of anything."""
         effects: list[Effect] = []
         for name in list(self._requests.to_sweep):
-            replica = self._shards.replica(name)
-            if replica is not None and replica.is_serving:
-                ours = _of(self._requests, replica)
-                if ours.elected_epoch != replica.elected_epoch and not ours.is_idle:
-                    continue
-                leader.lead(ours, replica)
-                effects += self._carry_out(decisions.lose(ours, replica, shards))
+            replica = self._serving(name)
+            turn = None if replica is None else self._turn(replica)
+            if turn is not None:
+                effects += self._deliver(decisions.lose(turn, shards))
         return effects
 
     def go_on(
@@ -284,7 +281,7 @@ class Dispatcher:
                 continue
             ours, replica = self._requests.of_shards[shard], self._shards.replica(shard)
             if replica is None:
-                effects += self._carry_out(leader.abandon(ours, shard))
+                effects += self._deliver(leader.abandon(ours, shard))
                 del self._requests.of_shards[shard]
             else:
                 effects += self._go_on(ours, replica, appends, tick(replica))
@@ -299,19 +296,18 @@ class Dispatcher:
         appends: dict[ShardName, ShardAppends],
         tick: Tick,
     ) -> list[Effect]:
-        effects = self._carry_out(leader.settle(ours, replica, self._now, self._config))
+        turn = Turn(ours, replica, self._now, self._config)
+        effects = self._deliver(leader.settle(turn))
         if ours.compaction is not None:
-            few = self._config.compaction_bytes
-            effects += compaction.go_on(ours, replica, self._readings, few, self._now)
+            effects += compaction.go_on(turn, self._readings)
         if ours.waiting:
             beside = appends.setdefault(replica.shard, ShardAppends())
-            said = leader.advance(ours, beside, replica, tick, self._now, self._config)
-            effects += self._carry_out(said)
+            effects += self._deliver(leader.advance(turn, beside, tick))
         return effects
 
-    def _carry_out(self, said: Said) -> list[Effect]:
+    def _deliver(self, outgoing: Outgoing) -> list[Effect]:
         effects: list[Effect] = []
-        for each in said:
+        for each in outgoing:
             if not isinstance(each, Forward):
                 effects.append(each)
                 continue
@@ -325,8 +321,7 @@ class Dispatcher:
         return effects
 
     def _leader_of(self, shard: ShardName) -> Address | None:
-        replica = self._shards.replica(shard)
-        if replica is not None and replica.is_serving:
+        if self._serving(shard) is not None:
             return Address(self._own)
         leader = self._leaders.get(shard)
         return None if leader is None or leader == self._own else Address(leader)

@@ -7,54 +7,72 @@ never ends within a clock: two transactions of different shards may share one, a
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
-from itertools import chain
 
 import msgspec
 
-from motet.core.clock.hlc import Clock
-from motet.core.shardlog.entry import EntryKind
-from motet.core.streams.change import Change, RowChange, Run, changes_in, count_in
-from motet.core.streams.entries import decode_committed, decode_records
+from motet.core.clock.hlc import ZERO, Clock
+from motet.core.streams.change import Run, count_in
+from motet.core.streams.entries import run_of
 from motet.core.streams.messages import FoundEntry
-from motet.format.record_block import decode_block
-from motet.ids import Offset, ShardId, ShardName, StreamName, TransactionId
+from motet.ids import Offset, ShardId, ShardName, StreamName
 
 
 class ShardPage(msgspec.Struct, frozen=True):
-    """What one shard has said of its feed."""
+    """All entries of a shard after one clock and through another, by their clocks."""
 
     stream: StreamName
     number: ShardId
     shard: ShardName
-    entries: tuple[FoundEntry, ...]
+    entries: Sequence[FoundEntry]
     through: Clock
-
-
-class MergedPage(msgspec.Struct, frozen=True):
-    """Changes in their order, complete up to ``through``."""
-
-    runs: tuple[Run, ...]
-    through: Clock
-    #: there is more behind it that is at hand already
-    more: bool
-    #: in all runs
-    count: int
+    after: Clock = ZERO
 
     @property
-    def changes(self) -> tuple[Change, ...]:
-        """One by one."""
-        return changes_in(self.runs)
+    def size_bytes(self) -> int:
+        return sum([len(entry.body) for entry in self.entries])
+
+    def between(self, after: Clock, target: Clock) -> ShardPage:
+        """What of it is after one clock, and not above another."""
+        first, last = self._place_after(after), self._place_after(target)
+        through = min(self.through, target)
+        return self._with(self.entries[first:last], through, after)
+
+    def next_page(self, entries: Sequence[FoundEntry], through: Clock) -> ShardPage:
+        """The one that begins where this one ends."""
+        return self._with(entries, through, self.through)
+
+    def followed_by(self, more: ShardPage) -> ShardPage:
+        """With the page that begins where this one ends."""
+        return self._with([*self.entries, *more.entries], more.through, self.after)
+
+    def at_most(self, count: int) -> ShardPage:
+        """Its first entries; what has one clock stays together."""
+        entries = self.entries
+        while count < len(entries) and entries[count].clock == entries[count - 1].clock:
+            count += 1
+        if count >= len(entries):
+            return self
+        return self._with(entries[:count], entries[count - 1].clock, self.after)
+
+    def _with(self, entries: Sequence[FoundEntry], through: Clock, after: Clock) -> ShardPage:
+        return ShardPage(self.stream, self.number, self.shard, entries, through, after)
+
+    def _place_after(self, clock: Clock) -> int:
+        return bisect_right(self.entries, clock, key=lambda entry: entry.clock)
 
 
-def merge(pages: Sequence[ShardPage], limit: int, key: bytes | None = None) -> MergedPage:
+def merge(
+    pages: Sequence[ShardPage], limit: int, key: bytes | None = None
+) -> tuple[list[Run], Clock, bool]:
     """One page out of those of all shards: at most ``limit`` changes, but what has one clock is whole.
 
-    With a key, its changes alone. An entry is looked into when its turn comes: what does not fit costs
-    nothing.
+    The changes in their order, the clock they are complete up to, and whether more is at hand. With a key,
+    its changes alone. An entry is looked into when its turn comes: what does not fit costs nothing.
     """
     if key is None:
-        pages = [_shortened(page, limit) for page in pages]
+        pages = [page.at_most(limit + 1) for page in pages]  # an entry has one change at least
     through = min(page.through for page in pages)
     entries = entries_in_order(pages, through)
     found: list[Run] = []
@@ -72,11 +90,11 @@ def merge(pages: Sequence[ShardPage], limit: int, key: bytes | None = None) -> M
             some = _together(some, entries[begin:place], key)
             size = count_in(some)
         if total and total + size > limit:
-            return MergedPage(tuple(found), last, more=True, count=total)
+            return found, last, True
         found += some
         total += size
         last = clock
-    return MergedPage(tuple(found), through, more=False, count=total)
+    return found, through, False
 
 
 def _together(
@@ -105,28 +123,8 @@ def _piece(run: Run, first: int, last: int) -> Run:
     """Some changes of a run that follow each other."""
     if first == 0 and last == len(run.changes):
         return run
-    return Run(
-        run.clock,
-        run.transaction,
-        run.count,
-        run.stream,
-        run.shard,
-        run.at_ms,
-        Offset(run.first_offset + first),
-        run.changes[first:last],
-        run.has_clock,
-    )
-
-
-def _shortened(page: ShardPage, limit: int) -> ShardPage:
-    """As much of a page as can be of use: an entry has one change at least."""
-    entries = page.entries
-    end = limit + 1
-    while end < len(entries) and entries[end].clock == entries[end - 1].clock:
-        end += 1  # what has one clock stays together
-    if end >= len(entries):
-        return page
-    return ShardPage(page.stream, page.number, page.shard, entries[:end], entries[end - 1].clock)
+    offset = Offset(run.first_offset + first)
+    return msgspec.structs.replace(run, first_offset=offset, changes=run.changes[first:last])
 
 
 def entries_in_order(
@@ -140,51 +138,3 @@ def entries_in_order(
 
 def _clock_of(found: tuple[ShardPage, FoundEntry]) -> Clock:
     return found[1].clock
-
-
-def changes_of(
-    stream: StreamName, number: ShardId, shard: ShardName, found: FoundEntry
-) -> list[Change]:
-    """The records or changes of an entry, as readers see them."""
-    return run_of(stream, number, shard, found).expanded()
-
-
-def run_of(stream: StreamName, number: ShardId, shard: ShardName, found: FoundEntry) -> Run:
-    """The records or changes of an entry."""
-    if found.kind != EntryKind.BRANCH_COMMITTED:
-        return _records(stream, number, shard, found)
-    body = decode_committed(found.body)
-    branch = body.branch
-    return Run(
-        body.clock,
-        branch.transaction,
-        branch.count,
-        stream,
-        number,
-        body.at_ms,
-        body.first_offset,
-        branch.changes,
-        body.has_clock,
-    )
-
-
-def _records(stream: StreamName, number: ShardId, shard: ShardName, found: FoundEntry) -> Run:
-    """An entry of raw records is one transaction: they have its clock and count through it."""
-    records, clock = decode_records(found.body), found.clock
-    rows = chain.from_iterable(
-        zip(*decode_block(chunk.block), strict=True) for chunk in records.chunks
-    )
-    changes = [
-        RowChange(index, key, "append", value, None) for index, (key, value) in enumerate(rows)
-    ]
-    return Run(
-        clock,
-        TransactionId(f"e-{clock.to_int():016x}-{shard}"),
-        records.count,
-        stream,
-        number,
-        records.at_ms,
-        records.first_offset,
-        tuple(changes),
-        records.has_clock,
-    )

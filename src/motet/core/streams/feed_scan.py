@@ -3,7 +3,7 @@
 A log is in the order of its entries, and a transaction over several shards has a commit clock below that of
 the entry that holds its changes: it was decided elsewhere, before. So a scan begins at the first entry above
 the clock that it starts from, which misses nothing, since no commit clock is above its entry's; and it gives
-out only what is closed *at the place it has reached* (X6), since all that is below that is behind it.
+out only what is closed *at the place it has reached* (X6), since nothing below that comes after it.
 
 A prepare that is open there holds back what is not below it. But a replica knows what became of those that
 were open for long (T4): one that was aborted holds nothing back, and of one that was committed nothing comes
@@ -21,14 +21,8 @@ from types import MappingProxyType
 import msgspec
 
 from motet.core.clock.hlc import ZERO, Clock, plus
-from motet.core.shardlog.entry import Entry, EntryKind
-from motet.core.streams.entries import (
-    decode_aborted,
-    decode_records,
-    outline_committed,
-    outline_prepared,
-    unbatched,
-)
+from motet.core.shardlog.entry import Entry
+from motet.core.streams.entries import read, unbatched
 from motet.core.streams.messages import FoundEntry, ReadShardFeed
 from motet.core.streams.transactions import Outcome
 from motet.ids import Offset, TransactionId
@@ -37,13 +31,6 @@ Known = Mapping[TransactionId, Outcome | None]
 """What became of prepares that were open for long; None for one that still is."""
 
 NOTHING: Known = MappingProxyType({})
-
-
-class Found(msgspec.Struct, frozen=True):
-    """An entry of the feed, and how much it is."""
-
-    entry: FoundEntry
-    changes: int
 
 
 class FeedScan(msgspec.Struct):
@@ -58,7 +45,8 @@ class FeedScan(msgspec.Struct):
     opens: dict[TransactionId, Clock]
     #: closed, as of that place
     closed: Clock = ZERO
-    found: list[Found] = msgspec.field(default_factory=list)
+    #: what belongs on the page, and how many changes each has
+    found: list[tuple[FoundEntry, int]] = msgspec.field(default_factory=list)
     #: of all that is found
     changes: int = 0
     size_bytes: int = 0
@@ -112,21 +100,20 @@ class FeedScan(msgspec.Struct):
             self.is_held_known = False
 
     def _take(self, entry: Entry, known: Known) -> None:
-        if entry.kind == EntryKind.RECORDS:
-            self._add(entry, entry.clock, decode_records(entry.body).count)
-        elif entry.kind == EntryKind.BRANCH_COMMITTED:
-            body = outline_committed(entry.body)
-            self._end(body.branch.transaction)
-            self._add(entry, body.clock, body.branch.size)
-        elif entry.kind == EntryKind.PREPARED:
-            self._open(outline_prepared(entry.body).branch.transaction, entry.clock, known)
-        elif entry.kind == EntryKind.ABORTED:
-            self._end(decode_aborted(entry.body).transaction)
+        seen = read(entry)
+        if seen is None:
+            return
+        if seen.opened is not None:
+            self._open(seen.opened, entry.clock, known)
+        if seen.ended is not None:
+            self._end(seen.ended)
+        if seen.changes:
+            self._add(entry, seen.clock, seen.changes)
 
     def _add(self, entry: Entry, clock: Clock, changes: int) -> None:
-        if changes and self.after < clock <= self.up_to:
+        if self.after < clock <= self.up_to:
             found = FoundEntry(entry.id.epoch, clock, entry.kind, entry.body)
-            self.found.append(Found(found, changes))
+            self.found.append((found, changes))
             self.changes += changes
             self.size_bytes += len(entry.body)
 
@@ -138,25 +125,24 @@ class FeedScan(msgspec.Struct):
         if self.closed == self.judged:
             return False
         self.judged = self.closed
-        closed = [each for each in self.found if each.entry.clock <= self.closed]
+        closed = [found for found in self.found if found[0].clock <= self.closed]
         return (
-            sum(each.changes for each in closed) >= self.limit
-            or sum(len(each.entry.body) for each in closed) >= self.bytes_max
+            sum(changes for _, changes in closed) >= self.limit
+            or sum(len(entry.body) for entry, _ in closed) >= self.bytes_max
         )
 
     def page(self) -> tuple[tuple[FoundEntry, ...], Clock]:
         """What is closed, as much as fits, by clock; and the clock that it is complete up to (N1)."""
         through = min(self.closed, self.up_to)
-        closed = sorted(
-            (each for each in self.found if each.entry.clock <= through),
-            key=lambda each: each.entry.clock,
-        )
+        closed = [found for found in self.found if found[0].clock <= through]
+        closed.sort(key=lambda found: found[0].clock)
+        page: list[FoundEntry] = []
         changes, size_bytes = 0, 0
-        for number, each in enumerate(closed):
-            is_tie = number > 0 and closed[number - 1].entry.clock == each.entry.clock
-            if number and not is_tie and (changes >= self.limit or size_bytes >= self.bytes_max):
-                through = closed[number - 1].entry.clock
-                return tuple(each.entry for each in closed[:number]), through
-            changes += each.changes
-            size_bytes += len(each.entry.body)
-        return tuple(each.entry for each in closed), max(through, self.after)
+        for entry, count in closed:
+            is_full = changes >= self.limit or size_bytes >= self.bytes_max
+            if page and is_full and page[-1].clock != entry.clock:
+                return tuple(page), page[-1].clock
+            page.append(entry)
+            changes += count
+            size_bytes += len(entry.body)
+        return tuple(page), max(through, self.after)

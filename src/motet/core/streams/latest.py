@@ -3,12 +3,12 @@
 Y1  A key that is remembered is remembered with its newest change, raw records being changes too.
 Y2  ``forgotten`` is at or above the clock of the newest change of every key that is not remembered. While it
     is zero, a key that is not there has never been changed.
-Y3  Keys are in the order of the log, by where their newest change lies. Compaction it on moves it to the end,
-    and changes nothing else about it: not if there is a newer one, and once more if it is said twice.
+Y3  Keys are in the order of the log, by where their newest change lies. Compacting it moves it to the end,
+    and changes nothing else about it: not if there is a newer one, and again if it is compacted twice.
 
 A shard that nobody ever used in a transaction must not pay for it: beyond ``raw_keys_max`` keys of raw
 records it remembers none, until the first transaction comes. With transactions, up to ``latest_keys_max`` are
-remembered, those that were changed or carried on last.
+remembered, those that were changed or compacted last.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class LatestChanges(msgspec.Struct, rename={"compacted": "carried"}):
     """Keys, in the order of the log (Y3)."""
 
     keys: dict[bytes, Latest] = msgspec.field(default_factory=dict)
-    #: how many changes each entry holds that carries some on; the oldest entry first
+    #: how many changes each entry holds that compacts some; the oldest entry first
     compacted: dict[Offset, int] = msgspec.field(default_factory=dict)
     #: a transaction has been here
     is_wanted: bool = False
@@ -54,8 +54,8 @@ class LatestChanges(msgspec.Struct, rename={"compacted": "carried"}):
         if not self.is_wanted and len(self.keys) > raw_keys_max:
             self.keys, self.forgotten = {}, clock
 
-    def carry(self, entry: Offset, changes: Sequence[tuple[bytes, Clock]], first: Offset) -> None:
-        """An entry says newest changes once more; it was written when the log began with ``first``."""
+    def compact(self, entry: Offset, changes: Sequence[tuple[bytes, Clock]], first: Offset) -> None:
+        """An entry has newest changes once more; it was written when the log began with ``first``."""
         known = self.keys
         for place, (key, clock) in enumerate(changes):
             latest = known.get(key)
@@ -65,7 +65,7 @@ class LatestChanges(msgspec.Struct, rename={"compacted": "carried"}):
         self.compacted[entry] = len(changes)
         while (oldest := next(iter(self.compacted))) < first:
             del self.compacted[oldest]
-        # What was trimmed without being pruned was never carried.
+        # What was trimmed without being pruned was never compacted.
         while known and known[front := next(iter(known))].entry < first:
             self.forgotten = max(self.forgotten, known.pop(front).clock)
 

@@ -7,7 +7,7 @@ meanwhile.
 
 A leader that is one no longer answers ``NOT_LEADER`` to what it has not put into its log, else
 ``OUTCOME_UNKNOWN``: whoever asks the next leader again gets what became of it. What leaders tell each other
-is simply dropped then: it is said again.
+is simply dropped then: it is outgoing again.
 """
 
 from __future__ import annotations
@@ -18,17 +18,16 @@ from functools import partial
 import msgspec
 
 from motet.core.clock.hlc import ZERO, Clock
-from motet.core.machine import NS_PER_MS, Effect, Note, Now
-from motet.core.shardlog.entry import EntryId, EntryKind
+from motet.core.machine import Effect, Note, Now
+from motet.core.shardlog.entry import Entry, EntryId, EntryKind
 from motet.core.shardlog.replica import ShardReplica
 from motet.core.streams.appends import ShardAppends, is_touched, lead_on
 from motet.core.streams.change import Branch
 from motet.core.streams.cluster_messages import TurnClock
 from motet.core.streams.decisions import answer_applied, answer_known
 from motet.core.streams.entries import (
-    BATCHED_KINDS,
+    KINDS,
     Aborted,
-    BatchedEntry,
     Committed,
     Compacted,
     Forgotten,
@@ -48,19 +47,21 @@ from motet.core.streams.messages import (
     AskOutcome,
     CloseShard,
     CommitTransaction,
-    Forward,
     OrderShard,
+    Outgoing,
     PrepareTransaction,
     ResolveTransaction,
+    not_leader,
+    refusal,
+    unknown_outcome,
 )
 from motet.core.streams.orders import encode_order
 from motet.core.streams.pending import (
     InFlight,
     PendingRequest,
     ShardTransactions,
-    TransactionConfig,
+    Turn,
 )
-from motet.core.streams.refusals import not_leader, refusal, unknown_outcome
 from motet.core.streams.shard import ShardState, machine_of
 from motet.errors import Conflict, MotetError, NodeError, NoSuchShard
 from motet.errors.shards import NotLeader
@@ -69,8 +70,6 @@ from motet.limits import entry_batch_bytes_max, transactions_waiting_max
 
 Tick = Callable[[Clock], Clock | None]
 """A clock above this one; None: there is none before something is durable."""
-
-Said = list[Effect | Forward]
 
 
 def take(ours: ShardTransactions, replica: ShardReplica, pending: PendingRequest) -> None:
@@ -87,7 +86,7 @@ def take(ours: ShardTransactions, replica: ShardReplica, pending: PendingRequest
 def lead(ours: ShardTransactions, replica: ShardReplica) -> None:
     """A new leadership begins with what the log says."""
     if ours.elected_epoch != replica.elected_epoch:
-        assert ours.is_idle, "what another leadership left behind was answered"
+        assert ours.is_idle, "what another leadership left was answered"
         ours.elected_epoch = replica.elected_epoch
         ours.acknowledged, ours.told_ns, ours.doubts_ns = {}, {}, {}
         ours.is_sealed = False
@@ -100,16 +99,15 @@ def unsettled(ours: ShardTransactions, replica: ShardReplica) -> int:
     return len(state.prepared) + len(state.decisions) + len(ours.in_flight)
 
 
-def settle(
-    ours: ShardTransactions, replica: ShardReplica, now: Now, config: TransactionConfig
-) -> Said:
+def settle(turn: Turn) -> Outgoing:
     """Answer what is applied; and when this node leads no longer, everybody."""
+    ours, replica = turn.ours, turn.replica
     if not replica.is_serving or ours.elected_epoch != replica.elected_epoch:
         return abandon(ours, replica.shard)
     applied = replica.applied_index
     if ours.in_flight:
         ours.end_in_flight(applied)
-    said: Said = []
+    outgoing: Outgoing = []
     done = 0
     landed: EntryId | None = None  # those of a batch share it
     for pending in ours.pending:
@@ -118,32 +116,32 @@ def settle(
                 break
             landed = pending.entry
         done += 1
-        said += answer_applied(ours, replica, pending, now, config)
+        outgoing += answer_applied(turn, pending)
     del ours.pending[:done]
-    return said
+    return outgoing
 
 
-def abandon(ours: ShardTransactions, shard: ShardName) -> Said:
+def abandon(ours: ShardTransactions, shard: ShardName) -> Outgoing:
     """This node does not lead the shard any more."""
-    said: Said = []
+    outgoing: Outgoing = []
     for pending in ours.waiting:
         if (asked := _request(pending)) is not None:
-            said.append(refusal(pending.client, asked.request, not_leader(shard)))
+            outgoing.append(refusal(pending.client, asked.request, not_leader(shard)))
     for pending in ours.pending:
         if (asked := _request(pending)) is not None:
             error = not_leader(shard) if isinstance(asked, CloseShard) else unknown_outcome(shard)
-            said.append(refusal(pending.client, asked.request, error))
+            outgoing.append(refusal(pending.client, asked.request, error))
     for pending in [each for requests in ours.adjusting.values() for each in requests]:
         if (asked := _request(pending)) is not None:
-            said.append(refusal(pending.client, asked.request, unknown_outcome(shard)))
+            outgoing.append(refusal(pending.client, asked.request, unknown_outcome(shard)))
     ours.waiting, ours.pending, ours.adjusting = [], [], {}
     ours.turning = ours.compaction = None
     ours.forget_in_flight()
     ours.elected_epoch = Epoch(0)
-    return said
+    return outgoing
 
 
-def refuse_waiting(ours: ShardTransactions, error: MotetError) -> Said:
+def refuse_waiting(ours: ShardTransactions, error: MotetError) -> Outgoing:
     """Nothing can be put into the log now: those that wait are told; leaders say again what they want."""
     waiting, ours.waiting = ours.waiting, []
     return [each for pending in waiting for each in _refused(pending, error)]
@@ -160,38 +158,32 @@ def _request(pending: PendingRequest) -> Asked | None:
 # What waits
 
 
-def advance(
-    ours: ShardTransactions,
-    appends: ShardAppends,
-    replica: ShardReplica,
-    tick: Tick,
-    now: Now,
-    config: TransactionConfig,
-) -> Said:
+def advance(turn: Turn, appends: ShardAppends, tick: Tick) -> Outgoing:
     """Put into the log what may go, if anything has changed; all of it as one entry, if it fits."""
+    ours, replica = turn.ours, turn.replica
     if not ours.waiting or ours.looked_at == replica.applied:
         return []
     ours.looked_at = replica.applied
     lead_on(appends, replica)
-    said: Said = []
+    outgoing: Outgoing = []
     shard = machine_of(replica).state
-    buffer = EntryBuffer(ours, appends, replica, shard, now)
+    buffer = EntryBuffer(ours, appends, replica, shard, turn.now)
     touched = partial(is_touched, appends)
     waiting, ours.waiting = ours.waiting, []
     if len(waiting) > 1:
         waiting.sort(key=_age)
     for number, pending in enumerate(waiting):
         try:
-            verdict = _judge(ours, touched, replica, shard, pending, now, config)
+            verdict = _judge(turn, touched, shard, pending)
         except MotetError as error:
             verdict = _died(pending, error)
             if verdict is not Verdict.GO:
-                said += _refused(pending, error)
+                outgoing += _refused(pending, error)
                 continue
         if verdict is Verdict.WAIT:
             ours.waiting.append(pending)
         elif verdict is Verdict.KNOWN:
-            said += answer_known(ours, replica, pending, now, config)
+            outgoing += answer_known(turn, pending)
         else:
             try:
                 if not buffer.is_free:
@@ -203,9 +195,9 @@ def advance(
                     break
                 buffer.put(pending, clock)
             except MotetError as error:  # the end of the clock's range, or the log takes no more
-                said += _refused(pending, error)
+                outgoing += _refused(pending, error)
     buffer.write()
-    return said + buffer.effects
+    return outgoing + buffer.effects
 
 
 def _age(pending: PendingRequest) -> tuple[int, int, str]:
@@ -218,17 +210,14 @@ def _age(pending: PendingRequest) -> tuple[int, int, str]:
 
 
 def _judge(
-    ours: ShardTransactions,
+    turn: Turn,
     touched: Callable[[list[bytes]], bool],
-    replica: ShardReplica,
     shard: ShardState,
     pending: PendingRequest,
-    now: Now,
-    config: TransactionConfig,
 ) -> Verdict:
-    message = pending.message
+    ours, replica, config, message = turn.ours, turn.replica, turn.config, pending.message
     state, latest = shard.transactions, shard.latest
-    is_late = now.monotonic_ns - pending.since_ns >= config.wait_ms * NS_PER_MS
+    is_late = turn.is_late(pending.since_ns, config.wait_ms)
     if isinstance(message, BRANCHES):
         if ours.is_sealed and not state.knows(message.branch.transaction):
             raise NoSuchShard(f"the stream of shard {replica.shard} is being deleted")
@@ -242,16 +231,15 @@ def _judge(
             and is_late
             and not ours.is_in_flight(message.branch.transaction)
         ):
-            raise Conflict(
-                f"transaction {message.branch.transaction} has waited too long for a lock"
-            )
+            name = message.branch.transaction
+            raise Conflict(f"transaction {name} has waited too long for a lock")
         return verdict
     if isinstance(message, AbortTransaction | AskOutcome):
         return judge_abort(state, ours, message)
     if isinstance(message, ResolveTransaction):
         return judge_outcome(state, ours, message)
     if isinstance(message, CloseShard):
-        return _judge_closing(replica, pending, message, now, config, is_late=is_late)
+        return _judge_closing(turn, pending, message, is_late=is_late)
     if isinstance(message, OrderShard | TurnClock):
         if ours.is_ordered:
             return Verdict.WAIT
@@ -261,23 +249,17 @@ def _judge(
 
 
 def _judge_closing(
-    replica: ShardReplica,
-    pending: PendingRequest,
-    message: CloseShard,
-    now: Now,
-    config: TransactionConfig,
-    *,
-    is_late: bool,
+    turn: Turn, pending: PendingRequest, message: CloseShard, *, is_late: bool
 ) -> Verdict:
     """One entry closes the shard for all who ask at about the same time, or while it is on its way."""
+    replica, closed = turn.replica, turn.state.closed
     head, last = replica.head, replica.last_clock
-    closed = machine_of(replica).state.transactions.closed
     if message.at_least is not None:
         if closed >= message.at_least or is_late:
             return Verdict.KNOWN
         return Verdict.GO if last < message.at_least else Verdict.WAIT
     if pending.entry is None:
-        is_idle = now.wall_ms - last.logical >= config.close_ms
+        is_idle = turn.now.wall_ms - last.logical >= turn.config.close_ms
         if is_idle and head.offset == replica.applied:
             return Verdict.GO
         pending.entry = head
@@ -285,7 +267,7 @@ def _judge_closing(
         return Verdict.KNOWN
     if (
         is_late
-    ):  # a majority may have another leader by now, and what that one has closed is not known here
+    ):  # a majority may have another leader, and what that one has closed is not known here
         raise NotLeader(f"no majority has confirmed that this node leads shard {replica.shard}")
     return Verdict.WAIT
 
@@ -312,7 +294,7 @@ def _died(pending: PendingRequest, error: MotetError) -> Verdict:
     return Verdict.KNOWN
 
 
-def _refused(pending: PendingRequest, error: MotetError) -> Said:
+def _refused(pending: PendingRequest, error: MotetError) -> Outgoing:
     asked = _request(pending)
     if asked is None:
         return [
@@ -329,7 +311,7 @@ class EntryBuffer(msgspec.Struct):
     replica: ShardReplica
     shard: ShardState
     now: Now
-    batched: list[BatchedEntry] = msgspec.field(default_factory=list)
+    batched: list[Entry] = msgspec.field(default_factory=list)
     size_bytes: int = 0
     #: the log has been asked whether it takes more, and does
     is_free: bool = False
@@ -351,14 +333,14 @@ class EntryBuffer(msgspec.Struct):
         body_bytes = len(body)
         if body_bytes > entry_batch_bytes_max or not self.is_free:
             self.check(body_bytes)
-        is_alone = kind not in BATCHED_KINDS
+        is_alone = not KINDS[kind].in_batch
         if self.batched and (is_alone or self.size_bytes + body_bytes > entry_batch_bytes_max):
             self.write()
             self.check(body_bytes)
-        self.batched.append(BatchedEntry(kind, clock, body))
-        self.size_bytes += body_bytes
         if self.entry is None:
             self.entry = EntryId(self.replica.epoch, Offset(self.replica.head.offset + 1))
+        self.batched.append(Entry(self.entry, kind, clock, body))
+        self.size_bytes += body_bytes
         pending.entry = self.entry
         if each_in_flight is not None:
             self.ours.add_in_flight(pending.entry, each_in_flight)

@@ -1,9 +1,9 @@
 """What clients ask of the leaders of shards, and what leaders tell each other.
 
 Each request gets one answer or a ``DataRefused`` that says why and what to do. A refusal has changed
-nothing, with one exception that says so itself: the code ``OUTCOME_UNKNOWN``. Requests are about records of
-a stream's shard, then about transactions, clocks and the feed. What leaders tell each other is never
-answered with an error, only repeated.
+nothing, with one exception that says so itself: the code ``OUTCOME_UNKNOWN``. Requests are about records of a
+stream's shard, then about transactions, clocks and the feed. What leaders tell each other is never answered
+with an error, only repeated.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import msgspec
 
 from motet.core.clock.cluster_time import AskTime, TimeIs
 from motet.core.clock.hlc import ZERO, Clock
-from motet.core.machine import Message
+from motet.core.machine import Effect, Message, Send
 from motet.core.shardlog import messages as shardlog
 from motet.core.shardlog.entry import EntryKind
 from motet.core.streams.change import Branch, Standing
@@ -22,6 +22,8 @@ from motet.core.streams.cluster_messages import Heartbeat, ShardMap, ShardMapPus
 from motet.core.streams.entries import Chunk
 from motet.core.streams.orders import Order
 from motet.core.streams.votes import Vote
+from motet.errors import MotetError, OutcomeUnknown
+from motet.errors.shards import NotLeader
 from motet.ids import Address, Epoch, NodeId, Offset, RequestId, ShardName, TransactionId
 
 
@@ -229,7 +231,7 @@ class ShardClosed(DataMessage, frozen=True):
     held_by: tuple[TransactionId, ShardName] | None = None
     #: whether what is committed now has a clock for its readers
     has_clock: bool = True
-    #: behind this clock the feed can be read; zero: all of it
+    #: after this clock the feed can be read; zero: all of it
     begins: Clock = ZERO
     #: nothing that is closed is above this clock; None: not known
     changed: Clock | None = None
@@ -249,7 +251,7 @@ class FeedDescribed(DataMessage, frozen=True):
     cursors: tuple[tuple[str, Clock], ...]
     #: everything up to here is pruned; zero: nothing
     low_watermark: Clock
-    #: behind this clock the feed can be read: not below the low watermark; zero: all of it
+    #: after this clock the feed can be read: not below the low watermark; zero: all of it
     begins: Clock = ZERO
 
 
@@ -261,7 +263,7 @@ class ShardFeed(DataMessage, frozen=True):
     through: Clock
     #: how far the shard is closed, as this replica knows
     closed: Clock
-    #: behind this clock the feed can be read, as this replica knows; zero: all of it
+    #: after this clock the feed can be read, as this replica knows; zero: all of it
     begins: Clock = ZERO
 
 
@@ -311,6 +313,9 @@ class Forward(msgspec.Struct, frozen=True):
     to: Address | None = None
 
 
+Outgoing = list[Effect | Forward]
+"""What comes of a request."""
+
 TransactionRequests = (
     GetLatestChange
     | PrepareTransaction
@@ -351,7 +356,7 @@ class AppendRecords(DataRequest, frozen=True):
 
 
 class ReadRecords(DataRequest, frozen=True):
-    """Committed records of a shard behind an offset, in order."""
+    """Committed records of a shard after an offset, in order."""
 
     shard: ShardName
     #: -1 for the beginning
@@ -503,3 +508,23 @@ DataAnswer = (
     | TransactionAnswer
 )
 """What a client takes in."""
+
+
+# What a data node says when it does not do what a client wants
+
+
+def refusal(
+    client: Address, request: RequestId, error: MotetError, leader: NodeId | None = None
+) -> Send:
+    """The answer to a request that was not carried out."""
+    return Send(client, DataRefused(request, error.code, error.what, error.advice, leader))
+
+
+def not_leader(shard: ShardName) -> NotLeader:
+    """The node was asked for what only the leader of the shard can do."""
+    return NotLeader(f"this node does not lead shard {shard}")
+
+
+def unknown_outcome(shard: ShardName) -> OutcomeUnknown:
+    """The node led the shard, has put it into its log, and does not lead any more."""
+    return OutcomeUnknown(f"the leader of shard {shard} changed before the append was committed")

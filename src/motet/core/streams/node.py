@@ -82,10 +82,10 @@ from motet.core.streams.messages import (
     GetShardMap,
     ResolveTransaction,
     ShardMapIs,
+    refusal,
 )
 from motet.core.streams.pending import TransactionConfig
 from motet.core.streams.reads import Question, Readings
-from motet.core.streams.refusals import refusal
 from motet.core.streams.shard import StreamShard
 from motet.errors import (
     BadInput,
@@ -303,7 +303,7 @@ class DataNode:
             self.shards.clock,
             dispatcher.seal(message.seal),
             dispatcher.missing(),
-            dispatcher.turn(message.clock_visibility),
+            dispatcher.turn_clock(message.clock_visibility),
             self.state.time.drift_ms,
             self.state.clock.found_ahead(now.wall_ms) if self.state.time.is_known else ZERO,
         )

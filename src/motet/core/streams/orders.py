@@ -117,7 +117,7 @@ class KeptFrom(msgspec.Struct, frozen=True):
     """From where the feed of a stream can be read."""
 
     stream: StreamName
-    #: behind this clock; zero: all of it
+    #: after this clock; zero: all of it
     begins: Clock
     #: it had no change up to this clock, since there was no such stream
     created: Clock

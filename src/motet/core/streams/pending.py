@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
+from motet.core.machine import NS_PER_MS, Now
 from motet.core.shardlog.entry import EntryId
+from motet.core.shardlog.replica import ShardReplica
 from motet.core.streams.cluster_messages import TurnClock
 from motet.core.streams.entries import Committed, Compacted, Forgotten
 from motet.core.streams.messages import (
@@ -19,6 +21,8 @@ from motet.core.streams.messages import (
     ResolveTransaction,
 )
 from motet.core.streams.orders import FeedRules
+from motet.core.streams.shard import state_of
+from motet.core.streams.transactions import TransactionState
 from motet.ids import Address, Epoch, Offset, ShardName, TransactionId
 from motet.limits import entry_batch_bytes_max, outcomes_remembered, sparse_index_step_bytes
 
@@ -42,7 +46,7 @@ class TransactionConfig(msgspec.Struct, frozen=True):
     outcomes_remembered: int = outcomes_remembered
     #: so much of a log is between two index points at first: what has to be read to find something
     index_step_bytes: int = sparse_index_step_bytes
-    #: the latest changes of keys are carried on in entries of so many bytes, give or take the last one
+    #: the latest changes of keys are compacted in entries of so many bytes, give or take the last one
     compaction_bytes: int = entry_batch_bytes_max
     #: what the nodes of the cluster seal votes with, up to 64 bytes
     vote_key: bytes = b""
@@ -88,7 +92,7 @@ class InFlight(msgspec.Struct, frozen=True):
 
 
 class Compaction(msgspec.Struct):
-    """Latest changes of keys are carried on; see :mod:`motet.core.streams.compaction`."""
+    """Latest changes of keys are compacted; see :mod:`motet.core.streams.compaction`."""
 
     #: entries before this one are to go
     bound: Offset
@@ -96,9 +100,9 @@ class Compaction(msgspec.Struct):
     reading: Offset | None = None
     #: read, and not in the log once more
     ready: list[Committed] = msgspec.field(default_factory=list)
-    #: an entry that carries some of them is on its way
+    #: an entry with some of them is in the log and not applied
     is_out: bool = False
-    #: how many were carried
+    #: how many were compacted
     count: int = 0
 
 
@@ -115,10 +119,10 @@ class ShardTransactions(msgspec.Struct):
     adjusting: dict[TransactionId, list[PendingRequest]] = msgspec.field(default_factory=dict)
     #: and the entry of each
     in_flight: list[tuple[EntryId, InFlight]] = msgspec.field(default_factory=list)
-    #: what the flights are about, and in how many of them it is
+    #: their transactions and keys, and in how many of them each is
     in_flight_transactions: dict[TransactionId, int] = msgspec.field(default_factory=dict)
     in_flight_keys: dict[bytes, int] = msgspec.field(default_factory=dict)
-    #: how many of the flights are prepares
+    #: how many of them are prepares
     in_flight_prepares: int = 0
     #: as home: who has logged which decision, and when we told last
     acknowledged: dict[TransactionId, dict[ShardName, None]] = msgspec.field(default_factory=dict)
@@ -130,11 +134,15 @@ class ShardTransactions(msgspec.Struct):
     #: the shard is about to be deleted: no more transactions
     is_sealed: bool = False
     compaction: Compaction | None = None
-    #: where the files ended that were last looked at for something to carry: up to where the log is pruned,
+    #: where the files ended that were last looked at for something to compact: up to where the log is pruned,
     #: and all of them
     looked_for: tuple[Offset, Offset] | None = None
     #: how far the log was applied when those that wait were looked at
     looked_at: Offset = Offset(-1)
+
+    def is_of_another(self, replica: ShardReplica) -> bool:
+        """Whether another leadership has to be ended first."""
+        return self.elected_epoch != replica.elected_epoch and not self.is_idle
 
     @property
     def is_idle(self) -> bool:
@@ -206,6 +214,24 @@ class ShardTransactions(msgspec.Struct):
             if each_in_flight.is_prepare
             for key in each_in_flight.keys
         }
+
+
+class Turn(NamedTuple):
+    """One step of the leader of a shard about its requests."""
+
+    ours: ShardTransactions
+    replica: ShardReplica
+    now: Now
+    config: TransactionConfig
+
+    @property
+    def state(self) -> TransactionState:
+        """What is applied about transactions."""
+        return state_of(self.replica)
+
+    def is_late(self, since_ns: int, after_ms: int) -> bool:
+        """Whether so long has passed."""
+        return self.now.monotonic_ns - since_ns >= after_ms * NS_PER_MS
 
 
 Counted = TypeVar("Counted", TransactionId, bytes)

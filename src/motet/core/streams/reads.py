@@ -17,7 +17,7 @@ from itertools import takewhile
 import msgspec
 
 from motet.core.clock.hlc import ZERO, Clock
-from motet.core.machine import NS_PER_MS, Effect, Note, Now, Send
+from motet.core.machine import NS_PER_MS, Effect, Message, Note, Now, Send
 from motet.core.shardlog.entry import Entry, EntryKind
 from motet.core.shardlog.replica import ShardReplica
 from motet.core.shardlog.state import FinishedRead, Status
@@ -49,8 +49,9 @@ from motet.core.streams.messages import (
     ShardDescribed,
     ShardFeed,
     TransactionIs,
+    not_leader,
+    refusal,
 )
-from motet.core.streams.refusals import not_leader, refusal
 from motet.core.streams.shard import machine_of
 from motet.errors import DiskReadFailed, MotetError, NodeError, NoSuchShard, error_of
 from motet.errors.shards import CursorExpired, EntriesGone, OffsetExpired
@@ -83,7 +84,7 @@ class ClientReading(msgspec.Struct):
     since_ns: int
     #: known to be committed when the request came: a leader has to have applied it
     committed: Offset
-    #: entries behind this one are wanted next
+    #: entries after this one are wanted next
     after_entry: Offset = Offset(0)
     found: list[FoundRecords] = msgspec.field(default_factory=list)
     records: int = 0
@@ -97,7 +98,7 @@ class ClientReading(msgspec.Struct):
     #: the latest change of a key: in which entry, and where there
     latest: FoundEntry | None = None
     latest_place: int = 0
-    #: it was carried on
+    #: it was compacted
     is_compacted: bool = False
 
 
@@ -149,7 +150,7 @@ def _begin_scan(reading: ClientReading, replica: ShardReplica, message: ReadShar
     after = begins if message.after is None or message.after == ZERO else message.after
     if after < begins:
         is_pruned = begins == machine.state.rules.low_watermark
-        what = f"pruned up to {begins}" if is_pruned else f"kept only behind {begins}"
+        what = f"pruned up to {begins}" if is_pruned else f"kept only after {begins}"
         raise CursorExpired(
             f"the feed of {replica.shard} is {what}", hint=f"read on after {begins}"
         )
@@ -229,7 +230,7 @@ def _take_records(
     for entry in entries:
         reading.after_entry = entry.id.offset
         for each in unbatched(entry):  # all of it: whoever reads on begins with the next entry
-            place = record_range(each.kind, each.body)
+            place = record_range(each)
             if place is None:
                 continue
             first_offset, count = place
@@ -482,8 +483,8 @@ def _take_one(readings: Readings, done: FinishedRead, replica: ShardReplica) -> 
         if done.error is not None:
             raise error_of(*done.error, DiskReadFailed.hint)
         if take_entries(reading, replica, done.entries):
-            told = [Note("compacted_change_read", replica.shard)] if reading.is_compacted else []
-            return [*told, _finish(readings, number, reading, replica)]
+            notes = [Note("compacted_change_read", replica.shard)] if reading.is_compacted else []
+            return [*notes, _finish(readings, number, reading, replica)]
         return _read_on(readings, number, reading, replica)
     except MotetError as error:
         return _fail(readings, number, error)
@@ -497,36 +498,33 @@ def _fail(readings: Readings, number: int, error: MotetError) -> list[Effect]:
 
 def _finish(readings: Readings, number: int, reading: ClientReading, replica: ShardReplica) -> Send:
     del readings.under_way[number]
-    next_offset = machine_of(replica).state.next_offset
-    message, clock = reading.message, replica.last_clock
-    if isinstance(message, GetLatestChange):
-        place = reading.latest_place
-        return Send(reading.client, LatestChangeIs(message.request, reading.latest, place, clock))
-    if isinstance(message, GetTransaction):
-        return Send(reading.client, _standing(message, replica))
-    if isinstance(message, DescribeFeed):
-        rules = machine_of(replica).state.rules
-        cursors, begins = tuple(rules.cursors.items()), _begins(replica)
-        return Send(
-            reading.client, FeedDescribed(message.request, cursors, rules.low_watermark, begins)
-        )
-    if isinstance(message, ListPrepared):
-        return Send(reading.client, _prepared(message, replica))
-    if isinstance(message, ReadShardFeed):
-        return Send(reading.client, _feed(message, reading, replica))
-    if isinstance(message, DescribeShard):
-        first = next_offset if reading.first_offset is None else reading.first_offset
-        shard, created = message.shard, machine_of(replica).state.created
-        return Send(
-            reading.client,
-            ShardDescribed(
-                message.request, shard, replica.epoch, next_offset, first, clock, created
-            ),
-        )
-    found = tuple(reading.found)
-    closed = machine_of(replica).state.transactions.closed
-    answer = RecordsRead(message.request, found, reading.after_entry, next_offset, clock, closed)
-    return Send(reading.client, answer)
+    return Send(reading.client, _answer(reading, replica))
+
+
+def _answer(reading: ClientReading, replica: ShardReplica) -> Message:
+    message, clock, state = reading.message, replica.last_clock, machine_of(replica).state
+    request, closed = message.request, state.transactions.closed
+    match message:
+        case GetLatestChange():
+            return LatestChangeIs(request, reading.latest, reading.latest_place, clock)
+        case GetTransaction():
+            return _standing(message, replica)
+        case DescribeFeed():
+            cursors, low_watermark = tuple(state.rules.cursors.items()), state.rules.low_watermark
+            return FeedDescribed(request, cursors, low_watermark, _begins(replica))
+        case ListPrepared():
+            prepared = state.transactions.prepared.items()
+            found = [PreparedTransaction(n, each.prepared.home, each.clock) for n, each in prepared]
+            return PreparedAre(request, tuple(found))
+        case ReadShardFeed():
+            return _feed(message, reading, replica)
+        case DescribeShard(shard=shard):
+            last, epoch = state.next_offset, replica.epoch
+            first = last if reading.first_offset is None else reading.first_offset
+            return ShardDescribed(request, shard, epoch, last, first, clock, state.created)
+        case ReadRecords():
+            entries, resume = tuple(reading.found), reading.after_entry
+            return RecordsRead(request, entries, resume, state.next_offset, clock, closed)
 
 
 def _feed(message: ReadShardFeed, reading: ClientReading, replica: ShardReplica) -> ShardFeed:
@@ -554,16 +552,7 @@ def _standing(message: GetTransaction, replica: ShardReplica) -> TransactionIs:
     return TransactionIs(message.request, "unknown", None, None)
 
 
-def _prepared(message: ListPrepared, replica: ShardReplica) -> PreparedAre:
-    prepared = machine_of(replica).state.transactions.prepared
-    found = [
-        PreparedTransaction(name, opened.prepared.home, opened.clock)
-        for name, opened in prepared.items()
-    ]
-    return PreparedAre(message.request, tuple(found))
-
-
 def compacted_change(entry: Entry, place: int) -> FoundEntry:
-    """One change of an entry that carries some, as if it had been logged by itself."""
+    """One change of an entry that compacts some, as if it had been logged by itself."""
     change = decode_compacted(entry.body).changes[place]
     return FoundEntry(entry.id.epoch, change.clock, EntryKind.BRANCH_COMMITTED, encode_body(change))

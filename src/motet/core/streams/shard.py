@@ -24,22 +24,23 @@ import msgspec
 
 from motet.core.clock.hlc import ZERO, Clock, plus
 from motet.core.fingerprint import clone_plain, fingerprint
-from motet.core.shardlog.entry import Entry, EntryKind
+from motet.core.shardlog.entry import Entry
 from motet.core.shardlog.replica import ShardReplica
 from motet.core.streams.change import Token
 from motet.core.streams.entries import (
+    KINDS,
+    SAYS_NOTHING,
+    Aborted,
+    Committed,
     Compacted,
+    Forgotten,
+    KindRow,
+    Prepared,
     RecordsLook,
-    decode_aborted,
-    decode_committed,
-    decode_compacted,
-    decode_forgotten,
-    decode_prepared,
-    look_at_records,
     unbatched,
 )
 from motet.core.streams.latest import LatestChanges
-from motet.core.streams.orders import FeedRules, decode_order
+from motet.core.streams.orders import FeedRules, LoggedOrder
 from motet.core.streams.transactions import Outcome, TransactionState
 from motet.errors import BadRecord, TokenExpired, TooLarge
 from motet.format.record_block import decode_keys
@@ -50,9 +51,6 @@ from motet.limits import (
     producers_max,
     sparse_index_step_bytes,
 )
-
-# What most entries are: an enum's member is looked up by name each time.
-BATCH, BRANCH_COMMITTED = EntryKind.BATCH, EntryKind.BRANCH_COMMITTED
 
 index_points_max = 1 << 16
 FIRST = Offset(1)
@@ -130,44 +128,28 @@ class StreamShard:
         )
 
     def apply(self, entry: Entry) -> None:
-        if entry.kind == BATCH:
+        row = KINDS.get(entry.kind, SAYS_NOTHING)
+        if row.indexed == "point":
             self._add_index_point(entry)
-            transactions = self.state.transactions
-            for each in unbatched(entry):
-                assert each.clock > transactions.clock, "U1"
-                self._apply(each)
-            assert transactions.clock == entry.clock, "U1"
-        else:
-            if entry.kind in (EntryKind.RECORDS, EntryKind.BRANCH_COMMITTED, EntryKind.COMPACTED):
-                self._add_index_point(entry)
-            elif entry.kind == EntryKind.PREPARED:
-                self.state.bytes_since_index_point += len(entry.body)
-            self._apply(entry)
+        elif row.indexed == "size":
+            self.state.bytes_since_index_point += len(entry.body)
+        self._apply(entry, row)
 
-    def _apply(self, entry: Entry) -> None:
+    def _apply(self, entry: Entry, row: KindRow) -> None:
+        row.apply(self, entry, row.decode(entry.body))
         transactions = self.state.transactions
-        if entry.kind == BRANCH_COMMITTED:
-            self._apply_committed(entry)
-        elif entry.kind == EntryKind.RECORDS:
-            self._apply_records(entry, look_at_records(entry.body))
-        elif entry.kind == EntryKind.PREPARED:
-            self.state.latest.is_wanted = True
-            transactions.prepare(entry.clock, decode_prepared(entry.body))
-        elif entry.kind == EntryKind.ABORTED:
-            aborted = decode_aborted(entry.body)
-            transactions.abort(aborted)
-            self._note_end(aborted.transaction)
-        elif entry.kind == EntryKind.FORGOTTEN:
-            transactions.forget(decode_forgotten(entry.body))
-        elif entry.kind == EntryKind.ORDERED:
-            self.state.rules.apply(decode_order(entry.body))
-        elif entry.kind == EntryKind.COMPACTED:
-            self._apply_compacted(entry, decode_compacted(entry.body))
         if transactions.clock == ZERO:
             self.state.created = entry.clock
         transactions.clock = entry.clock
 
-    def _apply_records(self, entry: Entry, records: RecordsLook) -> None:
+    def apply_batch(self, entry: Entry) -> None:
+        transactions = self.state.transactions
+        for each in unbatched(entry):
+            assert each.clock > transactions.clock, "U1"
+            self._apply(each, KINDS.get(each.kind, SAYS_NOTHING))
+        assert transactions.clock == entry.clock, "U1"
+
+    def apply_records(self, entry: Entry, records: RecordsLook) -> None:
         state = self.state
         self._check_offset(entry, records.first_offset)
         if records.has_clock != state.rules.has_clock:
@@ -191,9 +173,9 @@ class StreamShard:
             what = f"begins at record {first}, and the shard goes on at {self.state.next_offset}"
             raise BadRecord(f"entry {entry.id} {what}")
 
-    def _apply_committed(self, entry: Entry) -> None:
-        state, body = self.state, decode_committed(entry.body)
-        branch, clock, latest = body.branch, entry.clock, state.latest
+    def apply_committed(self, entry: Entry, body: Committed) -> None:
+        state, branch, clock = self.state, body.branch, entry.clock
+        latest = state.latest
         self._check_offset(entry, body.first_offset)
         state.changed = clock
         latest.is_wanted = True
@@ -203,10 +185,24 @@ class StreamShard:
         if state.long_open:
             self._note_end(branch.transaction)
 
-    def _apply_compacted(self, entry: Entry, compacted: Compacted) -> None:
+    def apply_prepared(self, entry: Entry, body: Prepared) -> None:
+        self.state.latest.is_wanted = True
+        self.state.transactions.prepare(entry.clock, body)
+
+    def apply_aborted(self, _entry: Entry, body: Aborted) -> None:
+        self.state.transactions.abort(body)
+        self._note_end(body.transaction)
+
+    def apply_forgotten(self, _entry: Entry, body: Forgotten) -> None:
+        self.state.transactions.forget(body)
+
+    def apply_order(self, _entry: Entry, order: LoggedOrder) -> None:
+        self.state.rules.apply(order)
+
+    def apply_compacted(self, entry: Entry, body: Compacted) -> None:
         """Nothing is changed by it: only where the latest changes of keys are found is otherwise (Y3)."""
-        changes = [(each.branch.changes[0].key, each.clock) for each in compacted.changes]
-        self.state.latest.carry(entry.id.offset, changes, compacted.first)
+        changes = [(each.branch.changes[0].key, each.clock) for each in body.changes]
+        self.state.latest.compact(entry.id.offset, changes, body.first)
 
     def _add_index_point(self, entry: Entry) -> None:
         """Before anything of the entry is applied: what it says itself is not before it (T3)."""
@@ -279,7 +275,7 @@ class StreamShard:
     def entry_above(self, clock: Clock | None, first: Offset = FIRST) -> tuple[Offset, Opens]:
         """An entry: all that is above a clock is not before it; and the prepares that were open there.
 
-        It is not before ``first``, where the log begins, if the feed can be read behind that clock.
+        It is not before ``first``, where the log begins, if the feed can be read after that clock.
         """
         state = self.state
         at = -1 if clock is None else bisect_right(state.index_clocks, clock) - 1
@@ -291,7 +287,7 @@ class StreamShard:
         return state.index_entries[at], state.index_opens[at]
 
     def feed_begins(self, first: Offset) -> Clock:
-        """The feed can be read behind this clock, and behind no lower one; zero: all of it.
+        """The feed can be read after this clock, and after no lower one; zero: all of it.
 
         What is pruned is not shown. And where the log begins with a later entry than its first, a reader
         has to begin at an index point: there it is known what was prepared before.
@@ -334,6 +330,11 @@ def machine_of(replica: ShardReplica) -> StreamShard:
     machine = replica.core.machine
     assert isinstance(machine, StreamShard)
     return machine
+
+
+def state_of(replica: ShardReplica) -> TransactionState:
+    """What a replica has applied about transactions."""
+    return machine_of(replica).state.transactions
 
 
 def _expired(token: Token) -> TokenExpired:

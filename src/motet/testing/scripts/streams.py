@@ -58,7 +58,7 @@ from motet.core.onelog.messages import (
 )
 from motet.core.shardlog.entry import Entry, EntryId, encode_entry
 from motet.core.shardlog.meta import segment_file
-from motet.core.streams.change import Change, Op, Token
+from motet.core.streams.change import FeedChange, Op, Token
 from motet.core.streams.orders import Prune
 from motet.errors import BadScenario
 from motet.ids import FileName, Offset, RequestId, ShardId, StreamName, TransactionId
@@ -82,7 +82,7 @@ def _token(text: str) -> Token:
 class Draft(msgspec.Struct):
     """A transaction that a script is putting together."""
 
-    reads: dict[tuple[StreamName, bytes], Change | None] = msgspec.field(default_factory=dict)
+    reads: dict[tuple[StreamName, bytes], FeedChange | None] = msgspec.field(default_factory=dict)
     changes: list[Wanted] = msgspec.field(default_factory=list)
 
     def seen(self) -> tuple[KeyRead, ...]:
@@ -353,11 +353,11 @@ class StreamsStorm(BenchPart):
         self.told_visible = visible
 
 
-def _listed(changes: tuple[Change, ...]) -> list[str]:
+def _listed(changes: tuple[FeedChange, ...]) -> list[str]:
     return [f"  {_shown(change)}" for change in changes]
 
 
-def _shown(change: Change) -> str:
+def _shown(change: FeedChange) -> str:
     place = f"{change.stream}/{change.shard}@{change.offset}"
     row = "" if change.row is None else f" {_text(change.row)}"
     before = "" if change.before is None else f" before {_text(change.before)}"

@@ -4,20 +4,11 @@ from __future__ import annotations
 
 from motet.core.clock.hlc import ZERO, Clock
 from motet.core.machine import Message
-from motet.core.shardlog.entry import Entry, EntryKind
+from motet.core.shardlog.entry import EntryKind
 from motet.core.shardlog.replica import ShardReplica
 from motet.core.streams.change import Branch, RowChange
-from motet.core.streams.cluster_messages import HeartbeatAnswer, TurnClock
-from motet.core.streams.entries import (
-    decode_aborted,
-    decode_committed,
-    decode_compacted,
-    decode_forgotten,
-    decode_prepared,
-    decode_records,
-    unbatched,
-)
-from motet.core.streams.feed_merge import changes_of
+from motet.core.streams.cluster_messages import HeartbeatAnswer
+from motet.core.streams.entries import changes_of, hidden, render
 from motet.core.streams.messages import (
     DataRefused,
     LatestChangeIs,
@@ -30,7 +21,6 @@ from motet.core.streams.messages import (
     TransactionIs,
     TransactionPrepared,
 )
-from motet.core.streams.orders import decode_order
 from motet.core.streams.pending import TransactionConfig
 from motet.core.streams.shard import FIRST, machine_of
 from motet.core.streams.votes import Vote, seal_of
@@ -82,7 +72,7 @@ def told_shard(replica: ShardReplica) -> str:
     shard, first = machine_of(replica).state, replica.first_offset
     state, rules = shard.transactions, shard.rules
     entries = [entry for entry in replica.core.state.log.tail if entry.kind != EntryKind.BARRIER]
-    told = [f"{replica.shard}:", *map(told_entry, entries)]
+    told = [f"{replica.shard}:", *map(render, entries)]
     if state.locks:
         told.append("locked " + ",".join(key.decode() for key in state.locks))
     if state.decisions:
@@ -94,54 +84,24 @@ def told_shard(replica: ShardReplica) -> str:
     return " ".join([*told, f"closed {state.closed}"])
 
 
-def told_entry(entry: Entry) -> str:
-    """An entry in few words."""
-    return " + ".join(map(_told_entry, unbatched(entry)))
-
-
-def _told_entry(entry: Entry) -> str:
-    match entry.kind:
-        case EntryKind.RECORDS:
-            records = decode_records(entry.body)
-            return f"records({records.count}{_off(records.has_clock)})@{entry.clock}"
-        case EntryKind.PREPARED:
-            return f"prepared({decode_prepared(entry.body).branch.transaction})@{entry.clock}"
-        case EntryKind.BRANCH_COMMITTED:
-            body = decode_committed(entry.body)
-            told = f" for {','.join(body.participants)}" if body.participants else ""
-            told += _off(body.has_clock)
-            return f"committed({body.branch.transaction} {body.clock}{told})@{entry.clock}"
-        case EntryKind.ABORTED:
-            aborted = decode_aborted(entry.body)
-            told = f" for {','.join(aborted.participants)}" if aborted.participants else ""
-            return f"aborted({aborted.transaction}{told})@{entry.clock}"
-        case EntryKind.FORGOTTEN:
-            return f"forgotten({','.join(decode_forgotten(entry.body).transactions)})@{entry.clock}"
-        case EntryKind.ORDERED:
-            order = decode_order(entry.body)
-            told = f" {'on' if order.is_on else 'off'}" if isinstance(order, TurnClock) else ""
-            return f"ordered({type(order).__name__}{told})@{entry.clock}"
-        case EntryKind.COMPACTED:
-            changes = decode_compacted(entry.body).changes
-            keys = ",".join(each.branch.changes[0].key.decode() for each in changes)
-            return f"carried({keys})@{entry.clock}"
-    return f"closed@{entry.clock}"
-
-
 def told_answer(message: Message) -> str:
     """An answer in few words."""
     match message:
         case TransactionPrepared():
-            return f"#{message.request} prepared at {message.clock}{_off(message.has_clock)}"
+            return f"#{message.request} prepared at {message.clock}{hidden(has_clock=message.has_clock)}"
         case TransactionEnded(clock=None):
             return f"#{message.request} aborted"
         case TransactionEnded():
-            late = _off(message.has_clock)
+            late = hidden(has_clock=message.has_clock)
             late += "" if message.is_settled else ", not logged everywhere"
             return f"#{message.request} committed at {message.clock}{late}"
         case TransactionIs():
             home = "" if message.home is None else f", home {message.home}"
-            at = "" if message.clock is None else f" at {message.clock}{_off(message.has_clock)}"
+            at = (
+                ""
+                if message.clock is None
+                else f" at {message.clock}{hidden(has_clock=message.has_clock)}"
+            )
             return f"#{message.request} {message.standing}{at}{home}"
         case ShardClosed():
             held = "" if message.held_by is None else f", held by {message.held_by[0]}"
@@ -152,11 +112,11 @@ def told_answer(message: Message) -> str:
             assert message.found is not None
             found = list(changes_of(STREAM, ShardId(0), ShardName("-"), message.found))
             change = found[message.place]
-            at = f"{change.clock}{_off(change.has_clock)}"
+            at = f"{change.clock}{hidden(has_clock=change.has_clock)}"
             return f"#{message.request} {_told(change.key, change.row)} at {at}"
         case ShardFeed():
             told = [
-                f"{change.clock}{_off(change.has_clock)} {change.transaction[:2]}.{change.index}"
+                f"{change.clock}{hidden(has_clock=change.has_clock)} {change.transaction[:2]}.{change.index}"
                 f" {_told(change.key, change.row)}"
                 for entry in message.entries
                 for change in changes_of(STREAM, ShardId(0), ShardName("-"), entry)
@@ -169,11 +129,6 @@ def told_answer(message: Message) -> str:
         case DataRefused():
             return f"#{message.request} {message.code} {message.what}"
     raise AssertionError(f"{type(message).__name__} is no answer to a client")
-
-
-def _off(has_clock: bool) -> str:
-    """Whether users get to see the clock before it."""
-    return "" if has_clock else " hidden"
 
 
 def _told(key: bytes, row: bytes | None) -> str:

@@ -33,7 +33,7 @@ from motet.core.onelog.messages import (
     StreamsRefused,
     Wanted,
 )
-from motet.core.streams.change import Change
+from motet.core.streams.change import FeedChange
 from motet.core.tables.messages import Publish
 from motet.core.tables.plan import Ahead
 from motet.core.tables.records import WriterStep
@@ -233,7 +233,7 @@ class DatabaseRun:
             feeds[0], self.publishers, self.inserter, self.snapshots.final
         )
 
-    def _check_outcomes(self, feed: list[Change]) -> list[Violation]:
+    def _check_outcomes(self, feed: list[FeedChange]) -> list[Violation]:
         for writer in self.writers:
             for transaction, clock in writer.confirmed.items():
                 if not any(c.transaction == transaction and c.clock == clock for c in feed):
@@ -241,14 +241,14 @@ class DatabaseRun:
         return []
 
 
-def _check_order(feed: list[Change]) -> list[Violation]:
+def _check_order(feed: list[FeedChange]) -> list[Violation]:
     places = [(change.clock, change.transaction, change.index) for change in feed]
     if places != sorted(set(places)):
         return [Violation("S2", "the feed is not in order, or has something twice")]
     return []
 
 
-def _check_books(feed: list[Change]) -> list[Violation]:
+def _check_books(feed: list[FeedChange]) -> list[Violation]:
     balances: dict[bytes, int] = {}
     for position, change in enumerate(feed):
         assert change.row is not None
@@ -279,7 +279,7 @@ class Writer(Actor):
         self.left = TRANSFERS
         self.confirmed: dict[TransactionId, Clock] = {}
         self._accounts: list[bytes] = []
-        self._seen: list[Change | None] = []
+        self._seen: list[FeedChange | None] = []
 
     def begin(self) -> list[Effect]:
         self._accounts = self.dice.shuffled(ACCOUNTS)[:2]
@@ -325,7 +325,7 @@ class Reader(Actor):
 
     def __init__(self, world: World, name: str) -> None:
         super().__init__(world, name)
-        self.changes: list[Change] = []
+        self.changes: list[FeedChange] = []
         self.is_last_round = False
         self.is_done = False
         self.after: Clock | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from motet.core.machine import Message
 from motet.core.onelog.messages import Commit, CommitDone, FeedPage, GetLatest, Latest, ReadFeed
-from motet.core.streams.change import Change
+from motet.core.streams.change import FeedChange
 from motet.sim.world import World
 from motet.verify.history.operation import OperationId
 from motet.verify.storms.asker import Asker
@@ -67,7 +67,7 @@ class DatabaseTap(AskerTap):
             else:
                 book.failed(op)  # nothing happens by looking
 
-    def _read(self, who: str, changes: tuple[Change, ...]) -> list[list[object]]:
+    def _read(self, who: str, changes: tuple[FeedChange, ...]) -> list[list[object]]:
         balances = self._balances[who]
         for change in changes:
             assert change.row is not None

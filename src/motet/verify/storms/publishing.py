@@ -23,7 +23,7 @@ from itertools import pairwise
 from motet.core.clock.hlc import Clock
 from motet.core.machine import Effect, Message, Violation
 from motet.core.onelog.messages import FeedPage, FeedSplit, ReadFeed, SplitFeed, StreamsRefused
-from motet.core.streams.change import Change
+from motet.core.streams.change import FeedChange
 from motet.core.tables.messages import (
     CreateTable,
     Publish,
@@ -261,7 +261,7 @@ def marks_of(parts: Parts) -> list[tuple[Clock, WriterStep | None, int]]:
 
 
 def check_tables(
-    feed: list[Change],
+    feed: list[FeedChange],
     publishers: list[Publisher],
     inserter: Inserter,
     final: dict[TableName, Parts],
@@ -295,7 +295,7 @@ def _check_tokens(parts: Parts, confirmed: dict[int, Clock]) -> list[Violation]:
     return []
 
 
-def _check_slices(audit: Parts, feed: list[Change]) -> list[Violation]:
+def _check_slices(audit: Parts, feed: list[FeedChange]) -> list[Violation]:
     steps = [each.step for each in audit if each.step is not None]
     if len(steps) != len(audit) or [step.epoch for step in steps] != list(range(len(steps))):
         return [Violation("T4", "the epochs of the writer do not count up")]
@@ -310,7 +310,7 @@ def _check_slices(audit: Parts, feed: list[Change]) -> list[Violation]:
     return _check_rows(audit, feed)
 
 
-def _check_rows(audit: Parts, feed: list[Change]) -> list[Violation]:
+def _check_rows(audit: Parts, feed: list[FeedChange]) -> list[Violation]:
     """Each slice has a row for each of its changes; one that ends after the feed is not looked at."""
     for each in audit:
         rows, step = each.part.staged.rows, each.step
@@ -320,7 +320,7 @@ def _check_rows(audit: Parts, feed: list[Change]) -> list[Violation]:
     return []
 
 
-def _changes_of(step: WriterStep, feed: list[Change]) -> int:
+def _changes_of(step: WriterStep, feed: list[FeedChange]) -> int:
     return sum(
         (step.after is None or change.clock > step.after) and change.clock <= step.through
         for change in feed

@@ -363,7 +363,7 @@ class Watch:
             what = f"{name} {shard}: {floor} records were acknowledged, shown {page.next_offset}"
             self._violated("LinearizableReads", what)
         for found in page.entries:
-            first, count = record_range(found.kind, found.body) or (Offset(-1), 0)
+            first, count = record_range(found) or (Offset(-1), 0)
             entry = truth.by_record.get(first)
             is_true = entry is not None and entry.body == found.body
             if entry is None or not is_true or entry.id.epoch != found.epoch:
@@ -392,5 +392,5 @@ class Watch:
 
 def last_of(page: RecordsRead, after: Offset) -> Offset:
     """The last record of a page, if there is one."""
-    found = [record_range(each.kind, each.body) for each in page.entries]
+    found = [record_range(each) for each in page.entries]
     return Offset(max([after, *(each[0] + each[1] - 1 for each in found if each is not None)]))

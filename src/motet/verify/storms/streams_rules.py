@@ -120,7 +120,7 @@ class Truth(msgspec.Struct):
     def _add(self, entry: Entry) -> list[str]:
         if entry.kind == EntryKind.RECORDS:
             return self._add_records(entry, decode_records(entry.body))
-        place = record_range(entry.kind, entry.body)
+        place = record_range(entry)
         return [] if place is None else self._add_changes(entry, *place)
 
     def _add_changes(self, entry: Entry, first: Offset, count: int) -> list[str]:

@@ -26,18 +26,18 @@ from motet.core.clock.hlc import ZERO, Clock, maximum
 from motet.core.metadata.definitions import KeyHash, StreamDefinition, shard_names, shard_of
 from motet.core.shardlog.entry import Entry, EntryKind
 from motet.core.shardlog.replica import ShardReplica
-from motet.core.streams.change import Change
-from motet.core.streams.decisions import state_of
+from motet.core.streams.change import FeedChange
 from motet.core.streams.entries import (
     Committed,
+    changes_of,
     decode_aborted,
     decode_committed,
     decode_records,
     unbatched,
 )
-from motet.core.streams.feed_merge import changes_of
-from motet.core.streams.messages import DataRefused, FoundEntry, LatestChangeIs
+from motet.core.streams.messages import DataRefused, LatestChangeIs
 from motet.core.streams.orders import FeedRules, decode_order
+from motet.core.streams.shard import state_of
 from motet.errors.shards import KeyForgotten
 from motet.ids import Offset, ShardId, ShardName, TransactionId
 from motet.sim.world import World
@@ -65,7 +65,7 @@ class SeenChange(NamedTuple):
     has_clock: bool
 
 
-def seen_of(change: Change) -> SeenChange:
+def seen_of(change: FeedChange) -> SeenChange:
     """A change as a reader has seen it."""
     return SeenChange(
         change.clock,
@@ -106,7 +106,7 @@ class Ledger:
         #: key -> the highest clock of a change of it that anybody was told of
         self._told: dict[bytes, Clock] = {}
         #: what gets have shown, and to whom
-        self._shown: dict[Change, str] = {}
+        self._shown: dict[FeedChange, str] = {}
 
     # What clients say
 
@@ -241,8 +241,7 @@ class Ledger:
         elif entry.kind == EntryKind.ABORTED:
             self._end(shard, decode_aborted(entry.body).transaction, None, outcomes)
         elif entry.kind == EntryKind.RECORDS and decode_records(entry.body).count:
-            found = FoundEntry(entry.id.epoch, entry.clock, entry.kind, entry.body)
-            keys = [c.key for c in changes_of(STAYS, ShardId(0), shard, found)]
+            keys = [c.key for c in changes_of(STAYS, ShardId(0), shard, entry)]
         for key in dict.fromkeys(keys):
             known = versions.setdefault(key, [])
             if known and known[-1] >= clock:
@@ -310,7 +309,7 @@ class Ledger:
                     self._violated("ReadsValid", what)
 
     def _check_shown(self) -> None:
-        committed: dict[Change, None] = {}
+        committed: dict[FeedChange, None] = {}
         for shard in self.shards:
             for entry in self.entries(shard):
                 committed |= dict.fromkeys(self._changes(shard, entry))
@@ -318,11 +317,10 @@ class Ledger:
             if change not in committed:
                 self._violated("LatestKept", f"{client} was shown {change}")
 
-    def _changes(self, shard: ShardName, entry: Entry) -> list[Change]:
+    def _changes(self, shard: ShardName, entry: Entry) -> list[FeedChange]:
         if entry.kind not in (EntryKind.BRANCH_COMMITTED, EntryKind.RECORDS):
             return []
-        found = FoundEntry(entry.id.epoch, entry.clock, entry.kind, entry.body)
-        return changes_of(STAYS, self._number(shard), shard, found)
+        return changes_of(STAYS, self._number(shard), shard, entry)
 
     def check_feed(
         self,

@@ -21,8 +21,9 @@ import msgspec
 from motet.core.clock.hlc import ZERO, Clock, plus
 from motet.core.machine import Effect, Message
 from motet.core.shardlog.entry import Entry, EntryKind
+from motet.core.streams.change import Run, changes_in
 from motet.core.streams.entries import decode_committed, record_range
-from motet.core.streams.feed_merge import MergedPage, ShardPage
+from motet.core.streams.feed_merge import ShardPage
 from motet.core.streams.messages import (
     CloseShard,
     DataRefused,
@@ -99,7 +100,7 @@ def by_clock(entries: list[Entry]) -> list[tuple[Clock, bytes]]:
     """What of a log belongs to the feed."""
     found = []
     for entry in entries:
-        if record_range(entry.kind, entry.body) is not None:
+        if record_range(entry) is not None:
             is_part = entry.kind == EntryKind.BRANCH_COMMITTED
             clock = decode_committed(entry.body).clock if is_part else entry.clock
             found.append((clock, entry.body))
@@ -155,7 +156,7 @@ class FeedReader(DataClient):
         self,
         site: Bank,
         name: str,
-        merge: Callable[[Sequence[ShardPage], int], MergedPage],
+        merge: Callable[[Sequence[ShardPage], int], tuple[list[Run], Clock, bool]],
         pages: Pages,
         *,
         keeps: bool,
@@ -305,15 +306,16 @@ class FeedReader(DataClient):
         if self.after == ZERO and begins > ZERO:
             self._go_on_at(begins)  # what one of them has pruned is shown of none
             return
-        merged = self._merge(list(self._pages.values()), self._limit)
-        if merged.changes and merged.changes[0].clock <= self.after:
-            self.world.violated("FeedOrder", f"{self.name}: {merged.changes[0]} at {self.after}")
-        self.seen += map(seen_of, merged.changes)
-        if merged.through < self.after:
-            self.world.violated("FeedOrder", f"{self.name}: {merged.through} < {self.after}")
-        self.after = merged.through
+        runs, through, _ = self._merge(list(self._pages.values()), self._limit)
+        changes = changes_in(runs)
+        if changes and changes[0].clock <= self.after:
+            self.world.violated("FeedOrder", f"{self.name}: {changes[0]} at {self.after}")
+        self.seen += map(seen_of, changes)
+        if through < self.after:
+            self.world.violated("FeedOrder", f"{self.name}: {through} < {self.after}")
+        self.after = through
         self._pages = {}
-        if merged.changes:
+        if changes:
             self.world.mark("feed_page")
         floor = self._last_floor
         if self.is_last_round and floor is not None and self.after >= floor:

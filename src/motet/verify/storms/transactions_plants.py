@@ -14,8 +14,8 @@ from motet.core.shardlog.messages import BecomeLeaderRequest
 from motet.core.shardlog.replica import ShardReplica
 from motet.core.streams import appends, decisions, judging, leader, reads
 from motet.core.streams.appends import ShardAppends
-from motet.core.streams.change import runs_of
-from motet.core.streams.feed_merge import MergedPage, ShardPage, merge
+from motet.core.streams.change import Run, changes_in, runs_of
+from motet.core.streams.feed_merge import ShardPage, merge
 from motet.core.streams.feed_scan import FeedScan, Known
 from motet.core.streams.judging import Verdict
 from motet.core.streams.latest import LatestChanges
@@ -31,7 +31,7 @@ from motet.core.streams.messages import (
 )
 from motet.core.streams.node import DataNode
 from motet.core.streams.orders import FeedRules
-from motet.core.streams.pending import PendingRequest, ShardTransactions, TransactionConfig
+from motet.core.streams.pending import PendingRequest, ShardTransactions, TransactionConfig, Turn
 from motet.core.streams.shard import Opens, StreamShard, machine_of
 from motet.core.streams.transactions import TransactionState
 from motet.ids import NodeId, RequestId, ShardName, TransactionId
@@ -88,15 +88,12 @@ class ForgetsDecisions(DataNode):
     """A decision is forgotten as soon as it was told, logged elsewhere or not."""
 
     def step(self, event: Event) -> list[Effect]:
-        def to_forget(
-            ours: ShardTransactions, replica: ShardReplica, now: object
-        ) -> PendingRequest | None:
-            for name in state_of(replica).decisions:
-                participants = state_of(replica).decisions[name].participants
-                ours.acknowledged[name] = dict.fromkeys(participants)
-            return real(ours, replica, now)  # type: ignore[arg-type]
+        def to_forget(turn: Turn) -> PendingRequest | None:
+            for name, decision in turn.state.decisions.items():
+                turn.ours.acknowledged[name] = dict.fromkeys(decision.participants)
+            return real(turn)
 
-        real, state_of = decisions.to_forget, decisions.state_of
+        real = decisions.to_forget
         with instead(decisions, "to_forget", to_forget):
             return super().step(event)
 
@@ -235,13 +232,13 @@ NO_BOOKMARK = "bookmark-left-behind"
 """A client goes on in another process, and takes nothing along."""
 
 
-def merge_tearing(pages: Sequence[ShardPage], limit: int) -> MergedPage:
+def merge_tearing(pages: Sequence[ShardPage], limit: int) -> tuple[list[Run], Clock, bool]:
     """A page that is cut where it is full."""
-    whole = merge(pages, 1 << 30)
-    if len(whole.changes) <= limit:
-        return whole
-    shown = whole.changes[:limit]
-    return MergedPage(tuple(runs_of(shown)), shown[-1].clock, more=True, count=limit)
+    runs, through, more = merge(pages, 1 << 30)
+    changes = changes_in(runs)
+    if len(changes) <= limit:
+        return runs, through, more
+    return runs_of(changes[:limit]), changes[limit - 1].clock, True
 
 
 def transaction_node(

@@ -14,14 +14,13 @@ import msgspec
 from motet.core.clock.hlc import Clock
 from motet.core.machine import Effect, Event, Received
 from motet.core.shardlog.entry import Entry, EntryId, EntryKind
-from motet.core.shardlog.replica import ShardReplica
 from motet.core.streams import feed_scan, leader, reads
 from motet.core.streams.entries import unbatched
 from motet.core.streams.judging import Verdict
 from motet.core.streams.leader import EntryBuffer
 from motet.core.streams.messages import CommitTransaction
 from motet.core.streams.node import DataNode
-from motet.core.streams.pending import PendingRequest, ShardTransactions
+from motet.core.streams.pending import PendingRequest, ShardTransactions, Turn
 from motet.core.streams.shard import StreamShard
 from motet.ids import NodeId
 from motet.sim.world import World
@@ -86,18 +85,13 @@ class ChangesKeysTwice(TakesTurns):
     """Whoever touches a key waits for what is in the log, and not for what is gathered with it (U2)."""
 
     def step(self, event: Event) -> list[Effect]:
-        def judge(
-            ours: ShardTransactions, touched: object, replica: ShardReplica, *others: object
-        ) -> Verdict:
-            written = [
-                each_in_flight for entry, each_in_flight in ours.in_flight if entry <= replica.head
-            ]
-            kept, ours.in_flight_keys = (
-                ours.in_flight_keys,
-                {key: 1 for f in written for key in f.keys},
-            )
+        def judge(turn: Turn, *others: object) -> Verdict:
+            ours, head = turn.ours, turn.replica.head
+            kept = ours.in_flight_keys
+            written = [each for entry, each in ours.in_flight if entry <= head]
+            ours.in_flight_keys = {key: 1 for each in written for key in each.keys}
             try:
-                return real(ours, touched, replica, *others)  # type: ignore[arg-type]
+                return real(turn, *others)  # type: ignore[arg-type]
             finally:
                 ours.in_flight_keys = kept
 
@@ -110,29 +104,21 @@ class TakesTransactionsTwice(TakesTurns):
     """A request that comes twice in one turn is put into the batch twice (U2)."""
 
     def step(self, event: Event) -> list[Effect]:
-        def judge(
-            ours: ShardTransactions,
-            touched: object,
-            replica: ShardReplica,
-            shard: object,
-            pending: PendingRequest,
-            *others: object,
-        ) -> Verdict:
-            branch = getattr(pending.message, "part", None)
+        def judge(turn: Turn, touched: object, shard: object, pending: PendingRequest) -> Verdict:
+            ours, head = turn.ours, turn.replica.head
+            branch = getattr(pending.message, "branch", None)
             # all that is known of its own entry in the same batch is forgotten
             in_flight = [
-                (entry, each_in_flight)
-                for entry, each_in_flight in ours.in_flight
-                if entry <= replica.head
-                or branch is None
-                or each_in_flight.transaction != branch.transaction
+                (entry, each)
+                for entry, each in ours.in_flight
+                if entry <= head or branch is None or each.transaction != branch.transaction
             ]
             ahead = ShardTransactions(elected_epoch=ours.elected_epoch, waiting=ours.waiting)
             for entry, each_in_flight in in_flight:
                 ahead.add_in_flight(entry, each_in_flight)
             ahead.pending, ahead.turning = ours.pending, ours.turning
             ahead.is_sealed = ours.is_sealed
-            return real(ahead, touched, replica, shard, pending, *others)  # type: ignore[arg-type]
+            return real(turn._replace(ours=ahead), touched, shard, pending)  # type: ignore[arg-type]
 
         real = leader._judge
         with instead(leader, "_judge", judge):
