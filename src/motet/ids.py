@@ -40,7 +40,11 @@ StreamId = NewType("StreamId", str)
 """A stream for ever, 16 hex digits; another stream of the same name has another id."""
 
 ShardName = NewType("ShardName", str)
-"""A shard for ever: its stream's id and its number, ``4f2a91c03b7de210.3``."""
+"""A shard for ever, what users see: its stream's id and its number, ``4f2a91c03b7de210.3``."""
+
+LogName = NewType("LogName", ShardName)
+"""A log for ever: what is replicated, by one ensemble with one leader. Today each log holds one shard and has
+its name; the log of a shard is ``LogName(shard)``."""
 
 Epoch = NewType("Epoch", int)
 """A period of a shard with at most one leader; only ever rises. 0 is before the first."""

@@ -7,7 +7,7 @@ from motet.core.metadata.definitions import StreamDefinition
 from motet.core.shardlog.entry import EntryId
 from motet.core.shardlog.messages import ShardReport
 from motet.core.streams.cluster_messages import ShardMetadata, ShardsDescribed, ShardStatus
-from motet.ids import Epoch, NodeId, Offset, RequestId, ShardName, StreamId, StreamName
+from motet.ids import Epoch, LogName, NodeId, Offset, RequestId, ShardName, StreamId, StreamName
 
 N0, N1, N2 = NodeId("n0"), NodeId("n1"), NodeId("n2")
 HEAD = EntryId(Epoch(4), Offset(4))
@@ -18,9 +18,9 @@ def described(leader_epoch: int) -> dict[str, object]:
     shard = ShardName(f"{definition.id}.0")
     meta = ShardMetadata(shard, Epoch(4), ShardStatus.STEADY_STATE, N0, (N0, N1, N2), 3)
     leads = ShardReport(
-        shard, Epoch(leader_epoch), "leader", HEAD, HEAD, stalled=((N1, "needs_snapshot"),)
+        LogName(shard), Epoch(leader_epoch), "leader", HEAD, HEAD, stalled=((N1, "needs_snapshot"),)
     )
-    follows = ShardReport(shard, Epoch(4), "follower", HEAD, HEAD)
+    follows = ShardReport(LogName(shard), Epoch(4), "follower", HEAD, HEAD)
     reports = ((N0, (leads,)), (N1, (follows,)))
     (row,) = _rows(ShardsDescribed(RequestId(1), (definition,), (meta,), reports))
     return row

@@ -42,7 +42,7 @@ from motet.core.vsr.replica import Replica
 from motet.core.vsr.state import Status
 from motet.errors.shards import OffsetExpired
 from motet.format.record_block import encode_block
-from motet.ids import Address, Offset, ShardName, StreamId, StreamName, TransactionId
+from motet.ids import Address, LogName, Offset, ShardName, StreamId, StreamName, TransactionId
 from motet.sim.host import Host
 from motet.sim.storm import Run
 from motet.sim.world import World
@@ -177,7 +177,7 @@ class StreamsProbe:
             for node in known.ensemble:
                 machine = self._run.hosts[node].machine
                 assert isinstance(machine, DataNode)
-                replica = machine.shards.replica(shard)
+                replica = machine.shards.replica(LogName(shard))
                 if replica is None:
                     return f"{node} has no {shard}"
                 wanted = ShardStatus.LEADER if node == known.leader else ShardStatus.FOLLOWER

@@ -9,7 +9,7 @@ from tests.node.fakes import MemoryDisk
 
 from motet.core.metadata.definitions import StreamDefinition
 from motet.core.streams.cluster_messages import ShardMap, ShardPlace, StreamPlace
-from motet.ids import Epoch, NodeId, StreamId, StreamName
+from motet.ids import Epoch, LogName, NodeId, StreamId, StreamName
 from motet.node.hosting import LocalPort
 from motet.node.hosts import _why_data_does_not_serve as why_not
 from motet.node.hosts import host_data, host_operator
@@ -43,7 +43,7 @@ def test_shards_of_others_do_not_matter() -> None:
 
 def test_a_full_disk_is_told() -> None:
     node = Leader(2).node
-    replica = node.shards.replica(shard(1))
+    replica = node.shards.replica(LogName(shard(1)))
     assert replica is not None
     replica.core.state.is_disk_full = True
     assert why_not(node) == "its disk is full"

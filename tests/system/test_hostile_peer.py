@@ -26,7 +26,7 @@ from motet.core.streams.cluster_messages import OperatorRequest
 from motet.core.streams.messages import DataCall
 from motet.core.vsr.messages import Ping, ReplicaMessage, StartViewChange, VsrCall
 from motet.format.frame import Frame, FrameKind
-from motet.ids import Address, Epoch, Op, ReplicaIndex, ShardName, View
+from motet.ids import Address, Epoch, LogName, Op, ReplicaIndex, ShardName, View
 from motet.node.config import ROLES
 from motet.node.hosts import OperatorInbox
 from motet.node.keeper import cluster_id
@@ -150,11 +150,11 @@ def _named_lies() -> list[Message]:
 
 
 def _clock_lie(shard: ShardName, epoch: Epoch) -> Message:
-    return AddEntryResponse(shard, epoch, NO_ENTRY, 0, END)
+    return AddEntryResponse(LogName(shard), epoch, NO_ENTRY, 0, END)
 
 
 def _epoch_lie(shard: ShardName) -> Message:
-    return AbortReconfigurationRequest(shard, Epoch(2**63))
+    return AbortReconfigurationRequest(LogName(shard), Epoch(2**63))
 
 
 def _in_our_name(message: Message) -> Message:

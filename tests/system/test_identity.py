@@ -20,7 +20,7 @@ import motet
 from motet.core.shardlog.messages import FenceRequest
 from motet.core.vsr.messages import PingClient
 from motet.format.frame import Frame, FrameDecoder, FrameKind, encode_frames
-from motet.ids import ClientId, ClusterId, Epoch, ShardName
+from motet.ids import ClientId, ClusterId, Epoch, LogName, ShardName
 from motet.node.config import ROLES
 from motet.real.hello import PROTOCOL_VERSION, Hello, encode_hello, hello_frame
 from motet.testing.local_cluster import LocalCluster
@@ -100,7 +100,9 @@ def test_strangers_who_greet_as_nodes_or_speak_as_such(tmp_path: Path) -> None:
         works(cluster, 2)
         assert "why=unproven" in cluster.log(0)
 
-        fence = msgspec.msgpack.encode(FenceRequest(ShardName("things/0"), Epoch(1 << 40), 0))
+        fence = msgspec.msgpack.encode(
+            FenceRequest(LogName(ShardName("things/0")), Epoch(1 << 40), 0)
+        )
         ping = msgspec.msgpack.encode(PingClient(ClusterId(1), ClientId(1)))
         said = encode_frames([Frame(FrameKind.DATA, 1, fence), Frame(FrameKind.VSR, 2, ping)])
         for i in range(NODES):

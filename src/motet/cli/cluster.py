@@ -135,7 +135,7 @@ def _rows(found: ShardsDescribed) -> list[dict[str, object]]:
         for definition in found.streams
         for number, shard in enumerate(shard_names(definition))
     }
-    reports = {
+    reports: dict[tuple[str, str], ShardReport] = {
         (report.shard, node): report for node, of_node in found.reports for report in of_node
     }
     rows: list[dict[str, object]] = []

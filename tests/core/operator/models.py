@@ -20,7 +20,7 @@ from motet.core.streams.cluster_messages import (
     ShardMetadata,
     ShardStatus,
 )
-from motet.ids import Epoch, NodeId, Offset, ShardName
+from motet.ids import Epoch, LogName, NodeId, Offset, ShardName
 
 SHARD = ShardName("0000000000000001.0")
 ENTRY = EntryId(Epoch(1), Offset(1))
@@ -119,4 +119,4 @@ def committed_now(metadata: ShardMetadata) -> Iterator[tuple[NodeId, ...]]:
 
 
 def answer(head: EntryId, *, is_member: bool = True) -> FenceResponse:
-    return FenceResponse(SHARD, Epoch(3), head, head, is_member)
+    return FenceResponse(LogName(SHARD), Epoch(3), head, head, is_member)

@@ -22,7 +22,7 @@ from motet.core.streams.messages import (
 )
 from motet.core.streams.node import DataNode
 from motet.format.record_block import decode_block, encode_block
-from motet.ids import Address, NodeId, Offset, RequestId, ShardName
+from motet.ids import Address, LogName, NodeId, Offset, RequestId, ShardName
 from motet.testing.bench_node import BenchDisk, BenchNode
 from motet.testing.part import verb
 
@@ -82,7 +82,7 @@ class RealPart(WatchedPart):
 
     def real(self, node: str, shard: ShardName = SHARD) -> ShardReplica | None:
         machine = self.bench.node(node).machine
-        return machine.shards.replica(shard) if isinstance(machine, DataNode) else None
+        return machine.shards.replica(LogName(shard)) if isinstance(machine, DataNode) else None
 
     def leader(self) -> str | None:
         """Who says that it leads, in the highest epoch."""

@@ -57,7 +57,7 @@ from motet.core.streams.node import CUT_TIMER, MANY_TIMER, SWEEP_TIMER, DataNode
 from motet.errors import BadInput, NodeError, NoSuchShard
 from motet.errors.shards import NotLeader
 from motet.format.record_block import encode_block
-from motet.ids import Address, Epoch, NodeId, Offset, RequestId, ShardName
+from motet.ids import Address, Epoch, LogName, NodeId, Offset, RequestId, ShardName
 
 OPERATOR, CLIENT = Address("operator"), Address("client")
 FOLLOWER = NodeId("n2")
@@ -86,12 +86,12 @@ class Leader:
         self.settle()
         for number in range(shards):
             name = shard(number)
-            self.receive(OPERATOR, FenceRequest(name, Epoch(1), 7, True))
+            self.receive(OPERATOR, FenceRequest(LogName(name), Epoch(1), 7, True))
             self.settle()
             followers = ((FOLLOWER, EntryId(Epoch(0), Offset(0))),)
-            self.receive(OPERATOR, BecomeLeaderRequest(name, Epoch(1), 2, followers))
+            self.receive(OPERATOR, BecomeLeaderRequest(LogName(name), Epoch(1), 2, followers))
             self.settle()
-            replica = self.node.shards.replica(name)
+            replica = self.node.shards.replica(LogName(name))
             assert replica is not None
             assert replica.is_serving
 

@@ -17,7 +17,7 @@ from motet.core.streams.messages import (
 )
 from motet.core.streams.node import DataNode
 from motet.core.streams.votes import Vote, is_genuine, seal_of
-from motet.ids import Address, Epoch, NodeId, RequestId, ShardName, TransactionId
+from motet.ids import Address, Epoch, LogName, NodeId, RequestId, ShardName, TransactionId
 from motet.testing.workbench import Workbench
 
 CLIENT, OPERATOR = Address("client"), Address("operator")
@@ -36,8 +36,8 @@ class Pair:
         assert isinstance(machine, DataNode)
         for shard in (HOME, OTHER):
             life = machine.shards.incarnation
-            self._say(OPERATOR, FenceRequest(shard, Epoch(1), life, True))
-            self._say(OPERATOR, BecomeLeaderRequest(shard, Epoch(1), 1, ()))
+            self._say(OPERATOR, FenceRequest(LogName(shard), Epoch(1), life, True))
+            self._say(OPERATOR, BecomeLeaderRequest(LogName(shard), Epoch(1), 1, ()))
 
     def _say(self, sender: Address, message: Message) -> None:
         self.bench.receive("n1", sender, message)

@@ -18,7 +18,7 @@ from motet.core.streams.cluster_messages import (
     ShardMetadata,
     ShardStatus,
 )
-from motet.ids import Epoch, NodeId, ShardName
+from motet.ids import Epoch, LogName, NodeId, ShardName
 from motet.sim.faults import Faults
 from motet.sim.world import World
 from motet.verify.storms.streams_rules import STALL_MARKS, Stalls
@@ -113,12 +113,12 @@ def test_a_change_that_was_asked_for_twice_has_stalled(op: str, asked: int) -> N
     named = (change.op, change.old_node, change.new_node)
     book.begin(op, PREPARE)
     for _ in range(asked):
-        book.stalls.sent(PrepareReconfigurationRequest(SHARD, Epoch(5), *named))
+        book.stalls.sent(PrepareReconfigurationRequest(LogName(SHARD), Epoch(5), *named))
     book.write(reconfiguration=msgspec.structs.replace(change, phase=COMMIT))
     for _ in range(asked):
         book.stalls.sent(
             CommitReconfigurationRequest(
-                SHARD, Epoch(5), change.op, change.replication_factor, *named[1:], None
+                LogName(SHARD), Epoch(5), change.op, change.replication_factor, *named[1:], None
             )
         )
     book.settle(changed_ensemble(STEADY.ensemble, change))

@@ -26,6 +26,7 @@ from motet.errors import MotetError
 from motet.ids import (
     Address,
     FileName,
+    LogName,
     NodeId,
     Offset,
     ReadId,
@@ -159,7 +160,7 @@ class State(msgspec.Struct):
     told_visible: Clock = ZERO
 
 
-DATABASE = ShardName("database")
+DATABASE = LogName(ShardName("database"))
 """The one shard that a database has for all of its streams and tables."""
 
 OWN = NodeId("database")

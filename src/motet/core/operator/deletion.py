@@ -48,7 +48,7 @@ from motet.core.streams.cluster_messages import (
     ShardStatus,
 )
 from motet.errors import NoSuchStream
-from motet.ids import Epoch, NodeId, ShardName, StreamName
+from motet.ids import Epoch, LogName, NodeId, ShardName, StreamName
 from motet.limits import missing_shards_max
 
 _BUSY = (Phase.LOADING, Phase.WRITING, Phase.DELETING, Phase.FORGETTING)
@@ -168,7 +168,7 @@ def begin_deleting(core: Core, control: ShardControl) -> None:
 def keep_deleting(core: Core, control: ShardControl) -> None:
     for node, retry in control.deletions.items():
         if core.due(retry):
-            core.send(node, DeleteShardRequest(control.shard, control.epoch))
+            core.send(node, DeleteShardRequest(LogName(control.shard), control.epoch))
     if not control.deletions:
         forget(core, control)
 
@@ -248,4 +248,4 @@ def delete_leftovers(core: Core, call: StoreCall) -> None:
         report = None if known is None else known.reports.get(shard)
         if report is not None and shard not in defined:
             core.note("leftover", f"{shard} on {node}")
-            core.send(node, DeleteShardRequest(shard, report.epoch))
+            core.send(node, DeleteShardRequest(LogName(shard), report.epoch))

@@ -62,7 +62,7 @@ from motet.core.streams.cluster_messages import (
     ShardMetadata,
     ShardStatus,
 )
-from motet.ids import Epoch, NodeId, ShardName
+from motet.ids import Epoch, LogName, NodeId, ShardName
 
 _failures_without_pause = 3
 
@@ -134,7 +134,7 @@ def fence(core: Core, control: ShardControl, node: NodeId) -> None:
     """Fence a node in the epoch that the store has. A life that we learnt of later is confirmed first."""
     known = control.known
     incarnation = control.incarnations.get(node, 0)
-    core.send(node, FenceRequest(control.shard, known.epoch, incarnation, known.is_new))
+    core.send(node, FenceRequest(LogName(control.shard), known.epoch, incarnation, known.is_new))
     if core.incarnation(node) not in (0, incarnation):
         confirm(core, control)
 
@@ -236,7 +236,7 @@ def keep_notifying(core: Core, control: ShardControl) -> None:
     elif core.due(control.retry, doubles=False):
         factor, clock = final_factor(known), core.state.logged  # L3
         request = BecomeLeaderRequest(
-            control.shard, known.epoch, factor, choice.follower_map, clock
+            LogName(control.shard), known.epoch, factor, choice.follower_map, clock
         )
         core.send(choice.leader, request)
 

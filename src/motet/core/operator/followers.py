@@ -38,7 +38,7 @@ from motet.core.shardlog.messages import (
     FenceResponse,
     ShardReport,
 )
-from motet.ids import NodeId
+from motet.ids import LogName, NodeId
 
 
 def begin_steady(core: Core, control: ShardControl) -> None:
@@ -82,7 +82,7 @@ def keep_steady(core: Core, control: ShardControl) -> None:
             core.note_shard("fence_again", control, node)
             fence(core, control, node)
         elif known.leader is not None:
-            request = AddFollowerRequest(control.shard, known.epoch, node, join.head_index)
+            request = AddFollowerRequest(LogName(control.shard), known.epoch, node, join.head_index)
             core.send(known.leader, request)
     if known.removed_nodes and _has_committed(core, control):
         _delete_leftovers(core, control)
@@ -111,7 +111,7 @@ def _delete_leftovers(core: Core, control: ShardControl) -> None:
     for node in known.removed_nodes:
         retry = control.deletions.setdefault(node, Retry(core.now_ns))
         if core.is_alive(node) and core.due(retry):
-            core.send(node, DeleteShardRequest(control.shard, known.epoch))  # J2
+            core.send(node, DeleteShardRequest(LogName(control.shard), known.epoch))  # J2
 
 
 def on_late_fence(

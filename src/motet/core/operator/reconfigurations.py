@@ -48,7 +48,7 @@ from motet.core.shardlog.messages import (
     SnapshotResponse,
 )
 from motet.core.streams.cluster_messages import Reconfiguration, ReconfigurationPhase, ShardStatus
-from motet.ids import Epoch, NodeId
+from motet.ids import Epoch, LogName, NodeId
 
 _UNANSWERABLE = (Refusal.NOT_LEADER, Refusal.RECONFIGURING, Refusal.NOT_PREPARED)
 
@@ -122,7 +122,7 @@ def keep_preparing(core: Core, control: ShardControl) -> None:
         return
     if core.due(control.retry, doubles=False):
         request = PrepareReconfigurationRequest(
-            control.shard, control.epoch, change.op, change.old_node, change.new_node
+            LogName(control.shard), control.epoch, change.op, change.old_node, change.new_node
         )
         core.send(_leader(control), request)
 
@@ -169,7 +169,7 @@ def keep_snapshot(core: Core, control: ShardControl) -> None:
     elif core.due(control.retry):
         life = control.incarnations.get(change.new_node, 0)
         request = SnapshotRequest(
-            control.shard, control.epoch, prepared.snapshot, prepared.commit_index, life
+            LogName(control.shard), control.epoch, prepared.snapshot, prepared.commit_index, life
         )
         core.send(change.new_node, request)
 
@@ -211,7 +211,7 @@ def keep_committing(core: Core, control: ShardControl) -> None:
     if _is_stuck(core, control) or not core.due(control.retry, doubles=False):
         return
     request = CommitReconfigurationRequest(
-        control.shard,
+        LogName(control.shard),
         control.epoch,
         change.op,
         change.replication_factor,
@@ -259,7 +259,9 @@ def abort(core: Core, control: ShardControl, why: str) -> None:
 
 def keep_aborting(core: Core, control: ShardControl) -> None:
     if not _is_stuck(core, control) and core.due(control.retry, doubles=False):
-        core.send(_leader(control), AbortReconfigurationRequest(control.shard, control.epoch))
+        core.send(
+            _leader(control), AbortReconfigurationRequest(LogName(control.shard), control.epoch)
+        )
 
 
 def on_aborted(

@@ -18,7 +18,7 @@ from motet.core.bounds import FieldRules, Rule, first_problem, rules_of
 from motet.core.clock.hlc import Clock
 from motet.core.shardlog.entry import Entry, EntryId
 from motet.core.shardlog.messages import AddEntryRequest, ShardMessage, Snapshot
-from motet.ids import Epoch, NodeId, Offset, ShardName
+from motet.ids import Epoch, LogName, NodeId, Offset
 from motet.limits import (
     clock_received_ms_max,
     counter_max,
@@ -83,7 +83,7 @@ def _is_snapshot(snapshot: Snapshot, highest: int) -> bool:
 
 
 RULES: dict[object, Rule] = {
-    ShardName: is_shard_name,
+    LogName: is_shard_name,
     Epoch: is_epoch,
     Offset: is_counter,
     EntryId: is_entry_id,

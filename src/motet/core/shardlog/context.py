@@ -16,7 +16,7 @@ from motet.core.machine import NS_PER_MS, DiskChange, Effect, Message, Note, Now
 from motet.core.shardlog.entry import Entry, EntryId
 from motet.core.shardlog.messages import Refusal, Refused, ShardMessage
 from motet.core.shardlog.state import State, Status
-from motet.ids import Address, FileName, NodeId, ReadId, ShardName, WriteId
+from motet.ids import Address, FileName, LogName, NodeId, ReadId, WriteId
 from motet.limits import (
     shard_in_flight_bytes_max,
     shard_index_step_bytes,
@@ -103,8 +103,8 @@ class EffectBuffer(msgspec.Struct):
     next_write: WriteId = WriteId(1)
     next_read: ReadId = ReadId(1)
     #: who asked for what is under way
-    writers: dict[WriteId, ShardName] = {}
-    readers: dict[ReadId, ShardName] = {}
+    writers: dict[WriteId, LogName] = {}
+    readers: dict[ReadId, LogName] = {}
     #: the life of this node: different at every start
     nonce: int = 0
     now: Now = Now(0, 0)
@@ -116,7 +116,7 @@ class EffectBuffer(msgspec.Struct):
     ceiling_ms: int | None = None
     items: list[Effect] = []
     #: shards that something has happened to since somebody looked (the values mean nothing)
-    touched: dict[ShardName, None] = {}
+    touched: dict[LogName, None] = {}
 
     def take(self) -> list[Effect]:
         """What has to be done; the buffer is empty then."""
@@ -149,7 +149,7 @@ class Core:
 
     def __init__(
         self,
-        shard: ShardName,
+        shard: LogName,
         own: NodeId,
         config: ShardlogConfig,
         effects: EffectBuffer,

@@ -17,13 +17,13 @@ import msgspec
 from motet.core.clock.hlc import ZERO, Clock
 from motet.core.machine import Message
 from motet.core.shardlog.entry import NO_ENTRY, Entry, EntryId
-from motet.ids import Epoch, NodeId, Offset, ShardName
+from motet.ids import Epoch, LogName, NodeId, Offset
 
 
 class ShardMessage(Message, frozen=True, tag=lambda name: f"shard.{name}"):
     """Above all messages about one shard."""
 
-    shard: ShardName
+    shard: LogName
     epoch: Epoch
 
 
@@ -37,7 +37,7 @@ LEADER, FENCED, RECOVERING = "leader", "fenced", "recovering"
 class ShardReport(msgspec.Struct, frozen=True, array_like=True):
     """What a node says of a shard that it holds."""
 
-    shard: ShardName
+    shard: LogName
     epoch: Epoch
     #: fenced, follower or leader; or recovering, while its files are read
     status: str

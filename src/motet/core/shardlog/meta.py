@@ -19,7 +19,7 @@ from motet.errors import BadRecord
 from motet.format.checksum import crc32c
 from motet.format.journal import scan
 from motet.format.record import encode_record
-from motet.ids import Epoch, FileName, Offset, ShardName
+from motet.ids import Epoch, FileName, LogName, Offset
 
 META_KIND = 1
 STATE_KIND = 2
@@ -69,28 +69,28 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Meta).decode
 
 
-def meta_file(shard: ShardName) -> FileName:
+def meta_file(shard: LogName) -> FileName:
     return FileName(f"{shard}-meta")
 
 
-def segment_file(shard: ShardName, number: int) -> FileName:
+def segment_file(shard: LogName, number: int) -> FileName:
     return FileName(f"{shard}-log-{number}")
 
 
-def state_file(shard: ShardName, number: int) -> FileName:
+def state_file(shard: LogName, number: int) -> FileName:
     return FileName(f"{shard}-state-{number}")
 
 
-def salt_of(shard: ShardName) -> int:
+def salt_of(shard: LogName) -> int:
     """Of the files that are about one shard: one that was moved here from elsewhere is none of ours."""
     return crc32c(shard.encode())
 
 
-def encode_meta(shard: ShardName, meta: Meta) -> bytes:
+def encode_meta(shard: LogName, meta: Meta) -> bytes:
     return encode_record(salt_of(shard), 0, META_KIND, _encode(meta))
 
 
-def decode_meta(shard: ShardName, data: bytes) -> Meta:
+def decode_meta(shard: LogName, data: bytes) -> Meta:
     """``BadRecord`` when the file is damaged."""
     found = scan(data, salt_of(shard))
     if len(found.records) != 1 or found.records[0].kind != META_KIND:
@@ -135,7 +135,7 @@ _piece_bytes = 4 << 20
 _decode_header = msgspec.msgpack.Decoder(_StateHeader).decode
 
 
-def encode_state(shard: ShardName, head: EntryId, clock: Clock, state: bytes) -> bytes:
+def encode_state(shard: LogName, head: EntryId, clock: Clock, state: bytes) -> bytes:
     """The file of a state that is applied exactly up to an entry."""
     salt = salt_of(shard)
     records = [encode_record(salt, 0, STATE_KIND, _encode(_StateHeader(head, clock, len(state))))]
@@ -145,7 +145,7 @@ def encode_state(shard: ShardName, head: EntryId, clock: Clock, state: bytes) ->
     return b"".join(records)
 
 
-def decode_state(shard: ShardName, data: bytes) -> tuple[EntryId, Clock, bytes]:
+def decode_state(shard: LogName, data: bytes) -> tuple[EntryId, Clock, bytes]:
     """The entry it is applied to, that entry's clock, and the state; ``BadRecord`` when it is damaged."""
     found = scan(data, salt_of(shard))
     try:
@@ -183,15 +183,15 @@ LIST_FILE = FileName("shards")
 LIST_KIND = 3
 
 
-_decode_list = msgspec.msgpack.Decoder(list[ShardName]).decode
+_decode_list = msgspec.msgpack.Decoder(list[LogName]).decode
 
 
-def encode_list(names: Sequence[ShardName]) -> bytes:
+def encode_list(names: Sequence[LogName]) -> bytes:
     """The bytes of the file."""
     return encode_record(NODE_SALT, 0, LIST_KIND, _encode(names))
 
 
-def decode_list(data: bytes) -> list[ShardName]:
+def decode_list(data: bytes) -> list[LogName]:
     """What the file says; ``BadRecord`` when it is damaged."""
     found = scan(data, NODE_SALT)
     if len(found.records) != 1:

@@ -76,7 +76,7 @@ from motet.core.shardlog.messages import (
 from motet.core.shardlog.state import FinishedRead, Purpose, Reading, Status
 from motet.errors import BadBytes, BadInput, DiskFull, DiskReadFailed, NodeError, TooLarge
 from motet.errors.shards import EntriesGone, NotLeader
-from motet.ids import Address, Epoch, NodeId, Offset, ReadId, ShardName, WriteId
+from motet.ids import Address, Epoch, LogName, NodeId, Offset, ReadId, WriteId
 from motet.limits import shard_entry_body_bytes_max
 
 HANDLERS: dict[type[Message], Callable[[Core, Any, Any], None]] = {
@@ -102,7 +102,7 @@ class ShardReplica:
 
     def __init__(
         self,
-        shard: ShardName,
+        shard: LogName,
         own: NodeId,
         config: ShardlogConfig,
         effects: EffectBuffer,
@@ -113,7 +113,7 @@ class ShardReplica:
     # What the data node looks at
 
     @property
-    def shard(self) -> ShardName:
+    def shard(self) -> LogName:
         return self.core.shard
 
     @property

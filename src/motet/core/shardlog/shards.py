@@ -59,7 +59,7 @@ from motet.core.shardlog.meta import (
 from motet.core.shardlog.replica import ShardReplica
 from motet.core.shardlog.state import Status
 from motet.errors import BadRecord
-from motet.ids import Address, Epoch, FileName, NodeId, ReadId, ShardName, TimerName, WriteId
+from motet.ids import Address, Epoch, FileName, LogName, NodeId, ReadId, TimerName, WriteId
 from motet.limits import shards_left_max, shards_per_node_max
 
 BEAT = TimerName("shards-beat")
@@ -100,21 +100,21 @@ class ShardsState(msgspec.Struct):
     list_version: int = 0
     list_writes: dict[WriteId, int] = msgspec.field(default_factory=dict)
     is_list_due: bool = False
-    creating: dict[ShardName, Creating] = msgspec.field(default_factory=dict)
-    deleting: dict[ShardName, Deleting] = msgspec.field(default_factory=dict)
+    creating: dict[LogName, Creating] = msgspec.field(default_factory=dict)
+    deleting: dict[LogName, Deleting] = msgspec.field(default_factory=dict)
     #: of the shards in the map of the cluster: what is near for a shard that this node holds nothing of
-    map_epochs: dict[ShardName, Epoch] = msgspec.field(default_factory=dict)
+    map_epochs: dict[LogName, Epoch] = msgspec.field(default_factory=dict)
     #: what messages said that nobody can mean -> how often
     out_of_bounds: dict[str, int] = msgspec.field(default_factory=dict)
     #: replicas that may have something under way (the values mean nothing): they are looked at with each beat
-    active: dict[ShardName, None] = msgspec.field(default_factory=dict)
+    active: dict[LogName, None] = msgspec.field(default_factory=dict)
     beats: int = 0
     #: when the last beat was
     beat_ns: int = 0
     #: nothing was under way then, so the next one comes late
     is_idle: bool = False
     #: shards whose replica was deleted in this life -> the epoch in which it was
-    left: dict[ShardName, Epoch] = msgspec.field(default_factory=dict)
+    left: dict[LogName, Epoch] = msgspec.field(default_factory=dict)
 
 
 class Shards:
@@ -124,29 +124,29 @@ class Shards:
         self,
         own: NodeId,
         config: ShardlogConfig,
-        machine_factory: Callable[[ShardName], StateMachine],
+        machine_factory: Callable[[LogName], StateMachine],
     ) -> None:
         self.own = own
         self.config = config
         self.effects = EffectBuffer()
         self.state = ShardsState()
-        self.replicas: dict[ShardName, ShardReplica] = {}
+        self.replicas: dict[LogName, ShardReplica] = {}
         self._machine_factory = machine_factory
 
     # What the data node looks at
 
-    def replica(self, shard: ShardName) -> ShardReplica | None:
+    def replica(self, shard: LogName) -> ShardReplica | None:
         return self.replicas.get(shard)
 
     def reports(self) -> tuple[ShardReport, ...]:
         """What this node holds, for the answer to an operator's heartbeat."""
         return tuple(replica.report() for replica in self.replicas.values())
 
-    def touch(self, shard: ShardName) -> None:
+    def touch(self, shard: LogName) -> None:
         """Something has happened to a shard that its readers and writers may have waited for."""
         self.effects.touched[shard] = None
 
-    def take_touched(self) -> list[ShardName]:
+    def take_touched(self) -> list[LogName]:
         """The shards that something has happened to since the last call."""
         touched = list(self.effects.touched)
         self.state.active.update(self.effects.touched)
@@ -267,7 +267,7 @@ class Shards:
         """Time has passed for those that have something under way, and for some of the others in turn."""
         state, config = self.state, self.config
         state.active.update(self.effects.touched)
-        due: dict[ShardName, None] = {}
+        due: dict[LogName, None] = {}
         for shard in list(state.active):
             replica = self.replicas.get(shard)
             if replica is None or replica.is_at_rest:
@@ -362,7 +362,7 @@ class Shards:
             state.active[name] = None
             replica.start()
 
-    def _make(self, shard: ShardName) -> ShardReplica:
+    def _make(self, shard: LogName) -> ShardReplica:
         machine = self._machine_factory(shard)
         return ShardReplica(shard, self.own, self.config, self.effects, machine)
 
@@ -470,7 +470,7 @@ class Shards:
         del self.replicas[shard]
         self._remove(shard, deleting, _files_of(replica))
 
-    def _remember(self, shard: ShardName, message: DeleteShardRequest) -> None:
+    def _remember(self, shard: LogName, message: DeleteShardRequest) -> None:
         """What was promised stays promised, for as long as this life can be named by what comes late."""
         left = self.state.left
         epoch = left.pop(shard, Epoch(0))
@@ -478,7 +478,7 @@ class Shards:
         if len(left) > shards_left_max:
             del left[next(iter(left))]
 
-    def _remove(self, shard: ShardName, deleting: Deleting, files: list[FileName]) -> None:
+    def _remove(self, shard: LogName, deleting: Deleting, files: list[FileName]) -> None:
         for file in files:
             write = self.effects.new_write()
             self.effects.writers[write] = shard
@@ -487,7 +487,7 @@ class Shards:
         if not files:
             self._removed(shard, deleting, WriteId(0))
 
-    def _removed(self, shard: ShardName, deleting: Deleting, write: WriteId) -> None:
+    def _removed(self, shard: LogName, deleting: Deleting, write: WriteId) -> None:
         deleting.removals.pop(write, None)
         if deleting.removals or deleting.version:
             return

@@ -30,7 +30,7 @@ from motet.core.clock.hlc import ZERO, Clock
 from motet.core.shardlog.entry import NO_ENTRY, Entry, EntryId
 from motet.core.shardlog.log import Log
 from motet.core.shardlog.messages import ReconfigurationOp, Snapshot
-from motet.ids import Address, Epoch, NodeId, Offset, ReadId, ShardName, WriteId
+from motet.ids import Address, Epoch, LogName, NodeId, Offset, ReadId, WriteId
 
 
 class CursorState(StrEnum):
@@ -190,7 +190,7 @@ class Reading(msgspec.Struct):
 class FinishedRead(msgspec.Struct, frozen=True):
     """What a reading for the data node came to: entries, or why there are none."""
 
-    shard: ShardName
+    shard: LogName
     number: int
     entries: tuple[Entry, ...]
     #: the code of an error and what happened

@@ -24,7 +24,7 @@ import msgspec
 from motet.core.machine import Effect, Note
 from motet.core.shardlog.replica import ShardReplica
 from motet.core.shardlog.state import Status
-from motet.ids import NodeId, ShardName
+from motet.ids import LogName, NodeId
 
 Line: TypeAlias = dict[str, Any]
 
@@ -117,7 +117,7 @@ class Chronicle:
     """Keeps what was last seen of a replica of one node, and tells what it has done since."""
 
     def __init__(
-        self, shard: ShardName, n: int, *, with_factor: bool = False, replaced_at_once: bool = False
+        self, shard: LogName, n: int, *, with_factor: bool = False, replaced_at_once: bool = False
     ) -> None:
         self._shard = shard
         self._n = n

@@ -30,7 +30,7 @@ from motet.core.streams.messages import (
     TransactionResolved,
 )
 from motet.errors import BadInput
-from motet.ids import Address, Epoch, NodeId, ShardName, TransactionId
+from motet.ids import Address, Epoch, LogName, NodeId, ShardName, TransactionId
 from motet.limits import (
     clock_received_ms_max,
     counter_max,
@@ -63,6 +63,7 @@ def _is_turn(turn: TurnClock, _highest: int) -> bool:
 RULES: dict[object, Rule] = {
     Clock: is_clock,
     Epoch: is_counter,
+    LogName: is_shard_name,
     ShardName: is_shard_name,
     TransactionId: _is_transaction,
     TurnClock: _is_turn,
@@ -117,9 +118,10 @@ def is_unfounded(
     return any(place.shard == message.shard and own in place.ensemble for place in places)
 
 
-def epochs_of(shard_map: ShardMap) -> dict[ShardName, Epoch]:
-    """The epoch of each shard, as the operator saw it."""
-    return {place.shard: place.epoch for stream in shard_map.streams for place in stream.places}
+def epochs_of(shard_map: ShardMap) -> dict[LogName, Epoch]:
+    """The epoch of the log of each shard, as the operator saw it."""
+    places = [place for stream in shard_map.streams for place in stream.places]
+    return {LogName(place.shard): place.epoch for place in places}
 
 
 def _is_map(new: ShardMap, known: ShardMap | None) -> bool:

@@ -38,7 +38,7 @@ from motet.core.streams.pending import PendingRequest, ShardTransactions, Transa
 from motet.core.streams.reads import Question, Readings
 from motet.core.streams.shard import machine_of, state_of
 from motet.errors import MotetError
-from motet.ids import Address, NodeId, Offset, ShardName
+from motet.ids import Address, LogName, NodeId, Offset, ShardName
 from motet.limits import epoch_step_max, missing_shards_max
 
 Asked = PrepareTransaction | CommitTransaction | AbortTransaction | CloseShard | OrderShard
@@ -140,7 +140,7 @@ class Dispatcher:
 
     def _serving(self, shard: ShardName) -> ShardReplica | None:
         """The replica of a shard that is led here."""
-        replica = self._shards.replica(shard)
+        replica = self._shards.replica(LogName(shard))
         return replica if replica is not None and replica.is_serving else None
 
     def _turn(self, replica: ShardReplica) -> Turn | None:
@@ -161,7 +161,7 @@ class Dispatcher:
             return []  # it is said again
         if isinstance(message, TransactionResolved):
             return self._deliver(decisions.on_resolved(turn, message))
-        self._shards.touch(message.shard)
+        self._shards.touch(LogName(message.shard))
         try:
             _take(self._requests, replica, PendingRequest(sender, message, self._now.monotonic_ns))
         except MotetError as error:
@@ -192,7 +192,7 @@ class Dispatcher:
             if ours.waiting:
                 ours.looked_at = Offset(-1)
                 self._requests.busy[shard] = None
-            self._shards.touch(shard)
+            self._shards.touch(LogName(shard))
         return effects
 
     def _is_settled(self, replica: ShardReplica) -> bool:
@@ -279,7 +279,7 @@ class Dispatcher:
         for shard in touched:
             if shard not in self._requests.busy:
                 continue
-            ours, replica = self._requests.of_shards[shard], self._shards.replica(shard)
+            ours, replica = self._requests.of_shards[shard], self._shards.replica(LogName(shard))
             if replica is None:
                 effects += self._deliver(leader.abandon(ours, shard))
                 del self._requests.of_shards[shard]

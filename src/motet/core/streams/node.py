@@ -96,7 +96,7 @@ from motet.errors import (
     NodeError,
     NoSuchShard,
 )
-from motet.ids import Address, NodeId, ReadId, ShardName, TimerName
+from motet.ids import Address, LogName, NodeId, ReadId, ShardName, TimerName
 from motet.limits import clock_drift_ms_max, clock_found_ms_max
 
 SWEEP_TIMER = TimerName("data-sweep")
@@ -325,7 +325,7 @@ class DataNode:
             if kind in QUESTIONS:
                 asked = cast("Question", message)
                 replica = self._replica(asked.shard)
-                self.shards.touch(asked.shard)
+                self.shards.touch(LogName(asked.shard))
                 return reads.take(self.state.readings, replica, client, asked, now)
             raise BadInput(f"{type(message).__name__} is no request of this version")
         except MotetError as error:
@@ -362,7 +362,7 @@ class DataNode:
         return None if shard is None else self.state.leaders.get(shard)
 
     def _replica(self, shard: ShardName) -> ShardReplica:
-        replica = self.shards.replica(shard)
+        replica = self.shards.replica(LogName(shard))
         if replica is None:
             raise NoSuchShard(f"this node does not hold shard {shard}")
         return replica
@@ -394,10 +394,10 @@ class DataNode:
 
     def _cut_shard(self, shard: ShardName, now: Now) -> list[Effect]:
         effects: list[Effect] = []
-        of_shard, replica = self.state.appends.get(shard), self.shards.replica(shard)
+        of_shard, replica = self.state.appends.get(shard), self.shards.replica(LogName(shard))
         if of_shard is None or replica is None:
             return effects
-        self.shards.touch(shard)
+        self.shards.touch(LogName(shard))
         has_more = bool(of_shard.gathered or of_shard.held)
         while has_more and self._hold(of_shard, replica):
             seen = [waiting.message.clock for waiting in of_shard.gathered]
@@ -426,7 +426,7 @@ class DataNode:
         for clock in dispatch.clocks_of(message):
             self.state.clock.check(clock, now.wall_ms)
         dispatch.take(self.state.requests, self._replica(message.shard), client, message, now)
-        self.shards.touch(message.shard)
+        self.shards.touch(LogName(message.shard))
         return []
 
     def _dispatcher(self, now: Now) -> Dispatcher:
@@ -447,7 +447,7 @@ class DataNode:
         if event.write == self.state.clock.write:
             self.state.clock.written(event.now.wall_ms, is_durable=True)
             for shard in self.state.requests.busy:
-                self.shards.touch(shard)  # some may wait for a clock
+                self.shards.touch(LogName(shard))  # some may wait for a clock
             return self._cut(event.now)
         return self.shards.on_written(event.write, event.now)
 
@@ -515,7 +515,7 @@ class DataNode:
         for shard in list(self.state.busy):
             if self.state.appends[shard].held:
                 effects += appends.expire(self.state.appends[shard], now, wait_ms)
-                self.shards.touch(shard)
+                self.shards.touch(LogName(shard))
         return effects
 
     def _forget_client(self, client: Address) -> list[Effect]:
@@ -524,10 +524,10 @@ class DataNode:
         gone = dict.fromkeys((client, *many.forget_client(state.together, client)))
         reads.forget_clients(state.readings, gone)
         for shard in dispatch.forget_clients(state.requests, gone):
-            self.shards.touch(shard)
+            self.shards.touch(LogName(shard))
         for shard in state.busy:
             appends.forget_client(state.appends[shard], client)
-            self.shards.touch(shard)
+            self.shards.touch(LogName(shard))
         return []
 
     # After each step
@@ -563,7 +563,7 @@ class DataNode:
         return bool(is_any_late or state.to_cut or self._is_bound_unread)
 
     def _settle(self, shard: ShardName) -> list[Effect]:
-        of_shard, replica = self.state.appends[shard], self.shards.replica(shard)
+        of_shard, replica = self.state.appends[shard], self.shards.replica(LogName(shard))
         if replica is None:
             effects = appends.abandon(of_shard, shard)
             del self.state.appends[shard]

@@ -72,7 +72,7 @@ from motet.core.streams.cluster_messages import (
     SealedShard,
     ShardMapPushed,
 )
-from motet.ids import Address, Epoch, NodeId, Offset, RequestId, ShardName
+from motet.ids import Address, Epoch, LogName, NodeId, Offset, RequestId, ShardName
 from motet.sim.metadata_tree import MetadataTree
 
 _NO_TIME = Clock(0, 0)
@@ -162,7 +162,7 @@ class PuppetNode:
     def _report(self, message: Heartbeat) -> HeartbeatAnswer:
         reports = tuple(
             ShardReport(
-                shard,
+                LogName(shard),
                 each.epoch,
                 each.status,
                 each.head,
@@ -242,7 +242,7 @@ class PuppetNode:
 
     def _push(self, shard: ShardName, replica: PuppetReplica) -> list[tuple[str, Message]]:
         push = AddEntryRequest(
-            shard, replica.epoch, NO_ENTRY, (), replica.head, Offset(1), 0, _NO_TIME
+            LogName(shard), replica.epoch, NO_ENTRY, (), replica.head, Offset(1), 0, _NO_TIME
         )
         return [(node, push) for node in replica.cursors]
 

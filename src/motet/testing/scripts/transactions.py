@@ -49,6 +49,7 @@ from motet.format.record_block import encode_block
 from motet.ids import (
     Address,
     Epoch,
+    LogName,
     NodeId,
     RequestId,
     ShardName,
@@ -160,9 +161,9 @@ class TransactionsStorm(BenchPart):
     def _elect(self, shard: ShardName, *, founds: bool = False) -> list[str]:
         self.epochs[shard] = epoch = Epoch(self.epochs[shard] + 1)
         node, life = _node(shard), self._machine(shard).shards.incarnation
-        fence = FenceRequest(shard, epoch, life, founds)
+        fence = FenceRequest(LogName(shard), epoch, life, founds)
         lines = self.bench.receive(node, OPERATOR, fence) + self.bench.settle()
-        lead = BecomeLeaderRequest(shard, epoch, 1, ())
+        lead = BecomeLeaderRequest(LogName(shard), epoch, 1, ())
         return lines + self.bench.receive(node, OPERATOR, lead) + self.bench.settle()
 
     @verb
@@ -380,7 +381,7 @@ class TransactionsStorm(BenchPart):
         return [line for shard in self.epochs for line in self._told_shard(shard)]
 
     def _told_shard(self, shard: ShardName) -> list[str]:
-        replica = self._machine(shard).shards.replica(shard)
+        replica = self._machine(shard).shards.replica(LogName(shard))
         if replica is None:
             return [f"{shard} is not there"]
         return [told_shard(replica)]

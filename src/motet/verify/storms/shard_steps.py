@@ -29,7 +29,7 @@ from motet.core.metadata.definitions import StreamDefinition, shard_names
 from motet.core.shardlog.steps import Chronicle
 from motet.core.streams.cluster_messages import OperatorRequest, ShardMetadata
 from motet.core.streams.node import DataNode
-from motet.ids import Address, NodeId, ShardName, StreamId
+from motet.ids import Address, LogName, NodeId, ShardName, StreamId
 from motet.sim.dice import Dice
 from motet.sim.host import Host
 from motet.sim.world import World
@@ -79,7 +79,7 @@ class ShardStepsRun(StreamsRun):
         #: the lines so far, as ``motet verify trace`` reads them
         self.lines: list[TraceLine] = []
         self._chronicles = {
-            name: Chronicle(self._shard, n, with_factor=self.with_factor)
+            name: Chronicle(LogName(self._shard), n, with_factor=self.with_factor)
             for name, n in self._numbers.items()
         }
         self._lives: dict[NodeId, object] = {}
@@ -109,7 +109,7 @@ class ShardStepsRun(StreamsRun):
         if not isinstance(machine, DataNode) or self._world.violations:
             return
         name = NodeId(host.node.address)
-        chronicle, replica = self._chronicles[name], machine.shards.replica(self._shard)
+        chronicle, replica = self._chronicles[name], machine.shards.replica(LogName(self._shard))
         if replica is None:
             lines = chronicle.gone(effects)
         elif self._lives.setdefault(name, machine) is not machine:

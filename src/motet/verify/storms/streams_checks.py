@@ -42,7 +42,7 @@ from motet.core.streams.cluster_messages import ShardMetadata, ShardStatus
 from motet.core.streams.entries import Chunk, record_range
 from motet.core.streams.messages import ChunkPlace, RecordsRead
 from motet.core.streams.node import DataNode
-from motet.ids import Address, Epoch, NodeId, Offset, ShardName
+from motet.ids import Address, Epoch, LogName, NodeId, Offset, ShardName
 from motet.sim.host import Host
 from motet.sim.world import World
 from motet.verify.storms.streams_rules import Stalls, Truth, broken_rules, first_clock
@@ -96,7 +96,7 @@ class Watch:
         if host is None or not host.node.up:
             return None
         assert isinstance(host.machine, DataNode)
-        return host.machine.shards.replica(shard)
+        return host.machine.shards.replica(LogName(shard))
 
     def _violated(self, rule: str, what: str) -> None:
         self._world.violated(rule, what)

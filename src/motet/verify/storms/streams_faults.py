@@ -30,7 +30,7 @@ from motet.core.shardlog.messages import ReconfigurationOp
 from motet.core.shardlog.meta import decode_meta, meta_file
 from motet.core.streams.cluster_messages import Reconfiguration, ShardMetadata, ShardStatus
 from motet.errors import BadBytes
-from motet.ids import Address, Epoch, FileName, NodeId, ShardName
+from motet.ids import Address, Epoch, FileName, LogName, NodeId, ShardName
 from motet.sim.dice import Dice
 from motet.sim.faults import NetworkFaults
 from motet.sim.host import Host
@@ -79,11 +79,11 @@ class Atlas:
         """Whether this disk says that the node is a member, and was not struck."""
         if (node, shard) in self.rotten:
             return False
-        data = self._hosts[node].disk.durable(meta_file(shard), 0, 1 << 30)
+        data = self._hosts[node].disk.durable(meta_file(LogName(shard)), 0, 1 << 30)
         if not data:
             return False
         try:
-            meta = decode_meta(shard, data)
+            meta = decode_meta(LogName(shard), data)
         except BadBytes:
             return False
         return meta.is_member and not meta.is_damaged

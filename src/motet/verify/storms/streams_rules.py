@@ -72,7 +72,7 @@ from motet.core.streams.entries import (
     unbatched,
 )
 from motet.core.streams.node import DataNode
-from motet.ids import Address, Epoch, NodeId, Offset, ShardName, TransactionId
+from motet.ids import Address, Epoch, LogName, NodeId, Offset, ShardName, TransactionId
 from motet.sim.host import Host
 from motet.sim.world import World
 
@@ -236,7 +236,7 @@ class Promises:
         self._said = {place: said for place, said in self._said.items() if place[0] != gone}
 
     def _check(self, address: Address, machine: DataNode, shard: ShardName) -> None:
-        said, replica = self._said.get((address, shard)), machine.shards.replica(shard)
+        said, replica = self._said.get((address, shard)), machine.shards.replica(LogName(shard))
         if said is None or replica is None or self._is_struck(NodeId(address), shard):
             return
         state, (epoch, entry) = replica.core.state, said

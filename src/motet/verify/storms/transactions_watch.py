@@ -35,7 +35,7 @@ from motet.core.streams.messages import (
 )
 from motet.core.streams.node import DataNode
 from motet.core.streams.shard import machine_of
-from motet.ids import Address, ShardName
+from motet.ids import Address, LogName, ShardName
 from motet.sim.dice import Dice
 from motet.sim.host import Host
 from motet.sim.world import SimNode, World
@@ -75,7 +75,7 @@ class Aims:
             ):
                 self._world.mark(WAITS)
             if ours.compaction is not None and self._strikes:
-                self._strike_compacter(host, host.machine.shards.replica(shard))
+                self._strike_compacter(host, host.machine.shards.replica(LogName(shard)))
 
     def _note(self, machine: DataNode, note: Note) -> None:
         if note.what.startswith("transaction_"):
@@ -85,7 +85,7 @@ class Aims:
 
     def _inherits(self, machine: DataNode, shard: ShardName) -> None:
         """A leader begins: what of transactions does it find in its log?"""
-        replica = machine.shards.replica(shard)
+        replica = machine.shards.replica(LogName(shard))
         if replica is None:
             return
         state = machine_of(replica).state.transactions
