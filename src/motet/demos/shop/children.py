@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Self
 
 from motet.errors import MotetError
-from motet.testing.local_node import Reaper
+from motet.testing.reaper import Reaper
 
 QUICK_JAVA = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 """A Java that lives for half a minute: starting soon matters more than being quick after a while."""

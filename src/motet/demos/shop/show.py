@@ -19,7 +19,7 @@ from motet.demos.shop.progress import Progress
 from motet.demos.shop.report import Acknowledged, Proof, acknowledged, prove
 from motet.demos.shop.story import Story, run
 from motet.errors import MissingLibrary
-from motet.testing.local_node import Reaper
+from motet.testing.reaper import Reaper
 
 Report = dict[str, object]
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
