@@ -113,7 +113,7 @@ TRANSACTION_PLANTS: tuple[Plant, ...] = (
         Search("transactions", SEEDS_FEW, ("ClockVisibility",)),
         rule="a transaction has a clock for its readers in all shards or in none",
         rule_id="streams.orders P3",
-        target="motet.core.streams.leader.Pen._entry",
+        target="motet.core.streams.leader.EntryBuffer._entry",
         by="motet.verify.storms.transactions_plants:HidesAlone",
     ),
     replaces(

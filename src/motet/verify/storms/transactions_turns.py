@@ -158,7 +158,7 @@ class LandsTheFirst(TakesTurns):
             ours.in_flight_keys |= kept
 
         real = ShardTransactions.end_in_flight
-        with instead(ShardTransactions, "land", end_in_flight):
+        with instead(ShardTransactions, "end_in_flight", end_in_flight):
             return super().step(event)
 
 
