@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from motet.testing.local_node import Reaper, reap
+from motet.testing.reaper import Reaper, reap
 
 SLEEPER = (sys.executable, "-S", "-c", "import signal; signal.pause()")
 

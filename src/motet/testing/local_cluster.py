@@ -40,8 +40,9 @@ from motet.node.settings import load
 from motet.real.durable import holder_of
 from motet.testing.cluster_status import ClusterStatus
 from motet.testing.fault_proxy import ProxyMesh
-from motet.testing.local_node import LocalNode, Reaper
+from motet.testing.local_node import LocalNode
 from motet.testing.port_block import BLOCK_PORTS, HOST, DevFolder, PortBlock
+from motet.testing.reaper import Reaper
 
 NODE_COMMAND = (sys.executable, "-m", "motet", "node")
 LOCK_FILE = "lock~"

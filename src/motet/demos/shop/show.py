@@ -19,7 +19,7 @@ from motet.demos.shop.report import Acknowledged, Folded, Proof, acknowledged, p
 from motet.demos.shop.story import Story, run
 from motet.demos.shop.watch import Progress
 from motet.errors import MissingLibrary
-from motet.testing.local_node import Reaper
+from motet.testing.reaper import Reaper
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
