@@ -119,7 +119,10 @@ async def test_a_multi_has_an_outcome_for_each_operation_or_says_which_was_refus
 @in_loop
 async def test_reads_of_a_multi_fail_one_by_one() -> None:
     async with KeeperClient("inside:1", connect=connect_inside) as keeper:
-        data, missing, names = await keeper.multi_read(["/a", "/b", GetChildren("/c", False)])
+        zxid, (data, missing, names) = await keeper.multi_read(
+            ["/a", "/b", GetChildren("/c", False)]
+        )
+        assert zxid == 1
         assert data == (b"a", STAT)
         assert isinstance(missing, NoNode)
         assert "/b" in missing.what

@@ -282,6 +282,34 @@ class KeeperClient:
         request = GetChildren(path, watch is not None)
         return list((await self._ask(Children, request, seconds, watch)).children)
 
+    async def exists_at(
+        self, path: str, watch: Watcher | None = None, *, seconds: float | None = None
+    ) -> tuple[Zxid, Stat | None]:
+        """As ``exists``, and the zxid at which it was so."""
+        request = Exists(path, watch is not None)
+        try:
+            zxid, found = await self._ask_at(StatResult, request, seconds, watch)
+        except NoNode as error:
+            assert error.zxid is not None, "the keeper has answered"
+            return error.zxid, None
+        return zxid, found.stat
+
+    async def get_at(
+        self, path: str, watch: Watcher | None = None, *, seconds: float | None = None
+    ) -> tuple[Zxid, bytes, Stat]:
+        """As ``get``, and the zxid at which it was so; ``NoNode`` has it as ``zxid``."""
+        request = GetData(path, watch is not None)
+        zxid, found = await self._ask_at(Data, request, seconds, watch)
+        return zxid, found.data or b"", found.stat
+
+    async def children_at(
+        self, path: str, watch: Watcher | None = None, *, seconds: float | None = None
+    ) -> tuple[Zxid, list[str]]:
+        """As ``children``, and the zxid at which it was so; ``NoNode`` has it as ``zxid``."""
+        request = GetChildren(path, watch is not None)
+        zxid, found = await self._ask_at(Children, request, seconds, watch)
+        return zxid, list(found.children)
+
     async def children2(
         self, path: str, watch: Watcher | None = None, *, seconds: float | None = None
     ) -> tuple[list[str], Stat]:
@@ -298,21 +326,19 @@ class KeeperClient:
 
     async def multi_read(
         self, reads: Sequence[str | ReadOperation], *, seconds: float | None = None
-    ) -> list[Read]:
-        """All of these as at one moment, each with its own fate; a path alone stands for its data."""
+    ) -> tuple[Zxid, list[Read]]:
+        """The zxid at which all of these were read, and what each found; a path alone stands for its data."""
         operations = tuple(
             GetData(each, False) if isinstance(each, str) else each for each in reads
         )
-        _, results = await self.ask_multi(MultiRead(operations), seconds=seconds)
-        return [_read(*each) for each in zip(operations, results, strict=True)]
+        zxid, results = await self.ask_multi(MultiRead(operations), seconds=seconds)
+        return zxid, [_read(*each) for each in zip(operations, results, strict=True)]
 
     async def ask_multi(
         self, request: Multi | MultiRead, *, seconds: float | None = None
     ) -> tuple[Zxid, tuple[AnyResult, ...]]:
         """The zxid of a multi, or the one at which a multi_read was read, and the results as they came."""
-        limit_seconds = self._seconds if seconds is None else seconds
-        zxid, result = await self._session.ask_at(request, limit_seconds)
-        assert isinstance(result, MultiResult), "the codec reads an answer as that of its request"
+        zxid, result = await self._ask_at(MultiResult, request, seconds)
         return zxid, result.results
 
     async def sync(self, path: str = "/", *, seconds: float | None = None) -> None:
@@ -330,10 +356,19 @@ class KeeperClient:
         seconds: float | None,
         watch: Watcher | None = None,
     ) -> R:
+        return (await self._ask_at(kind, request, seconds, watch))[1]
+
+    async def _ask_at(
+        self,
+        kind: type[R],
+        request: Request,
+        seconds: float | None,
+        watch: Watcher | None = None,
+    ) -> tuple[Zxid, R]:
         limit_seconds = self._seconds if seconds is None else seconds
-        result = await self._session.ask(request, limit_seconds, watch)
+        zxid, result = await self._session.ask_at(request, limit_seconds, watch)
         assert isinstance(result, kind), "the codec reads an answer as that of its request"
-        return result
+        return zxid, result
 
 
 def flags(ephemeral: bool, sequential: bool) -> int:

@@ -29,6 +29,7 @@ from typing import ClassVar
 from motet.errors import MotetError, NodeError, OutcomeUnknown
 from motet.format.zookeeper.answers import ErrorCode
 from motet.format.zookeeper.requests import Multi, MultiRead, Request
+from motet.ids import Zxid
 from motet.limits import keeper_multi_operations_max, keeper_multi_sets_max
 
 
@@ -39,6 +40,8 @@ class KeeperError(MotetError):
     hint = "the log of the keeper may say more"
     #: what happened, of a node by its path
     says: ClassVar[str] = "the keeper refused {path}"
+    #: the moment of the answer: as of it the keeper refuses this
+    zxid: Zxid | None = None
 
 
 class NoNode(KeeperError):
@@ -198,7 +201,9 @@ _UNKNOWN = (ErrorCode.CONNECTION_LOSS, ErrorCode.OPERATION_TIMEOUT)
 """With these a server says that it has lost sight of the request."""
 
 
-def error_for(number: int, request: Request, *, is_write: bool) -> MotetError:
+def error_for(
+    number: int, request: Request, *, is_write: bool, zxid: Zxid | None = None
+) -> MotetError:
     """What the server said about this request, for the one who asked."""
     if number in _UNKNOWN:
         what = f"the server lost sight of the request (error {number})"
@@ -206,8 +211,11 @@ def error_for(number: int, request: Request, *, is_write: bool) -> MotetError:
     path = getattr(request, "path", None) or _described(request)
     kind = _KINDS.get(number)
     if kind is None:
-        return KeeperError(f"the keeper refused {path} with error {_name(number)}")
-    return kind(kind.says.format(path=path))
+        error = KeeperError(f"the keeper refused {path} with error {_name(number)}")
+    else:
+        error = kind(kind.says.format(path=path))
+    error.zxid = zxid
+    return error
 
 
 def _described(request: Request) -> str:
