@@ -13,7 +13,7 @@ from tests.client.keeper.fake_keeper import PASSWORD, SESSION, STAT, answer_to, 
 
 from motet.client.keeper import sync
 from motet.client.keeper.client import OPEN, KeeperClient, Outcome
-from motet.client.keeper.errors import KeeperMultiFailed, NoNode
+from motet.client.keeper.errors import KeeperMultiFailed, KeeperTooLarge, NoNode
 from motet.client.keeper.watches import WATCH_LOST, ThreadWatch
 from motet.errors import NodeError, error_of
 from motet.format.zookeeper.answers import (
@@ -47,6 +47,7 @@ from motet.format.zookeeper.requests import (
     SetData,
 )
 from motet.format.zookeeper.server_codec import decode_request, encode_event, encode_reply
+from motet.format.zookeeper.sizes import WriteLimits
 
 
 class Inside:
@@ -114,6 +115,17 @@ async def test_a_multi_has_an_outcome_for_each_operation_or_says_which_was_refus
             await keeper.multi([Create("/a", b"", OPEN, 0), Delete("/none", -1)])
         assert raised.value.index == 1
         assert isinstance(raised.value.error, NoNode)
+
+
+@in_loop
+async def test_a_multi_that_is_too_large_is_refused_before_it_is_sent() -> None:
+    small = WriteLimits(reply_bytes_max=1_000)
+    async with KeeperClient("inside:1", connect=connect_inside, limits=small) as keeper:
+        with pytest.raises(KeeperTooLarge, match="7 operations exceeds the limit of 1000 bytes"):
+            await keeper.multi([SetData("/a", b"", 0)] * 7)
+        with pytest.raises(KeeperTooLarge, match="for a request"):
+            await keeper.multi([SetData("/a", bytes(2 << 20), 0), Check("/a", 0)])
+        assert await keeper.get("/a") == (b"/a", STAT), "and the session goes on"
 
 
 @in_loop

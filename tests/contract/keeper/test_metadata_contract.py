@@ -22,6 +22,7 @@ from motet.core.metadata.messages import (
     Delete,
     Deposed,
     Elected,
+    Failed,
     Found,
     Get,
     MetadataAnswer,
@@ -41,6 +42,7 @@ from motet.core.metadata.messages import (
     WriteOperation,
     Written,
 )
+from motet.core.metadata.zookeeper import why_too_large
 
 
 @pytest.fixture(params=["simulated", *SERVERS])
@@ -155,6 +157,21 @@ async def test_sequential_names_are_in_the_answer_of_their_multi(stage: Stage) -
     assert isinstance(found, Found)
     # Trimming does not change what follows from the stat: the number of the last entry.
     assert (found.stat.cversion + found.stat.children) // 2 - 1 == 2
+
+
+@in_loop
+async def test_what_is_too_large_for_one_write_is_known_before_and_refused(stage: Stage) -> None:
+    core, path = await stage.core(), stage.path("a")
+    await written(core, Create(path))
+    large = (Set(path, bytes(600_000), 0), Set(path, bytes(600_000), 1))
+    assert why_too_large(large) is not None
+    answer = await write(core, *large)
+    assert isinstance(answer, Failed), answer
+    assert answer.code == "KEEPER_TOO_LARGE"
+    assert (await written(core, Check(path, 0))).results == (None,), "nothing was done"
+    most = next(n for n in range(1, 5_000) if why_too_large((Set(path, b"", -1),) * (n + 1)))
+    sets = tuple(Set(path, b"%d" % number, number) for number in range(most))
+    assert (await written(core, *sets)).results == tuple(range(1, most + 1))
 
 
 @in_loop

@@ -34,7 +34,7 @@ from types import TracebackType
 from typing import Literal, Self, TypeVar
 
 from motet.client.keeper.dialer import Connect
-from motet.client.keeper.errors import NodeExists, NoNode, error_for, multi_failed
+from motet.client.keeper.errors import KeeperTooLarge, NodeExists, NoNode, error_for, multi_failed
 from motet.client.keeper.session import Session
 from motet.client.keeper.watches import Watcher
 from motet.client.link import parse_endpoint
@@ -56,7 +56,6 @@ from motet.format.zookeeper.answers import (
     StatResult,
     Synced,
 )
-from motet.format.zookeeper.cutter import PAYLOAD_BYTES_MAX
 from motet.format.zookeeper.requests import (
     ANY_VERSION,
     Acl,
@@ -78,6 +77,7 @@ from motet.format.zookeeper.requests import (
     SetData,
     Sync,
 )
+from motet.format.zookeeper.sizes import OURS, ZOOKEEPER, WriteLimits, why_too_large
 from motet.ids import Zxid
 
 Server = Literal["motet", "zookeeper"]
@@ -89,10 +89,7 @@ OPEN = (Acl(31, "world", "anyone"),)
 seconds_default = 10.0
 timeout_ms_default = 10_000
 
-_request_bytes_max: dict[Server, int] = {
-    "motet": PAYLOAD_BYTES_MAX,
-    "zookeeper": (1 << 20) - 1,  # beyond it the server hangs up without a word
-}
+_limits: dict[Server, WriteLimits] = {"motet": OURS, "zookeeper": ZOOKEEPER}
 
 Operation = Create | Create2 | Delete | SetData | Check
 """What can be in a multi."""
@@ -108,7 +105,9 @@ R = TypeVar("R", bound=Result)
 class KeeperClient:
     """One session with a keeper; use it as ``async with``.
 
-    ``connect`` makes connections in another way than over TCP, and is given the hosts and ports.
+    ``connect`` makes connections in another way than over TCP, and is given the hosts and ports. A multi that
+    exceeds ``limits`` is refused before it is sent; they are those of the server as it comes, so name others
+    where ``keeper.request_bytes_max`` is another.
     """
 
     def __init__(
@@ -120,18 +119,20 @@ class KeeperClient:
         reads: Reads = "linearizable",
         server: Server = "motet",
         connect: Connect | None = None,
+        limits: WriteLimits | None = None,
     ) -> None:
-        if server not in _request_bytes_max:
+        if server not in _limits:
             raise BadInput(f"server {server!r}", hint='it is "motet" or "zookeeper"')
         if reads not in ("linearizable", "local"):
             raise BadInput(f"reads {reads!r}", hint='they are "linearizable" or "local"')
         if timeout_ms <= 0:
             raise BadInput(f"a session of {timeout_ms} ms", hint="give it some seconds")
         self._seconds = seconds
+        self._limits = _limits[server] if limits is None else limits
         self._session = Session(
             [parse_endpoint(each.strip()) for each in endpoints.split(",")],
             timeout_ms,
-            request_bytes_max=_request_bytes_max[server],
+            request_bytes_max=self._limits.request_bytes_max,
             needs_sync=server == "zookeeper" and reads == "linearizable",
             connect=connect,
         )
@@ -232,7 +233,8 @@ class KeeperClient:
     async def multi(
         self, operations: Sequence[Operation], *, seconds: float | None = None
     ) -> list[Outcome]:
-        """All of these at once, or none: then ``KeeperMultiFailed`` says which one was refused, and why."""
+        """All of these at once, or none: then ``KeeperMultiFailed`` says which one was refused, and why. More
+        than one write may hold is ``KeeperTooLarge``, before anything is sent."""
         request = Multi(tuple(operations))
         _, results = await self.ask_multi(request, seconds=seconds)
         for index, result in enumerate(results):
@@ -290,8 +292,7 @@ class KeeperClient:
         try:
             zxid, found = await self._ask_at(StatResult, request, seconds, watch)
         except NoNode as error:
-            assert error.zxid is not None, "the keeper has answered"
-            return error.zxid, None
+            return error.answered_at, None
         return zxid, found.stat
 
     async def get_at(
@@ -338,6 +339,9 @@ class KeeperClient:
         self, request: Multi | MultiRead, *, seconds: float | None = None
     ) -> tuple[Zxid, tuple[AnyResult, ...]]:
         """The zxid of a multi, or the one at which a multi_read was read, and the results as they came."""
+        too_large = why_too_large(request, self._limits) if isinstance(request, Multi) else None
+        if too_large is not None:
+            raise KeeperTooLarge(f"{too_large}; nothing was done")
         zxid, result = await self._ask_at(MultiResult, request, seconds)
         return zxid, result.results
 

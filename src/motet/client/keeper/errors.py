@@ -43,6 +43,12 @@ class KeeperError(MotetError):
     #: the moment of the answer: as of it the keeper refuses this
     zxid: Zxid | None = None
 
+    @property
+    def answered_at(self) -> Zxid:
+        """Of an error that the keeper has answered."""
+        assert self.zxid is not None, "the keeper has answered"
+        return self.zxid
+
 
 class NoNode(KeeperError):
     """There is no such node."""

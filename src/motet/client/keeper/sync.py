@@ -118,7 +118,9 @@ class Keeper(OwningFace[KeeperClient]):
     def multi(
         self, operations: Sequence[Operation], *, seconds: float | None = None
     ) -> list[Outcome]:
-        """All of these at once, or none: then ``KeeperMultiFailed`` says which one was refused, and why."""
+        """All of these at once, or none: then ``KeeperMultiFailed`` says which one was refused, and why. More
+        than one write may hold is ``KeeperTooLarge``, before anything is sent.
+        """
         return self._portal.call(self._inner.multi, operations, seconds=seconds)
 
     def ensure_path(

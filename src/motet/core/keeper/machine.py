@@ -44,7 +44,6 @@ from motet.core.keeper.operations import (
     Write,
     answer_bytes,
     decode_batch,
-    empty_reply_bytes,
     encode_reply,
     failed,
 )
@@ -64,6 +63,7 @@ from motet.core.vsr.header import OPERATION_MIN
 from motet.core.vsr.state_machine import Entry
 from motet.format.zookeeper.answers import AnyResult, ErrorCode, Failed, Nothing
 from motet.format.zookeeper.requests import Multi, ReadRequest
+from motet.format.zookeeper.sizes import empty_reply_bytes
 from motet.ids import SessionId, Zxid
 
 _encode = msgspec.msgpack.Encoder().encode
