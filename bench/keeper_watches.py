@@ -1,9 +1,9 @@
 """How soon an entry that was written through one node of the keeper is known at another, on a quiet cluster.
 
 Three nodes on this machine. One client appends an entry to a log, a sequential node, through its node.
-Another, at another node, watches the log; when it is told, it reads the entry and watches again, in one packet.
-All is quiet in between, so nothing but the keeper says what is committed. For each pair of nodes, the primary's and
-the backups', in turns; milliseconds from the call of the writer:
+Another, at another node, watches the log; when it is told, it reads the entry and watches again, in one
+packet. All is quiet in between, so nothing but the keeper says what is committed. For each pair of nodes, the
+primary's and the backups', in turns; milliseconds from the call of the writer:
 
 acknowledged   the writer has its answer
 told           the event is at the other client
