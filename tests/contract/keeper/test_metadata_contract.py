@@ -27,6 +27,7 @@ from motet.core.metadata.messages import (
     Get,
     MetadataAnswer,
     Names,
+    NodeStat,
     Read,
     ReadDone,
     ReadOperation,
@@ -44,6 +45,8 @@ from motet.core.metadata.messages import (
 )
 from motet.core.metadata.zookeeper import why_too_large
 
+PASSING_SECONDS = 0.3
+
 
 @pytest.fixture(params=["simulated", *SERVERS])
 def stage(request: pytest.FixtureRequest) -> Iterator[Stage]:
@@ -52,7 +55,7 @@ def stage(request: pytest.FixtureRequest) -> Iterator[Stage]:
         yield simulated_stage(f"/contract/{name}")
         return
     world = World(request.getfixturevalue(f"{request.param}_server"), f"/metadata/{name}")
-    yield Stage(world.root, lambda: PortCore(world))
+    yield Stage(world.root, lambda: PortCore(world), asyncio.sleep)
 
 
 def in_loop(test: Callable[[Stage], Awaitable[None]]) -> Callable[[Stage], None]:
@@ -85,6 +88,12 @@ async def written(core: Core, *operations: WriteOperation) -> Written:
     answer = await write(core, *operations)
     assert isinstance(answer, Written), answer
     return answer
+
+
+async def stat_of(core: Core, path: str) -> NodeStat:
+    found = (await read(core, Get(path))).results[0]
+    assert isinstance(found, Found), found
+    return found.stat
 
 
 async def watch(core: Core, path: str, of: WatchOf) -> None:
@@ -191,6 +200,31 @@ async def test_a_read_is_at_one_moment(stage: Stage) -> None:
         assert (first.data, first.stat.mzxid) == (second.data, second.stat.mzxid)
         assert (found.zxid >= done.zxid) == (first.data == data)
         assert first.stat.mzxid <= found.zxid
+
+
+@in_loop
+async def test_times_and_counts_of_a_stat_are_those_of_the_keeper(stage: Stage) -> None:
+    core, other = await stage.core(), await stage.core()
+    path = stage.path("lease")
+    made = await written(core, Create(path, b""), Create(f"{path}/a"), Create(f"{path}/b"))
+    first = await stat_of(other, path)
+    await stage.wait(PASSING_SECONDS)
+    renewed = await written(other, Set(path, b"", 0))
+    second = await stat_of(core, path)
+    assert first.ctime_ms == first.mtime_ms == second.ctime_ms
+    passed_ms = second.mtime_ms - first.mtime_ms
+    assert PASSING_SECONDS * 900 <= passed_ms <= PATIENCE_SECONDS * 1000, "by one clock"
+    assert (first.mzxid, second.czxid) == (made.zxid, made.zxid)
+    assert (second.mzxid, second.version) == (renewed.zxid, 1)
+    await stage.wait(PASSING_SECONDS)
+    await written(core, Delete(f"{path}/a", 0), Create(f"{path}/c"), Delete(f"{path}/b", 0))
+    third = await stat_of(other, path)
+    assert (second.children, second.cversion) == (2, 2)
+    assert (third.children, third.cversion) == (1, 5), "each child that came or went counts"
+    assert (third.mtime_ms, third.mzxid) == (second.mtime_ms, second.mzxid), "they are no data"
+    child = await stat_of(core, f"{path}/c")
+    assert child.ctime_ms - second.mtime_ms >= PASSING_SECONDS * 900
+    assert await stat_of(core, path) == await stat_of(other, path)
 
 
 @in_loop
