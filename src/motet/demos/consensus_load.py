@@ -274,7 +274,7 @@ class Load:
         missing: list[str] = []
         for start in range(0, len(paths), _look_at_once):
             some = paths[start : start + _look_at_once]
-            for path, found in zip(some, await client.multi_read(some), strict=True):
+            for path, found in zip(some, (await client.multi_read(some))[1], strict=True):
                 if not isinstance(found, tuple) or found[0] != self.ledger.entries[path]:
                     missing.append(path)
         return missing

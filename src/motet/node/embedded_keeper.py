@@ -1,10 +1,16 @@
 """The keeper of an embedded database: one replica, small files, and clients in the same process alone.
 
-It is the same keeper that a cluster has, with one member. Its files take little room from the start, since a
-catalog is written to seldom: a log of a few requests, and checkpoints of a few blocks.
+It is the same keeper that a cluster has, with one member. It carries definitions, and what tables keep
+of their parts: a checkpoint writes the pages that changed, so with many small pages an insert costs the same
+however many parts there are. The log has its full size from the start, 9 MB; the rest grows with the tree.
+
+Sizes are fixed when a folder is made: they say where everything lies. One that was made with former sizes is
+used with those.
 """
 
 from __future__ import annotations
+
+import msgspec
 
 from motet.client.keeper.client import KeeperClient
 from motet.core.keeper.config import KeeperConfig
@@ -16,38 +22,65 @@ from motet.core.vsr.context import SUPERBLOCK
 from motet.core.vsr.state import Status
 from motet.errors import NodeError
 from motet.format.zookeeper.four_letter import ServerFacts
+from motet.format.zookeeper.sizes import WriteLimits
 from motet.ids import Address, ReplicaIndex
 from motet.node.driver import Driver
 from motet.node.hosting import Hosting
 from motet.node.keeper import KEEPER_MACHINE, cluster_id, host_keeper
-from motet.node.replica_files import Format, Sizes, prepare_files
+from motet.node.replica_files import FORMAT, Format, Sizes, decode_format, prepare_files
 from motet.node.zookeeper.server import ZooKeeperServer
 from motet.ports import Disk, Time
 
 ENDPOINT = "embedded:1"
 """A name for errors: it is reached within the process."""
 
+session_ms = (1 << 31) - 1
+"""Sessions end with the process: nobody has to be heard of in time."""
+
 KIB = 1024
-SIZES = Sizes(
-    slots=64,
-    pipeline_max=8,
-    queue_max=16,
-    checkpoint_ops=24,
-    body_bytes_max=16 * KIB,
-    clients_max=16,
-    reserved_max=2,
-    block_bytes=4 * KIB,
-    blocks_max=1 << 20,
+
+
+class Layout(msgspec.Struct, frozen=True):
+    """What lies where: it never changes for a folder."""
+
+    sizes: Sizes
+    node_pages: int
+    session_pages: int = 4
+
+    @property
+    def keeper(self) -> KeeperConfig:
+        return KeeperConfig(
+            node_pages=self.node_pages, session_pages=self.session_pages, timeout_ms_max=session_ms
+        )
+
+
+LAYOUT = Layout(
+    Sizes(
+        slots=256,
+        pipeline_max=8,
+        queue_max=16,
+        checkpoint_ops=120,
+        body_bytes_max=32 * KIB,
+        clients_max=16,
+        reserved_max=2,
+        block_bytes=4 * KIB,
+        blocks_max=1 << 20,
+    ),
+    node_pages=4096,
 )
-"""They never change: what lies where follows from them."""
+"""Of a folder that is made now."""
+
+FORMER = (
+    Layout(
+        msgspec.structs.replace(LAYOUT.sizes, slots=64, checkpoint_ops=24, body_bytes_max=16 * KIB),
+        node_pages=64,
+    ),
+)
+"""Of folders that were made before. Sizes tell one from another."""
 
 TIMEOUTS = Timeouts(heartbeat_ms=2_000, idle_heartbeat_ms=2_000, repair_ms=2_000, scrub_ms=10_000)
 """There is nobody to talk to and nobody to be repaired by: an idle process should sleep."""
 
-session_ms = (1 << 31) - 1
-"""Sessions end with the process: nobody has to be heard of in time."""
-
-KEEPER = KeeperConfig(node_pages=64, session_pages=4, timeout_ms_max=session_ms)
 FRONT = FrontEndConfig(lanes=1, is_in_process=True, timeout_ms_max=session_ms)
 connections_max = 64
 
@@ -56,8 +89,9 @@ class EmbeddedKeeper:
     """A keeper that is hosted by a driver together with others. ``own`` is the node's address."""
 
     def __init__(self, own: Address, cluster: str, disk: Disk, time: Time) -> None:
-        self._format = Format(cluster_id(cluster), ReplicaIndex(0), (own,), SIZES)
         self._disk = disk
+        self._layout = _layout_of(disk)
+        self._format = Format(cluster_id(cluster), ReplicaIndex(0), (own,), self._layout.sizes)
         #: clients connect through it
         self.server = ZooKeeperServer(time, connections_max=connections_max)
 
@@ -71,13 +105,21 @@ class EmbeddedKeeper:
         prepare_files(self._format, self._disk, may_format=not self.is_there)
 
     def hosting(self) -> Hosting[KeeperNode]:
+        keeper = self._layout.keeper
         return host_keeper(
-            self._format, self._disk, self.server, keeper=KEEPER, timeouts=TIMEOUTS, front=FRONT
+            self._format, self._disk, self.server, keeper=keeper, timeouts=TIMEOUTS, front=FRONT
         )
 
     def client(self) -> KeeperClient:
         """One of its clients, in this process."""
-        return KeeperClient(ENDPOINT, timeout_ms=session_ms, connect=self.server.connect)
+        return KeeperClient(
+            ENDPOINT, timeout_ms=session_ms, connect=self.server.connect, limits=self.limits
+        )
+
+    @property
+    def limits(self) -> WriteLimits:
+        """What it takes as one write."""
+        return WriteLimits(reply_bytes_max=self._layout.sizes.body_bytes_max)
 
     def start(self, driver: Driver) -> None:
         """Its machine runs in this driver."""
@@ -101,3 +143,13 @@ class EmbeddedKeeper:
 
     def _facts(self) -> ServerFacts:
         return ServerFacts(mode="standalone", zxid=self._node.keeper.zxid)
+
+
+def _layout_of(disk: Disk) -> Layout:
+    """That of the files that are there; files of unknown sizes are refused when they are prepared."""
+    if disk.size(SUPERBLOCK) and disk.size(FORMAT):
+        sizes = decode_format(disk.read(FORMAT, 0)).sizes
+        for former in FORMER:
+            if former.sizes == sizes:
+                return former
+    return LAYOUT

@@ -90,7 +90,8 @@ class Node:
         check_can_run(config)
         self.config = config
         self._key = load_cluster_key(config)
-        self._access = KeeperAccess(keeper_endpoints(config), keeper_secret(config, self._key))
+        secret, reply_bytes_max = keeper_secret(config, self._key), config.keeper.request_bytes_max
+        self._access = KeeperAccess(keeper_endpoints(config), secret, reply_bytes_max)
         wall = config.debug.wall
         self._time = ShiftedTime(Path(wall)) if wall else RealTime()
         self._started_ms = self._time.now().wall_ms

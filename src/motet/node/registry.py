@@ -42,6 +42,7 @@ from motet.client.link import HTTP_PORT_OFFSET, ZOOKEEPER_PORT_OFFSET, parse_end
 from motet.core.keeper.acl import NODE_SCHEME, NODES_ACL
 from motet.core.metadata.paths import NODES, ROOT
 from motet.errors import MotetError
+from motet.format.zookeeper.sizes import WriteLimits
 from motet.ids import NodeId
 from motet.node.config import Config
 from motet.node.logs import logger
@@ -53,6 +54,8 @@ class KeeperAccess(msgspec.Struct, frozen=True):
 
     endpoints: str
     secret: bytes
+    #: of the keeper: ``keeper.request_bytes_max``
+    reply_bytes_max: int
 
     def __repr__(self) -> str:
         return f"KeeperAccess({self.endpoints!r})"
@@ -60,7 +63,8 @@ class KeeperAccess(msgspec.Struct, frozen=True):
     @contextlib.asynccontextmanager
     async def session(self, timeout_ms: int) -> AsyncIterator[KeeperClient]:
         """A session of a node, from here to the end of the block."""
-        async with KeeperClient(self.endpoints, timeout_ms=timeout_ms) as keeper:
+        limits = WriteLimits(reply_bytes_max=self.reply_bytes_max)
+        async with KeeperClient(self.endpoints, timeout_ms=timeout_ms, limits=limits) as keeper:
             await keeper.add_auth(NODE_SCHEME, self.secret)
             yield keeper
 

@@ -59,9 +59,12 @@ from motet.format.zookeeper.messages import (
     GetData,
     MultiResult,
 )
+from motet.format.zookeeper.sizes import WriteLimits
 from motet.ids import ClientId, Op, SessionId
+from motet.limits import keeper_reply_bytes_default
 
-SMALL = KeeperConfig(node_pages=8, session_pages=2)
+LIMITS = WriteLimits()
+SMALL = KeeperConfig(node_pages=8, session_pages=2, reply_bytes_max=keeper_reply_bytes_default)
 FIRST_GENERATION = Generation(1)
 ONLOOKER = SessionId(1 << 62)
 """A session that the keeper has not heard of yet: it may read what everybody may."""
@@ -151,6 +154,8 @@ class MetadataTree:
         return ReadDone(request.request, self._keeper.zxid, found)
 
     def _write(self, request: WriteRequest, now_ms: int) -> MetadataMessage:
+        if zookeeper.why_too_large(request.operations, LIMITS) is not None:
+            return _failed(request, ErrorCode.MARSHALLING_ERROR)
         outcome = self._multi(request.session, request.operations, now_ms)
         if not isinstance(outcome.result, MultiResult):
             return _failed(request, outcome.error)

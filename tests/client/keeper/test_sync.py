@@ -13,7 +13,7 @@ from tests.client.keeper.fake_keeper import PASSWORD, SESSION, STAT, answer_to, 
 
 from motet.client.keeper import sync
 from motet.client.keeper.client import OPEN, KeeperClient, Outcome
-from motet.client.keeper.errors import KeeperMultiFailed, NoNode
+from motet.client.keeper.errors import KeeperMultiFailed, KeeperTooLarge, NoNode
 from motet.client.keeper.watches import WATCH_LOST, ThreadWatch
 from motet.errors import NodeError, error_of
 from motet.format.zookeeper.codec import decode_request, encode_event, encode_reply
@@ -45,6 +45,7 @@ from motet.format.zookeeper.records import (
     decode_connect_request,
     encode_connect_reply,
 )
+from motet.format.zookeeper.sizes import WriteLimits
 
 
 class Inside:
@@ -115,9 +116,23 @@ async def test_a_multi_has_an_outcome_for_each_operation_or_says_which_was_refus
 
 
 @in_loop
+async def test_a_multi_that_is_too_large_is_refused_before_it_is_sent() -> None:
+    small = WriteLimits(reply_bytes_max=1_000)
+    async with KeeperClient("inside:1", connect=connect_inside, limits=small) as keeper:
+        with pytest.raises(KeeperTooLarge, match="7 operations exceeds the limit of 1000 bytes"):
+            await keeper.multi([SetData("/a", b"", 0)] * 7)
+        with pytest.raises(KeeperTooLarge, match="for a request"):
+            await keeper.multi([SetData("/a", bytes(2 << 20), 0), Check("/a", 0)])
+        assert await keeper.get("/a") == (b"/a", STAT), "and the session goes on"
+
+
+@in_loop
 async def test_reads_of_a_multi_fail_one_by_one() -> None:
     async with KeeperClient("inside:1", connect=connect_inside) as keeper:
-        data, missing, names = await keeper.multi_read(["/a", "/b", GetChildren("/c", False)])
+        zxid, (data, missing, names) = await keeper.multi_read(
+            ["/a", "/b", GetChildren("/c", False)]
+        )
+        assert zxid == 1
         assert data == (b"a", STAT)
         assert isinstance(missing, NoNode)
         assert "/b" in missing.what

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Protocol, TypeVar
 
 from tests.contract.keeper.world import PATIENCE_SECONDS, World
@@ -94,26 +94,33 @@ class PortCore:
                 await self._news.wait()
 
 
+class Clock:
+    """The time of a simulated keeper."""
+
+    now_ms = 1_700_000_000_000
+
+
 class TreeCore:
     """One at a simulated keeper, which is shared by those of a test."""
 
-    def __init__(self, tree: MetadataTree, cores: dict[SessionId, TreeCore]) -> None:
-        self._tree, self._cores = tree, cores
+    def __init__(self, tree: MetadataTree, clock: Clock, cores: dict[SessionId, TreeCore]) -> None:
+        self._tree, self._clock, self._cores = tree, clock, cores
         self.session = SessionId(0)
         self.told: list[Message] = []
         self._requests = 0
 
     async def begin(self) -> None:
-        self.session = self._tree.begin_session()
+        self.session = self._tree.begin_session(self._clock.now_ms)
         self._cores[self.session] = self
 
     async def end(self) -> None:
-        self._tree.end_session(self.session)
+        self._tree.end_session(self.session, self._clock.now_ms)
         self._pass_on()
 
     async def ask(self, made: Made) -> MetadataAnswer:
         self._requests += 1
-        answer = self._tree.answer(made(RequestId(self._requests), self.session))
+        request = made(RequestId(self._requests), self.session)
+        answer = self._tree.answer(request, self._clock.now_ms)
         self._pass_on()
         assert isinstance(answer, MetadataAnswer)
         return answer
@@ -131,10 +138,12 @@ class TreeCore:
 
 
 class Stage:
-    """The cores of one test, and a place in the tree for it."""
+    """The cores of one test, a place in the tree for it, and a way to let time pass there."""
 
-    def __init__(self, root: str, make: Callable[[], Core]) -> None:
-        self.root, self._make = root, make
+    def __init__(
+        self, root: str, make: Callable[[], Core], wait: Callable[[float], Awaitable[None]]
+    ) -> None:
+        self.root, self._make, self.wait = root, make, wait
         self._begun: list[Core] = []
 
     async def core(self) -> Core:
@@ -158,11 +167,15 @@ class Stage:
 
 def simulated_stage(root: str) -> Stage:
     """A stage whose keeper is the state machine alone."""
-    tree, cores = MetadataTree(), dict[SessionId, TreeCore]()
-    session = tree.begin_session()
+    tree, clock, cores = MetadataTree(), Clock(), dict[SessionId, TreeCore]()
+    session = tree.begin_session(clock.now_ms)
     parts = root.strip("/").split("/")
     above: list[WriteOperation] = [
         Create("/" + "/".join(parts[: count + 1])) for count in range(len(parts))
     ]
-    tree.answer(Write(RequestId(0), session, tuple(above)))
-    return Stage(root, lambda: TreeCore(tree, cores))
+    tree.answer(Write(RequestId(0), session, tuple(above)), clock.now_ms)
+
+    async def wait(seconds: float) -> None:
+        clock.now_ms += round(seconds * 1000)
+
+    return Stage(root, lambda: TreeCore(tree, clock, cores), wait)

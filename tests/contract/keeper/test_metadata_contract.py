@@ -22,10 +22,12 @@ from motet.core.metadata.messages import (
     Delete,
     Deposed,
     Elected,
+    Failed,
     Found,
     Get,
     MetadataAnswer,
     Names,
+    NodeStat,
     Read,
     ReadDone,
     ReadOperation,
@@ -41,6 +43,9 @@ from motet.core.metadata.messages import (
     WriteOperation,
     Written,
 )
+from motet.core.metadata.zookeeper import why_too_large
+
+PASSING_SECONDS = 0.3
 
 
 @pytest.fixture(params=["simulated", *SERVERS])
@@ -50,7 +55,7 @@ def stage(request: pytest.FixtureRequest) -> Iterator[Stage]:
         yield simulated_stage(f"/contract/{name}")
         return
     world = World(request.getfixturevalue(f"{request.param}_server"), f"/metadata/{name}")
-    yield Stage(world.root, lambda: PortCore(world))
+    yield Stage(world.root, lambda: PortCore(world), asyncio.sleep)
 
 
 def in_loop(test: Callable[[Stage], Awaitable[None]]) -> Callable[[Stage], None]:
@@ -83,6 +88,12 @@ async def written(core: Core, *operations: WriteOperation) -> Written:
     answer = await write(core, *operations)
     assert isinstance(answer, Written), answer
     return answer
+
+
+async def stat_of(core: Core, path: str) -> NodeStat:
+    found = (await read(core, Get(path))).results[0]
+    assert isinstance(found, Found), found
+    return found.stat
 
 
 async def watch(core: Core, path: str, of: WatchOf) -> None:
@@ -158,6 +169,21 @@ async def test_sequential_names_are_in_the_answer_of_their_multi(stage: Stage) -
 
 
 @in_loop
+async def test_what_is_too_large_for_one_write_is_known_before_and_refused(stage: Stage) -> None:
+    core, path = await stage.core(), stage.path("a")
+    await written(core, Create(path))
+    large = (Set(path, bytes(600_000), 0), Set(path, bytes(600_000), 1))
+    assert why_too_large(large) is not None
+    answer = await write(core, *large)
+    assert isinstance(answer, Failed), answer
+    assert answer.code == "KEEPER_TOO_LARGE"
+    assert (await written(core, Check(path, 0))).results == (None,), "nothing was done"
+    most = next(n for n in range(1, 5_000) if why_too_large((Set(path, b"", -1),) * (n + 1)))
+    sets = tuple(Set(path, b"%d" % number, number) for number in range(most))
+    assert (await written(core, *sets)).results == tuple(range(1, most + 1))
+
+
+@in_loop
 async def test_a_read_is_at_one_moment(stage: Stage) -> None:
     reader, writer = await stage.core(), await stage.core()
     one, other = stage.path("one"), stage.path("other")
@@ -174,6 +200,31 @@ async def test_a_read_is_at_one_moment(stage: Stage) -> None:
         assert (first.data, first.stat.mzxid) == (second.data, second.stat.mzxid)
         assert (found.zxid >= done.zxid) == (first.data == data)
         assert first.stat.mzxid <= found.zxid
+
+
+@in_loop
+async def test_times_and_counts_of_a_stat_are_those_of_the_keeper(stage: Stage) -> None:
+    core, other = await stage.core(), await stage.core()
+    path = stage.path("lease")
+    made = await written(core, Create(path, b""), Create(f"{path}/a"), Create(f"{path}/b"))
+    first = await stat_of(other, path)
+    await stage.wait(PASSING_SECONDS)
+    renewed = await written(other, Set(path, b"", 0))
+    second = await stat_of(core, path)
+    assert first.ctime_ms == first.mtime_ms == second.ctime_ms
+    passed_ms = second.mtime_ms - first.mtime_ms
+    assert PASSING_SECONDS * 900 <= passed_ms <= PATIENCE_SECONDS * 1000, "by one clock"
+    assert (first.mzxid, second.czxid) == (made.zxid, made.zxid)
+    assert (second.mzxid, second.version) == (renewed.zxid, 1)
+    await stage.wait(PASSING_SECONDS)
+    await written(core, Delete(f"{path}/a", 0), Create(f"{path}/c"), Delete(f"{path}/b", 0))
+    third = await stat_of(other, path)
+    assert (second.children, second.cversion) == (2, 2)
+    assert (third.children, third.cversion) == (1, 5), "each child that came or went counts"
+    assert (third.mtime_ms, third.mzxid) == (second.mtime_ms, second.mzxid), "they are no data"
+    child = await stat_of(core, f"{path}/c")
+    assert child.ctime_ms - second.mtime_ms >= PASSING_SECONDS * 900
+    assert await stat_of(core, path) == await stat_of(other, path)
 
 
 @in_loop

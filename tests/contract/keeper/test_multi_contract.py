@@ -89,10 +89,11 @@ def test_one_that_is_refused_is_named_and_nothing_is_done(
 async def test_reads_of_many_nodes_each_with_its_own_fate(world: World) -> None:
     async with world.keeper() as keeper:
         await keeper.create(world.path("a"), b"1")
-        data, missing, names = await keeper.multi_read(
+        zxid, (data, missing, names) = await keeper.multi_read(
             [world.path("a"), world.path("none"), GetChildren(world.root, False)]
         )
         assert isinstance(data, tuple)
         assert data == await keeper.get(world.path("a"))
+        assert zxid >= data[1].mzxid
         assert isinstance(missing, NoNode)
         assert names == ["a"]

@@ -29,6 +29,27 @@ async def test_what_was_created_is_read_back(world: World) -> None:
 
 
 @in_loop
+async def test_a_read_says_the_zxid_at_which_it_was_so(world: World) -> None:
+    async with world.keeper() as keeper:
+        path, gone = world.path("node"), world.path("gone")
+        _, made = await keeper.create2(path, b"1")
+        for number in range(1, 5):
+            before, (data, _) = await keeper.multi_read([path, world.root])
+            assert data == await keeper.get(path)
+            written = await keeper.set(path, b"%d" % number)
+            zxid, value, stat = await keeper.get_at(path)
+            assert (value, stat) == (b"%d" % number, written)
+            assert made.czxid <= before < written.mzxid <= zxid, "no read is of a moment before"
+            assert await keeper.exists_at(path) == (zxid, stat), "nothing has happened since"
+            assert await keeper.children_at(world.root) == (zxid, ["node"])
+            assert await keeper.exists_at(gone) == (zxid, None), "absence has its moment too"
+            for absent in (keeper.get_at(gone), keeper.children_at(gone)):
+                with pytest.raises(NoNode) as raised:
+                    await absent
+                assert raised.value.zxid == zxid
+
+
+@in_loop
 async def test_empty_and_large_values_and_names_in_any_script(world: World) -> None:
     async with world.keeper() as keeper:
         for name, data in (("empty", b""), ("größe-文", b"\0" * 900_000)):

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from motet.core.keeper.paths import is_valid, parent_of, path_bytes
+from motet.core.keeper.paths import is_valid, parent_of
+from motet.format.zookeeper.sizes import path_bytes
 
 
 @pytest.mark.parametrize(

@@ -34,12 +34,11 @@ from types import TracebackType
 from typing import Literal, Self, TypeVar
 
 from motet.client.keeper.dialer import Connect
-from motet.client.keeper.errors import NodeExists, NoNode, error_for, multi_failed
+from motet.client.keeper.errors import KeeperTooLarge, NodeExists, NoNode, error_for, multi_failed
 from motet.client.keeper.session import Session
 from motet.client.keeper.watches import Watcher
 from motet.client.link import parse_endpoint
 from motet.errors import BadInput, MotetError
-from motet.format.zookeeper.jute import PAYLOAD_BYTES_MAX
 from motet.format.zookeeper.messages import (
     ANY_VERSION,
     Acl,
@@ -76,6 +75,7 @@ from motet.format.zookeeper.messages import (
     Sync,
     Synced,
 )
+from motet.format.zookeeper.sizes import OURS, ZOOKEEPER, WriteLimits, why_too_large
 from motet.ids import Zxid
 
 Server = Literal["motet", "zookeeper"]
@@ -87,10 +87,7 @@ OPEN = (Acl(31, "world", "anyone"),)
 seconds_default = 10.0
 timeout_ms_default = 10_000
 
-_request_bytes_max: dict[Server, int] = {
-    "motet": PAYLOAD_BYTES_MAX,
-    "zookeeper": (1 << 20) - 1,  # beyond it the server hangs up without a word
-}
+_limits: dict[Server, WriteLimits] = {"motet": OURS, "zookeeper": ZOOKEEPER}
 
 Operation = Create | Create2 | Delete | SetData | Check
 """What can be in a multi."""
@@ -106,7 +103,9 @@ R = TypeVar("R", bound=Result)
 class KeeperClient:
     """One session with a keeper; use it as ``async with``.
 
-    ``connect`` makes connections in another way than over TCP, and is given the hosts and ports.
+    ``connect`` makes connections in another way than over TCP, and is given the hosts and ports. A multi that
+    exceeds ``limits`` is refused before it is sent; they are those of the server as it comes, so name others
+    where ``keeper.request_bytes_max`` is another.
     """
 
     def __init__(
@@ -118,18 +117,20 @@ class KeeperClient:
         reads: Reads = "linearizable",
         server: Server = "motet",
         connect: Connect | None = None,
+        limits: WriteLimits | None = None,
     ) -> None:
-        if server not in _request_bytes_max:
+        if server not in _limits:
             raise BadInput(f"server {server!r}", hint='it is "motet" or "zookeeper"')
         if reads not in ("linearizable", "local"):
             raise BadInput(f"reads {reads!r}", hint='they are "linearizable" or "local"')
         if timeout_ms <= 0:
             raise BadInput(f"a session of {timeout_ms} ms", hint="give it some seconds")
         self._seconds = seconds
+        self._limits = _limits[server] if limits is None else limits
         self._session = Session(
             [parse_endpoint(each.strip()) for each in endpoints.split(",")],
             timeout_ms,
-            request_bytes_max=_request_bytes_max[server],
+            request_bytes_max=self._limits.request_bytes_max,
             needs_sync=server == "zookeeper" and reads == "linearizable",
             connect=connect,
         )
@@ -230,7 +231,8 @@ class KeeperClient:
     async def multi(
         self, operations: Sequence[Operation], *, seconds: float | None = None
     ) -> list[Outcome]:
-        """All of these at once, or none: then ``KeeperMultiFailed`` says which one was refused, and why."""
+        """All of these at once, or none: then ``KeeperMultiFailed`` says which one was refused, and why. More
+        than one write may hold is ``KeeperTooLarge``, before anything is sent."""
         request = Multi(tuple(operations))
         _, results = await self.ask_multi(request, seconds=seconds)
         for index, result in enumerate(results):
@@ -280,6 +282,33 @@ class KeeperClient:
         request = GetChildren(path, watch is not None)
         return list((await self._ask(Children, request, seconds, watch)).children)
 
+    async def exists_at(
+        self, path: str, watch: Watcher | None = None, *, seconds: float | None = None
+    ) -> tuple[Zxid, Stat | None]:
+        """As ``exists``, and the zxid at which it was so."""
+        request = Exists(path, watch is not None)
+        try:
+            zxid, found = await self._ask_at(StatResult, request, seconds, watch)
+        except NoNode as error:
+            return error.answered_at, None
+        return zxid, found.stat
+
+    async def get_at(
+        self, path: str, watch: Watcher | None = None, *, seconds: float | None = None
+    ) -> tuple[Zxid, bytes, Stat]:
+        """As ``get``, and the zxid at which it was so; ``NoNode`` has it as ``zxid``."""
+        request = GetData(path, watch is not None)
+        zxid, found = await self._ask_at(Data, request, seconds, watch)
+        return zxid, found.data or b"", found.stat
+
+    async def children_at(
+        self, path: str, watch: Watcher | None = None, *, seconds: float | None = None
+    ) -> tuple[Zxid, list[str]]:
+        """As ``children``, and the zxid at which it was so; ``NoNode`` has it as ``zxid``."""
+        request = GetChildren(path, watch is not None)
+        zxid, found = await self._ask_at(Children, request, seconds, watch)
+        return zxid, list(found.children)
+
     async def children2(
         self, path: str, watch: Watcher | None = None, *, seconds: float | None = None
     ) -> tuple[list[str], Stat]:
@@ -296,21 +325,22 @@ class KeeperClient:
 
     async def multi_read(
         self, reads: Sequence[str | ReadOperation], *, seconds: float | None = None
-    ) -> list[Read]:
-        """All of these as at one moment, each with its own fate; a path alone stands for its data."""
+    ) -> tuple[Zxid, list[Read]]:
+        """The zxid at which all of these were read, and what each found; a path alone stands for its data."""
         operations = tuple(
             GetData(each, False) if isinstance(each, str) else each for each in reads
         )
-        _, results = await self.ask_multi(MultiRead(operations), seconds=seconds)
-        return [_read(*each) for each in zip(operations, results, strict=True)]
+        zxid, results = await self.ask_multi(MultiRead(operations), seconds=seconds)
+        return zxid, [_read(*each) for each in zip(operations, results, strict=True)]
 
     async def ask_multi(
         self, request: Multi | MultiRead, *, seconds: float | None = None
     ) -> tuple[Zxid, tuple[AnyResult, ...]]:
         """The zxid of a multi, or the one at which a multi_read was read, and the results as they came."""
-        limit_seconds = self._seconds if seconds is None else seconds
-        zxid, result = await self._session.ask_at(request, limit_seconds)
-        assert isinstance(result, MultiResult), "the codec reads an answer as that of its request"
+        too_large = why_too_large(request, self._limits) if isinstance(request, Multi) else None
+        if too_large is not None:
+            raise KeeperTooLarge(f"{too_large}; nothing was done")
+        zxid, result = await self._ask_at(MultiResult, request, seconds)
         return zxid, result.results
 
     async def sync(self, path: str = "/", *, seconds: float | None = None) -> None:
@@ -328,10 +358,19 @@ class KeeperClient:
         seconds: float | None,
         watch: Watcher | None = None,
     ) -> R:
+        return (await self._ask_at(kind, request, seconds, watch))[1]
+
+    async def _ask_at(
+        self,
+        kind: type[R],
+        request: Request,
+        seconds: float | None,
+        watch: Watcher | None = None,
+    ) -> tuple[Zxid, R]:
         limit_seconds = self._seconds if seconds is None else seconds
-        result = await self._session.ask(request, limit_seconds, watch)
+        zxid, result = await self._session.ask_at(request, limit_seconds, watch)
         assert isinstance(result, kind), "the codec reads an answer as that of its request"
-        return result
+        return zxid, result
 
 
 def flags(ephemeral: bool, sequential: bool) -> int:

@@ -28,6 +28,7 @@ from typing import ClassVar
 
 from motet.errors import MotetError, NodeError, OutcomeUnknown
 from motet.format.zookeeper.messages import ErrorCode, Multi, MultiRead, Request
+from motet.ids import Zxid
 from motet.limits import keeper_multi_operations_max, keeper_multi_sets_max
 
 
@@ -38,6 +39,14 @@ class KeeperError(MotetError):
     hint = "the log of the keeper may say more"
     #: what happened, of a node by its path
     says: ClassVar[str] = "the keeper refused {path}"
+    #: the moment of the answer: as of it the keeper refuses this
+    zxid: Zxid | None = None
+
+    @property
+    def answered_at(self) -> Zxid:
+        """Of an error that the keeper has answered."""
+        assert self.zxid is not None, "the keeper has answered"
+        return self.zxid
 
 
 class NoNode(KeeperError):
@@ -197,7 +206,9 @@ _UNKNOWN = (ErrorCode.CONNECTION_LOSS, ErrorCode.OPERATION_TIMEOUT)
 """With these a server says that it has lost sight of the request."""
 
 
-def error_for(number: int, request: Request, *, is_write: bool) -> MotetError:
+def error_for(
+    number: int, request: Request, *, is_write: bool, zxid: Zxid | None = None
+) -> MotetError:
     """What the server said about this request, for the one who asked."""
     if number in _UNKNOWN:
         what = f"the server lost sight of the request (error {number})"
@@ -205,8 +216,11 @@ def error_for(number: int, request: Request, *, is_write: bool) -> MotetError:
     path = getattr(request, "path", None) or _described(request)
     kind = _KINDS.get(number)
     if kind is None:
-        return KeeperError(f"the keeper refused {path} with error {_name(number)}")
-    return kind(kind.says.format(path=path))
+        error = KeeperError(f"the keeper refused {path} with error {_name(number)}")
+    else:
+        error = kind(kind.says.format(path=path))
+    error.zxid = zxid
+    return error
 
 
 def _described(request: Request) -> str:

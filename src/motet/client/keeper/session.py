@@ -314,7 +314,7 @@ class Session:
         if not error:
             call.settle(result)
             return
-        call.fail(error_for(error, call.request, is_write=call.is_write))
+        call.fail(error_for(error, call.request, is_write=call.is_write, zxid=call.zxid))
         if error == ErrorCode.SESSION_EXPIRED:
             self._end(SessionExpired(SessionExpired.says))
 

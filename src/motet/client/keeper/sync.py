@@ -16,6 +16,7 @@ from motet.client.keeper.client import OPEN, KeeperClient, Operation, Outcome, R
 from motet.client.keeper.watches import Watcher
 from motet.client.portal import OwningFace
 from motet.format.zookeeper.messages import ANY_VERSION, Acl, Stat
+from motet.ids import Zxid
 
 __all__ = ["Keeper", "connect"]
 
@@ -116,7 +117,9 @@ class Keeper(OwningFace[KeeperClient]):
     def multi(
         self, operations: Sequence[Operation], *, seconds: float | None = None
     ) -> list[Outcome]:
-        """All of these at once, or none: then ``KeeperMultiFailed`` says which one was refused, and why."""
+        """All of these at once, or none: then ``KeeperMultiFailed`` says which one was refused, and why. More
+        than one write may hold is ``KeeperTooLarge``, before anything is sent.
+        """
         return self._portal.call(self._inner.multi, operations, seconds=seconds)
 
     def ensure_path(
@@ -143,6 +146,24 @@ class Keeper(OwningFace[KeeperClient]):
         """The names of the children of a node, in no order."""
         return self._portal.call(self._inner.children, path, watch, seconds=seconds)
 
+    def exists_at(
+        self, path: str, watch: Watcher | None = None, *, seconds: float | None = None
+    ) -> tuple[Zxid, Stat | None]:
+        """As ``exists``, and the zxid at which it was so."""
+        return self._portal.call(self._inner.exists_at, path, watch, seconds=seconds)
+
+    def get_at(
+        self, path: str, watch: Watcher | None = None, *, seconds: float | None = None
+    ) -> tuple[Zxid, bytes, Stat]:
+        """As ``get``, and the zxid at which it was so; ``NoNode`` has it as ``zxid``."""
+        return self._portal.call(self._inner.get_at, path, watch, seconds=seconds)
+
+    def children_at(
+        self, path: str, watch: Watcher | None = None, *, seconds: float | None = None
+    ) -> tuple[Zxid, list[str]]:
+        """As ``children``, and the zxid at which it was so; ``NoNode`` has it as ``zxid``."""
+        return self._portal.call(self._inner.children_at, path, watch, seconds=seconds)
+
     def children2(
         self, path: str, watch: Watcher | None = None, *, seconds: float | None = None
     ) -> tuple[list[str], Stat]:
@@ -154,8 +175,8 @@ class Keeper(OwningFace[KeeperClient]):
 
     def multi_read(
         self, reads: Sequence[str | ReadOperation], *, seconds: float | None = None
-    ) -> list[Read]:
-        """All of these as at one moment, each with its own fate; a path alone stands for its data."""
+    ) -> tuple[Zxid, list[Read]]:
+        """The zxid at which all of these were read, and what each found; a path alone stands for its data."""
         return self._portal.call(self._inner.multi_read, reads, seconds=seconds)
 
     def sync(self, path: str = "/", *, seconds: float | None = None) -> None:

@@ -6,9 +6,6 @@ import msgspec
 
 from motet.limits import keeper_multi_operations_max
 
-result_bytes_max = 144
-"""A result without its path: a stat of eleven numbers, a zxid, an error, tags and lengths."""
-
 
 class KeeperConfig(msgspec.Struct, frozen=True):
     """One keeper."""

@@ -44,7 +44,6 @@ from motet.core.keeper.operations import (
     Write,
     answer_bytes,
     decode_batch,
-    empty_reply_bytes,
     encode_reply,
     failed,
 )
@@ -70,6 +69,7 @@ from motet.format.zookeeper.messages import (
     Nothing,
     ReadRequest,
 )
+from motet.format.zookeeper.sizes import empty_reply_bytes
 from motet.ids import SessionId, Zxid
 
 _encode = msgspec.msgpack.Encoder().encode

@@ -15,29 +15,15 @@ from collections.abc import Sequence
 
 import msgspec
 
-from motet.core.keeper.config import result_bytes_max
 from motet.core.keeper.ids import Generation
-from motet.core.keeper.paths import path_bytes
 from motet.core.vsr.header import OPERATION_MIN
 from motet.errors import BadRecord
-from motet.format.zookeeper.messages import (
-    AnyResult,
-    Check,
-    Create,
-    Create2,
-    Delete,
-    Failed,
-    Multi,
-    Result,
-    WriteRequest,
-)
+from motet.format.zookeeper import sizes
+from motet.format.zookeeper.messages import AnyResult, Failed, Result, WriteRequest
 from motet.ids import SessionId, View, Zxid
 
 BATCH = OPERATION_MIN
 """The one operation: the body is a batch."""
-
-_outcome_bytes_max = 32
-"""An outcome that says nothing but an error."""
 
 
 class Operation(msgspec.Struct, frozen=True, array_like=True, tag=0, forbid_unknown_fields=True):
@@ -187,35 +173,13 @@ def decode_reply(body: bytes) -> Outcomes | Refused:
 # How large a reply can be
 
 
-def empty_reply_bytes(count: int) -> int:
-    """A reply in which each of so many operations has failed."""
-    return _outcome_bytes_max * (count + 1)
-
-
 def answer_bytes(operation: AnyOperation) -> int:
     """How much longer a reply can get by this operation's answer, on top of ``empty_reply_bytes``."""
     if isinstance(operation, Write):
-        return _write_answer_bytes(operation.request)
+        return sizes.answer_bytes(operation.request)
     if isinstance(operation, Touch):
         return 16 * len(operation.sessions)
-    return result_bytes_max
-
-
-_nothing_bytes_max = 8
-_created_bytes_max = 24
-"""A result that says nothing, or an error; one that is a path, besides the path as it was asked for."""
-
-
-def _write_answer_bytes(request: WriteRequest) -> int:
-    if isinstance(request, Multi):
-        return sum(map(_write_answer_bytes, request.operations)) + _nothing_bytes_max
-    if isinstance(request, Check | Delete):
-        return _nothing_bytes_max
-    if isinstance(request, Create):
-        return _created_bytes_max + path_bytes(request.path)
-    if isinstance(request, Create2):
-        return result_bytes_max + path_bytes(request.path)
-    return result_bytes_max
+    return sizes.result_bytes_max
 
 
 def failed(zxid: Zxid, error: int) -> Outcome:

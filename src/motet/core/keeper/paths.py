@@ -33,7 +33,3 @@ def parent_of(path: str) -> str | None:
     if place < 0 or "\0" in path:
         return None
     return path[:place] or ROOT
-
-
-def path_bytes(path: str) -> int:
-    return len(path) if path.isascii() else len(path.encode("utf-8", "surrogatepass"))

@@ -19,9 +19,10 @@ from motet.core.keeper.node import (
     node_bytes,
     stat_of,
 )
-from motet.core.keeper.paths import ROOT, path_bytes
+from motet.core.keeper.paths import ROOT
 from motet.format.checksum import crc32c
 from motet.format.zookeeper.messages import Stat
+from motet.format.zookeeper.sizes import path_bytes
 from motet.ids import SessionId, Zxid
 
 _Key = TypeVar("_Key")

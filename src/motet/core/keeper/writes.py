@@ -29,7 +29,7 @@ from motet.core.keeper.node import (
     with_child_change,
     with_data,
 )
-from motet.core.keeper.paths import ROOT, is_valid, parent_of, path_bytes
+from motet.core.keeper.paths import ROOT, is_valid, parent_of
 from motet.core.keeper.tree import Tree
 from motet.format.zookeeper.messages import (
     ANY_VERSION,
@@ -50,6 +50,7 @@ from motet.format.zookeeper.messages import (
     StatResult,
     WatchEvent,
 )
+from motet.format.zookeeper.sizes import path_bytes
 from motet.ids import SessionId, Zxid
 
 WriteResult = Nothing | Created | Created2 | StatResult | Failed

@@ -166,7 +166,8 @@ WriteOperation = Create | Set | Delete | Check
 
 
 class Write(MetadataRequest, frozen=True):
-    """All of these, in their order and at one moment, or none."""
+    """All of these, in their order and at one moment, or none. Too much for one write is ``Failed`` with
+    ``KEEPER_TOO_LARGE``; ``zookeeper.why_too_large`` tells before."""
 
     operations: tuple[WriteOperation, ...]
 

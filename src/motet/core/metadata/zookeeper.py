@@ -21,7 +21,9 @@ from motet.core.metadata.messages import (
     WriteOperation,
 )
 from motet.format.zookeeper import messages as zk
+from motet.format.zookeeper import sizes
 from motet.format.zookeeper.messages import AnyResult, ErrorCode
+from motet.format.zookeeper.sizes import OURS, WriteLimits
 from motet.ids import SessionId, Zxid
 
 REFUSALS: dict[int, Refusal] = {
@@ -33,10 +35,18 @@ REFUSALS: dict[int, Refusal] = {
 }
 """The errors that are a conflict; with any other one the request failed."""
 
+_ACL_LONGEST = (zk.Acl(1, "world", "anyone"), zk.Acl(31, "motet", "node"))
+"""No list of permissions with which nodes are created for a core takes more room."""
+
 
 def multi(operations: Sequence[WriteOperation], acl: tuple[zk.Acl, ...]) -> zk.Multi:
     """A write; nodes are created with these permissions."""
     return zk.Multi(tuple(_operation(each, acl) for each in operations))
+
+
+def why_too_large(operations: Sequence[WriteOperation], limits: WriteLimits = OURS) -> str | None:
+    """What of a write exceeds a limit of the keeper; None if it fits. It does not depend on the tree."""
+    return sizes.why_too_large(multi(operations, _ACL_LONGEST), limits)
 
 
 def multi_read(operations: Sequence[ReadOperation]) -> zk.MultiRead:

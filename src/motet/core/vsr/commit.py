@@ -1,8 +1,8 @@
 """Committing: the primary's heartbeat, and executing what is committed, in order, on every replica.
 
 A primary commits a prepare when a replication quorum has it on disk and all before it are committed. It
-tells the backups with the next prepare, or with its heartbeat. What is committed is executed as soon as
-its prepare is at hand and its header is certain to be the one of this log (``connected_op``).
+tells the backups with the next prepare, or with its heartbeat, or at once (X3). What is committed is executed
+as soon as its prepare is at hand and its header is certain to be the one of this log (``connected_op``).
 
 A primary that has a prepare in flight and hears no prepare_ok, that hears nothing at all from a replication
 quorum, or whose clock nobody agrees with, stops its heartbeat: it may be able to speak and not to hear, and
@@ -10,6 +10,8 @@ the others shall not wait for it.
 
 X1  Ops are executed in order, each once between two restarts.
 X2  Nothing is executed that is not known to be committed.
+X3  A backup where somebody awaits commits says so when it acknowledges. It is told as soon as nothing is
+    under way: while something is, the next prepare tells it, or the commit of what is under way.
 """
 
 from __future__ import annotations
@@ -50,6 +52,16 @@ def on_heartbeat(core: Core) -> bool:
         core.state.commit_told = core.state.commit_max
     set_heartbeat(core)
     return is_well
+
+
+def tell_awaiting(core: Core) -> None:
+    """Nothing is under way: whoever awaits it hears what is committed, once (X3)."""
+    state = core.state
+    commit = state.commit_max
+    for backup, told in state.awaiting.items():
+        if told < commit:
+            state.awaiting[backup] = commit
+            core.send(backup, _commit(core))
 
 
 def set_heartbeat(core: Core) -> None:

@@ -121,6 +121,8 @@ class PrepareOk(ReplicaMessage, frozen=True):
     prepare: Checksum
     checkpoint_op: Op
     checkpoint_id: Checksum
+    #: somebody at this replica waits for whatever is committed next
+    awaits_commit: bool = False
 
 
 class Reply(ReplicaMessage, frozen=True):
@@ -134,7 +136,7 @@ class Reply(ReplicaMessage, frozen=True):
 
 
 class Commit(ReplicaMessage, frozen=True):
-    """The primary's heartbeat: everything up to this op is committed."""
+    """The primary's heartbeat, and news for who awaits it: everything up to this op is committed."""
 
     commit: Op
     #: of the header of that op

@@ -265,6 +265,7 @@ def acknowledge(core: Core, header: Header) -> None:
         header.checksum,
         core.checkpoint_op,
         core.checkpoint_id,
+        state.awaits_commits,
     )
     core.send(primary, ok)
 
@@ -290,6 +291,10 @@ def on_prepare_ok(core: Core, message: PrepareOk) -> None:
         return
     state.suspects.pop(message.replica, None)
     state.heard_ok_monotonic_ns = core.now.monotonic_ns
+    if message.awaits_commit:
+        state.awaiting.setdefault(message.replica, Op(0))
+    else:
+        state.awaiting.pop(message.replica, None)
     in_flight = state.pipeline.get(message.op)
     if in_flight is None or in_flight.header.checksum != message.prepare:
         core.drop("prepare_ok_of_another")

@@ -364,6 +364,8 @@ class Replica:
             self._commit()
             if state.queue:
                 normal.prepare_queued(core)
+            if state.awaiting and not state.pipeline:
+                commit.tell_awaiting(core)
             if state.leading and start_view.is_ready_to_lead(core):
                 start_view.begin_view(core)
             if (
@@ -403,6 +405,12 @@ class Replica:
         while state.commit_min < state.commit_max and commit.execute(core):
             if state.commit_min % interval == 0:
                 checkpointing.begin_checkpoint(core)
+
+    # What is beside it
+
+    def await_commits(self, *, is_so: bool) -> None:
+        """Whether somebody here waits for what is executed next (X3)."""
+        self.core.state.awaits_commits = is_so
 
     # What a driver and a checker need
 

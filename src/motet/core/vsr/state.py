@@ -148,6 +148,8 @@ class State(msgspec.Struct):
     confirmed: dict[ReplicaIndex, int] = {}
     #: what the last heartbeat said is committed
     commit_told: Op = Op(0)
+    #: backups that await what is committed next -> what they were told at once
+    awaiting: dict[ReplicaIndex, Op] = {}
     #: the next heartbeat comes late, since nothing is under way
     is_heartbeat_idle: bool = False
     reads_waiting: list[WaitingRead] = []
@@ -173,6 +175,8 @@ class State(msgspec.Struct):
     checkpointing: Checkpointing | None = None
     restore: Restore | None = None
     blocks_faulty: dict[BlockRef, None] = {}
+    #: somebody beside this replica waits for what is executed next: the primary is told so (X3)
+    awaits_commits: bool = False
     #: replicas that have another state at a checkpoint: which, and its id there (``divergence``)
     diverged: dict[ReplicaIndex, tuple[Op, Checksum]] = {}
 

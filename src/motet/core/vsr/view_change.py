@@ -56,6 +56,7 @@ def leave_view(core: Core) -> None:
     state.suspects, state.confirmed, state.reads_waiting = {}, {}, []
     state.leading = state.catching_up = False
     state.is_heartbeat_idle, state.commit_told = False, Op(0)
+    state.awaiting = {}
     state.anchor_op = None
     state.commit_heard = Op(0)
 

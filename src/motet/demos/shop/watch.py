@@ -30,7 +30,7 @@ from motet.demos.shop.chart import Sample
 from motet.demos.shop.writer import ORDERS, PIPELINE, STOCK
 from motet.errors import MotetError
 from motet.real.process import RealTime
-from motet.testing.local_node import Reaper
+from motet.testing.reaper import Reaper
 
 QUICK_JAVA = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 """A Java that lives for half a minute: starting soon matters more than being quick after a while."""

@@ -118,6 +118,12 @@ class VsrStorm(Lies):
         return []
 
     @verb
+    def await_(self, node: str, *, is_so: bool = True) -> list[str]:
+        """Somebody beside a replica waits for what is executed next; or nobody any more."""
+        self._replica(node).await_commits(is_so=is_so)
+        return []
+
+    @verb
     def mute(self, *notes: str) -> list[str]:
         """Do not tell these notes any more."""
         self.bench.muted.update(dict.fromkeys(f"vsr_{note}" for note in notes))

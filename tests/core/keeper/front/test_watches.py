@@ -9,6 +9,7 @@ from tests.core.keeper.front.clusters import OPEN, Cluster
 
 from motet.core.keeper.front.watches import Watches, WatchKind
 from motet.core.keeper.messages import Answer, FrontEndConfig, Happened
+from motet.core.machine import NS_PER_MS
 from motet.format.zookeeper.messages import (
     Acl,
     Auth,
@@ -32,6 +33,37 @@ from motet.format.zookeeper.records import AnyRequest
 from motet.ids import Address
 
 CREATED, DELETED, CHANGED, CHILD = map(int, EventType)
+
+
+@pytest.mark.parametrize("node", ["r0", "r1", "r2"])
+def test_an_event_waits_for_no_heartbeat(node: str) -> None:
+    cluster = Cluster()
+    watcher, writer = cluster.connected(node), cluster.connected("r1")
+    writer.create("/log")
+    for number in range(3):
+        cluster.run(700)  # all is quiet
+        watcher.ask(GetChildren("/log", True))
+        before_ns = cluster.bench.monotonic_ns
+        writer.create(f"/log/{number}")
+        cluster.run(1)
+        assert watcher.events == [(CHILD, "/log")] * (number + 1)
+        assert cluster.bench.monotonic_ns - before_ns <= 2 * NS_PER_MS
+
+
+def test_where_nobody_watches_nothing_is_told_before_the_heartbeat() -> None:
+    cluster = Cluster()
+    writer, watcher = cluster.connected("r1"), cluster.connected("r0")
+    watcher.ask(Exists("/log", True))
+    cluster.run(1_000)
+    assert list(cluster.node("r1").replica.core.state.awaiting) == [0]
+    watcher.gone()
+    cluster.run(1_000)
+    assert cluster.node("r1").replica.core.state.awaiting == {}
+    writer.create("/log")
+    assert (
+        cluster.node("r0").replica.core.state.commit_min
+        < cluster.node("r1").replica.core.state.commit_min
+    )
 
 
 @pytest.mark.parametrize(

@@ -144,6 +144,11 @@ class FrontEnd:
     def is_about_us(self, client: ClientId) -> bool:
         return self.context.lanes.is_ours(client)
 
+    @property
+    def has_watches(self) -> bool:
+        """Somebody here wants to hear of what happens next."""
+        return self.context.state.watches.count > 0
+
     def on_cluster(self, sender: Address, message: Message, now: Now) -> None:
         """A replica, ours or another, has something for the lanes."""
         self.context.now = now

@@ -29,7 +29,6 @@ from motet.core.keeper.operations import (
     WholeOperation,
     Write,
     answer_bytes,
-    empty_reply_bytes,
     encode_batch,
 )
 from motet.core.keeper.pieces import split
@@ -38,6 +37,7 @@ from motet.core.vsr.client import RETRY, Client, Result, retry_ms_max
 from motet.core.vsr.config import VsrConfig
 from motet.core.vsr.messages import Eviction, Reply
 from motet.core.vsr.sessions import LaneOwner
+from motet.format.zookeeper.sizes import empty_reply_bytes
 from motet.ids import Address, ClientId, ReplicaIndex, TimerName, View
 
 RETRY_PREFIX = "front/retry/"

@@ -9,6 +9,7 @@ D1  What comes from a connection is the front end's. So is what other replicas h
     lanes, and what the replica says to ``FRONT``. All else is the replica's.
 D2  After each step of the replica the front end takes what was applied, before anything else is answered.
 D3  Timers that begin with ``front/`` are the front end's, all others the replica's; files are the replica's.
+D4  While clients watch here, the primary is told that commits are awaited: an event waits for no heartbeat.
 """
 
 from __future__ import annotations
@@ -99,6 +100,7 @@ class KeeperNode:
             self.front.settle(now)
 
     def _step_replica(self, event: Event) -> None:
+        self.replica.await_commits(is_so=self.front.has_watches)  # D4
         for effect in self.replica.step(event):
             if isinstance(effect, Send) and effect.to == FRONT:
                 self.front.on_cluster(self._own, effect.message, event.now)
