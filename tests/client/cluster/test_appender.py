@@ -18,10 +18,10 @@ from motet.core.streams.messages import AppendRecords, ChunkPlace, DataAnswer, R
 from motet.errors import OutcomeUnknown
 from motet.errors.shards import NotLeader
 from motet.format.record_block import decode_block
-from motet.ids import Epoch, Offset, RequestId, ShardId, ShardName
+from motet.ids import Epoch, LogName, Offset, RequestId, ShardId, ShardName
 from motet.limits import entry_bytes_max
 
-SHARD = ShardName("s.0")
+SHARD = LogName(ShardName("s.0"))
 SEEN = Clock(7, 0)
 
 

@@ -15,14 +15,14 @@ from motet.core.shardlog.messages import (
     ShardMessage,
 )
 from motet.core.streams.cluster_messages import ShardMetadata, decode_metadata
-from motet.ids import Address, Epoch, NodeId, ShardName
+from motet.ids import Address, Epoch, LogName, NodeId, ShardName
 from motet.testing.bench_network import Line
 from motet.testing.script import parse_command
 from motet.testing.scripts.operator import OperatorPart
 from motet.testing.scripts.operator_bench import OperatorBench
 from motet.testing.scripts.operator_puppets import PuppetKeeper, PuppetNode, PuppetReplica
 
-SHARD = ShardName("0000000000000001.0")
+SHARD = LogName(ShardName("0000000000000001.0"))
 
 
 class WatchedBench(OperatorBench):

@@ -22,7 +22,7 @@ from motet.core.streams.cluster_messages import (
 )
 from motet.ids import Epoch, LogName, NodeId, Offset, ShardName
 
-SHARD = ShardName("0000000000000001.0")
+SHARD = LogName(ShardName("0000000000000001.0"))
 ENTRY = EntryId(Epoch(1), Offset(1))
 
 
@@ -119,4 +119,4 @@ def committed_now(metadata: ShardMetadata) -> Iterator[tuple[NodeId, ...]]:
 
 
 def answer(head: EntryId, *, is_member: bool = True) -> FenceResponse:
-    return FenceResponse(LogName(SHARD), Epoch(3), head, head, is_member)
+    return FenceResponse(SHARD, Epoch(3), head, head, is_member)

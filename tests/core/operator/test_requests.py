@@ -67,7 +67,7 @@ def test_who_is_not_active_sends_nothing_but_refusals() -> None:
     assert operator.step(Started(NOW, nonce=1)) == []
     strangers = [
         HeartbeatAnswer(1, ZERO, 1, ()),
-        FenceResponse(LogName(SHARD), Epoch(1), NO_ENTRY, NO_ENTRY, True),
+        FenceResponse(SHARD, Epoch(1), NO_ENTRY, NO_ENTRY, True),
         Written(RequestId(1), Zxid(1), (0,)),
     ]
     for message in strangers:
@@ -177,12 +177,12 @@ def test_messages_that_nobody_waits_for_change_nothing() -> None:
     stored, state = part.stored(), part.operator().core.state
     other = ShardName("ffffffffffffffff.0")
     for message in (
-        FenceResponse(LogName(SHARD), Epoch(1), NO_ENTRY, NO_ENTRY, True),
-        FenceResponse(LogName(SHARD), Epoch(9), NO_ENTRY, NO_ENTRY, True),
+        FenceResponse(SHARD, Epoch(1), NO_ENTRY, NO_ENTRY, True),
+        FenceResponse(SHARD, Epoch(9), NO_ENTRY, NO_ENTRY, True),
         FenceResponse(LogName(other), Epoch(1), NO_ENTRY, NO_ENTRY, True),
-        BecomeLeaderResponse(LogName(SHARD), Epoch(1)),
-        SnapshotResponse(LogName(SHARD), Epoch(1), NO_ENTRY),
-        Refused(LogName(SHARD), Epoch(1), Refusal.UNSAFE, "CommitReconfigurationRequest", Epoch(1)),
+        BecomeLeaderResponse(SHARD, Epoch(1)),
+        SnapshotResponse(SHARD, Epoch(1), NO_ENTRY),
+        Refused(SHARD, Epoch(1), Refusal.UNSAFE, "CommitReconfigurationRequest", Epoch(1)),
         HeartbeatAnswer(state.round + 5, ZERO, 1, ()),
         HeartbeatAnswer(3, ZERO, 1, ()),
     ):

@@ -26,7 +26,7 @@ from motet.core.shardlog.messages import (
     SnapshotResponse,
 )
 from motet.core.shardlog.replica import ShardReplica
-from motet.ids import Epoch, LogName, NodeId
+from motet.ids import Epoch, NodeId
 from motet.testing.scripts.shardlog_bench import SHARD
 
 SWAP, EXPAND, CONTRACT = (
@@ -91,7 +91,7 @@ class OperatedWorld(World):
 
     def _notify(self) -> None:
         assert self.chosen is not None
-        request = BecomeLeaderRequest(LogName(SHARD), self.epoch, len(self._final()), self.map)
+        request = BecomeLeaderRequest(SHARD, self.epoch, len(self._final()), self.map)
         self.say(self.chosen, request)
 
     def _operate_steadily(self) -> None:
@@ -106,7 +106,7 @@ class OperatedWorld(World):
         self._fence_lost()
         gone = [node for node in self.nodes if node not in self.ensemble]
         if gone and self.random.random() < 0.2:
-            self.say(self.random.choice(gone), DeleteShardRequest(LogName(SHARD), self.epoch))
+            self.say(self.random.choice(gone), DeleteShardRequest(SHARD, self.epoch))
         if self.random.random() < 0.15 and not any(n.is_wiped for n in self.nodes.values()):
             self._begin_change()
 
@@ -123,7 +123,7 @@ class OperatedWorld(World):
     def _fence(self, node: NodeId) -> None:
         machine = self.nodes[node].machine
         life = 0 if machine is None else machine.shards.incarnation
-        self.say(node, FenceRequest(LogName(SHARD), self.epoch, life, self.is_new))
+        self.say(node, FenceRequest(SHARD, self.epoch, life, self.is_new))
 
     # Elections
 
@@ -195,7 +195,7 @@ class OperatedWorld(World):
             if self.random.random() < 0.05:
                 change.phase = "abort"
             request = PrepareReconfigurationRequest(
-                LogName(SHARD), self.epoch, change.op, change.old, change.new
+                SHARD, self.epoch, change.op, change.old, change.new
             )
             self.say(leader, request)
         elif change.phase == "snapshot":
@@ -207,14 +207,14 @@ class OperatedWorld(World):
             self.say(
                 change.new,
                 SnapshotRequest(
-                    LogName(SHARD), self.epoch, change.snapshot, change.commit_index, change.life
+                    SHARD, self.epoch, change.snapshot, change.commit_index, change.life
                 ),
             )
         elif change.phase == "commit":
             self.say(
                 leader,
                 CommitReconfigurationRequest(
-                    LogName(SHARD),
+                    SHARD,
                     self.epoch,
                     change.op,
                     change.factor,
@@ -224,7 +224,7 @@ class OperatedWorld(World):
                 ),
             )
         else:
-            self.say(leader, AbortReconfigurationRequest(LogName(SHARD), self.epoch))
+            self.say(leader, AbortReconfigurationRequest(SHARD, self.epoch))
 
     # Answers
 
@@ -248,7 +248,7 @@ class OperatedWorld(World):
             self._choose()
         elif self.phase == "steady" and sender in self.ensemble and sender != self.leader:
             assert self.leader is not None
-            request = AddFollowerRequest(LogName(SHARD), self.epoch, sender, message.head_index)
+            request = AddFollowerRequest(SHARD, self.epoch, sender, message.head_index)
             self.say(self.leader, request)
 
     def _on_changed(self, change: Change, sender: NodeId, message: object) -> None:

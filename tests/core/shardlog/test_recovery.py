@@ -12,7 +12,7 @@ from motet.core.machine import Fired, Received, Write
 from motet.core.shardlog.entry import EntryKind
 from motet.core.shardlog.messages import BecomeLeaderRequest, FenceRequest
 from motet.core.shardlog.shards import BEAT
-from motet.ids import Address, Epoch, LogName, NodeId, Offset
+from motet.ids import Address, Epoch, NodeId, Offset
 from motet.testing.scripts.shardlog_bench import SHARD, AppendValue, ListMachine
 
 OPERATOR = Address("op")
@@ -35,10 +35,10 @@ class Solo(World):
         self.settle()
         self.epoch += 1
         life = machine.shards.incarnation
-        fence = FenceRequest(LogName(SHARD), Epoch(self.epoch), life, self.epoch == 1)
+        fence = FenceRequest(SHARD, Epoch(self.epoch), life, self.epoch == 1)
         self.step(self.node, Received(self.now, OPERATOR, fence))
         self.settle()
-        request = BecomeLeaderRequest(LogName(SHARD), Epoch(self.epoch), 1, ())
+        request = BecomeLeaderRequest(SHARD, Epoch(self.epoch), 1, ())
         self.step(self.node, Received(self.now, OPERATOR, request))
         self.settle()
 

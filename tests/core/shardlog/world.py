@@ -39,7 +39,7 @@ from motet.core.machine import (
 from motet.core.shardlog.context import ShardlogConfig
 from motet.core.shardlog.replica import ShardReplica
 from motet.core.shardlog.shards import BEAT
-from motet.ids import Address, LogName, NodeId, WriteId
+from motet.ids import Address, NodeId, WriteId
 from motet.testing.bench_node import BenchDisk
 from motet.testing.scripts.shardlog_bench import SHARD, AppendValue, ListMachine, ShardNode
 
@@ -93,7 +93,7 @@ class WorldNode:
 
     @property
     def replica(self) -> ShardReplica | None:
-        return None if self.machine is None else self.machine.shards.replica(LogName(SHARD))
+        return None if self.machine is None else self.machine.shards.replica(SHARD)
 
 
 class World:

@@ -31,6 +31,7 @@ from motet.format.record_block import encode_block
 from motet.ids import (
     Address,
     Epoch,
+    LogName,
     Offset,
     RequestId,
     ShardId,
@@ -39,7 +40,7 @@ from motet.ids import (
     TransactionId,
 )
 
-SHARD = ShardName("s.0")
+SHARD = LogName(ShardName("s.0"))
 STREAM = StreamName("stream")
 KEYS = [b"a", b"b", b"c", b"d"]
 some_keys = st.lists(st.sampled_from(KEYS), min_size=1, max_size=5)

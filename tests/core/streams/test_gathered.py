@@ -38,7 +38,7 @@ from motet.core.streams.shard import machine_of
 from motet.ids import Address, Epoch, LogName, NodeId, RequestId, ShardName, TransactionId
 
 OPERATOR, CLIENT = Address("operator"), Address("client")
-SHARD = ShardName("s.0")
+SHARD = LogName(ShardName("s.0"))
 NOW = Now(0, 1_000 * NS_PER_MS)
 KEYS = (b"a", b"b", b"c")
 
@@ -53,8 +53,8 @@ class Lone:
         self.answers: dict[int, Message] = {}
         self.step(Started(NOW, nonce=7))
         self.finish()
-        fence = FenceRequest(LogName(SHARD), Epoch(1), self.node.shards.incarnation, True)
-        for message in (fence, BecomeLeaderRequest(LogName(SHARD), Epoch(1), 1, ())):
+        fence = FenceRequest(SHARD, Epoch(1), self.node.shards.incarnation, True)
+        for message in (fence, BecomeLeaderRequest(SHARD, Epoch(1), 1, ())):
             self.step(Received(NOW, OPERATOR, message))
             self.finish()
 
@@ -113,12 +113,12 @@ def test_what_comes_in_one_turn_is_one_write() -> None:
         if message is not messages[-1]:
             assert not lone.changes, "the others are waited for"
     assert lone.log_writes == 1
-    (head,) = lone.node.shards.replicas[LogName(SHARD)].core.state.log.tail[-1:]
+    (head,) = lone.node.shards.replicas[SHARD].core.state.log.tail[-1:]
     assert head.kind == EntryKind.BATCH
     assert len(unbatched(head)) == 3
     lone.finish()
     assert [type(answer) for answer in lone.answers.values()] == [TransactionEnded] * 4
-    assert machine_of(lone.node.shards.replicas[LogName(SHARD)]).state.next_offset == 4
+    assert machine_of(lone.node.shards.replicas[SHARD]).state.next_offset == 4
 
 
 @given(
@@ -148,7 +148,7 @@ def test_everybody_is_answered_and_conflicts_are_found(
         assert read not in changed, "it was not so any more"
         changed.add(key)
     assert all(shapes[number][1] in changed for number in lone.answers if number not in ended)
-    replica = lone.node.shards.replicas[LogName(SHARD)]
+    replica = lone.node.shards.replicas[SHARD]
     assert machine_of(replica).state.next_offset == len(ended)
 
 
@@ -160,7 +160,7 @@ def test_a_leader_that_is_deposed_waits_for_nothing_of_its_batch() -> None:
     lone.step(Written(NOW, lone.changes.pop(0).id))  # the clock has its bound, and all go as one
     ours = lone.node.state.requests.of_shards[SHARD]
     assert len(ours.in_flight_keys) == 3
-    fence = FenceRequest(LogName(SHARD), Epoch(2), lone.node.shards.incarnation, True)
+    fence = FenceRequest(SHARD, Epoch(2), lone.node.shards.incarnation, True)
     lone.step(Received(NOW, OPERATOR, fence))
     assert (
         ours.in_flight,

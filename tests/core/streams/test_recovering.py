@@ -26,7 +26,7 @@ from motet.core.shardlog.state import Status
 from motet.core.streams.messages import DataRefused, DataRequest, ReadRecords, ReadShardFeed
 from motet.core.streams.node import DataNode
 from motet.errors import NodeError
-from motet.ids import Address, Epoch, LogName, NodeId, Offset, RequestId, ShardName
+from motet.ids import Address, Epoch, NodeId, Offset, RequestId, ShardName
 
 CLIENT, SHARD = Address("client"), ShardName("s.0")
 NOW = Now(0, 1_000 * NS_PER_MS)
@@ -47,7 +47,7 @@ def founded() -> DataNode:
             elif isinstance(effect, Write | Replace | Preallocate):
                 events.append(Written(NOW, effect.id))
         if not events and not node.shards.replicas:
-            fence = FenceRequest(LogName(SHARD), Epoch(1), node.shards.incarnation, founds=True)
+            fence = FenceRequest(SHARD, Epoch(1), node.shards.incarnation, founds=True)
             events.append(Received(NOW, Address("operator"), fence))
     return node
 
@@ -57,7 +57,7 @@ def test_a_reader_is_refused_while_the_log_is_there_and_the_state_is_not(
     question: DataRequest,
 ) -> None:
     node = founded()
-    state = node.shards.replicas[LogName(SHARD)].core.state
+    state = node.shards.replicas[SHARD].core.state
     state.status = Status.RECOVERING
     state.log = Log.after(EntryId(Epoch(1), Offset(64)), Clock(9, 0))
     effects = node.step(Received(NOW, CLIENT, question))

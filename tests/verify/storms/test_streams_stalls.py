@@ -23,7 +23,7 @@ from motet.sim.faults import Faults
 from motet.sim.world import World
 from motet.verify.storms.streams_rules import STALL_MARKS, Stalls
 
-SHARD = ShardName("s.0")
+SHARD = LogName(ShardName("s.0"))
 A, B, C, D = (NodeId(name) for name in "abcd")
 PREPARE, COMMIT = ReconfigurationPhase.PREPARE, ReconfigurationPhase.COMMIT
 STEADY = ShardMetadata(SHARD, Epoch(4), ShardStatus.STEADY_STATE, A, (A, B, C), 3)
@@ -113,12 +113,12 @@ def test_a_change_that_was_asked_for_twice_has_stalled(op: str, asked: int) -> N
     named = (change.op, change.old_node, change.new_node)
     book.begin(op, PREPARE)
     for _ in range(asked):
-        book.stalls.sent(PrepareReconfigurationRequest(LogName(SHARD), Epoch(5), *named))
+        book.stalls.sent(PrepareReconfigurationRequest(SHARD, Epoch(5), *named))
     book.write(reconfiguration=msgspec.structs.replace(change, phase=COMMIT))
     for _ in range(asked):
         book.stalls.sent(
             CommitReconfigurationRequest(
-                LogName(SHARD), Epoch(5), change.op, change.replication_factor, *named[1:], None
+                SHARD, Epoch(5), change.op, change.replication_factor, *named[1:], None
             )
         )
     book.settle(changed_ensemble(STEADY.ensemble, change))

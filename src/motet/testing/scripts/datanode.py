@@ -37,7 +37,7 @@ from motet.core.streams.messages import (
 from motet.core.streams.node import CUT_TIMER, DataNode
 from motet.errors import BadScenario
 from motet.format.record_block import decode_block, encode_block
-from motet.ids import Address, Epoch, LogName, NodeId, Offset, RequestId, StreamId, StreamName
+from motet.ids import Address, Epoch, NodeId, Offset, RequestId, StreamId, StreamName
 from motet.testing.bench_network import InFlight, Line
 from motet.testing.part import verb
 from motet.testing.script import Command
@@ -103,7 +103,7 @@ class DataNodePart(ShardlogPart):
         states: dict[int, bytes] = {}
         for node in self.bench.nodes.values():
             if isinstance(node.machine, DataNode):
-                replica = node.machine.shards.replica(LogName(SHARD))
+                replica = node.machine.shards.replica(SHARD)
                 if replica is not None:
                     found = replica.machine.fingerprint()
                     known = states.setdefault(replica.applied_index.offset, found)
@@ -155,7 +155,7 @@ class DataNodePart(ShardlogPart):
         entry = EntryId(state.epoch, Offset(state.log.head.offset + 1))
         given = Clock.parse(clock)
         message = AddEntryRequest(
-            LogName(SHARD),
+            SHARD,
             state.epoch,
             state.log.head,
             (Entry(entry, EntryKind.BARRIER, given, b""),),

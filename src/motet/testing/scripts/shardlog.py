@@ -33,7 +33,7 @@ from motet.core.shardlog.messages import (
 from motet.core.shardlog.meta import segment_file
 from motet.core.shardlog.replica import ShardReplica
 from motet.errors import BadScenario
-from motet.ids import Epoch, FileName, LogName, NodeId, Offset
+from motet.ids import Epoch, FileName, NodeId, Offset
 from motet.testing.part import Converter, verb
 from motet.testing.script import Command
 from motet.testing.scripts.shardlog_bench import (
@@ -181,14 +181,14 @@ class ShardlogPart(Lies):
         lines = []
         for node in nodes:
             life = self._node(node).shards.incarnation if incarnation is None else incarnation
-            lines += self._say(node, FenceRequest(LogName(SHARD), Epoch(epoch), life, founds))
+            lines += self._say(node, FenceRequest(SHARD, Epoch(epoch), life, founds))
         return lines
 
     @verb
     def lead(self, node: str, epoch: int, *followers: str, factor: int = 3) -> list[str]:
         """Tell a node to lead, with followers NODE(EPOCH,OFFSET)."""
         known = tuple(_follower(text) for text in followers)
-        return self._say(node, BecomeLeaderRequest(LogName(SHARD), Epoch(epoch), factor, known))
+        return self._say(node, BecomeLeaderRequest(SHARD, Epoch(epoch), factor, known))
 
     @verb
     def elect(
@@ -216,7 +216,7 @@ class ShardlogPart(Lies):
     def add_follower(self, node: str, epoch: int, follower: str) -> list[str]:
         """Tell a leader of a follower NODE(EPOCH,OFFSET) that was fenced late."""
         known, head = _follower(follower)
-        return self._say(node, AddFollowerRequest(LogName(SHARD), Epoch(epoch), known, head))
+        return self._say(node, AddFollowerRequest(SHARD, Epoch(epoch), known, head))
 
     @verb
     def prepare(
@@ -227,7 +227,7 @@ class ShardlogPart(Lies):
         return self._say(
             node,
             PrepareReconfigurationRequest(
-                LogName(SHARD), Epoch(epoch), ReconfigurationOp(op), old_node, new_node
+                SHARD, Epoch(epoch), ReconfigurationOp(op), old_node, new_node
             ),
         )
 
@@ -239,9 +239,7 @@ class ShardlogPart(Lies):
         life = self._node(node).shards.incarnation
         return self._say(
             node,
-            SnapshotRequest(
-                LogName(SHARD), answer.epoch, answer.snapshot, answer.commit_index, life
-            ),
+            SnapshotRequest(SHARD, answer.epoch, answer.snapshot, answer.commit_index, life),
         )
 
     @verb
@@ -260,7 +258,7 @@ class ShardlogPart(Lies):
         return self._say(
             node,
             CommitReconfigurationRequest(
-                LogName(SHARD),
+                SHARD,
                 Epoch(epoch),
                 ReconfigurationOp(op),
                 factor,
@@ -273,12 +271,12 @@ class ShardlogPart(Lies):
     @verb
     def abort(self, node: str, epoch: int) -> list[str]:
         """Call a change off."""
-        return self._say(node, AbortReconfigurationRequest(LogName(SHARD), Epoch(epoch)))
+        return self._say(node, AbortReconfigurationRequest(SHARD, Epoch(epoch)))
 
     @verb
     def delete(self, node: str, epoch: int) -> list[str]:
         """Tell a node to forget the shard."""
-        return self._say(node, DeleteShardRequest(LogName(SHARD), Epoch(epoch)))
+        return self._say(node, DeleteShardRequest(SHARD, Epoch(epoch)))
 
     def _say(self, node: str, message: Message) -> list[str]:
         return self.bench.receive(node, OPERATOR, message)
@@ -338,7 +336,7 @@ class ShardlogPart(Lies):
     def _told(self, name: str) -> str:
         if self.bench.node(name).machine is None:
             return f"{name} down"
-        replica = self._node(name).shards.replica(LogName(SHARD))
+        replica = self._node(name).shards.replica(SHARD)
         if replica is None:
             return f"{name} holds nothing"
         state = replica.core.state
@@ -362,7 +360,7 @@ class ShardlogPart(Lies):
         log = replica.core.state.log
         found: list[tuple[FileName, int, Entry]] = []
         for segment in log.segments:
-            file = segment_file(LogName(SHARD), segment.number)
+            file = segment_file(SHARD, segment.number)
             place, offset = 0, segment.first
             while offset <= log.last_of(segment):
                 if not files.get(file, b"")[place : place + 40].strip(b"\0"):
@@ -379,7 +377,7 @@ class ShardlogPart(Lies):
         return machine
 
     def _replica(self, name: str) -> ShardReplica:
-        replica = self._node(name).shards.replica(LogName(SHARD))
+        replica = self._node(name).shards.replica(SHARD)
         if replica is None:
             raise BadScenario(f"{name} holds nothing of the shard")
         return replica
@@ -389,7 +387,7 @@ class ShardlogPart(Lies):
         for node in self.bench.nodes.values():
             if not isinstance(node.machine, ShardNode):
                 continue
-            replica = node.machine.shards.replica(LogName(SHARD))
+            replica = node.machine.shards.replica(SHARD)
             if replica is None or not isinstance(replica.machine, ListMachine):
                 continue
             for entry in replica.machine.entries:

@@ -62,7 +62,7 @@ from motet.testing.workbench import Workbench
 
 # A node with one shard ``s``, as golden scripts and tests drive it; its state machine is a list.
 
-SHARD = ShardName("s")
+SHARD = LogName(ShardName("s"))
 TOLD = "told"
 """A note by which a node tells the script what came of a request."""
 
@@ -148,7 +148,7 @@ class ShardNode:
         raise AssertionError(f"{type(event).__name__} is no event")
 
     def _on_request(self, event: Event, message: Message) -> list[Effect]:
-        replica = self.shards.replica(LogName(SHARD))
+        replica = self.shards.replica(SHARD)
         if replica is None:
             return [Note(TOLD, "it holds nothing of the shard")]
         try:
@@ -170,7 +170,7 @@ class ShardNode:
         raise AssertionError(f"{type(message).__name__} is no request")
 
     def _tell(self) -> list[Effect]:
-        replica = self.shards.replica(LogName(SHARD))
+        replica = self.shards.replica(SHARD)
         if replica is None:
             return []
         told: list[Effect] = []
@@ -351,7 +351,7 @@ class Lies(BenchPart):
         time = Clock(clock, 0)
         made = () if entry is None else (Entry(_entry(entry), EntryKind.BARRIER, time, b""),)
         message = AddEntryRequest(
-            LogName(SHARD), after.epoch, after, made, _entry(commit), Offset(first), round_, time
+            SHARD, after.epoch, after, made, _entry(commit), Offset(first), round_, time
         )
         return self.bench.receive(node, leader, message)
 
@@ -360,7 +360,5 @@ class Lies(BenchPart):
         self, node: str, leader: str, entry: str, *, epoch: int, round_: int = 1, clock: int = 1
     ) -> list[str]:
         """Acknowledge an entry in the name of a follower."""
-        message = AddEntryResponse(
-            LogName(SHARD), Epoch(epoch), _entry(entry), round_, Clock(clock, 0)
-        )
+        message = AddEntryResponse(SHARD, Epoch(epoch), _entry(entry), round_, Clock(clock, 0))
         return self.bench.receive(leader, node, message)

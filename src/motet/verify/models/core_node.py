@@ -35,7 +35,7 @@ from motet.core.shardlog.shards import Shards
 from motet.errors import MotetError
 from motet.ids import Address, FileName, LogName, NodeId, ShardName
 
-SHARD = ShardName("s")
+SHARD = LogName(ShardName("s"))
 NOW = Now(0, 1_000 * NS_PER_MS)
 
 
@@ -81,7 +81,7 @@ class CoreNode:
     @property
     def replica(self) -> ShardReplica | None:
         """The replica of the one shard, once there is one."""
-        return self.shards.replica(LogName(SHARD))
+        return self.shards.replica(SHARD)
 
     @property
     def applied(self) -> list[tuple[int, int, bytes]]:

@@ -16,7 +16,7 @@ from motet.core.shardlog.messages import (
     FenceResponse,
     ShardMessage,
 )
-from motet.ids import Address, Epoch, LogName, NodeId, Offset
+from motet.ids import Address, Epoch, NodeId, Offset
 from motet.verify.model import (
     Model,
     Record,
@@ -188,7 +188,7 @@ class ShardLogCore(Model[State]):
     def operator_starts_election(self, s: State) -> State:
         require(s.operator.epoch < self.epochs)
         epoch = s.operator.epoch + 1
-        fence = FenceRequest(LogName(SHARD), Epoch(epoch), 1, founds=epoch == 1)
+        fence = FenceRequest(SHARD, Epoch(epoch), 1, founds=epoch == 1)
         messages = self.told(s.messages, [(n, fence) for n in range(self.nodes)])
         return s.but(operator=Operator(epoch, "fencing"), messages=messages)
 
@@ -244,7 +244,7 @@ class ShardLogCore(Model[State]):
             for node, e, o in sorted(fenced)
             if node != leader
         )
-        request = BecomeLeaderRequest(LogName(SHARD), Epoch(operator.epoch), self.nodes, heads)
+        request = BecomeLeaderRequest(SHARD, Epoch(operator.epoch), self.nodes, heads)
         return s.but(
             operator=Operator(
                 operator.epoch, "telling", fenced, leader, frozenset(node for node, _, _ in fenced)
@@ -256,7 +256,7 @@ class ShardLogCore(Model[State]):
         """The request to add a follower, for the leader."""
         assert s.operator.leader is not None
         at = EntryId(Epoch(head[0]), Offset(head[1]))
-        request = AddFollowerRequest(LogName(SHARD), Epoch(s.operator.epoch), self.name_of(n), at)
+        request = AddFollowerRequest(SHARD, Epoch(s.operator.epoch), self.name_of(n), at)
         return s.operator.leader, request
 
     # what must hold

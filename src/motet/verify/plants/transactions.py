@@ -96,7 +96,7 @@ TRANSACTION_PLANTS: tuple[Plant, ...] = (
         "created-in-the-past",
         Search("transactions", SEEDS_FEW, ("Created",)),
         rule="a new shard begins above every clock that was handed out",
-        rule_id="operator.creations V1",
+        rule_id="operator.elections V1",
         target="motet.core.shardlog.messages.BecomeLeaderRequest.clock",
         by="motet.verify.storms.transactions_plants:CreatedInThePast",
     ),
