@@ -26,9 +26,9 @@ from motet.core.shardlog.state import Status
 from motet.core.streams.messages import DataRefused, DataRequest, ReadRecords, ReadShardFeed
 from motet.core.streams.node import DataNode
 from motet.errors import NodeError
-from motet.ids import Address, Epoch, NodeId, Offset, RequestId, ShardName
+from motet.ids import Address, Epoch, LogName, NodeId, Offset, RequestId, ShardName
 
-CLIENT, SHARD = Address("client"), ShardName("s.0")
+CLIENT, SHARD = Address("client"), LogName(ShardName("s.0"))
 NOW = Now(0, 1_000 * NS_PER_MS)
 QUESTIONS = [
     ReadShardFeed(RequestId(1), ZERO, SHARD, Clock(5, 0), None, 10, 1_000),
