@@ -1,0 +1,145 @@
+"""All table replicas of a node, as one machine: they share a session with the keeper."""
+
+from __future__ import annotations
+
+from typing import Self
+
+from motet.core.fingerprint import fingerprint
+from motet.core.machine import (
+    Effect,
+    Event,
+    Fired,
+    Read,
+    ReadBack,
+    ReadFailed,
+    Received,
+    SetTimer,
+    Started,
+    Violation,
+    WorkDone,
+    WorkFailed,
+    WriteFailed,
+    Written,
+)
+from motet.core.mergetree.context import NodeContext, ReplicaKey
+from motet.core.mergetree.messages import TableMessage
+from motet.core.mergetree.replica import TableReplica
+from motet.core.mergetree.state import MergeTreeConfig
+from motet.core.metadata.messages import (
+    METADATA,
+    NO_SESSION,
+    Changed,
+    MetadataAnswer,
+    MetadataMessage,
+    SessionBegun,
+    SessionEnded,
+)
+from motet.ids import NodeId, ReadId, TimerName
+
+TICK = TimerName("tables-tick")
+
+
+class TableNode:
+    """The machine of a node's table replicas."""
+
+    def __init__(
+        self,
+        own: NodeId,
+        keys: tuple[ReplicaKey, ...],
+        config: MergeTreeConfig | None = None,
+        folder: str = "",
+        endpoint: str = "",
+    ) -> None:
+        self.config = MergeTreeConfig() if config is None else config
+        self.node = NodeContext(own, endpoint)
+        self.node.memory.folder = folder
+        self.replicas = {key: TableReplica(self.node, key, self.config) for key in keys}
+
+    def step(self, event: Event) -> list[Effect]:
+        node = self.node
+        node.now = event.now
+        if isinstance(event, Started):
+            self._start()
+        elif isinstance(event, Received):
+            self._on_message(event)
+        elif isinstance(event, WorkDone | WorkFailed):
+            replica = self.replicas[node.memory.works.pop(event.work)]
+            if isinstance(event, WorkDone):
+                replica.on_work(event.work, event.result, None)
+            else:
+                replica.on_work(event.work, None, event.why)
+        elif isinstance(event, Written):
+            self.replicas[node.memory.writes.pop(event.write)].on_written(event.write)
+        elif isinstance(event, WriteFailed):
+            self.replicas[node.memory.writes.pop(event.write)].on_write_failed(
+                event.write, event.why
+            )
+        elif isinstance(event, ReadBack):
+            replica = self.replicas[node.memory.reads.pop(event.read)]
+            replica.on_file_read(event.data)
+            replica.on_session()
+        elif isinstance(event, ReadFailed):
+            self._read_file(node.memory.reads.pop(event.read))
+        elif isinstance(event, Fired):
+            node.items.append(SetTimer(TICK, self.config.tick_ms, in_step=True))
+            for replica in self.replicas.values():
+                replica.on_tick()
+        for replica in self.replicas.values():
+            replica.follow_up()
+        return node.take()
+
+    def _start(self) -> None:
+        for key in self.replicas:
+            self._read_file(key)
+        self.node.items.append(SetTimer(TICK, self.config.tick_ms, in_step=True))
+
+    def _read_file(self, key: ReplicaKey) -> None:
+        memory = self.node.memory
+        read = ReadId(memory.next_read)
+        memory.next_read += 1
+        memory.reads[read] = key
+        self.node.items.append(Read(read, self.replicas[key].core.file))
+
+    def _on_message(self, event: Received) -> None:
+        message = event.message
+        if event.sender == METADATA:
+            assert isinstance(message, MetadataMessage), "the keeper's port says nothing else"
+            self._on_metadata(message)
+        elif isinstance(message, TableMessage):
+            replica = self.replicas.get((message.table, message.shard))
+            if replica is not None:
+                replica.on_request(event.sender, message)
+
+    def _on_metadata(self, message: MetadataMessage) -> None:
+        memory = self.node.memory
+        if isinstance(message, SessionBegun):
+            memory.session = message.session
+            for replica in self.replicas.values():
+                replica.on_session()
+        elif isinstance(message, SessionEnded):
+            if message.session != memory.session:
+                return
+            memory.session = NO_SESSION
+            memory.requests.clear()
+            for replica in self.replicas.values():
+                replica.on_session_end()
+        elif isinstance(message, MetadataAnswer):
+            key = memory.requests.pop(message.request, None)
+            if key is not None:
+                self.replicas[key].on_answer(message.request, message)
+        elif isinstance(message, Changed):
+            for replica in self.replicas.values():
+                replica.on_changed(message)
+
+    def clone(self) -> Self:
+        twin = type(self)(self.node.memory.own, (), self.config)
+        twin.node = self.node.clone()
+        twin.replicas = {key: each.clone(twin.node) for key, each in self.replicas.items()}
+        return twin
+
+    def fingerprint(self) -> bytes:
+        states = [replica.core.state for replica in self.replicas.values()]
+        return fingerprint((self.node.memory, states))
+
+    def invariants(self) -> list[Violation]:
+        return [each for replica in self.replicas.values() for each in replica.invariants()]

@@ -1,0 +1,75 @@
+"""Answering readers: the parts of a version, as of a head.
+
+R1  "As of" is a pair: the replica executes the log up to the head of the client's read, then shows the blocks
+    of the version through parts that it has. So an older version needs no other head.
+R2  It answers only if its parts tile the version. What is missing is waited for up to a bound; then the error
+    names the block and who brought it. A reader is never shown less than its version.
+"""
+
+from __future__ import annotations
+
+from motet.core.machine import NS_PER_MS
+from motet.core.mergetree import pulling
+from motet.core.mergetree.context import Core
+from motet.core.mergetree.history import BlockState, tile
+from motet.core.mergetree.messages import ListedPart, ListParts, PartsListed
+from motet.core.mergetree.names import PartName, of_block
+from motet.core.mergetree.state import Phase, Reader
+from motet.errors.tables import PartMissing, TableReadOnly
+from motet.ids import Address
+
+
+def take(core: Core, client: Address, message: ListParts) -> None:
+    """A reader asks."""
+    if core.state.phase is Phase.READ_ONLY and message.head >= core.state.history.next_number:
+        core.refuse(
+            client,
+            message,
+            TableReadOnly(f"this replica {core.state.why}", hint="ask another replica"),
+        )
+        return
+    core.state.readers.append(Reader(client, message, core.now_ns))
+    pulling.hear(core, message.head)
+
+
+def look(core: Core) -> None:
+    """Answer those whose version is here, and refuse those that have waited too long."""
+    state = core.state
+    if not state.readers:
+        return
+    waiting, state.readers = state.readers, []
+    for reader in waiting:
+        if not _answer(core, reader):
+            state.readers.append(reader)
+
+
+def _answer(core: Core, reader: Reader) -> bool:
+    state, message = core.state, reader.message
+    is_late = core.now_ns - reader.since_ns >= core.config.wait_ms * NS_PER_MS
+    if state.history.next_number <= message.head:
+        if is_late:
+            done = state.history.next_number - 1
+            what = f"this replica has executed the log up to {done} of {message.head}"
+            core.refuse(reader.client, message, PartMissing(what))
+        return is_late
+    names: dict[PartName, ListedPart] = {}
+    for part, own in state.parts.items():
+        block = state.history.of_part(part)
+        if own.is_stored and block is not None:
+            name = of_block(own.header.partition, block.block)
+            names[name] = ListedPart(str(name), own.header)
+    tiling = tile(state.history, message.version, names)
+    if not tiling.missing:
+        table, shard = core.key
+        listed = tuple(names[name] for name in tiling.parts)
+        core.send(reader.client, PartsListed(table, shard, message.request, listed))
+        return True
+    if is_late:
+        core.refuse(reader.client, message, PartMissing(_missing(core, tiling.missing[0])))
+    return is_late
+
+
+def _missing(core: Core, block: BlockState) -> str:
+    queued = core.state.queue.get(block.header.id)
+    why = f": {queued.reason}" if queued is not None and queued.reason else ""
+    return f"this replica lacks part {block.name}, which {', '.join(block.holders)} brought{why}"
