@@ -234,7 +234,7 @@ def _serve(core: Core) -> None:
     for part, own in list(state.parts.items()):
         if not own.is_registered and part not in state.queue and part not in settled:
             # The log may still name it: it stays within reach until that is read (T24).
-            core.work(Detach(part, "not registered"), part)
+            core.put_away(Detach(part, "not registered"))
             state.aside[part] = own.header
             del state.parts[part]
     state.phase, state.why = Phase.ACTIVE, ""

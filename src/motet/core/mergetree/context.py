@@ -16,7 +16,7 @@ from motet.core.mergetree.entries import PartHeader
 from motet.core.mergetree.messages import TableRefused, TableRequest
 from motet.core.mergetree.paths import ReplicaPaths, ShardPaths
 from motet.core.mergetree.state import Call, Insert, MergeTreeConfig, Phase, State, WatchLog
-from motet.core.mergetree.work import Task
+from motet.core.mergetree.work import Detach, Forget, Task
 from motet.core.metadata.messages import (
     METADATA,
     NO_SESSION,
@@ -155,6 +155,10 @@ class Core:
         self.state.works[work] = part
         self.node.items.append(Work(work, task))
         return work
+
+    def put_away(self, task: Forget | Detach) -> None:
+        """Until it has ended the part is neither here nor aside (E7)."""
+        self.state.leaving[self.work(task, task.part)] = task.part
 
     def append_to_file(self, data: bytes) -> WriteId:
         memory = self.node.memory

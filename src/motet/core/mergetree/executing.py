@@ -11,6 +11,8 @@ E5  If no active replica has the part of an open quorum, whoever wants to join f
     status by its version, checks the host of every replica, appends ``failed``, and removes the token. Below
     a drop it is failed without the hosts (T32).
 E6  A part of a block that has failed is deregistered, then put aside. Nothing is removed.
+E7  A part whose bytes are being put away is neither here nor aside until that has ended. Whoever wants it
+    waits: else it would be taken for stored while its bytes go.
 """
 
 from __future__ import annotations
@@ -63,7 +65,7 @@ from motet.core.metadata.messages import (
     WriteOperation,
     Written,
 )
-from motet.ids import NodeId, PartId
+from motet.ids import NodeId, PartId, WorkId
 
 
 def execute(core: Core, number: int, entry: Entry) -> None:
@@ -84,7 +86,7 @@ def on_left(core: Core, call: Leave, answer: MetadataAnswer) -> None:
     is_gone = isinstance(answer, Written) or (isinstance(answer, Conflict) and answer.index == 1)
     if own is not None and is_gone:
         del core.state.parts[call.part], core.state.to_leave[call.part]
-        core.work(Detach(call.part, "its quorum has failed"), call.part)
+        core.put_away(Detach(call.part, "its quorum has failed"))
 
 
 def queue_parts(core: Core, number: int, parts: Iterable[PartHeader]) -> None:
@@ -156,9 +158,12 @@ def _get(core: Core, queued: QueuedPart) -> None:
     if own is not None and own.is_stored:
         queued.step = Step.STORED
         return
-    if part in state.aside:
+    if part in state.leaving.values():
+        wait(core, queued, "its bytes are being put away")
+        return
+    if state.aside.pop(part, None) is not None:
         queued.step, queued.reason = Step.FETCHING, "takes the bytes that have arrived"
-        core.work(Keep(queued.header), part)
+        queued.work = core.work(Keep(queued.header), part)
         return
     fetching = sum(each.step in (Step.LOCATING, Step.FETCHING) for each in state.queue.values())
     if fetching < core.config.fetches_max:
@@ -199,7 +204,7 @@ def on_located(core: Core, call: Locate, answer: MetadataAnswer) -> None:
     if holders:
         source = holders[queued.tries % len(holders)]
         queued.step, queued.reason = Step.FETCHING, f"fetches it from {source}"
-        core.work(Fetch(queued.header, source), call.part)
+        queued.work = core.work(Fetch(queued.header, source), call.part)
         return
     block = core.state.history.of_part(call.part)
     if block is not None and block.is_open:
@@ -219,22 +224,29 @@ def wait(core: Core, queued: QueuedPart, reason: str) -> None:
     queued.again_ns = core.later_ns(core.config.tick_ms * min(queued.tries, 10))
 
 
-def on_stored(core: Core, part: PartId) -> None:
+def on_stored(core: Core, part: PartId, work: WorkId) -> None:
     """The bytes of a part that was fetched, or had arrived, are synced."""
     state = core.state
     queued = state.queue.get(part)
     state.aside.pop(part, None)
-    if queued is None:
+    if queued is None or queued.work != work:
         return
     state.parts[part] = OwnPart(queued.header, is_stored=True)
-    queued.step, queued.reason = Step.STORED, ""
+    queued.step, queued.reason, queued.work = Step.STORED, "", None
 
 
-def on_not_stored(core: Core, part: PartId, why: str) -> None:
+def on_not_stored(core: Core, part: PartId, work: WorkId, why: str) -> None:
     queued = core.state.queue.get(part)
-    core.state.aside.pop(part, None)
-    if queued is not None:
+    if queued is not None and queued.work == work:
+        queued.work = None
         wait(core, queued, why)
+
+
+def on_put_away(core: Core, part: PartId) -> None:
+    """E7: whoever waits for it looks again at once."""
+    queued = core.state.queue.get(part)
+    if queued is not None and queued.step is Step.WANTED:
+        queued.again_ns = core.now_ns
 
 
 # Registering it, and joining its quorum

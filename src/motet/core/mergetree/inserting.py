@@ -92,8 +92,9 @@ def take(core: Core, client: Address, message: InsertBlock) -> None:
         return
     number = state.next_insert
     state.next_insert += 1
-    state.inserts[number] = Insert(client, message, core.now_ns, part=message.part.id)
-    core.work(Keep(message.part), message.part.id)
+    insert = Insert(client, message, core.now_ns, part=message.part.id)
+    state.inserts[number] = insert
+    insert.work = core.work(Keep(message.part), message.part.id)
 
 
 def _check(core: Core, message: InsertBlock) -> None:
@@ -114,6 +115,8 @@ def on_kept(core: Core, number: int) -> None:
     """I1: its bytes are synced."""
     insert = core.state.inserts[number]
     header = insert.message.part
+    insert.work = None
+    core.state.aside.pop(header.id, None)
     core.state.parts[header.id] = OwnPart(header, is_stored=True)
     _read(core, number)
 
@@ -352,7 +355,7 @@ def _forget(core: Core, header: PartHeader) -> None:
     own = core.state.parts.get(header.id)
     if own is not None and not own.is_registered:
         del core.state.parts[header.id]
-        core.work(Forget(header.id), header.id)
+        core.put_away(Forget(header.id))
 
 
 def _failure(answer: MetadataAnswer) -> MotetError:

@@ -36,7 +36,6 @@ from motet.core.mergetree.state import (
     Compare,
     Deregister,
     Fail,
-    InsertStep,
     Leave,
     LoadOwn,
     LoadQueue,
@@ -144,17 +143,20 @@ class TableReplica:
                 state.why = f"its disk could not be read: {why}"
             return
         assert result is None or isinstance(result, TaskResult)
+        if state.leaving.pop(work, None) is not None:
+            executing.on_put_away(core, part)
+            return
         for number, insert in list(state.inserts.items()):
-            if insert.message.part.id == part and insert.step is InsertStep.KEEPING:
+            if insert.work == work:
                 if why is None:
                     inserting.on_kept(core, number)
                 else:
                     inserting.on_not_kept(core, number, why)
                 return
         if why is None:
-            executing.on_stored(core, part)
+            executing.on_stored(core, part, work)
         else:
-            executing.on_not_stored(core, part, why)
+            executing.on_not_stored(core, part, work, why)
 
     def on_written(self, write: WriteId) -> None:
         executed.on_written(self.core, write)

@@ -52,8 +52,6 @@ class OwnPart(msgspec.Struct):
     is_stored: bool = False
     #: its node is below our ``parts``
     is_registered: bool = False
-    #: what is being done with its bytes
-    work: WorkId | None = None
 
 
 class Step(StrEnum):
@@ -85,6 +83,8 @@ class QueuedPart(msgspec.Struct):
     #: look again then
     again_ns: int = 0
     tries: int = 0
+    #: what gets its bytes
+    work: WorkId | None = None
 
 
 class InsertStep(StrEnum):
@@ -114,6 +114,8 @@ class Insert(msgspec.Struct):
     version: Zxid = Zxid(0)
     #: the host's version that the commit checked
     host_version: int = -1
+    #: what stores its bytes
+    work: WorkId | None = None
 
 
 class Reader(msgspec.Struct, frozen=True):
@@ -320,5 +322,7 @@ class State(msgspec.Struct):
     next_insert: int = 1
     drops: dict[int, Dropping] = msgspec.field(default_factory=dict)
     readers: list[Reader] = msgspec.field(default_factory=list)
+    #: what is being done with the bytes of which part; and whose bytes are on their way out
     works: dict[WorkId, PartId] = msgspec.field(default_factory=dict)
+    leaving: dict[WorkId, PartId] = msgspec.field(default_factory=dict)
     calls: dict[RequestId, Call] = msgspec.field(default_factory=dict)
