@@ -16,7 +16,6 @@ from __future__ import annotations
 from motet.core.mergetree import executing, inserting, pulling
 from motet.core.mergetree.context import Core
 from motet.core.mergetree.entries import decode_entry, decode_status, encode_status, parts_of
-from motet.core.mergetree.history import Standing
 from motet.core.mergetree.state import (
     Activate,
     Compare,
@@ -128,7 +127,7 @@ def on_activated(core: Core, _call: Activate, answer: MetadataAnswer) -> None:
     state.phase, state.why = Phase.COMPARING, "compares its disk with the keeper"
     state.host_version = version
     state.parts = {part: own for part, own in state.parts.items() if own.is_stored}
-    state.queue, state.to_fail, state.queued = {}, {}, {}
+    state.queue, state.to_fail, state.to_leave, state.queued = {}, {}, {}, {}
     state.look = core.work(Look(), NOBODY)
 
 
@@ -224,12 +223,7 @@ def on_queue(core: Core, _call: LoadQueue, answer: MetadataAnswer) -> None:
 def _serve(core: Core) -> None:
     """Take inserts and follow the log from now on."""
     state = core.state
-    for block in state.history.blocks.values():
-        part = block.header.id
-        if block.standing in (Standing.OPEN, Standing.VISIBLE) and part not in state.queue:
-            own = state.parts.get(part)
-            if own is None or not own.is_registered:
-                executing.queue_parts(core, block.block.entry, (block.header,))
+    executing.resume(core)
     settled = {insert.message.part.id for insert in state.inserts.values()}
     for part, own in list(state.parts.items()):
         if not own.is_registered and part not in state.queue and part not in settled:

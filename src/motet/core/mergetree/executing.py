@@ -26,6 +26,7 @@ from motet.core.mergetree.entries import (
     Entry,
     FailedEntry,
     PartHeader,
+    PublishEntry,
     QuorumStatus,
     decode_status,
     encode_entry,
@@ -72,12 +73,35 @@ def execute(core: Core, number: int, entry: Entry) -> None:
     """What an entry that has just been read asks of this replica."""
     queue_parts(core, number, parts_of(entry))
     if isinstance(entry, DropEntry):
-        for block in core.state.history.open_below(number, entry.partitions):
-            core.state.to_fail[block.header.id] = None
+        _end_below(core, number, entry.partitions)
+    elif isinstance(entry, PublishEntry) and entry.replace:
+        _end_below(core, number, entry.replace)
     elif isinstance(entry, FailedEntry):
         failed = core.state.history.blocks.get(Block(entry.number))
         if failed is not None and failed.has_failed:
             core.state.to_leave[failed.header.id] = None
+
+
+def _end_below(core: Core, number: int, partitions: tuple[str, ...] | None) -> None:
+    """E5: a drop, or an overwrite, ends what is open below it."""
+    for block in core.state.history.open_below(number, partitions):
+        core.state.to_fail[block.header.id] = None
+
+
+def resume(core: Core) -> None:
+    """What the blocks that are known ask of a replica that has just become active."""
+    state = core.state
+    for block in state.history.blocks.values():
+        part = block.header.id
+        own = state.parts.get(part)
+        is_registered = own is not None and own.is_registered
+        if block.has_failed:
+            if is_registered:
+                state.to_leave[part] = None
+        elif block.is_open and block.dropped is not None:
+            state.to_fail[part] = None
+        elif block.dropped is None and not is_registered and part not in state.queue:
+            queue_parts(core, block.block.entry, (block.header,))
 
 
 def on_left(core: Core, call: Leave, answer: MetadataAnswer) -> None:
@@ -308,8 +332,7 @@ def on_registered(core: Core, call: Register, answer: MetadataAnswer) -> None:
     if queued is None:
         return
     if isinstance(answer, Written):
-        state.parts[call.part].is_registered = True
-        del state.queue[call.part]
+        _is_registered(core, call.part)
         core.note("part_registered", f"{call.part} of {queued.number}")
         told = [each for each in answer.results if isinstance(each, str) and "/log/log-" in each]
         if told:
@@ -318,10 +341,24 @@ def on_registered(core: Core, call: Register, answer: MetadataAnswer) -> None:
     # A conflict: others joined meanwhile, or it is registered already. Unknown: look at what there is.
     queued.step = Step.STORED
     if isinstance(answer, Conflict) and answer.index == 1:
-        state.parts[call.part].is_registered = True
-        del state.queue[call.part]
+        _is_registered(core, call.part)
     elif isinstance(answer, Conflict) and answer.index == 0:
         state.phase, state.why = Phase.WAITING, "is started by another process"
+
+
+def _is_registered(core: Core, part: PartId) -> None:
+    """The part is not waited for any more; if its block has failed meanwhile, it leaves again (E6)."""
+    state = core.state
+    state.parts[part].is_registered = True
+    del state.queue[part]
+    leave_if_failed(core, part)
+
+
+def leave_if_failed(core: Core, part: PartId) -> None:
+    """E6, for a part of which it is known only now that it is registered."""
+    block = core.state.history.of_part(part)
+    if block is not None and block.has_failed:
+        core.state.to_leave[part] = None
 
 
 def tell_others(core: Core, number: int) -> None:

@@ -226,6 +226,7 @@ def _is_committed(core: Core, insert: Insert) -> None:
     own.is_registered = True
     core.state.queue.pop(header.id, None)
     insert.step = InsertStep.WAITING
+    executing.leave_if_failed(core, header.id)
 
 
 def _on_conflict(core: Core, number: int, index: int) -> None:
