@@ -188,7 +188,7 @@ def on_statuses(core: Core, call: ReadStatuses, answer: MetadataAnswer) -> None:
 
 def on_deregistered(core: Core, call: Deregister, answer: MetadataAnswer) -> None:
     """What is gone is fetched again, unless nobody wants it any more."""
-    if isinstance(answer, Conflict):
+    if isinstance(answer, Conflict) and answer.index > 0:
         core.read(ReadStatuses(call.parts), *(Get(core.paths.status(part)) for part in call.parts))
         return
     if not isinstance(answer, Written):
@@ -241,7 +241,7 @@ def _serve(core: Core) -> None:
 
 def _again(core: Core, why: str) -> None:
     """The keeper could not say: begin anew with the next tick."""
-    core.state.phase, core.state.why = Phase.WAITING, why
+    core.step_back(why)
 
 
 def _read_only(core: Core, why: str) -> None:

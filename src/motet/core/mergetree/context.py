@@ -13,9 +13,18 @@ import msgspec
 from motet.core.fingerprint import clone_plain, fingerprint
 from motet.core.machine import NS_PER_MS, Effect, Message, Note, Now, Replace, Send, Work, Write
 from motet.core.mergetree.entries import PartHeader
-from motet.core.mergetree.messages import TableRefused, TableRequest
+from motet.core.mergetree.messages import LogHas, TableRefused, TableRequest
 from motet.core.mergetree.paths import ReplicaPaths, ShardPaths
-from motet.core.mergetree.state import Call, Insert, MergeTreeConfig, Phase, State, WatchLog
+from motet.core.mergetree.state import (
+    Call,
+    Insert,
+    MergeTreeConfig,
+    Phase,
+    QueuedPart,
+    State,
+    Step,
+    WatchLog,
+)
 from motet.core.mergetree.work import Detach, Forget, Task
 from motet.core.metadata.messages import (
     METADATA,
@@ -181,6 +190,26 @@ class Core:
         table, shard = self.key
         told = TableRefused(table, shard, request.request, error.code, error.what, error.advice)
         self.send(client, told)
+
+    def step_back(self, why: str) -> None:
+        """Something is not as this replica thought: it begins anew with the next tick."""
+        self.state.phase, self.state.why = Phase.WAITING, why
+
+    def wait(self, queued: QueuedPart, reason: str) -> None:
+        """Look again with a later tick, each time somewhat later."""
+        if queued.reason != reason:
+            self.note("part_waits", f"{queued.header.id}: {reason}")
+        queued.step, queued.reason = Step.WANTED, reason
+        queued.tries += 1
+        queued.again_ns = self.later_ns(self.config.tick_ms * min(queued.tries, 10))
+
+    def tell_others(self, number: int) -> None:
+        """A hint that the log has an entry, so that nobody waits for a watch."""
+        self.state.head_heard = max(self.state.head_heard, number)
+        table, shard = self.key
+        for node in self.state.replicas:
+            if node != self.own:
+                self.send(node, LogHas(table, shard, number))
 
     # Looking
 

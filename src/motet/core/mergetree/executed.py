@@ -13,7 +13,7 @@ import msgspec
 from motet.core.mergetree.context import Core
 from motet.core.mergetree.entries import PublishEntry, decode_entry, encode_entry
 from motet.core.mergetree.history import History
-from motet.core.mergetree.state import Phase, PutPointer
+from motet.core.mergetree.state import PutPointer
 from motet.core.metadata.messages import (
     Create,
     Delete,
@@ -131,7 +131,7 @@ def on_pointer(core: Core, call: PutPointer, answer: MetadataAnswer) -> None:
     elif isinstance(answer, Failed):
         state.pointer_due_ns = core.later_ns(core.config.pointer_ms)
     else:  # unknown, or another process writes it: find out how things stand
-        state.phase, state.why = Phase.WAITING, "its pointer is not what it wrote"
+        core.step_back("its pointer is not what it wrote")
 
 
 def note_pointer(core: Core, call: PutPointer) -> None:

@@ -7,11 +7,7 @@ E3  Parts may come in any order (T34). Each is looked for aside first (T24), the
 E4  A part is registered when it is synced, in one multi that checks the own host. If its quorum is open the
     same multi joins it; the join that completes it deletes the status, appends ``done`` and raises
     ``last_part`` (T21). So exactly one member ends a quorum, once.
-E5  If no active replica has the part of an open quorum, whoever wants to join fails it: the multi deletes the
-    status by its version, checks the host of every replica, appends ``failed``, and removes the token. Below
-    a drop it is failed without the hosts (T32).
-E6  A part of a block that has failed is deregistered, then put aside. Nothing is removed.
-E7  A part whose bytes are being put away is neither here nor aside until that has ended. Whoever wants it
+E5  A part whose bytes are being put away is neither here nor aside until that has ended. Whoever wants it
     waits: else it would be taken for stored while its bytes go.
 """
 
@@ -19,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from motet.core.mergetree import ending
 from motet.core.mergetree.context import Core
 from motet.core.mergetree.entries import (
     DoneEntry,
@@ -35,24 +32,19 @@ from motet.core.mergetree.entries import (
     parts_of,
 )
 from motet.core.mergetree.history import BlockState, Standing
-from motet.core.mergetree.messages import LogHas
 from motet.core.mergetree.names import Block
 from motet.core.mergetree.paths import entry_number
 from motet.core.mergetree.state import (
-    Fail,
-    Leave,
+    Ending,
     Locate,
     OwnPart,
-    Phase,
     QueuedPart,
     ReadQuorum,
-    ReadToFail,
     Register,
     Step,
 )
-from motet.core.mergetree.work import Detach, Fetch, Keep
+from motet.core.mergetree.work import Fetch, Keep
 from motet.core.metadata.messages import (
-    ANY_VERSION,
     Check,
     Conflict,
     Create,
@@ -61,7 +53,7 @@ from motet.core.metadata.messages import (
     Get,
     MetadataAnswer,
     ReadDone,
-    ReadOperation,
+    Refusal,
     Set,
     WriteOperation,
     Written,
@@ -73,19 +65,13 @@ def execute(core: Core, number: int, entry: Entry) -> None:
     """What an entry that has just been read asks of this replica."""
     queue_parts(core, number, parts_of(entry))
     if isinstance(entry, DropEntry):
-        _end_below(core, number, entry.partitions)
+        ending.end_below(core, number, entry.partitions)
     elif isinstance(entry, PublishEntry) and entry.replace:
-        _end_below(core, number, entry.replace)
+        ending.end_below(core, number, entry.replace)
     elif isinstance(entry, FailedEntry):
         failed = core.state.history.blocks.get(Block(entry.number))
         if failed is not None and failed.has_failed:
-            core.state.to_leave[failed.header.id] = None
-
-
-def _end_below(core: Core, number: int, partitions: tuple[str, ...] | None) -> None:
-    """E5: a drop, or an overwrite, ends what is open below it."""
-    for block in core.state.history.open_below(number, partitions):
-        core.state.to_fail[block.header.id] = None
+            core.state.to_leave[failed.header.id] = Ending()
 
 
 def resume(core: Core) -> None:
@@ -97,27 +83,19 @@ def resume(core: Core) -> None:
         is_registered = own is not None and own.is_registered
         if block.has_failed:
             if is_registered:
-                state.to_leave[part] = None
+                state.to_leave[part] = Ending()
         elif block.is_open and block.dropped is not None:
-            state.to_fail[part] = None
+            state.to_fail[part] = Ending()
         elif block.dropped is None and not is_registered and part not in state.queue:
             queue_parts(core, block.block.entry, (block.header,))
-
-
-def on_left(core: Core, call: Leave, answer: MetadataAnswer) -> None:
-    """E6: it is not registered any more."""
-    own = core.state.parts.get(call.part)
-    is_gone = isinstance(answer, Written) or (isinstance(answer, Conflict) and answer.index == 1)
-    if own is not None and is_gone:
-        del core.state.parts[call.part], core.state.to_leave[call.part]
-        core.put_away(Detach(call.part, "its quorum has failed"))
 
 
 def queue_parts(core: Core, number: int, parts: Iterable[PartHeader]) -> None:
     """Want these parts, unless they are registered here (E1)."""
     for header in parts:
         own = core.state.parts.get(header.id)
-        if own is None or not own.is_registered:
+        is_here = own is not None and own.is_registered
+        if not is_here and header.id not in core.state.queue:
             core.state.queue[header.id] = QueuedPart(number, header)
 
 
@@ -132,43 +110,18 @@ def advance(core: Core) -> None:
         elif block is not None and _is_unwanted(block):
             if queued.step in (Step.WANTED, Step.STORED):
                 del state.queue[part]
+                ending.put_aside(core, part)
         else:
             if queued.step is Step.WANTED and core.now_ns >= queued.again_ns:
                 _get(core, queued)
             if queued.step is Step.STORED:
                 _join_or_register(core, queued, block)
-    _end_blocks(core)
-
-
-def _end_blocks(core: Core) -> None:
-    """What drops and failures of quorums leave to be done."""
-    state = core.state
-    for part in list(state.to_fail):
-        block = state.history.of_part(part)
-        if block is None or not block.is_open:
-            del state.to_fail[part]
-        elif not _is_failing(core, part):
-            _read_to_fail(core, part, is_dropped=True)
-    for part in list(state.to_leave):
-        own = state.parts.get(part)
-        if own is None or not own.is_registered:
-            del state.to_leave[part]
-        elif Leave(part) not in state.calls.values():
-            check = Check(core.own_paths.host, state.host_version)
-            core.write(Leave(part), check, Delete(core.own_paths.part(part), ANY_VERSION))
 
 
 def _is_unwanted(block: BlockState) -> bool:
     """E2."""
     return block.standing in (Standing.FAILED, Standing.DROPPED) or (
         block.is_open and block.dropped is not None
-    )
-
-
-def _is_failing(core: Core, part: PartId) -> bool:
-    return any(
-        isinstance(call, ReadToFail | Fail) and call.part == part
-        for call in core.state.calls.values()
     )
 
 
@@ -183,7 +136,7 @@ def _get(core: Core, queued: QueuedPart) -> None:
         queued.step = Step.STORED
         return
     if part in state.leaving.values():
-        wait(core, queued, "its bytes are being put away")
+        core.wait(queued, "its bytes are being put away")
         return
     if state.aside.pop(part, None) is not None:
         queued.step, queued.reason = Step.FETCHING, "takes the bytes that have arrived"
@@ -212,7 +165,7 @@ def on_located(core: Core, call: Locate, answer: MetadataAnswer) -> None:
     if queued is None:
         return
     if not isinstance(answer, ReadDone):
-        wait(core, queued, "the keeper did not answer")
+        core.wait(queued, "the keeper did not answer")
         return
     holders: list[NodeId] = []
     away: list[NodeId] = []
@@ -233,19 +186,10 @@ def on_located(core: Core, call: Locate, answer: MetadataAnswer) -> None:
     block = core.state.history.of_part(call.part)
     if block is not None and block.is_open:
         queued.step, queued.reason = Step.FAILING, "no active replica has it"
-        _read_to_fail(core, call.part, is_dropped=False)
+        ending.read_to_fail(core, call.part, is_dropped=False)
         return
     told = f"{', '.join(away)} has it and is not active" if away else "no replica has it"
-    wait(core, queued, told)
-
-
-def wait(core: Core, queued: QueuedPart, reason: str) -> None:
-    """Look again with a later tick, each time somewhat later."""
-    if queued.reason != reason:
-        core.note("part_waits", f"{queued.header.id}: {reason}")
-    queued.step, queued.reason = Step.WANTED, reason
-    queued.tries += 1
-    queued.again_ns = core.later_ns(core.config.tick_ms * min(queued.tries, 10))
+    core.wait(queued, told)
 
 
 def on_stored(core: Core, part: PartId, work: WorkId) -> None:
@@ -263,11 +207,11 @@ def on_not_stored(core: Core, part: PartId, work: WorkId, why: str) -> None:
     queued = core.state.queue.get(part)
     if queued is not None and queued.work == work:
         queued.work = None
-        wait(core, queued, why)
+        core.wait(queued, why)
 
 
 def on_put_away(core: Core, part: PartId) -> None:
-    """E7: whoever waits for it looks again at once."""
+    """E5: whoever waits for it looks again at once."""
     queued = core.state.queue.get(part)
     if queued is not None and queued.step is Step.WANTED:
         queued.again_ns = core.now_ns
@@ -291,7 +235,7 @@ def on_quorum(core: Core, call: ReadQuorum, answer: MetadataAnswer) -> None:
     if queued is None:
         return
     if not isinstance(answer, ReadDone):
-        wait(core, queued, "the keeper did not answer")
+        core.wait(queued, "the keeper did not answer")
         return
     found, last_part = answer.results
     if not isinstance(found, Found):  # it has ended: the log says how
@@ -303,7 +247,9 @@ def on_quorum(core: Core, call: ReadQuorum, answer: MetadataAnswer) -> None:
         data = encode_status(QuorumStatus(status.wanted, members))
         _register(core, queued, (Set(found.path, data, found.stat.version),))
         return
-    assert isinstance(last_part, Found), "made with the shard"
+    if not isinstance(last_part, Found):
+        core.wait(queued, "the table is going")
+        return
     last = max(int(last_part.data), queued.number)
     done = encode_entry(DoneEntry(queued.number))
     operations = (
@@ -336,97 +282,24 @@ def on_registered(core: Core, call: Register, answer: MetadataAnswer) -> None:
         core.note("part_registered", f"{call.part} of {queued.number}")
         told = [each for each in answer.results if isinstance(each, str) and "/log/log-" in each]
         if told:
-            tell_others(core, entry_number(told[0]))
+            core.tell_others(entry_number(told[0]))
         return
-    # A conflict: others joined meanwhile, or it is registered already. Unknown: look at what there is.
-    queued.step = Step.STORED
-    if isinstance(answer, Conflict) and answer.index == 1:
+    if not isinstance(answer, Conflict):
+        # If it was done, what there is says so the next time.
+        core.wait(queued, "the keeper did not answer")
+    elif answer.index == 0:
+        core.step_back("is started by another process")
+    elif answer.index == 1 and answer.why is Refusal.NODE_EXISTS:
         _is_registered(core, call.part)
-    elif isinstance(answer, Conflict) and answer.index == 0:
-        state.phase, state.why = Phase.WAITING, "is started by another process"
+    elif answer.index == 1:
+        core.wait(queued, "the table is going")
+    else:  # others joined meanwhile
+        queued.step = Step.STORED
 
 
 def _is_registered(core: Core, part: PartId) -> None:
-    """The part is not waited for any more; if its block has failed meanwhile, it leaves again (E6)."""
+    """The part is not waited for any more; if its block has failed meanwhile, it leaves again (Q3)."""
     state = core.state
     state.parts[part].is_registered = True
     del state.queue[part]
-    leave_if_failed(core, part)
-
-
-def leave_if_failed(core: Core, part: PartId) -> None:
-    """E6, for a part of which it is known only now that it is registered."""
-    block = core.state.history.of_part(part)
-    if block is not None and block.has_failed:
-        core.state.to_leave[part] = None
-
-
-def tell_others(core: Core, number: int) -> None:
-    """A hint that the log has an entry, so that nobody waits for a watch."""
-    core.state.head_heard = max(core.state.head_heard, number)
-    table, shard = core.key
-    for node in core.state.replicas:
-        if node != core.own:
-            core.send(node, LogHas(table, shard, number))
-
-
-# Failing a quorum
-
-
-def _read_to_fail(core: Core, part: PartId, *, is_dropped: bool) -> None:
-    """E5: the hosts first, then who is active: what is read is checked by its version."""
-    reads: list[ReadOperation] = [Get(core.paths.status(part))]
-    for node in core.state.replicas:
-        paths = core.paths.replica(node)
-        reads += [Get(paths.host), Get(paths.is_active), Get(paths.is_lost), Get(paths.part(part))]
-    core.read(ReadToFail(part, is_dropped), *reads)
-
-
-def on_read_to_fail(core: Core, call: ReadToFail, answer: MetadataAnswer) -> None:
-    state = core.state
-    queued, block = state.queue.get(call.part), state.history.of_part(call.part)
-    if block is None or not block.is_open:
-        return
-    if not isinstance(answer, ReadDone):
-        if queued is not None:
-            wait(core, queued, "the keeper did not answer")
-        return
-    found, *results = answer.results
-    if not isinstance(found, Found):
-        if queued is not None:
-            wait(core, queued, "its quorum has ended, and the log is to say how")
-        return
-    hosts: list[WriteOperation] = []
-    each = iter(results)
-    for host, is_active, is_lost, part in zip(each, each, each, each, strict=False):
-        is_there = isinstance(is_active, Found) and not (
-            isinstance(is_lost, Found) and is_lost.data == b"1"
-        )
-        if not call.is_dropped and is_there and isinstance(part, Found):
-            if queued is not None:
-                wait(core, queued, "a replica has come back with it")
-            return
-        if isinstance(host, Found) and not call.is_dropped:
-            hosts.append(Check(host.path, host.stat.version))
-    number = block.block.entry
-    operations: list[WriteOperation] = [Delete(found.path, found.stat.version), *hosts]
-    operations.append(Create(core.paths.failed_part(number)))
-    operations.append(
-        Create(core.paths.new_entry, encode_entry(FailedEntry(number)), sequential=True)
-    )
-    if block.token is not None:
-        operations.append(Delete(core.paths.token(block.token), 0))
-    core.write(Fail(call.part), *operations)
-
-
-def on_failed(core: Core, call: Fail, answer: MetadataAnswer) -> None:
-    """Done or not: the log says what became of the block."""
-    queued = core.state.queue.get(call.part)
-    if isinstance(answer, Written):
-        core.note("quorum_failed", call.part)
-        told = [each for each in answer.results if isinstance(each, str) and "/log/log-" in each]
-        tell_others(core, entry_number(told[0]))
-    if queued is not None:
-        wait(
-            core, queued, "its quorum is failed" if isinstance(answer, Written) else "others moved"
-        )
+    ending.leave_if_failed(core, part)

@@ -18,7 +18,7 @@ from __future__ import annotations
 import msgspec
 
 from motet.core.machine import NS_PER_MS
-from motet.core.mergetree import executing, pulling
+from motet.core.mergetree import ending, pulling
 from motet.core.mergetree.context import Core
 from motet.core.mergetree.entries import (
     DropEntry,
@@ -44,7 +44,6 @@ from motet.core.mergetree.state import (
     Insert,
     InsertStep,
     OwnPart,
-    Phase,
     ReadForInsert,
     SettleRead,
     SettleWrite,
@@ -207,7 +206,7 @@ def on_committed(core: Core, call: CommitInsert, answer: MetadataAnswer) -> None
         assert isinstance(path, str), "the entry is the last operation"
         _is_committed(core, insert)
         number = entry_number(path)
-        executing.tell_others(core, number)
+        core.tell_others(number)
         if insert.message.quorum == 1:
             header = insert.message.part
             _answer(core, call.insert, of_block(header.partition, Block(number)), answer.zxid)
@@ -226,14 +225,14 @@ def _is_committed(core: Core, insert: Insert) -> None:
     own.is_registered = True
     core.state.queue.pop(header.id, None)
     insert.step = InsertStep.WAITING
-    executing.leave_if_failed(core, header.id)
+    ending.leave_if_failed(core, header.id)
 
 
 def _on_conflict(core: Core, number: int, index: int) -> None:
     """Nothing was done. The token, the definition or the name has changed, or the host was raised."""
     insert = core.state.inserts[number]
     if index == 0:
-        core.state.phase, core.state.why = Phase.WAITING, "is started by another process"
+        core.step_back("is started by another process")
         _refuse(core, number, TableReadOnly("this replica is starting"))
     elif insert.message.name_path and index == (5 if insert.message.quorum > 1 else 4):
         _refuse(core, number, BadInput("the table has another name now", hint="look it up again"))
@@ -257,7 +256,7 @@ def on_settled(core: Core, call: SettleWrite, answer: MetadataAnswer) -> None:
     if isinstance(answer, Written):
         core.read(SettleRead(call.insert), Get(core.own_paths.part(insert.message.part.id)))
     elif isinstance(answer, Conflict):
-        core.state.phase, core.state.why = Phase.WAITING, "is started by another process"
+        core.step_back("is started by another process")
         _unknown(core, call.insert)
 
 
@@ -395,7 +394,7 @@ def on_dropped(core: Core, call: CommitDrop, answer: MetadataAnswer) -> None:
         table, shard = core.key
         done = PartitionsDropped(table, shard, dropping.message.request, answer.zxid)
         core.send(dropping.client, done)
-        executing.tell_others(core, entry_number(path))
+        core.tell_others(entry_number(path))
         pulling.pull(core)
     elif isinstance(answer, Unknown):
         error = OutcomeUnknown("the drop may have been done")

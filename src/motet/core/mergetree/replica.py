@@ -4,7 +4,8 @@
 ``activation``  from a session with the keeper to an active replica; disk and keeper compared
 ``pulling``     reading the log
 ``executed``    the file of what was executed, and ``log_pointer``
-``executing``   getting the parts that entries bring, registering them, quorums
+``executing``   getting the parts that entries bring, registering them, joining quorums
+``ending``      failing quorums, and what failed blocks leave
 ``inserting``   inserts and drops of clients
 ``reading``     answering readers as of a head
 ==============  =====================================================================
@@ -19,7 +20,15 @@ from typing import Any, Self
 
 from motet.core.fingerprint import clone_plain
 from motet.core.machine import Message, Violation
-from motet.core.mergetree import activation, executed, executing, inserting, pulling, reading
+from motet.core.mergetree import (
+    activation,
+    ending,
+    executed,
+    executing,
+    inserting,
+    pulling,
+    reading,
+)
 from motet.core.mergetree.context import Core, NodeContext, ReplicaKey
 from motet.core.mergetree.messages import (
     DropPartitions,
@@ -80,9 +89,9 @@ ROUTES: dict[type[Call], Callable[[Core, Any, MetadataAnswer], None]] = {
     Locate: executing.on_located,
     ReadQuorum: executing.on_quorum,
     Register: executing.on_registered,
-    ReadToFail: executing.on_read_to_fail,
-    Fail: executing.on_failed,
-    Leave: executing.on_left,
+    ReadToFail: ending.on_read_to_fail,
+    Fail: ending.on_failed,
+    Leave: ending.on_left,
     WatchLog: _on_watching,
 }
 """Who takes the answer to a call."""
@@ -139,8 +148,8 @@ class TableReplica:
             if isinstance(result, Looked):
                 activation.on_looked(core, result)
             else:
-                state.look, state.phase = None, Phase.WAITING
-                state.why = f"its disk could not be read: {why}"
+                state.look = None
+                core.step_back(f"its disk could not be read: {why}")
             return
         assert result is None or isinstance(result, TaskResult)
         if state.leaving.pop(work, None) is not None:
@@ -181,6 +190,7 @@ class TableReplica:
         executed.write_file(core)
         if core.is_active:
             executing.advance(core)
+            ending.advance(core)
         inserting.look(core)
         reading.look(core)
 

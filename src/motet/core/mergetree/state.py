@@ -87,6 +87,15 @@ class QueuedPart(msgspec.Struct):
     work: WorkId | None = None
 
 
+class Ending(msgspec.Struct):
+    """A block that is to fail, or a part that is to be put aside."""
+
+    #: the keeper has been asked
+    is_asked: bool = False
+    #: ask again then
+    again_ns: int = 0
+
+
 class InsertStep(StrEnum):
     """How far an insert is."""
 
@@ -233,6 +242,7 @@ class Fail(msgspec.Struct, frozen=True, tag=True):
     """The multi that fails a quorum."""
 
     part: PartId
+    is_dropped: bool
 
 
 class Leave(msgspec.Struct, frozen=True, tag=True):
@@ -310,9 +320,9 @@ class State(msgspec.Struct):
     #: parts that are not registered here, in the order of the log
     queue: dict[PartId, QueuedPart] = msgspec.field(default_factory=dict)
     #: open blocks below a drop, which are to fail
-    to_fail: dict[PartId, None] = msgspec.field(default_factory=dict)
+    to_fail: dict[PartId, Ending] = msgspec.field(default_factory=dict)
     #: parts of blocks that have failed, which are to be put aside
-    to_leave: dict[PartId, None] = msgspec.field(default_factory=dict)
+    to_leave: dict[PartId, Ending] = msgspec.field(default_factory=dict)
     #: the log is being read; and it has to be read again then
     pulling: RequestId | None = None
     is_pull_wanted: bool = False
