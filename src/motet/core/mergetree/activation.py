@@ -7,8 +7,14 @@ A2  ``host`` is raised with it, before disk and keeper are compared (R4). Every 
 A3  A part that is registered and not on disk is deregistered before anything else, and leaves an open quorum
     in the same multi (T23); it is fetched then. What is on disk and not registered is put aside, and never
     removed (T37); a queue that names it finds it there (T24).
-A4  The keeper's files may be an older copy: with a head below what this replica has executed it is read-only
-    until a person says otherwise (T38).
+A4  The keeper's files may be an older copy: with a head below what this replica has executed, or with another
+    entry where it has executed one, it is read-only until a person says otherwise (T38).
+A5  Whoever is lost is not active (T23): the multi that raises ``host`` checks that ``is_lost`` is what was
+    read. Whoever marks it lost checks ``host``, so one of the two comes first.
+A6  If the own file holds less than the pointer says, the pointer goes back with that multi: what is read of
+    the log again must not be trimmed meanwhile (L2).
+A7  A replica that begins anew takes no answer of the attempt before; only inserts and drops that are under
+    way still hear of theirs.
 """
 
 from __future__ import annotations
@@ -18,13 +24,19 @@ from motet.core.mergetree.context import Core
 from motet.core.mergetree.entries import decode_entry, decode_status, encode_status, parts_of
 from motet.core.mergetree.state import (
     Activate,
+    CommitDrop,
+    CommitInsert,
     Compare,
     Deregister,
     LoadOwn,
     LoadQueue,
     OwnPart,
     Phase,
+    ReadForInsert,
     ReadStatuses,
+    SettleRead,
+    SettleWrite,
+    WatchLog,
 )
 from motet.core.mergetree.work import Detach, Look, Looked
 from motet.core.metadata.messages import (
@@ -47,6 +59,9 @@ from motet.core.metadata.messages import (
 )
 from motet.ids import NodeId, PartId
 
+OUTLAST = (ReadForInsert, CommitInsert, SettleWrite, SettleRead, CommitDrop, WatchLog)
+"""Calls whose answers count whatever the replica does meanwhile (A7)."""
+
 NOBODY = PartId("")
 """Work that is not about one part."""
 
@@ -57,6 +72,8 @@ def begin(core: Core) -> None:
     if not state.is_read or not core.node.memory.session or state.phase is Phase.LOADING:
         return
     state.phase, state.why = Phase.LOADING, "reads its nodes"
+    state.calls = {each: call for each, call in state.calls.items() if isinstance(call, OUTLAST)}
+    state.pulling, state.pointer_call, state.look = None, None, None
     own = core.own_paths
     core.read(
         LoadOwn(),
@@ -65,6 +82,7 @@ def begin(core: Core) -> None:
         Get(own.is_lost),
         Get(own.log_pointer),
         Get(core.paths.log),
+        Get(core.paths.entry(max(state.history.next_number - 1, 0))),
         Children(core.paths.replicas),
     )
 
@@ -84,24 +102,30 @@ def on_own(core: Core, _call: LoadOwn, answer: MetadataAnswer) -> None:
     if not isinstance(answer, ReadDone):
         _again(core, "could not read its nodes")
         return
-    host, is_active, is_lost, pointer, log, replicas = answer.results
+    host, is_active, is_lost, pointer, log, last, replicas = answer.results
     state = core.state
     if not isinstance(host, Found) or not isinstance(pointer, Found) or not isinstance(log, Found):
         _read_only(core, "is unknown to the keeper")
         return
-    assert isinstance(replicas, Names), "the parent of what was found"
+    if not isinstance(is_lost, Found) or not isinstance(replicas, Names):
+        _read_only(core, "is unknown to the keeper")
+        return
     state.replicas = tuple(NodeId(name) for name in replicas.names)
     head = pulling.head_of(log.stat)
     if head < state.history.next_number - 1:
         done = state.history.next_number - 1
         _read_only(core, f"has executed entry {done}, and the keeper's log ends at {head}")
         return
-    if isinstance(is_lost, Found) and is_lost.data == b"1":
+    is_other = isinstance(last, Found) and last.stat.czxid != state.history.zxid
+    if is_other and state.history.next_number > 0:
+        _read_only(core, "has executed another log than the keeper has")
+        return
+    if is_lost.data == b"1":
         _read_only(core, "is lost: entries that it needs have been trimmed")
         return
     memory = core.node.memory
     folder = memory.folder.encode()
-    operations: list[WriteOperation] = []
+    operations: list[WriteOperation] = [Check(is_lost.path, is_lost.stat.version)]
     if not isinstance(is_active, Found):
         operations.append(Create(core.own_paths.is_active, folder, ephemeral=True))
     elif is_active.stat.owner != memory.session:
@@ -112,6 +136,10 @@ def on_own(core: Core, _call: LoadOwn, answer: MetadataAnswer) -> None:
         operations.append(Create(core.own_paths.is_active, folder, ephemeral=True))
     state.phase, state.why = Phase.ACTIVATING, "makes itself known"
     state.pointer, state.pointer_version = int(pointer.data), pointer.stat.version
+    if state.pointer > state.durable_number:
+        state.pointer, state.pointer_version = state.durable_number, pointer.stat.version + 1
+        data = str(state.pointer).encode()
+        operations.append(Set(pointer.path, data, pointer.stat.version))
     operations.append(Set(host.path, memory.endpoint.encode(), host.stat.version))
     core.write(Activate(), *operations)
 

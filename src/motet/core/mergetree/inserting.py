@@ -128,6 +128,9 @@ def on_not_kept(core: Core, number: int, why: str) -> None:
 def _read(core: Core, number: int) -> None:
     """Read what decides about the insert, all at one moment."""
     insert = core.state.inserts[number]
+    if not core.is_active:
+        _refuse(core, number, TableReadOnly(f"this replica {core.state.why}"))
+        return
     insert.step = InsertStep.READING
     reads: list[ReadOperation] = [
         Get(core.paths.token(insert.message.token)),
@@ -171,6 +174,9 @@ def on_read(core: Core, call: ReadForInsert, answer: MetadataAnswer) -> None:
     if message.quorum > 1 and active < message.quorum:
         what = f"quorum={message.quorum}, and {active} of {len(core.state.replicas)} replicas are active"
         _refuse(core, call.insert, TooFewReplicas(what))
+        return
+    if not core.is_active:
+        _refuse(core, call.insert, TableReadOnly(f"this replica {core.state.why}"))
         return
     _commit(core, call.insert, definition.stat.version)
 

@@ -113,16 +113,15 @@ class TableNode:
     def _on_metadata(self, message: MetadataMessage) -> None:
         memory = self.node.memory
         if isinstance(message, SessionBegun):
+            if message.session == memory.session:
+                return
+            self._end_session()
             memory.session = message.session
             for replica in self.replicas.values():
                 replica.on_session()
         elif isinstance(message, SessionEnded):
-            if message.session != memory.session:
-                return
-            memory.session = NO_SESSION
-            memory.requests.clear()
-            for replica in self.replicas.values():
-                replica.on_session_end()
+            if message.session == memory.session:
+                self._end_session()
         elif isinstance(message, MetadataAnswer):
             key = memory.requests.pop(message.request, None)
             if key is not None:
@@ -130,6 +129,16 @@ class TableNode:
         elif isinstance(message, Changed):
             for replica in self.replicas.values():
                 replica.on_changed(message)
+
+    def _end_session(self) -> None:
+        """No answer to what was asked under it counts any more."""
+        memory = self.node.memory
+        if memory.session == NO_SESSION:
+            return
+        memory.session = NO_SESSION
+        memory.requests.clear()
+        for replica in self.replicas.values():
+            replica.on_session_end()
 
     def clone(self) -> Self:
         twin = type(self)(self.node.memory.own, (), self.config)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from motet.core.mergetree import executing
 from motet.core.mergetree.context import Core
 from motet.core.mergetree.entries import decode_entry, encode_entry
-from motet.core.mergetree.state import Pull
+from motet.core.mergetree.state import Phase, Pull
 from motet.core.metadata.messages import Found, Get, MetadataAnswer, NodeStat, ReadDone
 from motet.errors import BadRecord
 
@@ -55,6 +55,9 @@ def on_pulled(core: Core, call: Pull, answer: MetadataAnswer) -> None:
         if not isinstance(result, Found):
             break
         number = state.history.next_number
+        if result.stat.czxid <= state.history.zxid:
+            state.phase, state.why = Phase.READ_ONLY, "has executed another log than the keeper has"
+            return
         try:
             entry = decode_entry(result.data)
         except BadRecord as error:
