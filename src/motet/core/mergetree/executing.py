@@ -84,7 +84,7 @@ def on_left(core: Core, call: Leave, answer: MetadataAnswer) -> None:
     is_gone = isinstance(answer, Written) or (isinstance(answer, Conflict) and answer.index == 1)
     if own is not None and is_gone:
         del core.state.parts[call.part], core.state.to_leave[call.part]
-        core.work(Detach(call.part, "its quorum has failed"), call.part)
+        core.work(Detach(*core.key, call.part, "its quorum has failed"), call.part)
 
 
 def queue_parts(core: Core, number: int, parts: Iterable[PartHeader]) -> None:
@@ -158,7 +158,7 @@ def _get(core: Core, queued: QueuedPart) -> None:
         return
     if part in state.aside:
         queued.step, queued.reason = Step.FETCHING, "takes the bytes that have arrived"
-        core.work(Keep(queued.header), part)
+        core.work(Keep(*core.key, queued.header), part)
         return
     fetching = sum(each.step in (Step.LOCATING, Step.FETCHING) for each in state.queue.values())
     if fetching < core.config.fetches_max:
@@ -199,7 +199,7 @@ def on_located(core: Core, call: Locate, answer: MetadataAnswer) -> None:
     if holders:
         source = holders[queued.tries % len(holders)]
         queued.step, queued.reason = Step.FETCHING, f"fetches it from {source}"
-        core.work(Fetch(queued.header, source), call.part)
+        core.work(Fetch(*core.key, queued.header, source), call.part)
         return
     block = core.state.history.of_part(call.part)
     if block is not None and block.is_open:

@@ -93,7 +93,7 @@ def take(core: Core, client: Address, message: InsertBlock) -> None:
     number = state.next_insert
     state.next_insert += 1
     state.inserts[number] = Insert(client, message, core.now_ns, part=message.part.id)
-    core.work(Keep(message.part), message.part.id)
+    core.work(Keep(*core.key, message.part), message.part.id)
 
 
 def _check(core: Core, message: InsertBlock) -> None:
@@ -352,7 +352,7 @@ def _forget(core: Core, header: PartHeader) -> None:
     own = core.state.parts.get(header.id)
     if own is not None and not own.is_registered:
         del core.state.parts[header.id]
-        core.work(Forget(header.id), header.id)
+        core.work(Forget(*core.key, header.id), header.id)
 
 
 def _failure(answer: MetadataAnswer) -> MotetError:
