@@ -156,7 +156,7 @@ def on_activated(core: Core, _call: Activate, answer: MetadataAnswer) -> None:
     state.host_version = version
     state.parts = {part: own for part, own in state.parts.items() if own.is_stored}
     state.queue, state.to_fail, state.to_leave, state.queued = {}, {}, {}, {}
-    state.look = core.work(Look(), NOBODY)
+    state.look = core.work(Look(*core.key), NOBODY)
 
 
 def on_looked(core: Core, looked: Looked) -> None:
@@ -256,7 +256,7 @@ def _serve(core: Core) -> None:
     for part, own in list(state.parts.items()):
         if not own.is_registered and part not in state.queue and part not in settled:
             # The log may still name it: it stays within reach until that is read (T24).
-            core.put_away(Detach(part, "not registered"))
+            core.put_away(Detach(*core.key, part, "not registered"))
             state.aside[part] = own.header
             del state.parts[part]
     state.phase, state.why = Phase.ACTIVE, ""

@@ -150,7 +150,7 @@ def on_left(core: Core, call: Leave, answer: MetadataAnswer) -> None:
     if own is not None and is_gone:
         del core.state.parts[call.part]
         core.state.to_leave.pop(call.part, None)
-        core.put_away(Detach(call.part, "its quorum has failed"))
+        core.put_away(Detach(*core.key, call.part, "its quorum has failed"))
     elif isinstance(answer, Conflict):
         core.step_back("is started by another process")
     else:
@@ -162,4 +162,4 @@ def put_aside(core: Core, part: PartId) -> None:
     own = core.state.parts.get(part)
     if own is not None and not own.is_registered and core.insert_of(part) is None:
         del core.state.parts[part]
-        core.put_away(Detach(part, "its block has failed, or is dropped"))
+        core.put_away(Detach(*core.key, part, "its block has failed, or is dropped"))

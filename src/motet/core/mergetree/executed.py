@@ -3,7 +3,8 @@
 L2  What was learned from entries is durable in the replica's own file before ``log_pointer`` passes them.
 L3  An entry below the pointer whose parts are not registered here is in ``queue``, whole: it is there with
     the same multi that moves the pointer.
-L4  The pointer moves with the replica's next write, or after a second (T39).
+L4  The pointer moves with the replica's next write, or after a second (T39). An entry that waits for nothing
+    any more leaves the queue with it, or with the next tick.
 """
 
 from __future__ import annotations
@@ -112,6 +113,15 @@ def pointer_operations(core: Core) -> tuple[PutPointer, list[WriteOperation]] | 
     operations += [Delete(own.queued(number), 0) for number in unqueued]
     operations.append(Set(own.log_pointer, str(pointer).encode(), state.pointer_version))
     return PutPointer(pointer, queued, unqueued), operations
+
+
+def is_pointer_due(core: Core) -> bool:
+    """L4."""
+    state = core.state
+    if state.pointer_due_ns:
+        return core.now_ns >= state.pointer_due_ns
+    waiting = {each.number for each in state.queue.values()}
+    return not waiting.issuperset(state.queued)
 
 
 def put_pointer(core: Core) -> None:

@@ -140,7 +140,7 @@ def _get(core: Core, queued: QueuedPart) -> None:
         return
     if state.aside.pop(part, None) is not None:
         queued.step, queued.reason = Step.FETCHING, "takes the bytes that have arrived"
-        queued.work = core.work(Keep(queued.header), part)
+        queued.work = core.work(Keep(*core.key, queued.header), part)
         return
     fetching = sum(each.step in (Step.LOCATING, Step.FETCHING) for each in state.queue.values())
     if fetching < core.config.fetches_max:
@@ -181,7 +181,7 @@ def on_located(core: Core, call: Locate, answer: MetadataAnswer) -> None:
     if holders:
         source = holders[queued.tries % len(holders)]
         queued.step, queued.reason = Step.FETCHING, f"fetches it from {source}"
-        queued.work = core.work(Fetch(queued.header, source), call.part)
+        queued.work = core.work(Fetch(*core.key, queued.header, source), call.part)
         return
     block = core.state.history.of_part(call.part)
     if block is not None and block.is_open:

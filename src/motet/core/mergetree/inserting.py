@@ -93,7 +93,7 @@ def take(core: Core, client: Address, message: InsertBlock) -> None:
     state.next_insert += 1
     insert = Insert(client, message, core.now_ns, part=message.part.id)
     state.inserts[number] = insert
-    insert.work = core.work(Keep(message.part), message.part.id)
+    insert.work = core.work(Keep(*core.key, message.part), message.part.id)
 
 
 def _check(core: Core, message: InsertBlock) -> None:
@@ -361,7 +361,7 @@ def _forget(core: Core, header: PartHeader) -> None:
     own = core.state.parts.get(header.id)
     if own is not None and not own.is_registered:
         del core.state.parts[header.id]
-        core.put_away(Forget(header.id))
+        core.put_away(Forget(*core.key, header.id))
 
 
 def _failure(answer: MetadataAnswer) -> MotetError:

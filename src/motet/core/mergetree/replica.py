@@ -181,7 +181,7 @@ class TableReplica:
             inserting.on_tick(core)
             if core.state.pulling is None:
                 pulling.pull(core)
-            if core.state.pointer_due_ns and core.now_ns >= core.state.pointer_due_ns:
+            if executed.is_pointer_due(core):
                 executed.put_pointer(core)
 
     def follow_up(self) -> None:

@@ -1,18 +1,22 @@
 """What a replica has done with the bytes of parts, which it never sees itself.
 
-A node keeps parts in three folders: *stored* ones are promised, those that have *arrived* are streamed ahead
-and promise nothing (T25), *detached* ones wait for a person. Whatever ends a task well is synced.
+Each replica has three folders: *stored* parts are promised, those that have *arrived* are streamed ahead and
+promise nothing (T25), *detached* ones wait for a person. Whatever ends a task well is synced. Tasks about one
+part are done in the order in which they are asked for.
 """
 
 from __future__ import annotations
 
 from motet.core.machine import Message
 from motet.core.mergetree.entries import PartHeader
-from motet.ids import NodeId, PartId
+from motet.ids import NodeId, PartId, TableId
 
 
 class Task(Message, frozen=True, tag=lambda name: f"tables.work.{name}"):
-    """Above all tasks."""
+    """Above all tasks. Each names the replica whose folders are meant: a node may have several."""
+
+    table: TableId
+    shard: int
 
 
 class Look(Task, frozen=True):
