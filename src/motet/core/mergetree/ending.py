@@ -155,11 +155,3 @@ def on_left(core: Core, call: Leave, answer: MetadataAnswer) -> None:
         core.step_back("is started by another process")
     else:
         _put_off(core, core.state.to_leave.get(call.part))
-
-
-def put_aside(core: Core, part: PartId) -> None:
-    """Q3, for a part that was stored for its block and never registered."""
-    own = core.state.parts.get(part)
-    if own is not None and not own.is_registered and core.insert_of(part) is None:
-        del core.state.parts[part]
-        core.put_away(Detach(*core.key, part, "its block has failed, or is dropped"))

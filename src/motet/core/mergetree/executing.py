@@ -109,8 +109,8 @@ def advance(core: Core) -> None:
             del state.queue[part]
         elif block is not None and _is_unwanted(block):
             if queued.step in (Step.WANTED, Step.STORED):
+                # What is stored stays: a registration that is unknown may come late (R4).
                 del state.queue[part]
-                ending.put_aside(core, part)
         else:
             if queued.step is Step.WANTED and core.now_ns >= queued.again_ns:
                 _get(core, queued)
