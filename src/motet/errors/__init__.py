@@ -47,6 +47,7 @@
     │   ├── DatabaseLocked         another process has this database open
     │   ├── Unavailable            too few nodes answer; nothing was changed (``errors.shards``)
     │   ├── TableReadOnly          this replica of the table takes no writes now (``errors.tables``)
+    │   ├── TableBusy              too many requests wait for this replica of the table
     │   ├── TooFewReplicas         fewer replicas are active than the quorum asks for
     │   ├── QuorumFailed           the block could not be brought to enough replicas
     │   └── PartMissing            a replica lacks a part of the version that is read

@@ -19,6 +19,13 @@ class TableReadOnly(NodeError):
     hint = "write through another replica"
 
 
+class TableBusy(NodeError):
+    """This replica of the table has too many requests that wait; nothing was changed."""
+
+    code = "TABLE_BUSY"
+    hint = "try again in a moment, or through another replica"
+
+
 class TooFewReplicas(NodeError):
     """Fewer replicas are active than the quorum asks for; nothing was changed."""
 

@@ -69,6 +69,7 @@ class Stand:
         self.other = self.tree.begin_session()
         self.session = NO_SESSION
         self.node = TableNode(N1, ((TABLE, 0),), config, "folder of n1", "n1:7400")
+        self.others = (N2,)
         self.now_ms = 0
         #: requests to the keeper that are not answered, work that has not ended
         self.asked: list[MetadataRequest] = []

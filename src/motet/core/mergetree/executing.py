@@ -9,6 +9,7 @@ E4  A part is registered when it is synced, in one multi that checks the own hos
     ``last_part`` (T21). So exactly one member ends a quorum, once.
 E5  A part whose bytes are being put away is neither here nor aside until that has ended. Whoever wants it
     waits: else it would be taken for stored while its bytes go.
+E6  A part is its id and its hash. Bytes that somebody has sent under the id of another part are put aside.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ from motet.core.mergetree.state import (
     Register,
     Step,
 )
-from motet.core.mergetree.work import Fetch, Keep
+from motet.core.mergetree.work import Detach, Fetch, Keep
 from motet.core.metadata.messages import (
     Check,
     Conflict,
@@ -133,7 +134,14 @@ def _get(core: Core, queued: QueuedPart) -> None:
     state, part = core.state, queued.header.id
     own = state.parts.get(part)
     if own is not None and own.is_stored:
-        queued.step = Step.STORED
+        if own.header.hash == queued.header.hash:
+            queued.step = Step.STORED
+        elif core.insert_of(part) is not None:
+            core.wait(queued, "other bytes are being inserted under its id")
+        else:  # E6
+            del state.parts[part]
+            core.put_away(Detach(*core.key, part, "other bytes than the log names"))
+            core.wait(queued, "its bytes are being put away")
         return
     if part in state.leaving.values():
         core.wait(queued, "its bytes are being put away")

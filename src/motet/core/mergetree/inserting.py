@@ -18,12 +18,10 @@ from __future__ import annotations
 import msgspec
 
 from motet.core.machine import NS_PER_MS
-from motet.core.mergetree import ending, pulling
+from motet.core.mergetree import checks, ending, pulling
 from motet.core.mergetree.context import Core
 from motet.core.mergetree.entries import (
-    DropEntry,
     InsertEntry,
-    PartHeader,
     QuorumStatus,
     encode_entry,
     encode_header,
@@ -31,16 +29,12 @@ from motet.core.mergetree.entries import (
 )
 from motet.core.mergetree.messages import (
     BlockInserted,
-    DropPartitions,
     InsertBlock,
-    PartitionsDropped,
 )
 from motet.core.mergetree.names import Block, PartName, of_block
 from motet.core.mergetree.paths import entry_number
 from motet.core.mergetree.state import (
-    CommitDrop,
     CommitInsert,
-    Dropping,
     Insert,
     InsertStep,
     OwnPart,
@@ -50,7 +44,6 @@ from motet.core.mergetree.state import (
 )
 from motet.core.mergetree.work import Forget, Keep
 from motet.core.metadata.messages import (
-    ANY_VERSION,
     Check,
     Conflict,
     Create,
@@ -60,21 +53,25 @@ from motet.core.metadata.messages import (
     MetadataAnswer,
     ReadDone,
     ReadOperation,
-    Set,
+    Refusal,
     Unknown,
     WriteOperation,
     Written,
 )
 from motet.errors import BadInput, MotetError, NodeError, OutcomeUnknown, error_of
-from motet.errors.tables import QuorumFailed, TableReadOnly, TokenReused, TooFewReplicas
+from motet.errors.tables import QuorumFailed, TableBusy, TableReadOnly, TokenReused, TooFewReplicas
 from motet.ids import Address, PartId, Zxid
+
+HOST, DEFINITION, NAME = range(3)
+"""What the first operations of a commit check, if it names a name: their places say what was refused."""
 
 
 class TokenUse(msgspec.Struct, frozen=True):
-    """The data of a token's node."""
+    """The data of a token's node: tokens are per table, and this is the one shard of the insert (T7)."""
 
     part: PartId
     content: str
+    shard: int = 0
 
 
 _encode_token = msgspec.json.Encoder().encode
@@ -85,7 +82,7 @@ def take(core: Core, client: Address, message: InsertBlock) -> None:
     """A client asks for an insert; the bytes of its part have arrived here."""
     state = core.state
     try:
-        _check(core, message)
+        checks.check_insert(core, message)
     except MotetError as error:
         core.refuse(client, message, error)
         return
@@ -94,20 +91,6 @@ def take(core: Core, client: Address, message: InsertBlock) -> None:
     insert = Insert(client, message, core.now_ns, part=message.part.id)
     state.inserts[number] = insert
     insert.work = core.work(Keep(*core.key, message.part), message.part.id)
-
-
-def _check(core: Core, message: InsertBlock) -> None:
-    if not core.is_active:
-        raise TableReadOnly(f"this replica {core.state.why or 'is starting'}")
-    replicas = len(core.state.replicas)
-    if not 1 <= message.quorum <= replicas:
-        what = f"quorum={message.quorum} is not between 1 and the {replicas} replicas of the table"
-        raise BadInput(what, hint="ask for fewer, or add replicas")
-    known = core.state.parts.get(message.part.id)
-    if core.insert_of(message.part.id) is not None or (known is not None and known.is_registered):
-        raise BadInput(
-            f"part {message.part.id} is there already", hint="mint an id for each attempt"
-        )
 
 
 def on_kept(core: Core, number: int) -> None:
@@ -149,13 +132,13 @@ def on_read(core: Core, call: ReadForInsert, answer: MetadataAnswer) -> None:
     if insert is None:
         return
     if not isinstance(answer, ReadDone):
-        _refuse(core, call.insert, _failure(answer))
+        _refuse(core, call.insert, failure(answer))
         return
     token, definition, *activity = answer.results
     message = insert.message
     if isinstance(token, Found):
         use = _decode_token(token.data)
-        if use.content != message.content:
+        if use.content != message.content or use.shard != message.shard:
             error = TokenReused(f"token {message.token!r} was used for other rows")
             _refuse(core, call.insert, error)
             return
@@ -191,14 +174,15 @@ def _commit(core: Core, number: int, definition_version: int) -> None:
     operations: list[WriteOperation] = [
         Check(core.own_paths.host, insert.host_version),
         Check(paths.definition, definition_version),
-        Create(paths.token(message.token), _encode_token(TokenUse(header.id, message.content))),
-        Create(core.own_paths.part(header.id), encode_header(header)),
     ]
+    if message.name_path:
+        operations.append(Check(message.name_path, message.name_version))
+    use = TokenUse(header.id, message.content, message.shard)
+    operations.append(Create(paths.token(message.token), _encode_token(use)))
+    operations.append(Create(core.own_paths.part(header.id), encode_header(header)))
     if message.quorum > 1:
         status = QuorumStatus(message.quorum, (core.own,))
         operations.append(Create(paths.status(header.id), encode_status(status)))
-    if message.name_path:
-        operations.append(Check(message.name_path, message.name_version))
     operations.append(Create(paths.new_entry, encode_entry(entry), sequential=True))
     core.write(CommitInsert(number), *operations)
 
@@ -218,11 +202,11 @@ def on_committed(core: Core, call: CommitInsert, answer: MetadataAnswer) -> None
             _answer(core, call.insert, of_block(header.partition, Block(number)), answer.zxid)
         pulling.pull(core)
     elif isinstance(answer, Conflict):
-        _on_conflict(core, call.insert, answer.index)
+        _on_conflict(core, call.insert, answer)
     elif isinstance(answer, Unknown):
         _settle(core, call.insert)
     else:
-        _refuse(core, call.insert, _failure(answer))
+        _refuse(core, call.insert, failure(answer))
 
 
 def _is_committed(core: Core, insert: Insert) -> None:
@@ -234,14 +218,22 @@ def _is_committed(core: Core, insert: Insert) -> None:
     ending.leave_if_failed(core, header.id)
 
 
-def _on_conflict(core: Core, number: int, index: int) -> None:
+def _on_conflict(core: Core, number: int, conflict: Conflict) -> None:
     """Nothing was done. The token, the definition or the name has changed, or the host was raised."""
     insert = core.state.inserts[number]
-    if index == 0:
-        core.step_back("is started by another process")
+    message = insert.message
+    if conflict.index == HOST:
+        if insert.host_version == core.state.host_version:
+            core.step_back("is started by another process")
         _refuse(core, number, TableReadOnly("this replica is starting"))
-    elif insert.message.name_path and index == (5 if insert.message.quorum > 1 else 4):
+    elif message.name_path and conflict.index == NAME:
         _refuse(core, number, BadInput("the table has another name now", hint="look it up again"))
+    elif conflict.index != DEFINITION and conflict.why is Refusal.NO_NODE:
+        _refuse(core, number, BadInput("the table is dropped"))
+    elif _is_late(core, insert):
+        _refuse(core, number, TableBusy("others wrote before this insert again and again"))
+    elif checks.is_taken(core, message.part.id):
+        _refuse(core, number, BadInput(f"part {message.part.id} is there already"))
     else:
         _read(core, number)
 
@@ -273,6 +265,8 @@ def on_settle_read(core: Core, call: SettleRead, answer: MetadataAnswer) -> None
     if isinstance(answer.results[0], Found):
         _is_committed(core, insert)
         pulling.pull(core)
+    elif checks.is_taken(core, insert.message.part.id):
+        insert.step = InsertStep.WAITING  # it was committed, and its block has ended already
     else:
         _read(core, call.insert)
 
@@ -284,7 +278,7 @@ def look(core: Core) -> None:
     """Answer inserts whose block the log has decided about, and those that have waited too long."""
     state = core.state
     for number, insert in list(state.inserts.items()):
-        is_late = core.now_ns - insert.since_ns >= core.config.wait_ms * NS_PER_MS
+        is_late = _is_late(core, insert)
         if insert.step is InsertStep.WAITING and insert.part is not None:
             block = state.history.of_part(insert.part)
             if block is not None and block.visible is not None:
@@ -292,7 +286,7 @@ def look(core: Core) -> None:
                 _answer(core, number, block.name, version)
                 continue
             if block is not None and block.has_failed:
-                if insert.is_duplicate:
+                if insert.is_duplicate and insert.part != insert.message.part.id:
                     insert.is_duplicate, insert.version = False, Zxid(0)
                     _read(core, number)
                 else:
@@ -301,6 +295,10 @@ def look(core: Core) -> None:
                 continue
         if is_late and insert.step in (InsertStep.WAITING, InsertStep.SETTLING):
             _unknown(core, number)
+
+
+def _is_late(core: Core, insert: Insert) -> bool:
+    return core.now_ns - insert.since_ns >= core.config.wait_ms * NS_PER_MS
 
 
 def on_tick(core: Core) -> None:
@@ -336,13 +334,13 @@ def _answer(core: Core, number: int, name: PartName, version: Zxid) -> None:
     done = BlockInserted(table, shard, message.request, str(name), version, insert.is_duplicate)
     core.send(insert.client, done)
     if insert.is_duplicate:
-        _forget(core, message.part)
+        _forget(core, insert)
 
 
 def _refuse(core: Core, number: int, error: MotetError) -> None:
     insert = core.state.inserts.pop(number)
     core.refuse(insert.client, insert.message, error)
-    _forget(core, insert.message.part)
+    _forget(core, insert)
 
 
 def _unknown(core: Core, number: int) -> None:
@@ -356,54 +354,18 @@ def _unknown(core: Core, number: int) -> None:
     )
 
 
-def _forget(core: Core, header: PartHeader) -> None:
-    """Remove bytes that no multi names."""
-    own = core.state.parts.get(header.id)
-    if own is not None and not own.is_registered:
-        del core.state.parts[header.id]
-        core.put_away(Forget(*core.key, header.id))
+def _forget(core: Core, insert: Insert) -> None:
+    """Remove bytes that no multi names, and that no entry does under the same id."""
+    part = insert.message.part.id
+    own = core.state.parts.get(part)
+    is_named = insert.is_duplicate and insert.part == part
+    if own is None or own.is_registered or is_named or checks.is_known(core, part):
+        return
+    del core.state.parts[part]
+    core.put_away(Forget(*core.key, part))
 
 
-def _failure(answer: MetadataAnswer) -> MotetError:
+def failure(answer: MetadataAnswer) -> MotetError:
     if isinstance(answer, Failed):
         return error_of(answer.code, answer.what, answer.advice)
     return NodeError("the keeper did not answer", hint="try again in a moment")
-
-
-# Drops
-
-
-def drop(core: Core, client: Address, message: DropPartitions) -> None:
-    """One entry: everything with a lower number is dropped."""
-    if not core.is_active:
-        core.refuse(client, message, TableReadOnly(f"this replica {core.state.why}"))
-        return
-    state = core.state
-    number = state.next_insert
-    state.next_insert += 1
-    state.drops[number] = Dropping(client, message)
-    core.write(
-        CommitDrop(number),
-        Check(core.paths.definition, ANY_VERSION),
-        Set(core.paths.log, b"", ANY_VERSION),
-        Create(core.paths.new_entry, encode_entry(DropEntry(message.partitions)), sequential=True),
-    )
-
-
-def on_dropped(core: Core, call: CommitDrop, answer: MetadataAnswer) -> None:
-    dropping = core.state.drops.pop(call.drop, None)
-    if dropping is None:
-        return
-    if isinstance(answer, Written):
-        path = answer.results[-1]
-        assert isinstance(path, str), "the entry is the last operation"
-        table, shard = core.key
-        done = PartitionsDropped(table, shard, dropping.message.request, answer.zxid)
-        core.send(dropping.client, done)
-        core.tell_others(entry_number(path))
-        pulling.pull(core)
-    elif isinstance(answer, Unknown):
-        error = OutcomeUnknown("the drop may have been done")
-        core.refuse(dropping.client, dropping.message, error)
-    else:
-        core.refuse(dropping.client, dropping.message, _failure(answer))

@@ -41,6 +41,9 @@ class DropPartitions(TableRequest, frozen=True):
     """Drop all rows of some partitions that were committed before, or of all."""
 
     partitions: tuple[str, ...] | None = None
+    #: as of an insert (T27)
+    name_path: str = ""
+    name_version: int = 0
 
 
 class ListParts(TableRequest, frozen=True):

@@ -13,6 +13,7 @@ from motet.core.machine import (
     ReadBack,
     ReadFailed,
     Received,
+    Send,
     SetTimer,
     Started,
     Violation,
@@ -22,7 +23,7 @@ from motet.core.machine import (
     Written,
 )
 from motet.core.mergetree.context import NodeContext, ReplicaKey
-from motet.core.mergetree.messages import TableMessage
+from motet.core.mergetree.messages import TableMessage, TableRefused, TableRequest
 from motet.core.mergetree.replica import TableReplica
 from motet.core.mergetree.state import MergeTreeConfig
 from motet.core.metadata.messages import (
@@ -34,7 +35,8 @@ from motet.core.metadata.messages import (
     SessionBegun,
     SessionEnded,
 )
-from motet.ids import NodeId, ReadId, TimerName
+from motet.errors import NodeError
+from motet.ids import Address, NodeId, ReadId, TimerName
 
 TICK = TimerName("tables-tick")
 
@@ -109,6 +111,17 @@ class TableNode:
             replica = self.replicas.get((message.table, message.shard))
             if replica is not None:
                 replica.on_request(event.sender, message)
+            elif isinstance(message, TableRequest):
+                self._refuse(event.sender, message)
+
+    def _refuse(self, client: Address, request: TableRequest) -> None:
+        table, shard = request.table, request.shard
+        error = NodeError(
+            f"this node has no replica of shard {shard} of table {table}",
+            hint="ask which nodes have one, and send it there",
+        )
+        told = TableRefused(table, shard, request.request, error.code, error.what, error.advice)
+        self.node.items.append(Send(client, told))
 
     def _on_metadata(self, message: MetadataMessage) -> None:
         memory = self.node.memory

@@ -22,11 +22,26 @@
 
 from __future__ import annotations
 
+from urllib.parse import quote
+
 import msgspec
 
 from motet.ids import NodeId, PartId, TableId
+from motet.limits import name_length_max
 
+TABLES = "/motet/tables"
 TABLE_DATA = "/motet/table_data"
+
+
+def is_token(token: str) -> bool:
+    """Whether text may name an insert."""
+    return 1 <= len(token) <= name_length_max and token.isprintable()
+
+
+def token_name(token: str) -> str:
+    """The name of a token's node: a word of a path, whatever the token says."""
+    quoted = quote(token, safe="")
+    return f"%2E{quoted[1:]}" if quoted.startswith(".") else quoted
 
 
 def table_root(table: TableId) -> str:
@@ -49,7 +64,7 @@ class ShardPaths(msgspec.Struct, frozen=True):
         return f"{table_root(self.table)}/definition"
 
     def token(self, token: str) -> str:
-        return f"{table_root(self.table)}/tokens/{token}"
+        return f"{table_root(self.table)}/tokens/{token_name(token)}"
 
     @property
     def log(self) -> str:

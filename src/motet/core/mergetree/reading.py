@@ -9,13 +9,13 @@ R2  It answers only if its parts tile the version. What is missing is waited for
 from __future__ import annotations
 
 from motet.core.machine import NS_PER_MS
-from motet.core.mergetree import pulling
+from motet.core.mergetree import checks, pulling
 from motet.core.mergetree.context import Core
 from motet.core.mergetree.history import BlockState, tile
 from motet.core.mergetree.messages import ListedPart, ListParts, PartsListed
 from motet.core.mergetree.names import PartName, of_block
 from motet.core.mergetree.state import Phase, Reader
-from motet.errors.tables import PartMissing, TableReadOnly
+from motet.errors.tables import PartMissing, TableBusy, TableReadOnly
 from motet.ids import Address
 
 
@@ -27,6 +27,11 @@ def take(core: Core, client: Address, message: ListParts) -> None:
             message,
             TableReadOnly(f"this replica {core.state.why}", hint="ask another replica"),
         )
+        return
+    try:
+        checks.check_room(core, len(core.state.readers))
+    except TableBusy as error:
+        core.refuse(client, message, error)
         return
     core.state.readers.append(Reader(client, message, core.now_ns))
     pulling.hear(core, message.head)

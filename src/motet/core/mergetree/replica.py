@@ -6,7 +6,8 @@
 ``executed``    the file of what was executed, and ``log_pointer``
 ``executing``   getting the parts that entries bring, registering them, joining quorums
 ``ending``      failing quorums, and what failed blocks leave
-``inserting``   inserts and drops of clients
+``inserting``   inserts of clients
+``dropping``    drops of clients
 ``reading``     answering readers as of a head
 ==============  =====================================================================
 
@@ -22,6 +23,7 @@ from motet.core.fingerprint import clone_plain
 from motet.core.machine import Message, Violation
 from motet.core.mergetree import (
     activation,
+    dropping,
     ending,
     executed,
     executing,
@@ -85,7 +87,7 @@ ROUTES: dict[type[Call], Callable[[Core, Any, MetadataAnswer], None]] = {
     CommitInsert: inserting.on_committed,
     SettleWrite: inserting.on_settled,
     SettleRead: inserting.on_settle_read,
-    CommitDrop: inserting.on_dropped,
+    CommitDrop: dropping.on_dropped,
     Locate: executing.on_located,
     ReadQuorum: executing.on_quorum,
     Register: executing.on_registered,
@@ -123,7 +125,7 @@ class TableReplica:
         if isinstance(message, InsertBlock):
             inserting.take(core, sender, message)
         elif isinstance(message, DropPartitions):
-            inserting.drop(core, sender, message)
+            dropping.drop(core, sender, message)
         elif isinstance(message, ListParts):
             reading.take(core, sender, message)
         elif isinstance(message, LogHas):

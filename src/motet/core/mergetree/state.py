@@ -23,6 +23,8 @@ class MergeTreeConfig(msgspec.Struct, frozen=True):
     entries_max: int = 64
     #: parts that are fetched at a time
     fetches_max: int = 4
+    #: inserts, drops and readers that may wait, of each so many
+    requests_max: int = 1_000
     #: the pointer is written so long after it could be, unless it rides on something else
     pointer_ms: int = 1_000
 
