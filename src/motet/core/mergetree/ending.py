@@ -89,6 +89,7 @@ def read_to_fail(core: Core, part: PartId, *, is_dropped: bool) -> None:
 def on_read_to_fail(core: Core, call: ReadToFail, answer: MetadataAnswer) -> None:
     block = core.state.history.of_part(call.part)
     if block is None or not block.is_open:
+        _not_failed(core, call, "its quorum has ended")
         return
     if not isinstance(answer, ReadDone):
         _not_failed(core, call, "the keeper did not answer")
