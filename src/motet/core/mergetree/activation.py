@@ -230,6 +230,7 @@ def _serve(core: Core) -> None:
             own = state.parts.get(part)
             if own is None or not own.is_registered:
                 executing.queue_parts(core, block.block.entry, (block.header,))
+    executing.resume(core)
     settled = {insert.message.part.id for insert in state.inserts.values()}
     for part, own in list(state.parts.items()):
         if not own.is_registered and part not in state.queue and part not in settled:

@@ -24,6 +24,7 @@ from motet.core.mergetree.entries import (
     Entry,
     FailedEntry,
     PartHeader,
+    PublishEntry,
     QuorumStatus,
     decode_status,
     encode_entry,
@@ -69,13 +70,33 @@ from motet.ids import NodeId, PartId
 def execute(core: Core, number: int, entry: Entry) -> None:
     """What an entry that has just been read asks of this replica."""
     queue_parts(core, number, parts_of(entry))
-    if isinstance(entry, DropEntry):
-        for block in core.state.history.open_below(number, entry.partitions):
+    if isinstance(entry, DropEntry | PublishEntry):
+        dropped = entry.partitions if isinstance(entry, DropEntry) else entry.replace
+        for block in core.state.history.open_below(number, dropped):
             core.state.to_fail[block.header.id] = None
     elif isinstance(entry, FailedEntry):
         failed = core.state.history.blocks.get(Block(entry.number))
         if failed is not None and failed.has_failed:
             core.state.to_leave[failed.header.id] = None
+
+
+def is_registered(core: Core, part: PartId) -> None:
+    """Its node is there. The log may have said meanwhile that its quorum has failed (E6)."""
+    core.state.parts[part].is_registered = True
+    core.state.queue.pop(part, None)
+    block = core.state.history.of_part(part)
+    if block is not None and block.has_failed:
+        core.state.to_leave[part] = None
+
+
+def resume(core: Core) -> None:
+    """What a former life has executed and not carried out: ends of quorums below a drop, parts to leave."""
+    state = core.state
+    for block in state.history.blocks.values():
+        if block.is_open and block.dropped is not None:
+            state.to_fail[block.header.id] = None
+        elif block.has_failed:
+            state.to_leave[block.header.id] = None
 
 
 def on_left(core: Core, call: Leave, answer: MetadataAnswer) -> None:
@@ -296,8 +317,7 @@ def on_registered(core: Core, call: Register, answer: MetadataAnswer) -> None:
     if queued is None:
         return
     if isinstance(answer, Written):
-        state.parts[call.part].is_registered = True
-        del state.queue[call.part]
+        is_registered(core, call.part)
         core.note("part_registered", f"{call.part} of {queued.number}")
         told = [each for each in answer.results if isinstance(each, str) and "/log/log-" in each]
         if told:
@@ -306,8 +326,7 @@ def on_registered(core: Core, call: Register, answer: MetadataAnswer) -> None:
     # A conflict: others joined meanwhile, or it is registered already. Unknown: look at what there is.
     queued.step = Step.STORED
     if isinstance(answer, Conflict) and answer.index == 1:
-        state.parts[call.part].is_registered = True
-        del state.queue[call.part]
+        is_registered(core, call.part)
     elif isinstance(answer, Conflict) and answer.index == 0:
         state.phase, state.why = Phase.WAITING, "is started by another process"
 

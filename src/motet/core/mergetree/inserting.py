@@ -219,9 +219,8 @@ def on_committed(core: Core, call: CommitInsert, answer: MetadataAnswer) -> None
 
 def _is_committed(core: Core, insert: Insert) -> None:
     header = insert.message.part
-    own = core.state.parts.setdefault(header.id, OwnPart(header, is_stored=True))
-    own.is_registered = True
-    core.state.queue.pop(header.id, None)
+    core.state.parts.setdefault(header.id, OwnPart(header, is_stored=True))
+    executing.is_registered(core, header.id)
     insert.step = InsertStep.WAITING
 
 
