@@ -352,10 +352,18 @@ def _read_to_fail(core: Core, part: PartId, *, is_dropped: bool) -> None:
     core.read(ReadToFail(part, is_dropped), *reads)
 
 
+def _failing(core: Core, part: PartId) -> QueuedPart | None:
+    """The part if it waits for its failing; a drop fails blocks whose parts are in any other step."""
+    queued = core.state.queue.get(part)
+    return queued if queued is not None and queued.step is Step.FAILING else None
+
+
 def on_read_to_fail(core: Core, call: ReadToFail, answer: MetadataAnswer) -> None:
     state = core.state
-    queued, block = state.queue.get(call.part), state.history.of_part(call.part)
+    queued, block = _failing(core, call.part), state.history.of_part(call.part)
     if block is None or not block.is_open:
+        if queued is not None:
+            wait(core, queued, "its quorum has ended")
         return
     if not isinstance(answer, ReadDone):
         if queued is not None:
@@ -391,7 +399,7 @@ def on_read_to_fail(core: Core, call: ReadToFail, answer: MetadataAnswer) -> Non
 
 def on_failed(core: Core, call: Fail, answer: MetadataAnswer) -> None:
     """Done or not: the log says what became of the block."""
-    queued = core.state.queue.get(call.part)
+    queued = _failing(core, call.part)
     if isinstance(answer, Written):
         core.note("quorum_failed", call.part)
         told = [each for each in answer.results if isinstance(each, str) and "/log/log-" in each]
