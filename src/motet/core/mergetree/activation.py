@@ -27,7 +27,7 @@ from motet.core.mergetree.state import (
     Phase,
     ReadStatuses,
 )
-from motet.core.mergetree.work import Detach, Look, Looked
+from motet.core.mergetree.work import NOBODY, Detach, Look, Looked
 from motet.core.metadata.messages import (
     ANY_VERSION,
     Check,
@@ -47,10 +47,6 @@ from motet.core.metadata.messages import (
     Written,
 )
 from motet.ids import NodeId, PartId
-
-NOBODY = PartId("")
-"""Work that is not about one part."""
-
 
 def begin(core: Core) -> None:
     """A session has begun: read how things stand, if the own file has been read."""
@@ -235,7 +231,7 @@ def _serve(core: Core) -> None:
     for part, own in list(state.parts.items()):
         if not own.is_registered and part not in state.queue and part not in settled:
             # The log may still name it: it stays within reach until that is read (T24).
-            core.work(Detach(*core.key, part, "not registered"), part)
+            core.work(Detach(*core.key, part, "not registered"), NOBODY)
             state.aside[part] = own.header
             del state.parts[part]
     state.phase, state.why = Phase.ACTIVE, ""

@@ -48,7 +48,7 @@ from motet.core.mergetree.state import (
     Register,
     Step,
 )
-from motet.core.mergetree.work import Detach, Fetch, Keep
+from motet.core.mergetree.work import NOBODY, Detach, Fetch, Keep
 from motet.core.metadata.messages import (
     ANY_VERSION,
     Check,
@@ -105,7 +105,7 @@ def on_left(core: Core, call: Leave, answer: MetadataAnswer) -> None:
     is_gone = isinstance(answer, Written) or (isinstance(answer, Conflict) and answer.index == 1)
     if own is not None and is_gone:
         del core.state.parts[call.part], core.state.to_leave[call.part]
-        core.work(Detach(*core.key, call.part, "its quorum has failed"), call.part)
+        core.work(Detach(*core.key, call.part, "its quorum has failed"), NOBODY)
 
 
 def queue_parts(core: Core, number: int, parts: Iterable[PartHeader]) -> None:

@@ -49,7 +49,7 @@ from motet.core.mergetree.state import (
     SettleRead,
     SettleWrite,
 )
-from motet.core.mergetree.work import Forget, Keep
+from motet.core.mergetree.work import NOBODY, Forget, Keep
 from motet.core.metadata.messages import (
     ANY_VERSION,
     Check,
@@ -351,7 +351,7 @@ def _forget(core: Core, header: PartHeader) -> None:
     own = core.state.parts.get(header.id)
     if own is not None and not own.is_registered:
         del core.state.parts[header.id]
-        core.work(Forget(*core.key, header.id), header.id)
+        core.work(Forget(*core.key, header.id), NOBODY)
 
 
 def _failure(answer: MetadataAnswer) -> MotetError:

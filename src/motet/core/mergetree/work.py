@@ -12,6 +12,10 @@ from motet.core.mergetree.entries import PartHeader
 from motet.ids import NodeId, PartId, TableId
 
 
+NOBODY = PartId("")
+"""Instead of a part, for work that nobody waits for, or that is not about one part."""
+
+
 class Task(Message, frozen=True, tag=lambda name: f"tables.work.{name}"):
     """Above all tasks. Each names the replica whose folders are meant: a node may have several."""
 
