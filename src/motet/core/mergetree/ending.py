@@ -4,7 +4,8 @@ Q1  If no active replica has the part of an open quorum, whoever wants to join f
     status by its version, checks the host of every replica, appends ``failed``, and removes the token.
 Q2  Below a drop or an overwrite an open block is failed without the hosts (T32): nobody joins it any more, so
     it would stay open, and retries of its token would wait for ever.
-Q3  A part of a block that has failed is deregistered, then put aside. Nothing is removed.
+Q3  A part of a block that has failed is deregistered, then put aside. Nothing is removed. That it is not
+    known to be registered says nothing: its registration may be unknown, and this later multi settles it.
 Q4  What is to be ended follows from the history alone: whoever becomes active works it out again.
 """
 
@@ -56,8 +57,7 @@ def advance(core: Core) -> None:
             ending.is_asked = True
             read_to_fail(core, part, is_dropped=True)
     for part, ending in list(state.to_leave.items()):
-        own = state.parts.get(part)
-        if own is None or not own.is_registered:
+        if part not in state.parts:
             del state.to_leave[part]
         elif not ending.is_asked and core.now_ns >= ending.again_ns:
             ending.is_asked = True

@@ -83,8 +83,7 @@ def resume(core: Core) -> None:
         own = state.parts.get(part)
         is_registered = own is not None and own.is_registered
         if block.has_failed:
-            if is_registered:
-                state.to_leave[part] = Ending()
+            state.to_leave[part] = Ending()
         elif block.is_open and block.dropped is not None:
             state.to_fail[part] = Ending()
         elif block.dropped is None and not is_registered and part not in state.queue:
@@ -245,6 +244,12 @@ def on_quorum(core: Core, call: ReadQuorum, answer: MetadataAnswer) -> None:
     if not isinstance(answer, ReadDone):
         core.wait(queued, "the keeper did not answer")
         return
+    block = core.state.history.of_part(call.part)
+    if block is not None and _is_unwanted(block):
+        queued.step = (
+            Step.STORED
+        )  # it may be on its way out: registering it now would come after that
+        return
     found, last_part = answer.results
     if not isinstance(found, Found):  # it has ended: the log says how
         _register(core, queued, ())
@@ -308,6 +313,7 @@ def on_registered(core: Core, call: Register, answer: MetadataAnswer) -> None:
 def _is_registered(core: Core, part: PartId) -> None:
     """The part is not waited for any more; if its block has failed meanwhile, it leaves again (Q3)."""
     state = core.state
-    state.parts[part].is_registered = True
-    del state.queue[part]
+    if part in state.parts:
+        state.parts[part].is_registered = True
+    state.queue.pop(part, None)
     ending.leave_if_failed(core, part)
