@@ -3,7 +3,8 @@
 E1  An entry whose part is here is not executed again: an own insert is registered by its own commit.
 E2  A part of a block that has failed, or that lies below a drop, is not wanted any more (T30).
 E3  Parts may come in any order (T34). Each is looked for aside first (T24), then fetched from an active
-    replica that has it. Why one is not here yet is said in words.
+    replica that has it, in turns: a full disk may be in the way of the only copy. Why one is not here yet is
+    said in words.
 E4  A part is registered when it is synced, in one multi that checks the own host. If its quorum is open the
     same multi joins it; the join that completes it deletes the status, appends ``done`` and raises
     ``last_part`` (T21). So exactly one member ends a quorum, once.
@@ -145,7 +146,9 @@ def _get(core: Core, queued: QueuedPart) -> None:
     if part in state.leaving.values():
         core.wait(queued, "its bytes are being put away")
         return
-    if state.aside.pop(part, None) is not None:
+    is_aside_tried, queued.is_aside_tried = queued.is_aside_tried, False
+    if part in state.aside and not is_aside_tried:
+        queued.is_aside_tried = True
         queued.step, queued.reason = Step.FETCHING, "takes the bytes that have arrived"
         queued.work = core.work(Keep(*core.key, queued.header), part)
         return

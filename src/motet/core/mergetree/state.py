@@ -87,6 +87,8 @@ class QueuedPart(msgspec.Struct):
     tries: int = 0
     #: what gets its bytes
     work: WorkId | None = None
+    #: storing bytes that were aside has failed: ask others before it is tried again
+    is_aside_tried: bool = False
 
 
 class Ending(msgspec.Struct):
