@@ -51,12 +51,12 @@ from motet.core.metadata.messages import (
     MetadataAnswer,
     Names,
     ReadDone,
-    ReadOperation,
     Set,
     WatchOf,
     WriteOperation,
     Written,
 )
+from motet.errors import BadRecord
 from motet.ids import NodeId, PartId
 
 OUTLAST = (ReadForInsert, CommitInsert, SettleWrite, SettleRead, CommitDrop, WatchLog)
@@ -192,10 +192,16 @@ def on_compared(core: Core, _call: Compare, answer: MetadataAnswer) -> None:
         for name in parts.names
         if not (PartId(name) in state.parts and state.parts[PartId(name)].is_stored)
     )
-    if missing:
-        core.read(ReadStatuses(missing), *(Get(core.paths.status(part)) for part in missing))
+    _deregister(core, missing)
+
+
+def _deregister(core: Core, missing: tuple[PartId, ...]) -> None:
+    """A3, for so many parts at a time as fit into a multi."""
+    parts, left = missing[: core.config.batch_max], missing[core.config.batch_max :]
+    if parts:
+        core.read(ReadStatuses(parts, left), *(Get(core.paths.status(part)) for part in parts))
     else:
-        _load_queue(core)
+        _load_queue(core, tuple(core.state.queued))
 
 
 def on_statuses(core: Core, call: ReadStatuses, answer: MetadataAnswer) -> None:
@@ -211,13 +217,13 @@ def on_statuses(core: Core, call: ReadStatuses, answer: MetadataAnswer) -> None:
             members = tuple(member for member in status.members if member != core.own)
             left = encode_status(type(status)(status.wanted, members))
             operations.append(Set(result.path, left, result.stat.version))
-    core.write(Deregister(call.parts), *operations)
+    core.write(Deregister(call.parts, call.left), *operations)
 
 
 def on_deregistered(core: Core, call: Deregister, answer: MetadataAnswer) -> None:
     """What is gone is fetched again, unless nobody wants it any more."""
     if isinstance(answer, Conflict) and answer.index > 0:
-        core.read(ReadStatuses(call.parts), *(Get(core.paths.status(part)) for part in call.parts))
+        _deregister(core, call.parts + call.left)
         return
     if not isinstance(answer, Written):
         _again(core, "could not deregister its parts")
@@ -225,27 +231,32 @@ def on_deregistered(core: Core, call: Deregister, answer: MetadataAnswer) -> Non
     for part in call.parts:
         core.note("part_missing", part)
         core.state.parts.pop(part, None)
-    _load_queue(core)
+    _deregister(core, call.left)
 
 
-def _load_queue(core: Core) -> None:
+def _load_queue(core: Core, numbers: tuple[int, ...]) -> None:
     """Entries that were queued, whole: the log may have been trimmed of them (T35)."""
-    reads: list[ReadOperation] = [Get(core.own_paths.queued(each)) for each in core.state.queued]
-    if reads:
-        core.read(LoadQueue(), *reads)
+    some, left = numbers[: core.config.batch_max], numbers[core.config.batch_max :]
+    if some:
+        core.read(LoadQueue(left), *(Get(core.own_paths.queued(each)) for each in some))
     else:
         _serve(core)
 
 
-def on_queue(core: Core, _call: LoadQueue, answer: MetadataAnswer) -> None:
+def on_queue(core: Core, call: LoadQueue, answer: MetadataAnswer) -> None:
     if not isinstance(answer, ReadDone):
         _again(core, "could not read its queue")
         return
     for result in answer.results:
         if isinstance(result, Found):
             number = int(result.path.rpartition("/")[2])
-            executing.queue_parts(core, number, parts_of(decode_entry(result.data)))
-    _serve(core)
+            try:
+                entry = decode_entry(result.data)
+            except BadRecord as error:  # the history has its parts, unless the log was trimmed
+                core.note("bad_entry", f"queue {number}: {error.what}")
+                continue
+            executing.queue_parts(core, number, parts_of(entry))
+    _load_queue(core, call.left)
 
 
 def _serve(core: Core) -> None:
@@ -260,8 +271,7 @@ def _serve(core: Core) -> None:
             state.aside[part] = own.header
             del state.parts[part]
     state.phase, state.why = Phase.ACTIVE, ""
-    if state.pointer < state.durable_number:
-        state.pointer_due_ns = core.later_ns(core.config.pointer_ms)
+    state.pointer_due_ns = core.later_ns(core.config.pointer_ms)
     core.note("active", f"pointer {state.pointer}")
     core.watch(core.paths.log, WatchOf.CHILDREN)
     pulling.pull(core)

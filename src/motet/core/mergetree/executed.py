@@ -5,6 +5,8 @@ L3  An entry below the pointer whose parts are not registered here is in ``queue
     the same multi that moves the pointer.
 L4  The pointer moves with the replica's next write, or after a second (T39). An entry that waits for nothing
     any more leaves the queue with it, or with the next tick.
+L5  A multi takes so many entries and no more: until the others are queued, the pointer stays before them.
+L6  What became of a multi that nobody answered for is read. The replica goes on meanwhile.
 """
 
 from __future__ import annotations
@@ -12,14 +14,19 @@ from __future__ import annotations
 import msgspec
 
 from motet.core.mergetree.context import Core
-from motet.core.mergetree.entries import PublishEntry, decode_entry, encode_entry
+from motet.core.mergetree.entries import PartHeader, PublishEntry, decode_entry, encode_entry
 from motet.core.mergetree.history import History
-from motet.core.mergetree.state import PutPointer
+from motet.core.mergetree.state import PutPointer, ReadPointer
 from motet.core.metadata.messages import (
+    Children,
     Create,
     Delete,
     Failed,
+    Found,
+    Get,
     MetadataAnswer,
+    Names,
+    ReadDone,
     Set,
     WriteOperation,
     Written,
@@ -101,18 +108,40 @@ def on_file_read(core: Core, data: bytes) -> None:
 def pointer_operations(core: Core) -> tuple[PutPointer, list[WriteOperation]] | None:
     """What moves the pointer, and the queue with it (L3); None: it is where it can be."""
     state, own = core.state, core.own_paths
-    pointer = state.durable_number
-    waiting = {each.number: None for each in state.queue.values() if each.number < pointer}
-    queued = tuple(number for number in waiting if number not in state.queued)
-    unqueued = tuple(number for number in state.queued if number not in waiting)
-    if state.pointer_call is not None or (pointer, queued, unqueued) == (state.pointer, (), ()):
+    if state.pointer_call is not None:
         return None
-    operations: list[WriteOperation] = [
-        Create(own.queued(number), _queued_entry(core, number)) for number in queued
-    ]
-    operations += [Delete(own.queued(number), 0) for number in unqueued]
-    operations.append(Set(own.log_pointer, str(pointer).encode(), state.pointer_version))
-    return PutPointer(pointer, queued, unqueued), operations
+    waiting = _waiting(core, state.durable_number)
+    new = sorted(number for number in waiting if number not in state.queued)
+    gone = [number for number in state.queued if number not in waiting]
+    queued, size = 0, 0
+    operations: list[WriteOperation] = []
+    for number in new[: core.config.batch_max]:
+        data = encode_entry(PublishEntry(tuple(waiting[number]), ()))
+        size += len(data)
+        if operations and size > core.config.batch_bytes:
+            break
+        operations.append(Create(own.queued(number), data))
+        queued += 1
+    # L5: the pointer does not pass an entry that waits and is not queued.
+    most = new[queued] if queued < len(new) else state.durable_number
+    call = PutPointer(
+        max(state.pointer, most), tuple(new[:queued]), tuple(gone[: core.config.batch_max])
+    )
+    if call == PutPointer(state.pointer, (), ()):
+        return None
+    operations += [Delete(own.queued(number), 0) for number in call.unqueued]
+    data = str(call.pointer).encode()
+    operations.append(Set(own.log_pointer, data, state.pointer_version))
+    return call, operations
+
+
+def _waiting(core: Core, pointer: int) -> dict[int, list[PartHeader]]:
+    """Entries below the pointer, and those of their parts that are not here."""
+    waiting: dict[int, list[PartHeader]] = {}
+    for each in core.state.queue.values():
+        if each.number < pointer:
+            waiting.setdefault(each.number, []).append(each.header)
+    return waiting
 
 
 def is_pointer_due(core: Core) -> bool:
@@ -140,8 +169,23 @@ def on_pointer(core: Core, call: PutPointer, answer: MetadataAnswer) -> None:
         note_pointer(core, call)
     elif isinstance(answer, Failed):
         state.pointer_due_ns = core.later_ns(core.config.pointer_ms)
-    else:  # unknown, or another process writes it: find out how things stand
-        core.step_back("its pointer is not what it wrote")
+    else:
+        own = core.own_paths
+        state.pointer_call = core.read(ReadPointer(), Get(own.log_pointer), Children(own.queue))
+
+
+def on_pointer_read(core: Core, _call: ReadPointer, answer: MetadataAnswer) -> None:
+    """L6. If the unknown multi comes later, the next one conflicts, and it is read again."""
+    state = core.state
+    state.pointer_call = None
+    if isinstance(answer, ReadDone):
+        pointer, queue = answer.results
+        if isinstance(pointer, Found) and isinstance(queue, Names):
+            state.pointer, state.pointer_version = int(pointer.data), pointer.stat.version
+            state.queued = {int(name): None for name in queue.names}
+            state.pointer_due_ns = core.later_ns(core.config.pointer_ms)
+            return
+    core.step_back("its pointer is not what it wrote")
 
 
 def note_pointer(core: Core, call: PutPointer) -> None:
@@ -152,11 +196,5 @@ def note_pointer(core: Core, call: PutPointer) -> None:
         state.queued[number] = None
     for number in call.unqueued:
         state.queued.pop(number, None)
-    if state.pointer < state.durable_number and not state.pointer_due_ns:
+    if not state.pointer_due_ns and pointer_operations(core) is not None:
         state.pointer_due_ns = core.later_ns(core.config.pointer_ms)
-
-
-def _queued_entry(core: Core, number: int) -> bytes:
-    """What ``queue`` has of an entry: its parts that are not here."""
-    parts = [each for each in core.state.queue.values() if each.number == number]
-    return encode_entry(PublishEntry(tuple(each.header for each in parts), ()))

@@ -2,6 +2,8 @@
 
 L1  Entries are read by their numbers, up to so many at one moment; nothing is listed. The head of the log is
     what its node's stat says, which trimming does not change (R1).
+P1  As many are read as the log is known to have, and a few more: a look at an idle log costs next to nothing.
+    If they are too large for one answer, fewer are read, down to one.
 """
 
 from __future__ import annotations
@@ -10,8 +12,11 @@ from motet.core.mergetree import executing
 from motet.core.mergetree.context import Core
 from motet.core.mergetree.entries import decode_entry, encode_entry
 from motet.core.mergetree.state import Phase, Pull
-from motet.core.metadata.messages import Found, Get, MetadataAnswer, NodeStat, ReadDone
+from motet.core.metadata.messages import Failed, Found, Get, MetadataAnswer, NodeStat, ReadDone
 from motet.errors import BadRecord
+
+AHEAD = 4
+"""Entries that are read although nobody has told of them."""
 
 
 def head_of(log: NodeStat) -> int:
@@ -29,7 +34,9 @@ def pull(core: Core) -> None:
         return
     state.is_pull_wanted = False
     first = state.history.next_number
-    numbers = range(first, first + core.config.entries_max)
+    state.pull_max = min(state.pull_max or core.config.entries_max, core.config.entries_max)
+    wanted = max(state.head_heard - first + 1, AHEAD)
+    numbers = range(first, first + min(wanted, state.pull_max))
     entries = (Get(core.paths.entry(number)) for number in numbers)
     state.pulling = core.read(Pull(first), Get(core.paths.log), *entries)
 
@@ -44,13 +51,18 @@ def hear(core: Core, number: int) -> None:
 def on_pulled(core: Core, call: Pull, answer: MetadataAnswer) -> None:
     state = core.state
     state.pulling = None
+    if isinstance(answer, Failed) and answer.code == "KEEPER_TOO_LARGE" and state.pull_max > 1:
+        state.pull_max //= 2  # P1
+        pull(core)
+        return
     if not isinstance(answer, ReadDone):
         return  # the next tick reads again
     log, *results = answer.results
     if not isinstance(log, Found):
         return
     assert call.first == state.history.next_number, "one read at a time"
-    head = head_of(log.stat)
+    head = state.head_heard = head_of(log.stat)
+    state.pull_max *= 2
     for result in results:
         if not isinstance(result, Found):
             break

@@ -21,6 +21,10 @@ class MergeTreeConfig(msgspec.Struct, frozen=True):
     wait_ms: int = 10_000
     #: entries in one read of the log
     entries_max: int = 64
+    #: parts, or entries of the queue, in one multi, and in one read
+    batch_max: int = 32
+    #: data in one multi: embedded keepers take less than a cluster's
+    batch_bytes: int = 8 * 1024
     #: parts that are fetched at a time
     fetches_max: int = 4
     #: inserts, drops and readers that may wait, of each so many
@@ -162,19 +166,23 @@ class Compare(msgspec.Struct, frozen=True, tag=True):
 
 
 class LoadQueue(msgspec.Struct, frozen=True, tag=True):
-    """The entries in own queue."""
+    """The entries in own queue; so many at a time."""
+
+    left: tuple[int, ...]
 
 
 class Deregister(msgspec.Struct, frozen=True, tag=True):
-    """Own parts that are not on disk."""
+    """Own parts that are not on disk; so many at a time."""
 
     parts: tuple[PartId, ...]
+    left: tuple[PartId, ...]
 
 
 class ReadStatuses(msgspec.Struct, frozen=True, tag=True):
     """Open quorums of own parts that are not on disk (T23)."""
 
     parts: tuple[PartId, ...]
+    left: tuple[PartId, ...]
 
 
 class Pull(msgspec.Struct, frozen=True, tag=True):
@@ -189,6 +197,10 @@ class PutPointer(msgspec.Struct, frozen=True, tag=True):
     pointer: int
     queued: tuple[int, ...]
     unqueued: tuple[int, ...]
+
+
+class ReadPointer(msgspec.Struct, frozen=True, tag=True):
+    """Where the pointer is, and what is queued, when that is not known."""
 
 
 class ReadForInsert(msgspec.Struct, frozen=True, tag=True):
@@ -274,6 +286,7 @@ Call = (
     | ReadStatuses
     | Pull
     | PutPointer
+    | ReadPointer
     | ReadForInsert
     | CommitInsert
     | SettleWrite
@@ -330,8 +343,10 @@ class State(msgspec.Struct):
     #: the log is being read; and it has to be read again then
     pulling: RequestId | None = None
     is_pull_wanted: bool = False
-    #: a head that somebody has named
+    #: a head that somebody has named since the log was read
     head_heard: int = -1
+    #: how many entries are read at a time; fewer when they were too large for one answer
+    pull_max: int = 0
     inserts: dict[int, Insert] = msgspec.field(default_factory=dict)
     next_insert: int = 1
     drops: dict[int, Dropping] = msgspec.field(default_factory=dict)
