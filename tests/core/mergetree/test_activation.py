@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from tests.core.mergetree.stand import CLIENT, OWN, Stand, insert
+from tests.core.mergetree.stand import CLIENT, N1, N2, OWN, PATHS, TABLE, Stand, header, insert
 
-from motet.core.mergetree.messages import TableRefused
+from motet.core.mergetree.messages import LogHas, PartArrived, TableRefused
 from motet.core.mergetree.state import Phase
-from motet.core.metadata.messages import METADATA, Read, SessionBegun, Set, Write
+from motet.core.metadata.messages import METADATA, Create, Delete, Read, SessionBegun, Set, Write
+from motet.ids import PartId
 
 
 def test_a_replica_that_is_marked_lost_while_it_activates_stays_read_only() -> None:
@@ -105,3 +106,39 @@ def test_a_session_may_begin_twice() -> None:
     stand.receive(METADATA, SessionBegun(stand.session))
     stand.settle()
     assert stand.state.phase is Phase.ACTIVE
+
+
+def test_bytes_that_arrive_while_the_disk_is_read_are_known() -> None:
+    """T5, T24: the look may have passed them already."""
+    stand = Stand()
+    stand.begin_quietly()
+    stand.answer(Read)
+    stand.answer(Write)
+    stand.receive("n1", PartArrived(TABLE, 0, header("a"), N1))
+    stand.settle()
+    stand.append_elsewhere("a")
+    stand.receive("n2", LogHas(TABLE, 0, 0))
+    stand.settle()
+    assert stand.state.parts[header("a").id].is_registered
+
+
+def test_a_fetch_that_ends_while_the_disk_is_read_is_not_lost() -> None:
+    """It was begun under the session before; its source has gone since."""
+    stand = Stand()
+    stand.start()
+    stand.write(Create(PATHS.replica(N2).is_active), Create(PATHS.replica(N2).part(PartId("a"))))
+    stand.append_elsewhere("a")
+    stand.receive("n2", LogHas(TABLE, 0, 0))
+    while not stand.working:
+        stand.answer()
+    stand.end()
+    stand.write(Delete(PATHS.replica(N2).is_active, 0))
+    stand.begin()
+    stand.answer(Read)
+    stand.answer(Write)
+    stand.work()
+    stand.stored.clear()  # the look was too early to see it
+    stand.settle()
+    stand.tick()
+    stand.settle()
+    assert stand.state.parts[PartId("a")].is_registered

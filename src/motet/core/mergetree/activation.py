@@ -156,6 +156,7 @@ def on_activated(core: Core, _call: Activate, answer: MetadataAnswer) -> None:
     state.host_version = version
     state.parts = {part: own for part, own in state.parts.items() if own.is_stored}
     state.queue, state.to_fail, state.to_leave, state.queued = {}, {}, {}, {}
+    state.aside = {}  # what arrives from now on may come too late for the look
     state.look = core.work(Look(*core.key), NOBODY)
 
 
@@ -168,7 +169,7 @@ def on_looked(core: Core, looked: Looked) -> None:
     for header in looked.stored:
         own = state.parts.setdefault(header.id, OwnPart(header))
         own.is_stored, own.is_registered = True, False
-    state.aside = {header.id: header for header in looked.aside}
+    state.aside.update({header.id: header for header in looked.aside})
     paths = core.own_paths
     core.read(Compare(), Children(paths.parts), Children(paths.queue))
 

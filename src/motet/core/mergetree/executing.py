@@ -150,7 +150,7 @@ def _get(core: Core, queued: QueuedPart) -> None:
     if part in state.aside and not is_aside_tried:
         queued.is_aside_tried = True
         queued.step, queued.reason = Step.FETCHING, "takes the bytes that have arrived"
-        queued.work = core.work(Keep(*core.key, queued.header), part)
+        _store(core, queued, Keep(*core.key, queued.header))
         return
     fetching = sum(each.step in (Step.LOCATING, Step.FETCHING) for each in state.queue.values())
     if fetching < core.config.fetches_max:
@@ -191,7 +191,7 @@ def on_located(core: Core, call: Locate, answer: MetadataAnswer) -> None:
     if holders:
         source = holders[queued.tries % len(holders)]
         queued.step, queued.reason = Step.FETCHING, f"fetches it from {source}"
-        queued.work = core.work(Fetch(*core.key, queued.header, source), call.part)
+        _store(core, queued, Fetch(*core.key, queued.header, source))
         return
     block = core.state.history.of_part(call.part)
     if block is not None and block.is_open:
@@ -202,19 +202,36 @@ def on_located(core: Core, call: Locate, answer: MetadataAnswer) -> None:
     core.wait(queued, told)
 
 
+def on_arrived(core: Core, header: PartHeader) -> None:
+    """Bytes are aside; who has told of too many forgets the oldest, which a look would find again."""
+    state = core.state
+    own = state.parts.get(header.id)
+    if own is None or not own.is_stored:
+        state.aside[header.id] = header
+        if len(state.aside) > core.config.aside_max:
+            del state.aside[next(iter(state.aside))]
+
+
+def _store(core: Core, queued: QueuedPart, task: Keep | Fetch) -> None:
+    queued.work = core.work(task, task.part.id)
+    core.state.storing[queued.work] = task.part
+
+
 def on_stored(core: Core, part: PartId, work: WorkId) -> None:
     """The bytes of a part that was fetched, or had arrived, are synced."""
     state = core.state
-    queued = state.queue.get(part)
+    queued, header = state.queue.get(part), state.storing.pop(work, None)
     state.aside.pop(part, None)
-    if queued is None or queued.work != work:
-        return
-    state.parts[part] = OwnPart(queued.header, is_stored=True)
-    queued.step, queued.reason, queued.work = Step.STORED, "", None
+    if queued is not None and queued.work == work:
+        state.parts[part] = OwnPart(queued.header, is_stored=True)
+        queued.step, queued.reason, queued.work = Step.STORED, "", None
+    elif header is not None and part not in state.parts:
+        state.aside[part] = header  # whoever wants it stores it once more, which is fine
 
 
 def on_not_stored(core: Core, part: PartId, work: WorkId, why: str) -> None:
     queued = core.state.queue.get(part)
+    core.state.storing.pop(work, None)
     if queued is not None and queued.work == work:
         queued.work = None
         core.wait(queued, why)

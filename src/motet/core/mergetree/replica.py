@@ -133,7 +133,7 @@ class TableReplica:
         elif isinstance(message, LogHas):
             pulling.hear(core, message.number)
         elif isinstance(message, PartArrived):
-            core.state.aside[message.part.id] = message.part
+            executing.on_arrived(core, message.part)
 
     def on_changed(self, changed: Changed) -> None:
         if changed.path == self.core.paths.log:

@@ -27,6 +27,8 @@ class MergeTreeConfig(msgspec.Struct, frozen=True):
     batch_bytes: int = 8 * 1024
     #: parts that are fetched at a time
     fetches_max: int = 4
+    #: parts that are aside and known
+    aside_max: int = 10_000
     #: inserts, drops and readers that may wait, of each so many
     requests_max: int = 1_000
     #: the pointer is written so long after it could be, unless it rides on something else
@@ -354,4 +356,6 @@ class State(msgspec.Struct):
     #: what is being done with the bytes of which part; and whose bytes are on their way out
     works: dict[WorkId, PartId] = msgspec.field(default_factory=dict)
     leaving: dict[WorkId, PartId] = msgspec.field(default_factory=dict)
+    #: what is being stored for the queue: it may end when the queue has been made anew
+    storing: dict[WorkId, PartHeader] = msgspec.field(default_factory=dict)
     calls: dict[RequestId, Call] = msgspec.field(default_factory=dict)
