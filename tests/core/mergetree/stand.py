@@ -70,6 +70,7 @@ class Stand:
         self.session = NO_SESSION
         self.node = TableNode(N1, ((TABLE, 0),), config, "folder of n1", "n1:7400")
         self.others = (N2,)
+        self.is_checked = True
         self.now_ms = 0
         #: requests to the keeper that are not answered, work that has not ended
         self.asked: list[MetadataRequest] = []
@@ -141,6 +142,12 @@ class Stand:
             else:
                 self.work()
 
+    def settle_quietly(self) -> None:
+        """The same, without looking at the invariants, which look at every part."""
+        self.is_checked = False
+        self.settle()
+        self.is_checked = True
+
     def work(self, *, fails: str = "") -> Message:
         """End the oldest work."""
         work, task = next(iter(self.working.items()))
@@ -177,7 +184,7 @@ class Stand:
     def step(self, event: Event) -> None:
         for effect in self.node.step(event):
             self._perform(effect)
-        assert not self.node.invariants()
+        assert not self.is_checked or not self.node.invariants()
 
     def _perform(self, effect: Effect) -> None:
         match effect:

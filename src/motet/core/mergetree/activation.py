@@ -156,6 +156,7 @@ def on_activated(core: Core, _call: Activate, answer: MetadataAnswer) -> None:
     state.host_version = version
     state.parts = {part: own for part, own in state.parts.items() if own.is_stored}
     state.queue, state.to_fail, state.to_leave, state.queued = {}, {}, {}, {}
+    state.todo, state.fetching, state.line = {}, {}, {}
     state.aside = {}  # what arrives from now on may come too late for the look
     state.look = core.work(Look(*core.key), NOBODY)
 

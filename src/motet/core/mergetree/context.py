@@ -201,6 +201,7 @@ class Core:
             self.note("part_waits", f"{queued.header.id}: {reason}")
         queued.step, queued.reason = Step.WANTED, reason
         queued.tries += 1
+        self.state.fetching.pop(queued.header.id, None)
         queued.again_ns = self.later_ns(self.config.tick_ms * min(queued.tries, 10))
 
     def tell_others(self, number: int) -> None:

@@ -34,9 +34,11 @@ from motet.ids import PartId
 
 
 def end_below(core: Core, number: int, partitions: tuple[str, ...] | None) -> None:
-    """Q2: a drop, or an overwrite, ends what is open below it."""
-    for block in core.state.history.open_below(number, partitions):
-        core.state.to_fail[block.header.id] = Ending()
+    """Q2: a drop, or an overwrite, ends what is open below it, and nobody waits for the rest (T30)."""
+    state = core.state
+    for block in state.history.open_below(number, partitions):
+        state.to_fail[block.header.id] = Ending()
+    state.todo.update(dict.fromkeys(state.queue))
 
 
 def leave_if_failed(core: Core, part: PartId) -> None:

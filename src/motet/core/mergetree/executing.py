@@ -11,6 +11,8 @@ E4  A part is registered when it is synced, in one multi that checks the own hos
 E5  A part whose bytes are being put away is neither here nor aside until that has ended. Whoever wants it
     waits: else it would be taken for stored while its bytes go.
 E6  A part is its id and its hash. Bytes that somebody has sent under the id of another part are put aside.
+E7  A step looks at those parts alone that something has happened to: it costs the same however many wait, or
+    are here. What waits for a time is looked at with a tick.
 """
 
 from __future__ import annotations
@@ -74,6 +76,7 @@ def execute(core: Core, number: int, entry: Entry) -> None:
         failed = core.state.history.blocks.get(Block(entry.number))
         if failed is not None and failed.has_failed:
             core.state.to_leave[failed.header.id] = Ending()
+            core.state.todo[failed.header.id] = None
 
 
 def resume(core: Core) -> None:
@@ -98,25 +101,52 @@ def queue_parts(core: Core, number: int, parts: Iterable[PartHeader]) -> None:
         is_here = own is not None and own.is_registered
         if not is_here and header.id not in core.state.queue:
             core.state.queue[header.id] = QueuedPart(number, header)
+            core.state.todo[header.id] = None
+
+
+def on_tick(core: Core) -> None:
+    """Look again at what has waited long enough."""
+    for part, queued in core.state.queue.items():
+        if queued.step is Step.WANTED and core.now_ns >= queued.again_ns:
+            core.state.todo[part] = None
 
 
 def advance(core: Core) -> None:
-    """Do the next step for each part that waits for none."""
+    """Do the next step for each part that something has happened to (E7)."""
     state = core.state
-    for part, queued in list(state.queue.items()):
-        block = state.history.of_part(part)
-        own = state.parts.get(part)
-        if own is not None and own.is_registered:
-            del state.queue[part]
-        elif block is not None and _is_unwanted(block):
-            if queued.step in (Step.WANTED, Step.STORED):
-                # What is stored stays: a registration that is unknown may come late (R4).
-                del state.queue[part]
-        else:
-            if queued.step is Step.WANTED and core.now_ns >= queued.again_ns:
-                _get(core, queued)
-            if queued.step is Step.STORED:
-                _join_or_register(core, queued, block)
+    todo, state.todo = state.todo, {}
+    for part in todo:
+        _advance(core, part)
+    while state.line and len(state.fetching) < core.config.fetches_max:
+        part = next(iter(state.line))
+        del state.line[part]
+        _advance(core, part)
+
+
+def _advance(core: Core, part: PartId) -> None:
+    state = core.state
+    queued, own = state.queue.get(part), state.parts.get(part)
+    if queued is None:
+        return
+    block = state.history.of_part(part)
+    if own is not None and own.is_registered:
+        unqueue(core, part)
+    elif block is not None and _is_unwanted(block):
+        if queued.step in (Step.WANTED, Step.STORED):
+            # What is stored stays: a registration that is unknown may come late (R4).
+            unqueue(core, part)
+    else:
+        if queued.step is Step.WANTED and core.now_ns >= queued.again_ns:
+            _get(core, queued)
+        if queued.step is Step.STORED:
+            _join_or_register(core, queued, block)
+
+
+def unqueue(core: Core, part: PartId) -> None:
+    """It is not waited for any more."""
+    state = core.state
+    state.queue.pop(part, None)
+    state.fetching.pop(part, None)
 
 
 def _is_unwanted(block: BlockState) -> bool:
@@ -150,19 +180,21 @@ def _get(core: Core, queued: QueuedPart) -> None:
     if part in state.aside and not is_aside_tried:
         queued.is_aside_tried = True
         queued.step, queued.reason = Step.FETCHING, "takes the bytes that have arrived"
+        state.fetching[part] = None
         _store(core, queued, Keep(*core.key, queued.header))
         return
-    fetching = sum(each.step in (Step.LOCATING, Step.FETCHING) for each in state.queue.values())
-    if fetching < core.config.fetches_max:
+    if len(state.fetching) < core.config.fetches_max:
         _locate(core, queued)
     else:
-        queued.reason = f"{fetching} parts are being fetched"
+        queued.reason = f"{len(state.fetching)} parts are being fetched"
+        state.line[part] = None
 
 
 def _locate(core: Core, queued: QueuedPart) -> None:
     """E3: ask the keeper who has it."""
     others = tuple(node for node in core.state.replicas if node != core.own)
     queued.step, queued.reason = Step.LOCATING, queued.reason or "looks who has it"
+    core.state.fetching[queued.header.id] = None
     part, reads = queued.header.id, []
     for node in others:
         paths = core.paths.replica(node)
@@ -196,6 +228,7 @@ def on_located(core: Core, call: Locate, answer: MetadataAnswer) -> None:
     block = core.state.history.of_part(call.part)
     if block is not None and block.is_open:
         queued.step, queued.reason = Step.FAILING, "no active replica has it"
+        core.state.fetching.pop(call.part, None)
         ending.read_to_fail(core, call.part, is_dropped=False)
         return
     told = f"{', '.join(away)} has it and is not active" if away else "no replica has it"
@@ -225,6 +258,8 @@ def on_stored(core: Core, part: PartId, work: WorkId) -> None:
     if queued is not None and queued.work == work:
         state.parts[part] = OwnPart(queued.header, is_stored=True)
         queued.step, queued.reason, queued.work = Step.STORED, "", None
+        state.fetching.pop(part, None)
+        state.todo[part] = None
     elif header is not None and part not in state.parts:
         state.aside[part] = header  # whoever wants it stores it once more, which is fine
 
@@ -242,6 +277,7 @@ def on_put_away(core: Core, part: PartId) -> None:
     queued = core.state.queue.get(part)
     if queued is not None and queued.step is Step.WANTED:
         queued.again_ns = core.now_ns
+        core.state.todo[part] = None
 
 
 # Registering it, and joining its quorum
@@ -266,9 +302,8 @@ def on_quorum(core: Core, call: ReadQuorum, answer: MetadataAnswer) -> None:
         return
     block = core.state.history.of_part(call.part)
     if block is not None and _is_unwanted(block):
-        queued.step = (
-            Step.STORED
-        )  # it may be on its way out: registering it now would come after that
+        # It may be on its way out: registering it now would come after that.
+        queued.step, core.state.todo[call.part] = Step.STORED, None
         return
     found, last_part = answer.results
     if not isinstance(found, Found):  # it has ended: the log says how
@@ -327,7 +362,7 @@ def on_registered(core: Core, call: Register, answer: MetadataAnswer) -> None:
     elif answer.index == 1:
         core.wait(queued, "the table is going")
     else:  # others joined meanwhile
-        queued.step = Step.STORED
+        queued.step, state.todo[call.part] = Step.STORED, None
 
 
 def _is_registered(core: Core, part: PartId) -> None:
@@ -335,5 +370,5 @@ def _is_registered(core: Core, part: PartId) -> None:
     state = core.state
     if part in state.parts:
         state.parts[part].is_registered = True
-    state.queue.pop(part, None)
+    unqueue(core, part)
     ending.leave_if_failed(core, part)

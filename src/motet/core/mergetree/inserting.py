@@ -18,7 +18,7 @@ from __future__ import annotations
 import msgspec
 
 from motet.core.machine import NS_PER_MS
-from motet.core.mergetree import checks, ending, pulling
+from motet.core.mergetree import checks, ending, executing, pulling
 from motet.core.mergetree.context import Core
 from motet.core.mergetree.entries import (
     InsertEntry,
@@ -213,7 +213,7 @@ def _is_committed(core: Core, insert: Insert) -> None:
     header = insert.message.part
     own = core.state.parts.setdefault(header.id, OwnPart(header, is_stored=True))
     own.is_registered = True
-    core.state.queue.pop(header.id, None)
+    executing.unqueue(core, header.id)
     insert.step = InsertStep.WAITING
     ending.leave_if_failed(core, header.id)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Self
 
 from motet.core.fingerprint import fingerprint
@@ -24,6 +25,7 @@ from motet.core.machine import (
 )
 from motet.core.mergetree.context import NodeContext, ReplicaKey
 from motet.core.mergetree.messages import TableMessage, TableRefused, TableRequest
+from motet.core.mergetree.paths import shard_of
 from motet.core.mergetree.replica import TableReplica
 from motet.core.mergetree.state import MergeTreeConfig
 from motet.core.metadata.messages import (
@@ -56,6 +58,8 @@ class TableNode:
         self.node = NodeContext(own, endpoint)
         self.node.memory.folder = folder
         self.replicas = {key: TableReplica(self.node, key, self.config) for key in keys}
+        #: whom the step concerns: what follows from it is worked out for them alone
+        self._touched: dict[ReplicaKey, None] = {}
 
     def step(self, event: Event) -> list[Effect]:
         node = self.node
@@ -65,30 +69,43 @@ class TableNode:
         elif isinstance(event, Received):
             self._on_message(event)
         elif isinstance(event, WorkDone | WorkFailed):
-            replica = self.replicas[node.memory.works.pop(event.work)]
+            replica = self._touch(node.memory.works.pop(event.work))
             if isinstance(event, WorkDone):
                 replica.on_work(event.work, event.result, None)
             else:
                 replica.on_work(event.work, None, event.why)
         elif isinstance(event, Written):
-            self.replicas[node.memory.writes.pop(event.write)].on_written(event.write)
+            self._touch(node.memory.writes.pop(event.write)).on_written(event.write)
         elif isinstance(event, WriteFailed):
-            self.replicas[node.memory.writes.pop(event.write)].on_write_failed(
-                event.write, event.why
-            )
+            self._touch(node.memory.writes.pop(event.write)).on_write_failed(event.write, event.why)
         elif isinstance(event, ReadBack):
-            replica = self.replicas[node.memory.reads.pop(event.read)]
+            replica = self._touch(node.memory.reads.pop(event.read))
             replica.on_file_read(event.data)
             replica.on_session()
         elif isinstance(event, ReadFailed):
-            self._read_file(node.memory.reads.pop(event.read))
+            del node.memory.reads[event.read]  # the next tick reads it again
         elif isinstance(event, Fired):
-            node.items.append(SetTimer(TICK, self.config.tick_ms, in_step=True))
-            for replica in self.replicas.values():
-                replica.on_tick()
-        for replica in self.replicas.values():
-            replica.follow_up()
+            self._tick()
+        for key in self._touched:
+            self.replicas[key].follow_up()
+        self._touched.clear()
         return node.take()
+
+    def _touch(self, key: ReplicaKey) -> TableReplica:
+        self._touched[key] = None
+        return self.replicas[key]
+
+    def _touch_all(self) -> Iterable[TableReplica]:
+        return [self._touch(key) for key in self.replicas]
+
+    def _tick(self) -> None:
+        self.node.items.append(SetTimer(TICK, self.config.tick_ms, in_step=True))
+        being_read = set(self.node.memory.reads.values())
+        for key in self.replicas:
+            if not self.replicas[key].core.state.is_read and key not in being_read:
+                self._read_file(key)
+        for replica in self._touch_all():
+            replica.on_tick()
 
     def _start(self) -> None:
         for key in self.replicas:
@@ -108,9 +125,9 @@ class TableNode:
             assert isinstance(message, MetadataMessage), "the keeper's port says nothing else"
             self._on_metadata(message)
         elif isinstance(message, TableMessage):
-            replica = self.replicas.get((message.table, message.shard))
-            if replica is not None:
-                replica.on_request(event.sender, message)
+            key = message.table, message.shard
+            if key in self.replicas:
+                self._touch(key).on_request(event.sender, message)
             elif isinstance(message, TableRequest):
                 self._refuse(event.sender, message)
 
@@ -130,7 +147,7 @@ class TableNode:
                 return
             self._end_session()
             memory.session = message.session
-            for replica in self.replicas.values():
+            for replica in self._touch_all():
                 replica.on_session()
         elif isinstance(message, SessionEnded):
             if message.session == memory.session:
@@ -138,10 +155,11 @@ class TableNode:
         elif isinstance(message, MetadataAnswer):
             key = memory.requests.pop(message.request, None)
             if key is not None:
-                self.replicas[key].on_answer(message.request, message)
+                self._touch(key).on_answer(message.request, message)
         elif isinstance(message, Changed):
-            for replica in self.replicas.values():
-                replica.on_changed(message)
+            key = shard_of(message.path)
+            if key is not None and key in self.replicas:
+                self._touch(key).on_changed(message)
 
     def _end_session(self) -> None:
         """No answer to what was asked under it counts any more."""
@@ -150,7 +168,7 @@ class TableNode:
             return
         memory.session = NO_SESSION
         memory.requests.clear()
-        for replica in self.replicas.values():
+        for replica in self._touch_all():
             replica.on_session_end()
 
     def clone(self) -> Self:

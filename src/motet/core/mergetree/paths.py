@@ -132,6 +132,13 @@ class ReplicaPaths(msgspec.Struct, frozen=True):
         return f"{self.parts}/{part}"
 
 
+def shard_of(path: str) -> tuple[TableId, int] | None:
+    """The table and the shard that a path below a shard is of."""
+    table, _, rest = path.removeprefix(f"{TABLE_DATA}/").partition("/shards/")
+    shard = rest.partition("/")[0]
+    return (TableId(table), int(shard)) if shard.isdecimal() else None
+
+
 def entry_number(path: str) -> int:
     """The number in the path of an entry, as a create has answered it."""
     return int(path.rpartition("-")[2])

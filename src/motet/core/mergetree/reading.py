@@ -4,6 +4,8 @@ R1  "As of" is a pair: the replica executes the log up to the head of the client
     of the version through parts that it has. So an older version needs no other head.
 R2  It answers only if its parts tile the version. What is missing is waited for up to a bound; then the error
     names the block and who brought it. A reader is never shown less than its version.
+R3  A reader that waits for a part is looked at again when that is here: the parts are listed for an answer,
+    not for each step.
 """
 
 from __future__ import annotations
@@ -57,6 +59,10 @@ def _answer(core: Core, reader: Reader) -> bool:
             what = f"this replica has executed the log up to {done} of {message.head}"
             core.refuse(reader.client, message, PartMissing(what))
         return is_late
+    if reader.waits_for is not None and not is_late:
+        own = state.parts.get(reader.waits_for)
+        if own is None or not own.is_stored:
+            return False
     names: dict[PartName, ListedPart] = {}
     for part, own in state.parts.items():
         block = state.history.of_part(part)
@@ -69,6 +75,7 @@ def _answer(core: Core, reader: Reader) -> bool:
         listed = tuple(names[name] for name in tiling.parts)
         core.send(reader.client, PartsListed(table, shard, message.request, listed))
         return True
+    reader.waits_for = tiling.missing[0].header.id
     if is_late:
         core.refuse(reader.client, message, PartMissing(_missing(core, tiling.missing[0])))
     return is_late

@@ -183,6 +183,7 @@ class TableReplica:
             activation.begin(core)
         elif core.is_active:
             inserting.on_tick(core)
+            executing.on_tick(core)
             if core.state.pulling is None:
                 pulling.pull(core)
             if executed.is_pointer_due(core):

@@ -137,12 +137,14 @@ class Insert(msgspec.Struct):
     work: WorkId | None = None
 
 
-class Reader(msgspec.Struct, frozen=True):
+class Reader(msgspec.Struct):
     """A reader that waits for the log, or for parts."""
 
     client: Address
     message: ListParts
     since_ns: int
+    #: a part without which it cannot be answered
+    waits_for: PartId | None = None
 
 
 class Dropping(msgspec.Struct, frozen=True):
@@ -338,6 +340,10 @@ class State(msgspec.Struct):
     look: WorkId | None = None
     #: parts that are not registered here, in the order of the log
     queue: dict[PartId, QueuedPart] = msgspec.field(default_factory=dict)
+    #: of them: what the step has something to do for, what is being fetched, what waits until less is
+    todo: dict[PartId, None] = msgspec.field(default_factory=dict)
+    fetching: dict[PartId, None] = msgspec.field(default_factory=dict)
+    line: dict[PartId, None] = msgspec.field(default_factory=dict)
     #: open blocks below a drop, which are to fail
     to_fail: dict[PartId, Ending] = msgspec.field(default_factory=dict)
     #: parts of blocks that have failed, which are to be put aside
