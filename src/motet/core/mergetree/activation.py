@@ -120,7 +120,8 @@ def on_own(core: Core, _call: LoadOwn, answer: MetadataAnswer) -> None:
     if is_other and state.history.next_number > 0:
         _read_only(core, "has executed another log than the keeper has")
         return
-    if is_lost.data == b"1":
+    state.is_lost = is_lost.data == b"1"
+    if state.is_lost:
         _read_only(core, "is lost: entries that it needs have been trimmed")
         return
     memory = core.node.memory
@@ -164,7 +165,7 @@ def on_activated(core: Core, _call: Activate, answer: MetadataAnswer) -> None:
 def on_looked(core: Core, looked: Looked) -> None:
     """The disk has been read: now the keeper."""
     state = core.state
-    state.look = None
+    state.look, state.is_looked = None, True
     for own in state.parts.values():
         own.is_stored = False
     for header in looked.stored:

@@ -52,6 +52,8 @@ class ListParts(TableRequest, frozen=True):
     #: the number of the last entry at the moment of the client's read; -1: there was none
     head: int
     version: Zxid
+    #: whatever is here, whatever head and version say (T40)
+    is_eventual: bool = False
 
 
 class TableAnswer(TableMessage, frozen=True):

@@ -6,6 +6,8 @@ R2  It answers only if its parts tile the version. What is missing is waited for
     names the block and who brought it. A reader is never shown less than its version.
 R3  A reader that waits for a part is looked at again when that is here: the parts are listed for an answer,
     not for each step.
+R4  An eventual reader gets what is here (T40): blocks whose quorum is open too, failed and dropped ones not.
+    Whoever is lost answers no reads, and nobody answers before its disk has been read.
 """
 
 from __future__ import annotations
@@ -23,12 +25,15 @@ from motet.ids import Address
 
 def take(core: Core, client: Address, message: ListParts) -> None:
     """A reader asks."""
-    if core.state.phase is Phase.READ_ONLY and message.head >= core.state.history.next_number:
-        core.refuse(
-            client,
-            message,
-            TableReadOnly(f"this replica {core.state.why}", hint="ask another replica"),
-        )
+    state = core.state
+    is_behind = state.phase is Phase.READ_ONLY and message.head >= state.history.next_number
+    is_unknown = message.is_eventual and not state.is_looked
+    if state.is_lost or is_unknown or (is_behind and not message.is_eventual):
+        why = f"this replica {state.why or 'is starting'}"
+        core.refuse(client, message, TableReadOnly(why, hint="ask another replica"))
+        return
+    if message.is_eventual:
+        _tell(core, client, message, _stored(core, is_eventual=True))
         return
     try:
         checks.check_room(core, len(core.state.readers))
@@ -63,22 +68,37 @@ def _answer(core: Core, reader: Reader) -> bool:
         own = state.parts.get(reader.waits_for)
         if own is None or not own.is_stored:
             return False
-    names: dict[PartName, ListedPart] = {}
-    for part, own in state.parts.items():
-        block = state.history.of_part(part)
-        if own.is_stored and block is not None:
-            name = of_block(own.header.partition, block.block)
-            names[name] = ListedPart(str(name), own.header)
+    names = _stored(core)
     tiling = tile(state.history, message.version, names)
     if not tiling.missing:
-        table, shard = core.key
-        listed = tuple(names[name] for name in tiling.parts)
-        core.send(reader.client, PartsListed(table, shard, message.request, listed))
+        _tell(core, reader.client, message, {name: names[name] for name in tiling.parts})
         return True
     reader.waits_for = tiling.missing[0].header.id
     if is_late:
         core.refuse(reader.client, message, PartMissing(_missing(core, tiling.missing[0])))
     return is_late
+
+
+def _stored(core: Core, *, is_eventual: bool = False) -> dict[PartName, ListedPart]:
+    """The parts that are here by their names; for eventual readers without those that nobody is to see."""
+    names: dict[PartName, ListedPart] = {}
+    for part, own in core.state.parts.items():
+        block = core.state.history.of_part(part)
+        if not own.is_stored or block is None:
+            continue
+        if is_eventual and (block.has_failed or block.dropped is not None):
+            continue
+        name = of_block(own.header.partition, block.block)
+        names[name] = ListedPart(str(name), own.header)
+    return names
+
+
+def _tell(
+    core: Core, client: Address, message: ListParts, names: dict[PartName, ListedPart]
+) -> None:
+    table, shard = core.key
+    listed = tuple(names[name] for name in sorted(names))
+    core.send(client, PartsListed(table, shard, message.request, listed))
 
 
 def _missing(core: Core, block: BlockState) -> str:

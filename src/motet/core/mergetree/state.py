@@ -314,6 +314,10 @@ class State(msgspec.Struct):
     why: str = ""
     #: the file with what was executed has been read
     is_read: bool = False
+    #: so has the disk: what parts are here is known
+    is_looked: bool = False
+    #: entries that it needs have been trimmed (T23)
+    is_lost: bool = False
     #: what the log says, and every entry that the file does not hold yet
     history: History = msgspec.field(default_factory=History)
     unwritten: list[tuple[int, Zxid, bytes]] = msgspec.field(default_factory=list)

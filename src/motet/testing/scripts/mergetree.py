@@ -245,7 +245,9 @@ class MergeTreePart(BenchPart):
         return self._ask(node, message, wait)
 
     @verb
-    def select(self, node: str, *, version: int | None = None, wait: bool = True) -> list[str]:
+    def select(
+        self, node: str, *, version: int | None = None, eventual: bool = False, wait: bool = True
+    ) -> list[str]:
         """Read the head and the zxid from the keeper, then ask a replica for the parts of that version."""
         keeper = self._keeper()
         reader = keeper.tree.begin_session()
@@ -255,7 +257,7 @@ class MergeTreePart(BenchPart):
         log = read.results[0]
         assert isinstance(log, Found)
         at = read.zxid if version is None else Zxid(version)
-        message = ListParts(TABLE, 0, self._request(), head_of(log.stat), at)
+        message = ListParts(TABLE, 0, self._request(), head_of(log.stat), at, eventual)
         return self._ask(node, message, wait)
 
     @verb
