@@ -16,6 +16,7 @@ from motet.core.mergetree.paths import TABLES, is_token
 from motet.errors import BadInput
 from motet.errors.tables import TableBusy, TableReadOnly
 from motet.ids import PartId
+from motet.limits import token_number_max
 
 _PART_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _PARTITION = re.compile(r"[^/\x00-\x1f]{1,128}")
@@ -30,7 +31,11 @@ def check_insert(core: Core, message: InsertBlock) -> None:
     """Raise the error that an insert is refused with."""
     _check_active(core, len(core.state.inserts))
     _check_header(message.part)
-    if not is_token(message.token):
+    if message.producer:
+        is_named = is_token(message.producer) and not message.token
+        if not is_named or not 0 <= message.number <= token_number_max:
+            raise BadInput("a producer has a name, counts from 0, and uses no text tokens")
+    elif not is_token(message.token):
         raise BadInput("the token of an insert is printable text of 1 to 128 characters")
     if not 1 <= len(message.content) <= _text_length_max:
         raise BadInput(f"the content of an insert is a hash of 1 to {_text_length_max} characters")

@@ -11,6 +11,7 @@ Q4  What is to be ended follows from the history alone: whoever becomes active w
 
 from __future__ import annotations
 
+from motet.core.mergetree import tokens
 from motet.core.mergetree.context import Core
 from motet.core.mergetree.entries import FailedEntry, encode_entry
 from motet.core.mergetree.paths import entry_number
@@ -79,9 +80,9 @@ def _put_off(core: Core, ending: Ending | None) -> None:
 def read_to_fail(core: Core, part: PartId, *, is_dropped: bool) -> None:
     """Q1: the hosts first, then who is active: what is read is checked by its version."""
     block = core.state.history.of_part(part)
-    token = None if block is None else block.token
-    named = core.paths.definition if token is None else core.paths.token(token)
-    reads: list[ReadOperation] = [Get(core.paths.status(part)), Get(named)]
+    token, producer = (None, None) if block is None else (block.token, block.producer)
+    named = tokens.read_use(core.paths, token, producer)
+    reads: list[ReadOperation] = [Get(core.paths.status(part)), named]
     for node in core.state.replicas:
         paths = core.paths.replica(node)
         reads += [Get(paths.host), Get(paths.is_active), Get(paths.is_lost), Get(paths.part(part))]
@@ -117,8 +118,9 @@ def on_read_to_fail(core: Core, call: ReadToFail, answer: MetadataAnswer) -> Non
     operations.append(
         Create(core.paths.new_entry, encode_entry(FailedEntry(number)), sequential=True)
     )
-    if block.token is not None and isinstance(token, Found):
-        operations.append(Delete(token.path, token.stat.version))
+    if block.token is not None or block.producer is not None:
+        back = tokens.take_back(token, call.part, block.number)
+        operations += [] if back is None else [back]
     core.write(Fail(call.part, call.is_dropped), *operations)
 
 

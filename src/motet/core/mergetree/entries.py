@@ -41,6 +41,9 @@ class InsertEntry(msgspec.Struct, frozen=True, tag="insert", tag_field="type", o
     quorum: int = 1
     #: the node of its token, relative to the table; it goes if the quorum fails
     token: str | None = None
+    #: or its producer and number
+    producer: str | None = None
+    number: int | None = None
 
 
 class PublishEntry(

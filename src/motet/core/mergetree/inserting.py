@@ -15,10 +15,8 @@ I6  What became of a multi that the keeper did not answer for is found out by a 
 
 from __future__ import annotations
 
-import msgspec
-
 from motet.core.machine import NS_PER_MS
-from motet.core.mergetree import checks, ending, executing, pulling
+from motet.core.mergetree import checks, ending, executing, pulling, tokens
 from motet.core.mergetree.context import Core
 from motet.core.mergetree.entries import (
     InsertEntry,
@@ -53,29 +51,18 @@ from motet.core.metadata.messages import (
     MetadataAnswer,
     ReadDone,
     ReadOperation,
+    ReadResult,
     Refusal,
     Unknown,
     WriteOperation,
     Written,
 )
 from motet.errors import BadInput, MotetError, NodeError, OutcomeUnknown, error_of
-from motet.errors.tables import QuorumFailed, TableBusy, TableReadOnly, TokenReused, TooFewReplicas
-from motet.ids import Address, PartId, Zxid
+from motet.errors.tables import QuorumFailed, TableBusy, TableReadOnly, TooFewReplicas
+from motet.ids import Address, Zxid
 
 HOST, DEFINITION, NAME = range(3)
 """What the first operations of a commit check, if it names a name: their places say what was refused."""
-
-
-class TokenUse(msgspec.Struct, frozen=True):
-    """The data of a token's node: tokens are per table, and this is the one shard of the insert (T7)."""
-
-    part: PartId
-    content: str
-    shard: int = 0
-
-
-_encode_token = msgspec.json.Encoder().encode
-_decode_token = msgspec.json.Decoder(TokenUse).decode
 
 
 def take(core: Core, client: Address, message: InsertBlock) -> None:
@@ -104,7 +91,7 @@ def on_kept(core: Core, number: int) -> None:
 
 
 def on_not_kept(core: Core, number: int, why: str) -> None:
-    insert = core.state.inserts.pop(number)
+    insert = _end(core, number)
     core.refuse(insert.client, insert.message, NodeError(f"its bytes are not here: {why}"))
 
 
@@ -114,9 +101,14 @@ def _read(core: Core, number: int) -> None:
     if not core.is_active:
         _refuse(core, number, TableReadOnly(f"this replica {core.state.why}"))
         return
+    if not _has_turn(core, number):
+        insert.step = InsertStep.HELD
+        return
     insert.step = InsertStep.READING
+    message = insert.message
     reads: list[ReadOperation] = [
-        Get(core.paths.token(insert.message.token)),
+        tokens.read_use(core.paths, message.token, message.producer),
+        Get(core.paths.producers),
         Get(core.paths.definition),
     ]
     if insert.message.quorum > 1:
@@ -124,6 +116,20 @@ def _read(core: Core, number: int) -> None:
             paths = core.paths.replica(node)
             reads += [Get(paths.is_active), Get(paths.is_lost)]
     core.read(ReadForInsert(number), *reads)
+
+
+def _has_turn(core: Core, number: int) -> bool:
+    """K4."""
+    state = core.state
+    producer = state.inserts[number].message.producer
+    if not producer:
+        return True
+    holder = state.inserts.get(state.busy.get(producer, number))
+    steps = (InsertStep.READING, InsertStep.COMMITTING, InsertStep.SETTLING)
+    if holder is not None and holder is not state.inserts[number] and holder.step in steps:
+        return False
+    state.busy[producer] = number
+    return True
 
 
 def on_read(core: Core, call: ReadForInsert, answer: MetadataAnswer) -> None:
@@ -134,14 +140,14 @@ def on_read(core: Core, call: ReadForInsert, answer: MetadataAnswer) -> None:
     if not isinstance(answer, ReadDone):
         _refuse(core, call.insert, failure(answer))
         return
-    token, definition, *activity = answer.results
+    found, producers, definition, *activity = answer.results
     message = insert.message
-    if isinstance(token, Found):
-        use = _decode_token(token.data)
-        if use.content != message.content or use.shard != message.shard:
-            error = TokenReused(f"token {message.token!r} was used for other rows")
-            _refuse(core, call.insert, error)
-            return
+    try:
+        use = tokens.use_of(message, found, producers)
+    except MotetError as error:
+        _refuse(core, call.insert, error)
+        return
+    if use is not None:
         insert.step, insert.part, insert.is_duplicate = InsertStep.WAITING, use.part, True
         insert.version = answer.zxid
         pulling.pull(core)
@@ -161,24 +167,25 @@ def on_read(core: Core, call: ReadForInsert, answer: MetadataAnswer) -> None:
     if not core.is_active:
         _refuse(core, call.insert, TableReadOnly(f"this replica {core.state.why}"))
         return
-    _commit(core, call.insert, definition.stat.version)
+    _commit(core, call.insert, definition.stat.version, found)
 
 
-def _commit(core: Core, number: int, definition_version: int) -> None:
+def _commit(core: Core, number: int, definition_version: int, found: ReadResult) -> None:
     """I2."""
     insert, paths = core.state.inserts[number], core.paths
     message, header = insert.message, insert.message.part
     insert.step, insert.part, insert.is_duplicate = InsertStep.COMMITTING, header.id, False
     insert.host_version = core.state.host_version
-    entry = InsertEntry(header, core.own, message.quorum, message.token)
+    token, producer = message.token or None, message.producer or None
+    counted = message.number if producer else None
+    entry = InsertEntry(header, core.own, message.quorum, token, producer, counted)
     operations: list[WriteOperation] = [
         Check(core.own_paths.host, insert.host_version),
         Check(paths.definition, definition_version),
     ]
     if message.name_path:
         operations.append(Check(message.name_path, message.name_version))
-    use = TokenUse(header.id, message.content, message.shard)
-    operations.append(Create(paths.token(message.token), _encode_token(use)))
+    operations.append(tokens.use(paths, message, found))
     operations.append(Create(core.own_paths.part(header.id), encode_header(header)))
     if message.quorum > 1:
         status = QuorumStatus(message.quorum, (core.own,))
@@ -228,7 +235,7 @@ def _on_conflict(core: Core, number: int, conflict: Conflict) -> None:
         _refuse(core, number, TableReadOnly("this replica is starting"))
     elif message.name_path and conflict.index == NAME:
         _refuse(core, number, BadInput("the table has another name now", hint="look it up again"))
-    elif conflict.index != DEFINITION and conflict.why is Refusal.NO_NODE:
+    elif conflict.index > DEFINITION and conflict.why is Refusal.NO_NODE and not message.producer:
         _refuse(core, number, BadInput("the table is dropped"))
     elif _is_late(core, insert):
         _refuse(core, number, TableBusy("others wrote before this insert again and again"))
@@ -295,6 +302,10 @@ def look(core: Core) -> None:
                 continue
         if is_late and insert.step in (InsertStep.WAITING, InsertStep.SETTLING):
             _unknown(core, number)
+        elif is_late and insert.step is InsertStep.HELD:
+            _refuse(core, number, TableBusy("other inserts of this producer came first"))
+        elif insert.step is InsertStep.HELD:
+            _read(core, number)
 
 
 def _is_late(core: Core, insert: Insert) -> bool:
@@ -318,7 +329,7 @@ def on_session_end(core: Core) -> None:
     for number, insert in list(core.state.inserts.items()):
         if insert.step in (InsertStep.COMMITTING, InsertStep.SETTLING):
             _unknown(core, number)
-        elif insert.step is InsertStep.READING:
+        elif insert.step in (InsertStep.READING, InsertStep.HELD):
             _refuse(core, number, TableReadOnly("this replica has lost its session"))
     for drop in list(core.state.drops):
         dropping = core.state.drops.pop(drop)
@@ -327,8 +338,16 @@ def on_session_end(core: Core) -> None:
         )
 
 
-def _answer(core: Core, number: int, name: PartName, version: Zxid) -> None:
+def _end(core: Core, number: int) -> Insert:
+    """It is not under way any more."""
     insert = core.state.inserts.pop(number)
+    if core.state.busy.get(insert.message.producer) == number:
+        del core.state.busy[insert.message.producer]
+    return insert
+
+
+def _answer(core: Core, number: int, name: PartName, version: Zxid) -> None:
+    insert = _end(core, number)
     table, shard = core.key
     message = insert.message
     done = BlockInserted(table, shard, message.request, str(name), version, insert.is_duplicate)
@@ -338,14 +357,14 @@ def _answer(core: Core, number: int, name: PartName, version: Zxid) -> None:
 
 
 def _refuse(core: Core, number: int, error: MotetError) -> None:
-    insert = core.state.inserts.pop(number)
+    insert = _end(core, number)
     core.refuse(insert.client, insert.message, error)
     _forget(core, insert)
 
 
 def _unknown(core: Core, number: int) -> None:
     """The part stays: it may be committed."""
-    insert = core.state.inserts.pop(number)
+    insert = _end(core, number)
     what = "it is not known whether the block is inserted"
     core.refuse(
         insert.client,

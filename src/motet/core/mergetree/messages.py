@@ -35,6 +35,9 @@ class InsertBlock(TableRequest, frozen=True):
     #: the node of the name that the table was addressed by, and its version (T27); empty: by its id
     name_path: str = ""
     name_version: int = 0
+    #: instead of a token: who inserts, and the number that it has given to this insert (T8)
+    producer: str = ""
+    number: int = 0
 
 
 class DropPartitions(TableRequest, frozen=True):

@@ -6,6 +6,7 @@
     /motet/table_data/<uuid>
       definition                        columns, order, partition, engine
       tokens/<token>                    what was inserted under a token
+      producers/<name>                  what a producer has inserted last, by its numbers
       shards/<i>
         log/log-<n>                     the entries
         quorum/status/<part id>         an open quorum: how many are wanted, and who has joined
@@ -65,6 +66,13 @@ class ShardPaths(msgspec.Struct, frozen=True):
 
     def token(self, token: str) -> str:
         return f"{table_root(self.table)}/tokens/{token_name(token)}"
+
+    @property
+    def producers(self) -> str:
+        return f"{table_root(self.table)}/producers"
+
+    def producer(self, name: str) -> str:
+        return f"{self.producers}/{token_name(name)}"
 
     @property
     def log(self) -> str:
@@ -149,7 +157,8 @@ def layout(
 ) -> tuple[tuple[str, bytes], ...]:
     """The nodes of a new table but its definition and its name, parents first (T28)."""
     root = table_root(table)
-    nodes: list[tuple[str, bytes]] = [(root, b""), (f"{root}/tokens", b""), (f"{root}/shards", b"")]
+    nodes: list[tuple[str, bytes]] = [(root, b""), (f"{root}/shards", b"")]
+    nodes += [(f"{root}/tokens", b""), (f"{root}/producers", b"")]
     for shard in range(shards):
         paths = ShardPaths(table, shard)
         quorum = f"{paths.root}/quorum"

@@ -110,6 +110,8 @@ class InsertStep(StrEnum):
     """How far an insert is."""
 
     KEEPING = "keeping"
+    #: another insert of its producer commits
+    HELD = "held"
     READING = "reading"
     COMMITTING = "committing"
     #: the keeper did not say what became of the commit
@@ -361,6 +363,8 @@ class State(msgspec.Struct):
     pull_max: int = 0
     inserts: dict[int, Insert] = msgspec.field(default_factory=dict)
     next_insert: int = 1
+    #: producer -> the insert that reads and sets its node
+    busy: dict[str, int] = msgspec.field(default_factory=dict)
     drops: dict[int, Dropping] = msgspec.field(default_factory=dict)
     readers: list[Reader] = msgspec.field(default_factory=list)
     #: what is being done with the bytes of which part; and whose bytes are on their way out

@@ -224,6 +224,8 @@ class MergeTreePart(BenchPart):
         rows: str | None = None,
         quorum: int = 1,
         token: str | None = None,
+        producer: str = "",
+        number: int = 0,
         partition: str = PARTITION,
         arrived: bool = True,
         wait: bool = True,
@@ -233,8 +235,11 @@ class MergeTreePart(BenchPart):
         header = _header(part, rows, partition)
         if arrived:
             self.bench.folders[Address(node)].arrived[header.id] = header
+        named = token or ("" if producer else f"token-of-{part}")
         message = InsertBlock(
-            TABLE, 0, self._request(), header, quorum, token or f"token-of-{part}", content
+            *(TABLE, 0, self._request(), header, quorum, named, content),
+            producer=producer,
+            number=number,
         )
         return self._ask(node, message, wait)
 
