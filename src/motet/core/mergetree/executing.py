@@ -10,7 +10,8 @@ E4  A part is registered when it is synced, in one multi that checks the own hos
 E5  If no active replica has the part of an open quorum, whoever wants to join fails it: the multi deletes the
     status by its version, checks the host of every replica, appends ``failed``, and removes the token. Below
     a drop it is failed without the hosts (T32).
-E6  A part of a block that has failed is deregistered, then put aside. Nothing is removed.
+E6  A part of a block that has failed is deregistered, then put aside, also when it is not known whether it is
+    registered. Nothing is removed.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ def execute(core: Core, number: int, entry: Entry) -> None:
     if isinstance(entry, DropEntry | PublishEntry):
         dropped = entry.partitions if isinstance(entry, DropEntry) else entry.replace
         for block in core.state.history.open_below(number, dropped):
-            core.state.to_fail[block.header.id] = None
+            core.state.to_fail[block.header.id] = core.now_ns
     elif isinstance(entry, FailedEntry):
         failed = core.state.history.blocks.get(Block(entry.number))
         if failed is not None and failed.has_failed:
@@ -94,7 +95,7 @@ def resume(core: Core) -> None:
     state = core.state
     for block in state.history.blocks.values():
         if block.is_open and block.dropped is not None:
-            state.to_fail[block.header.id] = None
+            state.to_fail[block.header.id] = core.now_ns
         elif block.has_failed:
             state.to_leave[block.header.id] = None
 
@@ -138,15 +139,16 @@ def advance(core: Core) -> None:
 def _end_blocks(core: Core) -> None:
     """What drops and failures of quorums leave to be done."""
     state = core.state
-    for part in list(state.to_fail):
+    for part, not_before_ns in list(state.to_fail.items()):
         block = state.history.of_part(part)
         if block is None or not block.is_open:
             del state.to_fail[part]
-        elif not _is_failing(core, part):
+        elif core.now_ns >= not_before_ns and not _is_failing(core, part):
+            # Whatever it comes to: the log is read before it is tried again.
+            state.to_fail[part] = core.later_ns(core.config.tick_ms)
             _read_to_fail(core, part, is_dropped=True)
     for part in list(state.to_leave):
-        own = state.parts.get(part)
-        if own is None or not own.is_registered:
+        if part not in state.parts:
             del state.to_leave[part]
         elif Leave(part) not in state.calls.values():
             check = Check(core.own_paths.host, state.host_version)
@@ -274,6 +276,10 @@ def on_quorum(core: Core, call: ReadQuorum, answer: MetadataAnswer) -> None:
     """E4."""
     queued = core.state.queue.get(call.part)
     if queued is None:
+        return
+    block = core.state.history.of_part(call.part)
+    if block is not None and _is_unwanted(block):
+        queued.step = Step.STORED
         return
     if not isinstance(answer, ReadDone):
         wait(core, queued, "the keeper did not answer")

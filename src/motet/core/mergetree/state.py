@@ -307,8 +307,8 @@ class State(msgspec.Struct):
     look: WorkId | None = None
     #: parts that are not registered here, in the order of the log
     queue: dict[PartId, QueuedPart] = msgspec.field(default_factory=dict)
-    #: open blocks below a drop, which are to fail
-    to_fail: dict[PartId, None] = msgspec.field(default_factory=dict)
+    #: open blocks below a drop, which are to fail, and when to try (again)
+    to_fail: dict[PartId, int] = msgspec.field(default_factory=dict)
     #: parts of blocks that have failed, which are to be put aside
     to_leave: dict[PartId, None] = msgspec.field(default_factory=dict)
     #: the log is being read; and it has to be read again then
