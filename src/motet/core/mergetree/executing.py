@@ -179,7 +179,7 @@ def _get(core: Core, queued: QueuedPart) -> None:
     if own is not None and own.is_stored:
         queued.step = Step.STORED
         return
-    if part in state.aside:
+    if part in state.aside and queued.tries % 2 == 0:
         queued.step, queued.reason = Step.FETCHING, "takes the bytes that have arrived"
         core.work(Keep(*core.key, queued.header), part)
         return
@@ -254,8 +254,8 @@ def on_stored(core: Core, part: PartId) -> None:
 
 
 def on_not_stored(core: Core, part: PartId, why: str) -> None:
+    """What is aside stays in reach: perhaps there was no room for it. The next try asks others."""
     queued = core.state.queue.get(part)
-    core.state.aside.pop(part, None)
     if queued is not None:
         wait(core, queued, why)
 
