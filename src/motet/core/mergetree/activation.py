@@ -21,6 +21,7 @@ from motet.core.mergetree.state import (
     Activate,
     Compare,
     Deregister,
+    InsertStep,
     LoadOwn,
     LoadQueue,
     OwnPart,
@@ -124,7 +125,7 @@ def on_activated(core: Core, _call: Activate, answer: MetadataAnswer) -> None:
     state.phase, state.why = Phase.COMPARING, "compares its disk with the keeper"
     state.host_version = version
     state.parts = {part: own for part, own in state.parts.items() if own.is_stored}
-    state.queue, state.to_fail, state.queued = {}, {}, {}
+    state.queue, state.to_fail, state.queued, state.aside = {}, {}, {}, {}
     state.look = core.work(Look(*core.key), NOBODY)
 
 
@@ -132,12 +133,18 @@ def on_looked(core: Core, looked: Looked) -> None:
     """The disk has been read: now the keeper."""
     state = core.state
     state.look = None
-    for own in state.parts.values():
-        own.is_stored = False
+    # What was stored for an insert, or has arrived, since the look was begun is not in what it says.
+    kept = {
+        insert.message.part.id
+        for insert in state.inserts.values()
+        if insert.step is not InsertStep.KEEPING
+    }
+    for part, own in state.parts.items():
+        own.is_stored = own.is_stored and part in kept
     for header in looked.stored:
         own = state.parts.setdefault(header.id, OwnPart(header))
         own.is_stored, own.is_registered = True, False
-    state.aside = {header.id: header for header in looked.aside}
+    state.aside.update({header.id: header for header in looked.aside})
     paths = core.own_paths
     core.read(Compare(), Children(paths.parts), Children(paths.queue))
 
