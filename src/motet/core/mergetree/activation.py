@@ -49,6 +49,7 @@ from motet.core.metadata.messages import (
 )
 from motet.ids import NodeId, PartId
 
+
 def begin(core: Core) -> None:
     """A session has begun: read how things stand, if the own file has been read."""
     state = core.state

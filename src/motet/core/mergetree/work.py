@@ -11,7 +11,6 @@ from motet.core.machine import Message
 from motet.core.mergetree.entries import PartHeader
 from motet.ids import NodeId, PartId, TableId
 
-
 NOBODY = PartId("")
 """Instead of a part, for work that nobody waits for, or that is not about one part."""
 
