@@ -169,6 +169,12 @@ def _is_failing(core: Core, part: PartId) -> bool:
     )
 
 
+def _queued(core: Core, part: PartId, *steps: Step) -> QueuedPart | None:
+    """The queued part if it is at one of these steps; what comes late, or for others, leaves it alone."""
+    queued = core.state.queue.get(part)
+    return queued if queued is not None and queued.step in steps else None
+
+
 # Getting a part
 
 
@@ -202,7 +208,7 @@ def _locate(core: Core, queued: QueuedPart) -> None:
 
 
 def on_located(core: Core, call: Locate, answer: MetadataAnswer) -> None:
-    queued = core.state.queue.get(call.part)
+    queued = _queued(core, call.part, Step.LOCATING)
     if queued is None:
         return
     if not isinstance(answer, ReadDone):
@@ -245,7 +251,7 @@ def wait(core: Core, queued: QueuedPart, reason: str) -> None:
 def on_stored(core: Core, part: PartId) -> None:
     """The bytes of a part that was fetched, or had arrived, are synced."""
     state = core.state
-    queued = state.queue.get(part)
+    queued = _queued(core, part, Step.WANTED, Step.LOCATING, Step.FETCHING)
     state.aside.pop(part, None)
     if queued is None:
         return
@@ -255,7 +261,7 @@ def on_stored(core: Core, part: PartId) -> None:
 
 def on_not_stored(core: Core, part: PartId, why: str) -> None:
     """What is aside stays in reach: perhaps there was no room for it. The next try asks others."""
-    queued = core.state.queue.get(part)
+    queued = _queued(core, part, Step.FETCHING)
     if queued is not None:
         wait(core, queued, why)
 
@@ -274,7 +280,7 @@ def _join_or_register(core: Core, queued: QueuedPart, block: BlockState | None) 
 
 def on_quorum(core: Core, call: ReadQuorum, answer: MetadataAnswer) -> None:
     """E4."""
-    queued = core.state.queue.get(call.part)
+    queued = _queued(core, call.part, Step.JOINING)
     if queued is None:
         return
     block = core.state.history.of_part(call.part)
@@ -319,7 +325,7 @@ def _register(core: Core, queued: QueuedPart, joining: tuple[WriteOperation, ...
 
 def on_registered(core: Core, call: Register, answer: MetadataAnswer) -> None:
     state = core.state
-    queued = state.queue.get(call.part)
+    queued = _queued(core, call.part, Step.REGISTERING)
     if queued is None:
         return
     if isinstance(answer, Written):
@@ -358,15 +364,9 @@ def _read_to_fail(core: Core, part: PartId, *, is_dropped: bool) -> None:
     core.read(ReadToFail(part, is_dropped), *reads)
 
 
-def _failing(core: Core, part: PartId) -> QueuedPart | None:
-    """The part if it waits for its failing; a drop fails blocks whose parts are in any other step."""
-    queued = core.state.queue.get(part)
-    return queued if queued is not None and queued.step is Step.FAILING else None
-
-
 def on_read_to_fail(core: Core, call: ReadToFail, answer: MetadataAnswer) -> None:
     state = core.state
-    queued, block = _failing(core, call.part), state.history.of_part(call.part)
+    queued, block = _queued(core, call.part, Step.FAILING), state.history.of_part(call.part)
     if block is None or not block.is_open:
         if queued is not None:
             wait(core, queued, "its quorum has ended")
@@ -405,7 +405,7 @@ def on_read_to_fail(core: Core, call: ReadToFail, answer: MetadataAnswer) -> Non
 
 def on_failed(core: Core, call: Fail, answer: MetadataAnswer) -> None:
     """Done or not: the log says what became of the block."""
-    queued = _failing(core, call.part)
+    queued = _queued(core, call.part, Step.FAILING)
     if isinstance(answer, Written):
         core.note("quorum_failed", call.part)
         told = [each for each in answer.results if isinstance(each, str) and "/log/log-" in each]
