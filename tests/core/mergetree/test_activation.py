@@ -9,9 +9,9 @@ from motet.core.mergetree.context import Core, NodeContext
 from motet.core.mergetree.entries import PartHeader
 from motet.core.mergetree.messages import InsertBlock, PartArrived
 from motet.core.mergetree.replica import TableReplica
-from motet.core.mergetree.state import Insert, InsertStep, MergeTreeConfig, OwnPart
-from motet.core.mergetree.work import Looked
-from motet.ids import Address, NodeId, PartId, RequestId, TableId
+from motet.core.mergetree.state import Insert, InsertStep, MergeTreeConfig, OwnPart, Phase
+from motet.core.mergetree.work import NOBODY, Look, Looked
+from motet.ids import Address, NodeId, PartId, RequestId, SessionId, TableId, WorkId
 
 N1, KEY = NodeId("n1"), (TableId("t"), 0)
 PART = PartHeader(PartId("a"), "p", 1, 100, "hash of a")
@@ -39,3 +39,25 @@ def test_a_part_that_is_kept_during_a_look_is_stored(replica: TableReplica) -> N
     core.state.parts[PART.id] = OwnPart(PART, is_stored=True)
     look(core)
     assert core.state.parts[PART.id].is_stored
+
+
+def test_a_look_of_a_former_activation_is_ignored(replica: TableReplica) -> None:
+    core = replica.core
+    core.state.phase = Phase.COMPARING
+    core.state.look = core.work(Look(*KEY), NOBODY)
+    activation.end(core)
+    core.node.take()
+    replica.on_work(WorkId(1), Looked((PART,), ()), None)
+    assert not core.state.parts
+    assert not core.node.take(), "nothing is read that the next activation has to read"
+
+
+def test_an_activation_that_begins_anew_waits_for_nothing_of_the_last_one(
+    replica: TableReplica,
+) -> None:
+    core = replica.core
+    core.state.is_read, core.node.memory.session = True, SessionId(7)
+    for _ in range(2):
+        core.state.phase = Phase.WAITING
+        activation.begin(core)
+    assert [*core.state.calls] == [2]

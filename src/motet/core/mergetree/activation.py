@@ -49,13 +49,20 @@ from motet.core.metadata.messages import (
 )
 from motet.ids import NodeId, PartId
 
+ACTIVATION = (LoadOwn, Activate, Compare, ReadStatuses, Deregister, LoadQueue)
+"""What is asked between a session and an active replica."""
+
 
 def begin(core: Core) -> None:
     """A session has begun: read how things stand, if the own file has been read."""
     state = core.state
     if not state.is_read or not core.node.memory.session or state.phase is Phase.LOADING:
         return
-    state.phase, state.why = Phase.LOADING, "reads its nodes"
+    state.phase, state.why, state.look = Phase.LOADING, "reads its nodes", None
+    # What an activation before this one has asked for is not about this one.
+    for request, call in list(state.calls.items()):
+        if isinstance(call, ACTIVATION):
+            del state.calls[request]
     own = core.own_paths
     core.read(
         LoadOwn(),
@@ -74,7 +81,7 @@ def end(core: Core) -> None:
     state.phase, state.why = Phase.WAITING, "has no session with the keeper"
     inserting.on_session_end(core)
     state.calls.clear()
-    state.pulling, state.pointer_call = None, None
+    state.pulling, state.pointer_call, state.look = None, None, None
     state.host_version = -1
 
 

@@ -104,10 +104,12 @@ def _check(core: Core, message: InsertBlock) -> None:
         what = f"quorum={message.quorum} is not between 1 and the {replicas} replicas of the table"
         raise BadInput(what, hint="ask for fewer, or add replicas")
     known = core.state.parts.get(message.part.id)
-    if core.insert_of(message.part.id) is not None or (known is not None and known.is_registered):
-        raise BadInput(
-            f"part {message.part.id} is there already", hint="mint an id for each attempt"
-        )
+    is_registered = known is not None and known.is_registered
+    # A copy of an insert may come when its block has long failed: an id is committed once.
+    is_named = core.state.history.of_part(message.part.id) is not None
+    if core.insert_of(message.part.id) is not None or is_registered or is_named:
+        what = f"part {message.part.id} is there already"
+        raise BadInput(what, hint="mint an id for each attempt")
 
 
 def on_kept(core: Core, number: int) -> None:
@@ -161,6 +163,9 @@ def on_read(core: Core, call: ReadForInsert, answer: MetadataAnswer) -> None:
     if not isinstance(definition, Found):
         _refuse(core, call.insert, BadInput("the table is dropped"))
         return
+    if core.state.history.of_part(message.part.id) is not None:
+        insert.step, insert.part = InsertStep.WAITING, message.part.id
+        return  # it was committed meanwhile: the log says what became of it
     each = iter(activity)
     active = sum(
         isinstance(is_active, Found) and isinstance(is_lost, Found) and is_lost.data != b"1"
@@ -347,9 +352,10 @@ def _unknown(core: Core, number: int) -> None:
 
 
 def _forget(core: Core, header: PartHeader) -> None:
-    """Remove bytes that no multi names."""
+    """Remove bytes that no multi names, and no entry."""
     own = core.state.parts.get(header.id)
-    if own is not None and not own.is_registered:
+    is_named = core.state.history.of_part(header.id) is not None
+    if own is not None and not own.is_registered and not is_named:
         del core.state.parts[header.id]
         core.work(Forget(*core.key, header.id), NOBODY)
 

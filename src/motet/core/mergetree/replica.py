@@ -54,7 +54,7 @@ from motet.core.mergetree.state import (
     SettleWrite,
     WatchLog,
 )
-from motet.core.mergetree.work import Looked, TaskResult
+from motet.core.mergetree.work import NOBODY, Looked
 from motet.core.metadata.messages import Changed, MetadataAnswer, Watching
 from motet.ids import Address, RequestId, WorkId, WriteId
 
@@ -143,7 +143,8 @@ class TableReplica:
                 state.look, state.phase = None, Phase.WAITING
                 state.why = f"its disk could not be read: {why}"
             return
-        assert result is None or isinstance(result, TaskResult)
+        if part == NOBODY:
+            return
         for number, insert in list(state.inserts.items()):
             if insert.message.part.id == part and insert.step is InsertStep.KEEPING:
                 if why is None:
