@@ -28,6 +28,7 @@ from motet.core.mergetree.state import (
     CommitInsert,
     Compare,
     Deregister,
+    InsertStep,
     LoadOwn,
     LoadQueue,
     OwnPart,
@@ -38,7 +39,7 @@ from motet.core.mergetree.state import (
     SettleWrite,
     WatchLog,
 )
-from motet.core.mergetree.work import Detach, Look, Looked
+from motet.core.mergetree.work import NOBODY, Detach, Look, Looked
 from motet.core.metadata.messages import (
     ANY_VERSION,
     Check,
@@ -61,9 +62,6 @@ from motet.ids import NodeId, PartId
 
 OUTLAST = (ReadForInsert, CommitInsert, SettleWrite, SettleRead, CommitDrop, WatchLog)
 """Calls whose answers count whatever the replica does meanwhile (A7)."""
-
-NOBODY = PartId("")
-"""Work that is not about one part."""
 
 
 def begin(core: Core) -> None:
@@ -93,7 +91,7 @@ def end(core: Core) -> None:
     state.phase, state.why = Phase.WAITING, "has no session with the keeper"
     inserting.on_session_end(core)
     state.calls.clear()
-    state.pulling, state.pointer_call = None, None
+    state.pulling, state.pointer_call, state.look = None, None, None
     state.host_version = -1
 
 
@@ -166,8 +164,14 @@ def on_looked(core: Core, looked: Looked) -> None:
     """The disk has been read: now the keeper."""
     state = core.state
     state.look, state.is_looked = None, True
-    for own in state.parts.values():
-        own.is_stored = False
+    # What was stored for an insert since the look was begun is not in what it says.
+    kept = {
+        insert.message.part.id
+        for insert in state.inserts.values()
+        if insert.step is not InsertStep.KEEPING
+    }
+    for part, own in state.parts.items():
+        own.is_stored = own.is_stored and part in kept
     for header in looked.stored:
         own = state.parts.setdefault(header.id, OwnPart(header))
         own.is_stored, own.is_registered = True, False

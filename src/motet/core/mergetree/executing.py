@@ -202,8 +202,14 @@ def _locate(core: Core, queued: QueuedPart) -> None:
     core.read(Locate(part, others), *reads)
 
 
+def _queued(core: Core, part: PartId, step: Step) -> QueuedPart | None:
+    """The queued part if it is at this step: an answer that comes late leaves it alone."""
+    queued = core.state.queue.get(part)
+    return queued if queued is not None and queued.step is step else None
+
+
 def on_located(core: Core, call: Locate, answer: MetadataAnswer) -> None:
-    queued = core.state.queue.get(call.part)
+    queued = _queued(core, call.part, Step.LOCATING)
     if queued is None:
         return
     if not isinstance(answer, ReadDone):
@@ -294,7 +300,7 @@ def _join_or_register(core: Core, queued: QueuedPart, block: BlockState | None) 
 
 def on_quorum(core: Core, call: ReadQuorum, answer: MetadataAnswer) -> None:
     """E4."""
-    queued = core.state.queue.get(call.part)
+    queued = _queued(core, call.part, Step.JOINING)
     if queued is None:
         return
     if not isinstance(answer, ReadDone):
@@ -342,7 +348,7 @@ def _register(core: Core, queued: QueuedPart, joining: tuple[WriteOperation, ...
 
 def on_registered(core: Core, call: Register, answer: MetadataAnswer) -> None:
     state = core.state
-    queued = state.queue.get(call.part)
+    queued = _queued(core, call.part, Step.REGISTERING)
     if queued is None:
         return
     if isinstance(answer, Written):

@@ -167,6 +167,15 @@ def on_read(core: Core, call: ReadForInsert, answer: MetadataAnswer) -> None:
     if not core.is_active:
         _refuse(core, call.insert, TableReadOnly(f"this replica {core.state.why}"))
         return
+    known = core.state.history.of_part(message.part.id)
+    if known is not None and known.header.hash == message.part.hash:
+        insert.step = (
+            InsertStep.WAITING
+        )  # a copy of this insert came first: the log says what became of it
+        return
+    if known is not None:
+        _refuse(core, call.insert, BadInput(f"part {message.part.id} is there already"))
+        return
     _commit(core, call.insert, definition.stat.version, found)
 
 

@@ -65,7 +65,7 @@ from motet.core.mergetree.state import (
     SettleWrite,
     WatchLog,
 )
-from motet.core.mergetree.work import Looked, TaskResult
+from motet.core.mergetree.work import NOBODY, Looked
 from motet.core.metadata.messages import Changed, MetadataAnswer, Watching
 from motet.ids import Address, RequestId, WorkId, WriteId
 
@@ -155,7 +155,8 @@ class TableReplica:
                 state.look = None
                 core.step_back(f"its disk could not be read: {why}")
             return
-        assert result is None or isinstance(result, TaskResult)
+        if part == NOBODY:
+            return  # a look of an activation that was given up (A7)
         if state.leaving.pop(work, None) is not None:
             executing.on_put_away(core, part)
             return

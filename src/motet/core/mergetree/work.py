@@ -11,6 +11,9 @@ from motet.core.machine import Message
 from motet.core.mergetree.entries import PartHeader
 from motet.ids import NodeId, PartId, TableId
 
+NOBODY = PartId("")
+"""Instead of a part, for work that is not about one part."""
+
 
 class Task(Message, frozen=True, tag=lambda name: f"tables.work.{name}"):
     """Above all tasks. Each names the replica whose folders are meant: a node may have several."""

@@ -90,6 +90,8 @@ class MergeTreeBench(OperatorBench):
             case Keep(part=part):
                 if part.id in folder.stored:
                     return None, None
+                if self.nodes[name].disk.full:
+                    return "disk full", None
                 aside = folder.arrived.pop(part.id, None) or folder.detached.pop(part.id, None)
                 if aside is None or aside.hash != part.hash:
                     return "no such bytes have arrived", None

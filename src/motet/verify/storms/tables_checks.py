@@ -13,6 +13,7 @@ SameVersion       a version is what the log says at it, on any replica, however 
 Linearizable      a read that begins after an acknowledgement has a version at or above its version
 PublicationWhole  a publication is whole or absent in every read
 Readable          a part that a replica names to a reader is on its disk, whole
+ExecutedOnce      no replica fetches or stores a part that is registered there and on its disk, whole
 L2                at the moment when ``log_pointer`` moves the replica's file has all entries below it
 Converged         when all is healed and quiet every replica has what the log says, and waits for nothing
 
@@ -26,7 +27,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from motet.core.machine import Effect, Event, Send
+from motet.core.machine import Effect, Event, Send, Work
 from motet.core.mergetree.entries import (
     DoneEntry,
     DropEntry,
@@ -38,6 +39,7 @@ from motet.core.mergetree.entries import (
 )
 from motet.core.mergetree.messages import BlockInserted, PartsListed
 from motet.core.mergetree.names import parse_part_name
+from motet.core.mergetree.work import Fetch, Keep
 from motet.core.metadata.messages import Create, Set, Write, Written
 from motet.format.record import parse_body, parse_header
 from motet.ids import Address, FileName, PartId, TableId, Zxid
@@ -264,8 +266,10 @@ class Truth:
                 self._world.violated("PublicationWhole", f"{number} is there in part {at}")
 
     def saw(self, host: Host, _event: Event, effects: list[Effect]) -> None:
-        """What a replica names to a reader is on its disk."""
+        """What a replica names to a reader is on its disk, and what is there is not stored again."""
         for effect in effects:
+            if isinstance(effect, Work) and isinstance(effect.task, Keep | Fetch):
+                self._check_once(host.node.address, effect.task)
             if not isinstance(effect, Send) or not isinstance(effect.message, PartsListed):
                 continue
             folder = self.folders[host.node.address]
@@ -273,3 +277,9 @@ class Truth:
                 found = folder.stored.get(listed.header.id)
                 if found is None or found.content != listed.header.hash:
                     self._world.violated("Readable", f"{listed.header.id} on {host.node.address}")
+
+    def _check_once(self, node: Address, task: Keep | Fetch) -> None:
+        found = self.folders[node].stored.get(task.part.id)
+        is_registered = (task.shard, node, task.part.id) in self._registered
+        if is_registered and found is not None and found.is_whole:
+            self._world.violated("ExecutedOnce", f"{task.part.id} on {node}, which has it")

@@ -135,7 +135,10 @@ class TableStore:
             is_done = dice.chance(0.7)
             if is_done and dice.chance(0.4):
                 world.mark(LATE_WRITE)
-                at_ns += dice.between(0, late_ms_max) * NS_PER_MS
+                at_ns += dice.between(20, late_ms_max) * NS_PER_MS
+                if trouble.whim and dice.chance(0.5):
+                    # The connection is gone with the answer, and with it the session, for the node.
+                    world.at(self._delay_ns(), self._leave, (request.session, life))
         if answer is not None:
             self._tell(host, life.incarnation, answer, self._delay_ns())
         if is_done:
@@ -204,7 +207,7 @@ class TableStore:
                 if self._dice.chance(expiry_chance):
                     self._end(session)
             elif life.is_left:
-                if is_calm or self._dice.chance(expiry_chance / 2):
+                if is_calm or self._dice.chance(expiry_chance / 4):
                     self._end(session)
             elif not is_calm and self._dice.chance(self._trouble.whim):
                 self._part(session, life)
@@ -225,6 +228,11 @@ class TableStore:
             deaf_ns = self._dice.between(1, deaf_ms_max) * NS_PER_MS
             self._tell(life.host, life.incarnation, SessionEnded(session), deaf_ns)
         else:
+            self._leave(session, life)
+
+    def _leave(self, session: SessionId, life: Life) -> None:
+        """The node takes its session for over, and the keeper does not know that yet."""
+        if session in self._lives and not life.is_left:
             life.is_left = True
             self._tell(life.host, life.incarnation, SessionEnded(session), self._delay_ns())
 
