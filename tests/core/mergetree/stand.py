@@ -130,9 +130,9 @@ class Stand:
         self.step(Started(self.now(), nonce=1))
         self.begin()
 
-    def append_elsewhere(self, part: str) -> None:
+    def append_elsewhere(self, part: str, *, quorum: int = 1) -> None:
         """An insert through the other replica, of which nothing else is there."""
-        entry = encode_entry(InsertEntry(header(part), N2))
+        entry = encode_entry(InsertEntry(header(part), N2, quorum))
         self.write(Create(PATHS.new_entry, entry, sequential=True))
 
     def settle(self) -> None:

@@ -22,6 +22,7 @@ from __future__ import annotations
 from motet.core.mergetree import executing, inserting, pulling
 from motet.core.mergetree.context import Core
 from motet.core.mergetree.entries import decode_entry, decode_status, encode_status, parts_of
+from motet.core.mergetree.paths import is_number
 from motet.core.mergetree.state import (
     Activate,
     CommitDrop,
@@ -105,6 +106,9 @@ def on_own(core: Core, _call: LoadOwn, answer: MetadataAnswer) -> None:
     if not isinstance(host, Found) or not isinstance(pointer, Found) or not isinstance(log, Found):
         _read_only(core, "is unknown to the keeper")
         return
+    if not is_number(pointer.data):
+        _read_only(core, "has a log_pointer in the keeper that is no number")
+        return
     if not isinstance(is_lost, Found) or not isinstance(replicas, Names):
         _read_only(core, "is unknown to the keeper")
         return
@@ -186,14 +190,15 @@ def on_compared(core: Core, _call: Compare, answer: MetadataAnswer) -> None:
         _again(core, "could not read its parts")
         return
     parts, queue = answer.results
-    assert isinstance(parts, Names), "made with the replica"
-    assert isinstance(queue, Names), "made with the replica"
+    if not isinstance(parts, Names) or not isinstance(queue, Names):
+        _again(core, "is unknown to the keeper")
+        return
     state = core.state
     for name in parts.names:
         known = state.parts.get(PartId(name))
         if known is not None and known.is_stored:
             known.is_registered = True
-    state.queued = {int(name): None for name in queue.names}
+    state.queued = {int(name): None for name in queue.names if name.isdecimal()}
     missing = tuple(
         PartId(name)
         for name in parts.names
@@ -220,7 +225,11 @@ def on_statuses(core: Core, call: ReadStatuses, answer: MetadataAnswer) -> None:
     for part, result in zip(call.parts, answer.results, strict=True):
         operations.append(Delete(core.own_paths.part(part), ANY_VERSION))
         if isinstance(result, Found):
-            status = decode_status(result.data)
+            try:
+                status = decode_status(result.data)
+            except BadRecord as error:
+                core.note("bad_status", f"{part}: {error.what}")
+                continue
             members = tuple(member for member in status.members if member != core.own)
             left = encode_status(type(status)(status.wanted, members))
             operations.append(Set(result.path, left, result.stat.version))

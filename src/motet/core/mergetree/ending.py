@@ -31,6 +31,7 @@ from motet.core.metadata.messages import (
     WriteOperation,
     Written,
 )
+from motet.errors import BadRecord
 from motet.ids import PartId
 
 
@@ -119,7 +120,11 @@ def on_read_to_fail(core: Core, call: ReadToFail, answer: MetadataAnswer) -> Non
         Create(core.paths.new_entry, encode_entry(FailedEntry(number)), sequential=True)
     )
     if block.token is not None or block.producer is not None:
-        back = tokens.take_back(token, call.part, block.number)
+        try:
+            back = tokens.take_back(token, call.part, block.number)
+        except BadRecord as error:  # it says nothing of this block
+            core.note("bad_token", f"{call.part}: {error.what}")
+            back = None
         operations += [] if back is None else [back]
     core.write(Fail(call.part, call.is_dropped), *operations)
 

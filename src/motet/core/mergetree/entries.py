@@ -107,4 +107,12 @@ class QuorumStatus(msgspec.Struct, frozen=True):
 
 
 encode_status = msgspec.json.Encoder().encode
-decode_status = msgspec.json.Decoder(QuorumStatus).decode
+_status_decoder = msgspec.json.Decoder(QuorumStatus)
+
+
+def decode_status(data: bytes) -> QuorumStatus:
+    """Read a status back; ``BadRecord`` for what is none."""
+    try:
+        return _status_decoder.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise BadRecord(f"this is no status of a quorum: {error}") from None

@@ -16,6 +16,7 @@ import msgspec
 from motet.core.mergetree.context import Core
 from motet.core.mergetree.entries import PartHeader, PublishEntry, decode_entry, encode_entry
 from motet.core.mergetree.history import History
+from motet.core.mergetree.paths import is_number
 from motet.core.mergetree.state import PutPointer, ReadPointer
 from motet.core.metadata.messages import (
     Children,
@@ -180,9 +181,9 @@ def on_pointer_read(core: Core, _call: ReadPointer, answer: MetadataAnswer) -> N
     state.pointer_call = None
     if isinstance(answer, ReadDone):
         pointer, queue = answer.results
-        if isinstance(pointer, Found) and isinstance(queue, Names):
+        if isinstance(queue, Names) and isinstance(pointer, Found) and is_number(pointer.data):
             state.pointer, state.pointer_version = int(pointer.data), pointer.stat.version
-            state.queued = {int(name): None for name in queue.names}
+            state.queued = {int(name): None for name in queue.names if name.isdecimal()}
             state.pointer_due_ns = core.later_ns(core.config.pointer_ms)
             return
     core.step_back("its pointer is not what it wrote")

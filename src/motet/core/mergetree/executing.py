@@ -37,7 +37,7 @@ from motet.core.mergetree.entries import (
 )
 from motet.core.mergetree.history import BlockState, Standing
 from motet.core.mergetree.names import Block
-from motet.core.mergetree.paths import entry_number
+from motet.core.mergetree.paths import entry_number, is_number
 from motet.core.mergetree.state import (
     Ending,
     Locate,
@@ -62,6 +62,7 @@ from motet.core.metadata.messages import (
     WriteOperation,
     Written,
 )
+from motet.errors import BadRecord
 from motet.ids import NodeId, PartId, WorkId
 
 
@@ -315,13 +316,17 @@ def on_quorum(core: Core, call: ReadQuorum, answer: MetadataAnswer) -> None:
     if not isinstance(found, Found):  # it has ended: the log says how
         _register(core, queued, ())
         return
-    status = decode_status(found.data)
+    try:
+        status = decode_status(found.data)
+    except BadRecord as error:
+        core.wait(queued, error.what)
+        return
     members = (*(member for member in status.members if member != core.own), core.own)
     if len(members) < status.wanted:
         data = encode_status(QuorumStatus(status.wanted, members))
         _register(core, queued, (Set(found.path, data, found.stat.version),))
         return
-    if not isinstance(last_part, Found):
+    if not isinstance(last_part, Found) or not is_number(last_part.data):
         core.wait(queued, "the table is going")
         return
     last = max(int(last_part.data), queued.number)

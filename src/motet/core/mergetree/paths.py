@@ -147,6 +147,11 @@ def shard_of(path: str) -> tuple[TableId, int] | None:
     return (TableId(table), int(shard)) if shard.isdecimal() else None
 
 
+def is_number(data: bytes) -> bool:
+    """Whether a node holds a number, as ``log_pointer`` and ``last_part`` do."""
+    return data.removeprefix(b"-").isdigit() and len(data) < 20
+
+
 def entry_number(path: str) -> int:
     """The number in the path of an entry, as a create has answered it."""
     return int(path.rpartition("-")[2])

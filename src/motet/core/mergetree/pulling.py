@@ -20,8 +20,11 @@ AHEAD = 4
 
 
 def head_of(log: NodeStat) -> int:
-    """The number of the last entry; -1: there was none. Deletions count twice in the sum (L1)."""
-    return (log.cversion + log.children) // 2 - 1
+    """The number of the last entry; -1: there was none. Deletions cancel out in the sum (L1).
+
+    The keeper counts changes in 32 bits with a sign.
+    """
+    return (log.cversion + log.children) % (1 << 32) // 2 - 1
 
 
 def pull(core: Core) -> None:

@@ -16,7 +16,7 @@ import msgspec
 from motet.core.mergetree.messages import InsertBlock
 from motet.core.mergetree.paths import ShardPaths
 from motet.core.metadata.messages import Create, Delete, Found, Get, ReadResult, Set, WriteOperation
-from motet.errors import TokenExpired, TooLarge
+from motet.errors import BadRecord, TokenExpired, TooLarge
 from motet.errors.tables import TokenReused
 from motet.ids import PartId
 from motet.limits import producer_window, producers_max
@@ -48,8 +48,22 @@ class ProducerUses(msgspec.Struct):
 
 
 _encode = msgspec.json.Encoder().encode
-_decode_token = msgspec.json.Decoder(TokenUse).decode
-_decode_producer = msgspec.json.Decoder(ProducerUses).decode
+_token_decoder = msgspec.json.Decoder(TokenUse)
+_producer_decoder = msgspec.json.Decoder(ProducerUses)
+
+
+def _decode_token(data: bytes) -> TokenUse:
+    try:
+        return _token_decoder.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise BadRecord(f"this is no use of a token: {error}") from None
+
+
+def _decode_producer(data: bytes) -> ProducerUses:
+    try:
+        return _producer_decoder.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise BadRecord(f"these are no uses of a producer: {error}") from None
 
 
 def read_use(paths: ShardPaths, token: str | None, producer: str | None) -> Get:
