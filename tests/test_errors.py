@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from motet import errors
-from motet.errors import MotetError, operator, queries, shards
+from motet.errors import MotetError, operator, queries, shards, tables
 
-MODULES = (errors, operator, queries, shards)
+MODULES = (errors, operator, queries, shards, tables)
 ALL = [
     kind
     for module in MODULES

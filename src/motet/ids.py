@@ -21,6 +21,9 @@ WriteId = NewType("WriteId", int)
 ReadId = NewType("ReadId", int)
 """One read from the disk asked for by one machine; never used twice in one incarnation."""
 
+WorkId = NewType("WorkId", int)
+"""One piece of work asked for by one machine; never used twice in one incarnation."""
+
 TimerName = NewType("TimerName", str)
 """A timer of one machine; setting it again moves it."""
 

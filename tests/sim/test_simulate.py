@@ -29,6 +29,7 @@ LARGE = (
     "shard-changes",
     "transactions",
     "transactions-in-turns",
+    "tables",
     "wrong-wall",
 )
 """Parts whose seeds take a second each: their ranges have tests of their own."""

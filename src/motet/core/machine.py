@@ -17,8 +17,8 @@ E3  *Durable before promised.* A ``Send`` whose ``after`` names a write leaves o
 E4  After a crash a file holds all that was durable, and of the rest any subset, torn between sectors.
     What a machine may rely on is ``Written``, and nothing before it.
 E5  Every ``Write``, ``Replace``, ``Truncate``, ``Preallocate`` and ``Remove`` ends in exactly one
-    ``Written`` or ``WriteFailed``; every ``Read`` in one ``ReadBack`` or ``ReadFailed``; unless the
-    node stops first.
+    ``Written`` or ``WriteFailed``; every ``Read`` in one ``ReadBack`` or ``ReadFailed``; every ``Work`` in
+    one ``WorkDone`` or ``WorkFailed``; unless the node stops first.
 E6  A crash forgets the machine. The next incarnation is a new machine whose first event is ``Started``;
     what it wants to know of its past, it reads from its files.
 E7  A message may be lost, repeated, delayed or overtaken, but never changed.
@@ -35,7 +35,7 @@ from typing import Protocol, Self
 
 import msgspec
 
-from motet.ids import Address, FileName, ReadId, TimerName, WriteId
+from motet.ids import Address, FileName, ReadId, TimerName, WorkId, WriteId
 
 NS_PER_MS = 1_000_000
 
@@ -105,6 +105,20 @@ class ReadFailed(Event, frozen=True):
     """The disk cannot give these bytes back. They are not empty: they are unknown."""
 
     read: ReadId
+    why: str
+
+
+class WorkDone(Event, frozen=True):
+    """Work has ended, and what came of it."""
+
+    work: WorkId
+    result: Message | None
+
+
+class WorkFailed(Event, frozen=True):
+    """Work has ended without a result; nothing of it is left."""
+
+    work: WorkId
     why: str
 
 
@@ -182,6 +196,13 @@ class Read(Effect, frozen=True):
     file: FileName
     offset: int = 0
     size_bytes: int | None = None
+
+
+class Work(Effect, frozen=True):
+    """Do something heavy with bytes that the machine does not see: fetch, keep, merge, remove files."""
+
+    id: WorkId
+    task: Message
 
 
 class SetTimer(Effect, frozen=True):

@@ -23,7 +23,8 @@
     │   ├── BadHistory             a history that was recorded wrongly, or cannot be judged
     │   ├── CursorExpired          the feed after a cursor is no longer kept (``errors.shards``)
     │   ├── CursorInTheWay         a named cursor has not read what is to be pruned (``errors.shards``)
-    │   └── OffsetExpired          what is asked for is no longer kept (``errors.shards``)
+    │   ├── OffsetExpired          what is asked for is no longer kept (``errors.shards``)
+    │   └── TokenReused            a token that was used for other rows (``errors.tables``)
     ├── BadBytes                   bytes that are not what they should be
     │   ├── BadFrame               a frame that is torn, foreign, too large or damaged
     │   ├── BadRecord              a journal record or the file of a part that is damaged
@@ -44,7 +45,12 @@
     ├── NodeError                  a node cannot start or go on
     │   ├── NotInCluster           what a cluster does not do in this release
     │   ├── DatabaseLocked         another process has this database open
-    │   └── Unavailable            too few nodes answer; nothing was changed (``errors.shards``)
+    │   ├── Unavailable            too few nodes answer; nothing was changed (``errors.shards``)
+    │   ├── TableReadOnly          this replica of the table takes no writes now (``errors.tables``)
+    │   ├── TableBusy              too many requests wait for this replica of the table
+    │   ├── TooFewReplicas         fewer replicas are active than the quorum asks for
+    │   ├── QuorumFailed           the block could not be brought to enough replicas
+    │   └── PartMissing            a replica lacks a part of the version that is read
     ├── StepRaised                 a command of a golden script blew up
     ├── OutcomeUnknown             it may or may not have happened; a retry with the same token is safe
     ├── OperatorError              the operator did not do what it was asked to do (``errors.operator``)
@@ -390,3 +396,4 @@ def error_of(code: str, what: str, advice: str) -> MotetError:
 # Here, since it needs what is above. ``error_of`` finds its errors below ``MotetError``.
 from motet.errors import operator as operator  # noqa: E402
 from motet.errors import queries as queries  # noqa: E402
+from motet.errors import tables as tables  # noqa: E402

@@ -16,6 +16,7 @@ from motet.core.machine import (
     Effect,
     Event,
     Fired,
+    Message,
     Note,
     Preallocate,
     Read,
@@ -26,13 +27,16 @@ from motet.core.machine import (
     Send,
     SetTimer,
     Truncate,
+    Work,
+    WorkDone,
+    WorkFailed,
     Write,
     WriteFailed,
     Written,
 )
 from motet.core.render import render
 from motet.errors import DiskFull, DiskReadFailed
-from motet.ids import FileName, TimerName, WriteId
+from motet.ids import FileName, TimerName, WorkId, WriteId
 from motet.sim import trace as glyph
 from motet.sim.disk import SimDisk
 from motet.sim.network import NS_PER_US
@@ -47,6 +51,16 @@ class Stepper(Protocol):
     """The least a simulated actor needs: clients of a run are no full machines."""
 
     def step(self, event: Event) -> list[Effect]: ...
+
+
+class Workshop(Protocol):
+    """Does the work that a machine asks for, by and by, and says how it ended (:meth:`Host.work_ended`)."""
+
+    def begin(self, work: Work, /) -> None:
+        """Begin it. What belongs to one thing is done in the order in which it was begun."""
+
+    def crash(self) -> None:
+        """What was under way is done or not; nobody is told."""
 
 
 class Host:
@@ -77,6 +91,8 @@ class Host:
         self.slow = False
         #: messages that arrive before ``Started`` are lost
         self.listening = False
+        #: does the work that the machine asks for; None: it asks for none
+        self.workshop: Workshop | None = None
 
     def reset(self) -> None:
         """A new incarnation: a fresh machine that remembers nothing but its files."""
@@ -195,6 +211,22 @@ class Host:
         latency_ns = self._latency_dice.between(low, high) * NS_PER_US
         return latency_ns * SLOW_FACTOR if self.slow else latency_ns
 
+    # Work
+
+    def _work(self, effect: Work) -> None:
+        assert self.workshop is not None, f"{self.label} asks for work, and nobody does it"
+        if self.world.trace is not None:
+            self._trace(glyph.WRITING, f"work {effect.id} {render(effect.task)}")
+        self.workshop.begin(effect)
+
+    def work_ended(self, work: WorkId, result: Message | None, why: str | None) -> None:
+        """Work has ended: well, with its result, or not, and why."""
+        if self.world.trace is not None:
+            sign = glyph.DURABLE if why is None else glyph.WRITE_FAILED
+            self._trace(sign, f"work {work} {why or ''}".rstrip())
+        now = self.node.time.now()
+        self.step(WorkDone(now, work, result) if why is None else WorkFailed(now, work, why))
+
     # Timers and notes
 
     def _set_timer(self, effect: SetTimer) -> None:
@@ -229,6 +261,7 @@ class Host:
         Preallocate: _change,
         Remove: _change,
         Read: _read,
+        Work: _work,
         SetTimer: _set_timer,
         CancelTimer: _cancel_timer,
         Note: _note,

@@ -244,6 +244,8 @@ class World:
             for mark in host.disk.crash():
                 self.mark(mark)
                 self.record(host.label, glyph.FAULT, mark)
+            if host.workshop is not None:
+                host.workshop.crash()
 
     def pause(self, node: SimNode, pause_ms: int) -> None:
         """Let a node stand still: what happens to it meanwhile, it sees afterwards, in order."""

@@ -25,6 +25,7 @@ from motet.core.machine import (
     Send,
     SetTimer,
     Truncate,
+    Work,
     Write,
     WriteFailed,
 )
@@ -127,6 +128,8 @@ def _torn(change: DiskChange, size_bytes: int) -> Write:
 
 
 Answer = Callable[[Now], Event]
+Workshop = Callable[[Work, Now], Event]
+"""Does a piece of work, and says how it ended."""
 
 
 class WriteState(enum.Enum):
@@ -147,6 +150,8 @@ class BenchNode:
         self.disk = BenchDisk()
         #: writes stay pending until the script syncs
         self.sync_held = False
+        #: does the work that the machine asks for; None: it asks for none
+        self.workshop: Workshop | None = None
         self._forget()
 
     def _forget(self) -> None:
@@ -198,6 +203,10 @@ class BenchNode:
                 self.timers[timer] = monotonic_ns + max(1, after_ms * NS_PER_MS)
             case CancelTimer(timer=timer):
                 self.timers.pop(timer, None)
+            case Work():
+                workshop = self.workshop
+                assert workshop is not None, f"{self.name} asks for work, and nobody does it"
+                self.answers.append(lambda now: workshop(effect, now))
             case Note():
                 pass
             case _:

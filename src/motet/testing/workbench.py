@@ -391,6 +391,7 @@ class LossyBench(Workbench):
         is_lost = (sender, send.to) in self.network.cut_links or any(
             lost.fits(sender, send.to, kind) for lost in self.lost
         )
+        self.network.left.append(InFlight(sender, send))
         if not is_lost:
             self.network.in_flight.append(InFlight(sender, send))
         if kind not in self.traced:

@@ -12,6 +12,7 @@ from motet.testing.part import ScenarioPart
 PARTS: dict[str, str] = {
     "clock": "motet.testing.scripts.clock:ClockPart",
     "datanode": "motet.testing.scripts.datanode:DataNodePart",
+    "mergetree": "motet.testing.scripts.mergetree:MergeTreePart",
     "operator": "motet.testing.scripts.operator:OperatorPart",
     "shardlog": "motet.testing.scripts.shardlog:ShardlogPart",
     "streams": "motet.testing.scripts.streams:StreamsStorm",

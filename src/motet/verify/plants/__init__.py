@@ -19,6 +19,7 @@ from motet.verify.plants.consensus import CONSENSUS_PLANTS
 from motet.verify.plants.databases import DATABASE_PLANTS
 from motet.verify.plants.plant import Plant, Search
 from motet.verify.plants.shards import SHARD_PLANTS
+from motet.verify.plants.tables import TABLE_PLANTS
 from motet.verify.plants.transactions import TRANSACTION_PLANTS
 
 __all__ = ["PLANTS", "Plant", "Search", "kind_of", "named", "plants_of", "search_for"]
@@ -30,6 +31,7 @@ PLANTS: tuple[Plant, ...] = (
     *SHARD_PLANTS,
     *TRANSACTION_PLANTS,
     *CONSENSUS_PLANTS,
+    *TABLE_PLANTS,
 )
 
 

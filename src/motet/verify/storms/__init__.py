@@ -15,6 +15,7 @@ PARTS: dict[str, str] = {
     "shard-changes": "motet.verify.storms.shard_steps:ShardChangesStorm",
     "transactions": "motet.verify.storms.transactions:TransactionsStorm",
     "transactions-in-turns": "motet.verify.storms.transactions_turns:TurnsStorm",
+    "tables": "motet.verify.storms.tables:TablesStorm",
     "wrong-wall": "motet.verify.storms.wrong_wall:WrongWallStorm",
     "vsr": "motet.verify.storms.vsr:VsrStorm",
     "view-change": "motet.verify.storms.vsr:ViewChangeStorm",

@@ -1,0 +1,304 @@
+"""From a session with the keeper to an active replica.
+
+A1  A process makes ``is_active`` under its session, with the id of its folder. It replaces a node with its
+    own id at once, and never another's: the second process of one name stays read-only and says so (T36).
+A2  ``host`` is raised with it, before disk and keeper are compared (R4). Every multi that names own parts
+    checks the version of ``host``: what a former life has sent changes nothing when it comes late.
+A3  A part that is registered and not on disk is deregistered before anything else, and leaves an open quorum
+    in the same multi (T23); it is fetched then. What is on disk and not registered is put aside, and never
+    removed (T37); a queue that names it finds it there (T24).
+A4  The keeper's files may be an older copy: with a head below what this replica has executed, or with another
+    entry where it has executed one, it is read-only until a person says otherwise (T38).
+A5  Whoever is lost is not active (T23): the multi that raises ``host`` checks that ``is_lost`` is what was
+    read. Whoever marks it lost checks ``host``, so one of the two comes first.
+A6  If the own file holds less than the pointer says, the pointer goes back with that multi: what is read of
+    the log again must not be trimmed meanwhile (L2).
+A7  A replica that begins anew takes no answer of the attempt before; only inserts and drops that are under
+    way still hear of theirs.
+"""
+
+from __future__ import annotations
+
+from motet.core.mergetree import executing, inserting, pulling
+from motet.core.mergetree.context import Core
+from motet.core.mergetree.entries import decode_entry, decode_status, encode_status, parts_of
+from motet.core.mergetree.paths import is_number
+from motet.core.mergetree.state import (
+    Activate,
+    CommitDrop,
+    CommitInsert,
+    Compare,
+    Deregister,
+    InsertStep,
+    LoadOwn,
+    LoadQueue,
+    OwnPart,
+    Phase,
+    ReadForInsert,
+    ReadStatuses,
+    SettleRead,
+    SettleWrite,
+    WatchLog,
+)
+from motet.core.mergetree.work import NOBODY, Detach, Look, Looked
+from motet.core.metadata.messages import (
+    ANY_VERSION,
+    Check,
+    Children,
+    Conflict,
+    Create,
+    Delete,
+    Found,
+    Get,
+    MetadataAnswer,
+    Names,
+    ReadDone,
+    Set,
+    WatchOf,
+    WriteOperation,
+    Written,
+)
+from motet.errors import BadRecord
+from motet.ids import NodeId, PartId
+
+OUTLAST = (ReadForInsert, CommitInsert, SettleWrite, SettleRead, CommitDrop, WatchLog)
+"""Calls whose answers count whatever the replica does meanwhile (A7)."""
+
+
+def begin(core: Core) -> None:
+    """A session has begun: read how things stand, if the own file has been read."""
+    state = core.state
+    if not state.is_read or not core.node.memory.session or state.phase is Phase.LOADING:
+        return
+    state.phase, state.why = Phase.LOADING, "reads its nodes"
+    state.calls = {each: call for each, call in state.calls.items() if isinstance(call, OUTLAST)}
+    state.pulling, state.pointer_call, state.look = None, None, None
+    own = core.own_paths
+    core.read(
+        LoadOwn(),
+        Get(own.host),
+        Get(own.is_active),
+        Get(own.is_lost),
+        Get(own.log_pointer),
+        Get(core.paths.log),
+        Get(core.paths.entry(max(state.history.next_number - 1, 0))),
+        Children(core.paths.replicas),
+    )
+
+
+def end(core: Core) -> None:
+    """The session is over: what was asked under it is not answered any more (R4)."""
+    state = core.state
+    state.phase, state.why = Phase.WAITING, "has no session with the keeper"
+    inserting.on_session_end(core)
+    state.calls.clear()
+    state.pulling, state.pointer_call, state.look = None, None, None
+    state.host_version = -1
+
+
+def on_own(core: Core, _call: LoadOwn, answer: MetadataAnswer) -> None:
+    """A1, A4."""
+    if not isinstance(answer, ReadDone):
+        _again(core, "could not read its nodes")
+        return
+    host, is_active, is_lost, pointer, log, last, replicas = answer.results
+    state = core.state
+    if not isinstance(host, Found) or not isinstance(pointer, Found) or not isinstance(log, Found):
+        _read_only(core, "is unknown to the keeper")
+        return
+    if not is_number(pointer.data):
+        _read_only(core, "has a log_pointer in the keeper that is no number")
+        return
+    if not isinstance(is_lost, Found) or not isinstance(replicas, Names):
+        _read_only(core, "is unknown to the keeper")
+        return
+    state.replicas = tuple(NodeId(name) for name in replicas.names)
+    head = pulling.head_of(log.stat)
+    if head < state.history.next_number - 1:
+        done = state.history.next_number - 1
+        _read_only(core, f"has executed entry {done}, and the keeper's log ends at {head}")
+        return
+    is_other = isinstance(last, Found) and last.stat.czxid != state.history.zxid
+    if is_other and state.history.next_number > 0:
+        _read_only(core, "has executed another log than the keeper has")
+        return
+    state.is_lost = is_lost.data == b"1"
+    if state.is_lost:
+        _read_only(core, "is lost: entries that it needs have been trimmed")
+        return
+    memory = core.node.memory
+    folder = memory.folder.encode()
+    operations: list[WriteOperation] = [Check(is_lost.path, is_lost.stat.version)]
+    if not isinstance(is_active, Found):
+        operations.append(Create(core.own_paths.is_active, folder, ephemeral=True))
+    elif is_active.stat.owner != memory.session:
+        if is_active.data != folder:
+            _read_only(core, "is served by another process")
+            return
+        operations.append(Delete(is_active.path, is_active.stat.version))
+        operations.append(Create(core.own_paths.is_active, folder, ephemeral=True))
+    state.phase, state.why = Phase.ACTIVATING, "makes itself known"
+    state.pointer, state.pointer_version = int(pointer.data), pointer.stat.version
+    if state.pointer > state.durable_number:
+        state.pointer, state.pointer_version = state.durable_number, pointer.stat.version + 1
+        data = str(state.pointer).encode()
+        operations.append(Set(pointer.path, data, pointer.stat.version))
+    operations.append(Set(host.path, memory.endpoint.encode(), host.stat.version))
+    core.write(Activate(), *operations)
+
+
+def on_activated(core: Core, _call: Activate, answer: MetadataAnswer) -> None:
+    """A2: only now is it read what there is."""
+    if not isinstance(answer, Written):
+        _again(core, "could not make itself known")
+        return
+    state = core.state
+    version = answer.results[-1]
+    assert isinstance(version, int), "the set of host is the last operation"
+    state.phase, state.why = Phase.COMPARING, "compares its disk with the keeper"
+    state.host_version = version
+    state.parts = {part: own for part, own in state.parts.items() if own.is_stored}
+    state.queue, state.to_fail, state.to_leave, state.queued = {}, {}, {}, {}
+    state.todo, state.fetching, state.line = {}, {}, {}
+    state.aside = {}  # what arrives from now on may come too late for the look
+    state.look = core.work(Look(*core.key), NOBODY)
+
+
+def on_looked(core: Core, looked: Looked) -> None:
+    """The disk has been read: now the keeper."""
+    state = core.state
+    state.look, state.is_looked = None, True
+    # What was stored for an insert since the look was begun is not in what it says.
+    kept = {
+        insert.message.part.id
+        for insert in state.inserts.values()
+        if insert.step is not InsertStep.KEEPING
+    }
+    for part, own in state.parts.items():
+        own.is_stored = own.is_stored and part in kept
+    for header in looked.stored:
+        own = state.parts.setdefault(header.id, OwnPart(header))
+        own.is_stored, own.is_registered = True, False
+    state.aside.update({header.id: header for header in looked.aside})
+    paths = core.own_paths
+    core.read(Compare(), Children(paths.parts), Children(paths.queue))
+
+
+def on_compared(core: Core, _call: Compare, answer: MetadataAnswer) -> None:
+    """A3."""
+    if not isinstance(answer, ReadDone):
+        _again(core, "could not read its parts")
+        return
+    parts, queue = answer.results
+    if not isinstance(parts, Names) or not isinstance(queue, Names):
+        _again(core, "is unknown to the keeper")
+        return
+    state = core.state
+    for name in parts.names:
+        known = state.parts.get(PartId(name))
+        if known is not None and known.is_stored:
+            known.is_registered = True
+    state.queued = {int(name): None for name in queue.names if name.isdecimal()}
+    missing = tuple(
+        PartId(name)
+        for name in parts.names
+        if not (PartId(name) in state.parts and state.parts[PartId(name)].is_stored)
+    )
+    _deregister(core, missing)
+
+
+def _deregister(core: Core, missing: tuple[PartId, ...]) -> None:
+    """A3, for so many parts at a time as fit into a multi."""
+    parts, left = missing[: core.config.batch_max], missing[core.config.batch_max :]
+    if parts:
+        core.read(ReadStatuses(parts, left), *(Get(core.paths.status(part)) for part in parts))
+    else:
+        _load_queue(core, tuple(core.state.queued))
+
+
+def on_statuses(core: Core, call: ReadStatuses, answer: MetadataAnswer) -> None:
+    """A3: what is not here leaves the quorum that it was counted in."""
+    if not isinstance(answer, ReadDone):
+        _again(core, "could not read its parts")
+        return
+    operations: list[WriteOperation] = [Check(core.own_paths.host, core.state.host_version)]
+    for part, result in zip(call.parts, answer.results, strict=True):
+        operations.append(Delete(core.own_paths.part(part), ANY_VERSION))
+        if isinstance(result, Found):
+            try:
+                status = decode_status(result.data)
+            except BadRecord as error:
+                core.note("bad_status", f"{part}: {error.what}")
+                continue
+            members = tuple(member for member in status.members if member != core.own)
+            left = encode_status(type(status)(status.wanted, members))
+            operations.append(Set(result.path, left, result.stat.version))
+    core.write(Deregister(call.parts, call.left), *operations)
+
+
+def on_deregistered(core: Core, call: Deregister, answer: MetadataAnswer) -> None:
+    """What is gone is fetched again, unless nobody wants it any more."""
+    if isinstance(answer, Conflict) and answer.index > 0:
+        _deregister(core, call.parts + call.left)
+        return
+    if not isinstance(answer, Written):
+        _again(core, "could not deregister its parts")
+        return
+    for part in call.parts:
+        core.note("part_missing", part)
+        core.state.parts.pop(part, None)
+    _deregister(core, call.left)
+
+
+def _load_queue(core: Core, numbers: tuple[int, ...]) -> None:
+    """Entries that were queued, whole: the log may have been trimmed of them (T35)."""
+    some, left = numbers[: core.config.batch_max], numbers[core.config.batch_max :]
+    if some:
+        core.read(LoadQueue(left), *(Get(core.own_paths.queued(each)) for each in some))
+    else:
+        _serve(core)
+
+
+def on_queue(core: Core, call: LoadQueue, answer: MetadataAnswer) -> None:
+    if not isinstance(answer, ReadDone):
+        _again(core, "could not read its queue")
+        return
+    for result in answer.results:
+        if isinstance(result, Found):
+            number = int(result.path.rpartition("/")[2])
+            try:
+                entry = decode_entry(result.data)
+            except BadRecord as error:  # the history has its parts, unless the log was trimmed
+                core.note("bad_entry", f"queue {number}: {error.what}")
+                continue
+            executing.queue_parts(core, number, parts_of(entry))
+    _load_queue(core, call.left)
+
+
+def _serve(core: Core) -> None:
+    """Take inserts and follow the log from now on."""
+    state = core.state
+    executing.resume(core)
+    settled = {insert.message.part.id for insert in state.inserts.values()}
+    for part, own in list(state.parts.items()):
+        if not own.is_registered and part not in state.queue and part not in settled:
+            # The log may still name it: it stays within reach until that is read (T24).
+            core.put_away(Detach(*core.key, part, "not registered"))
+            state.aside[part] = own.header
+            del state.parts[part]
+    state.phase, state.why = Phase.ACTIVE, ""
+    state.pointer_due_ns = core.later_ns(core.config.pointer_ms)
+    core.note("active", f"pointer {state.pointer}")
+    core.watch(core.paths.log, WatchOf.CHILDREN)
+    pulling.pull(core)
+
+
+def _again(core: Core, why: str) -> None:
+    """The keeper could not say: begin anew with the next tick."""
+    core.step_back(why)
+
+
+def _read_only(core: Core, why: str) -> None:
+    if core.state.why != why:
+        core.note("read_only", why)
+    core.state.phase, core.state.why = Phase.READ_ONLY, why

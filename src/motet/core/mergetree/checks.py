@@ -1,0 +1,120 @@
+"""What requests may say.
+
+C1  Part ids, tokens and the name's node go into paths of the keeper; partitions into names of parts. A path
+    is made of checked words alone, so no request reaches a node that it is not about.
+C2  So many requests wait at a time, and no more: the others are told to come later.
+"""
+
+from __future__ import annotations
+
+import re
+
+from motet.core.mergetree.context import Core
+from motet.core.mergetree.entries import PartHeader
+from motet.core.mergetree.messages import DropPartitions, InsertBlock
+from motet.core.mergetree.paths import TABLES, is_token
+from motet.errors import BadInput
+from motet.errors.tables import TableBusy, TableReadOnly
+from motet.ids import PartId
+from motet.limits import token_number_max
+
+_PART_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_PARTITION = re.compile(r"[^/\x00-\x1f]{1,128}")
+_NAME_PATH = re.compile(rf"{TABLES}/[^/\x00-\x1f]{{1,128}}")
+_text_length_max = 256
+_count_max = (1 << 63) - 1
+_version_max = (1 << 31) - 1
+_partitions_max = 1_000
+
+
+def check_insert(core: Core, message: InsertBlock) -> None:
+    """Raise the error that an insert is refused with."""
+    _check_active(core, len(core.state.inserts))
+    _check_header(message.part)
+    if message.producer:
+        is_named = is_token(message.producer) and not message.token
+        if not is_named or not 0 <= message.number <= token_number_max:
+            raise BadInput("a producer has a name, counts from 0, and uses no text tokens")
+    elif not is_token(message.token):
+        raise BadInput("the token of an insert is printable text of 1 to 128 characters")
+    if not 1 <= len(message.content) <= _text_length_max:
+        raise BadInput(f"the content of an insert is a hash of 1 to {_text_length_max} characters")
+    _check_name(message.name_path, message.name_version)
+    replicas = len(core.state.replicas)
+    if not 1 <= message.quorum <= replicas:
+        what = f"quorum={message.quorum} is not between 1 and the {replicas} replicas of the table"
+        raise BadInput(what, hint="ask for fewer, or add replicas")
+    if is_known(core, message.part.id):
+        raise BadInput(
+            f"part {message.part.id} is there already", hint="mint an id for each attempt"
+        )
+
+
+def check_drop(core: Core, message: DropPartitions) -> None:
+    """Raise the error that a drop is refused with."""
+    _check_active(core, len(core.state.drops))
+    _check_name(message.name_path, message.name_version)
+    partitions = message.partitions or ()
+    if len(partitions) > _partitions_max:
+        raise BadInput(f"{len(partitions)} partitions exceed the limit of {_partitions_max}")
+    for partition in partitions:
+        _check_partition(partition)
+
+
+def is_known(core: Core, part: PartId) -> bool:
+    """Whether the id of a part is in use: it is minted for one attempt, and never used again."""
+    is_leaving = part in core.state.leaving.values()
+    return core.insert_of(part) is not None or is_leaving or is_taken(core, part)
+
+
+def is_taken(core: Core, part: PartId) -> bool:
+    """Whether the log has the part, or the keeper says that it is ours."""
+    state = core.state
+    own = state.parts.get(part)
+    is_registered = own is not None and own.is_registered
+    return is_registered or part in state.history.by_part or part in state.queue
+
+
+def check_room(core: Core, waiting: int) -> None:
+    """C2."""
+    if waiting >= core.config.requests_max:
+        raise TableBusy(f"{waiting} requests of this kind wait for this replica")
+
+
+def _check_active(core: Core, waiting: int) -> None:
+    if not core.is_active:
+        raise TableReadOnly(f"this replica {core.state.why or 'is starting'}")
+    check_room(core, waiting)
+
+
+def _check_header(header: PartHeader) -> None:
+    if _PART_ID.fullmatch(header.id) is None:
+        raise BadInput(
+            f"{header.id[:80]!r} is not the id of a part",
+            hint="1 to 64 letters, digits, dots, dashes or underscores",
+        )
+    _check_partition(header.partition)
+    if not 1 <= len(header.hash) <= _text_length_max:
+        raise BadInput(f"the hash of a part has 1 to {_text_length_max} characters")
+    numbers = (header.rows, header.size_bytes, header.schema, header.format)
+    if not all(0 <= number <= _count_max for number in numbers):
+        raise BadInput(f"part {header.id} has a count below zero, or beyond 64 bits")
+
+
+def _check_partition(partition: str) -> None:
+    if _PARTITION.fullmatch(partition) is None or not _is_encodable(partition):
+        raise BadInput(
+            f"{partition[:80]!r} is not the name of a partition",
+            hint="1 to 128 characters without slashes and control characters",
+        )
+
+
+def _check_name(path: str, version: int) -> None:
+    """Of whom was addressed by name (T27); empty: by its id."""
+    is_path = _NAME_PATH.fullmatch(path) is not None and _is_encodable(path)
+    if path and not (is_path and 0 <= version <= _version_max):
+        raise BadInput(f"{path[:80]!r} at version {version} is not the name of a table")
+
+
+def _is_encodable(text: str) -> bool:
+    return text.isprintable()

@@ -1,0 +1,229 @@
+"""What the protocols of a replica share: its state, its node, and the effects of a step so far.
+
+Each protocol is a module of functions over a ``Core``. All replicas of a node share one session with the
+keeper and number their requests, writes and work together.
+"""
+
+from __future__ import annotations
+
+from typing import Self
+
+import msgspec
+
+from motet.core.fingerprint import clone_plain, fingerprint
+from motet.core.machine import NS_PER_MS, Effect, Message, Note, Now, Replace, Send, Work, Write
+from motet.core.mergetree.entries import PartHeader
+from motet.core.mergetree.messages import LogHas, TableRefused, TableRequest
+from motet.core.mergetree.paths import ReplicaPaths, ShardPaths
+from motet.core.mergetree.state import (
+    Call,
+    Insert,
+    MergeTreeConfig,
+    Phase,
+    QueuedPart,
+    State,
+    Step,
+    WatchLog,
+)
+from motet.core.mergetree.work import Detach, Forget, Task
+from motet.core.metadata.messages import (
+    METADATA,
+    NO_SESSION,
+    Read,
+    ReadOperation,
+    Watch,
+    WatchOf,
+    WriteOperation,
+)
+from motet.core.metadata.messages import Write as WriteNodes
+from motet.errors import MotetError
+from motet.ids import (
+    Address,
+    FileName,
+    NodeId,
+    PartId,
+    RequestId,
+    SessionId,
+    TableId,
+    WorkId,
+    WriteId,
+)
+
+ReplicaKey = tuple[TableId, int]
+"""A table and the number of a shard: there is one replica of each on a node."""
+
+
+class NodeMemory(msgspec.Struct):
+    """What the replicas of a node share."""
+
+    own: NodeId
+    #: identifies the folder: a process with another one is another replica of the same name
+    folder: str = ""
+    #: where others reach this node, as people read it in ``host``
+    endpoint: str = ""
+    session: SessionId = NO_SESSION
+    next_request: int = 1
+    next_work: int = 1
+    next_write: int = 1
+    next_read: int = 1
+    #: which replica asked for what is under way
+    requests: dict[RequestId, ReplicaKey] = msgspec.field(default_factory=dict)
+    works: dict[WorkId, ReplicaKey] = msgspec.field(default_factory=dict)
+    writes: dict[WriteId, ReplicaKey] = msgspec.field(default_factory=dict)
+    reads: dict[int, ReplicaKey] = msgspec.field(default_factory=dict)
+
+
+class NodeContext:
+    """The memory of a node, and the time and the effects of one step."""
+
+    def __init__(self, own: NodeId, endpoint: str = "") -> None:
+        self.memory = NodeMemory(own, endpoint=endpoint)
+        self.now = Now(0, 0)
+        self.items: list[Effect] = []
+
+    def take(self) -> list[Effect]:
+        """What has to be done; the buffer is empty then."""
+        items, self.items = self.items, []
+        return items
+
+    def clone(self) -> Self:
+        twin = type(self)(self.memory.own)
+        twin.memory, twin.now = clone_plain(self.memory), self.now
+        return twin
+
+
+class Core:
+    """One replica while it takes a step."""
+
+    def __init__(self, node: NodeContext, key: ReplicaKey, config: MergeTreeConfig) -> None:
+        self.node = node
+        self.key = key
+        self.config = config
+        self.paths = ShardPaths(*key)
+        self.state = State()
+
+    @property
+    def own(self) -> NodeId:
+        return self.node.memory.own
+
+    @property
+    def own_paths(self) -> ReplicaPaths:
+        return self.paths.replica(self.own)
+
+    @property
+    def name(self) -> str:
+        """As people know the replica's shard."""
+        return f"{self.key[0]}/{self.key[1]}"
+
+    @property
+    def is_active(self) -> bool:
+        return self.state.phase is Phase.ACTIVE
+
+    @property
+    def now_ns(self) -> int:
+        return self.node.now.monotonic_ns
+
+    def later_ns(self, after_ms: int) -> int:
+        return self.now_ns + after_ms * NS_PER_MS
+
+    @property
+    def file(self) -> FileName:
+        """Holds every entry that was executed."""
+        return FileName(f"table-{self.key[0]}-{self.key[1]}-log")
+
+    # Effects
+
+    def read(self, call: Call, *operations: ReadOperation) -> RequestId:
+        return self._ask(call, Read(self._new_request(), self.node.memory.session, operations))
+
+    def write(self, call: Call, *operations: WriteOperation) -> RequestId:
+        return self._ask(
+            call, WriteNodes(self._new_request(), self.node.memory.session, operations)
+        )
+
+    def _new_request(self) -> RequestId:
+        memory = self.node.memory
+        request = RequestId(memory.next_request)
+        memory.next_request += 1
+        return request
+
+    def _ask(self, call: Call, message: Read | WriteNodes | Watch) -> RequestId:
+        self.node.memory.requests[message.request] = self.key
+        self.state.calls[message.request] = call
+        self.node.items.append(Send(METADATA, message))
+        return message.request
+
+    def watch(self, path: str, of: WatchOf) -> None:
+        self._ask(WatchLog(), Watch(self._new_request(), self.node.memory.session, path, of))
+
+    def work(self, task: Task, part: PartId) -> WorkId:
+        memory = self.node.memory
+        work = WorkId(memory.next_work)
+        memory.next_work += 1
+        memory.works[work] = self.key
+        self.state.works[work] = part
+        self.node.items.append(Work(work, task))
+        return work
+
+    def put_away(self, task: Forget | Detach) -> None:
+        """Until it has ended the part is neither here nor aside (E7)."""
+        self.state.leaving[self.work(task, task.part)] = task.part
+
+    def append_to_file(self, data: bytes) -> WriteId:
+        memory = self.node.memory
+        write = WriteId(memory.next_write)
+        memory.next_write += 1
+        memory.writes[write] = self.key
+        offset = self.state.file_bytes
+        self.node.items.append(
+            Write(write, self.file, offset, data) if offset else Replace(write, self.file, data)
+        )
+        return write
+
+    def send(self, to: Address | NodeId, message: Message) -> None:
+        self.node.items.append(Send(Address(to), message))
+
+    def note(self, what: str, detail: str = "") -> None:
+        self.node.items.append(Note(f"table_{what}", f"{self.name} {detail}".rstrip()))
+
+    def refuse(self, client: Address, request: TableRequest, error: MotetError) -> None:
+        table, shard = self.key
+        told = TableRefused(table, shard, request.request, error.code, error.what, error.advice)
+        self.send(client, told)
+
+    def step_back(self, why: str) -> None:
+        """Something is not as this replica thought: it begins anew with the next tick."""
+        self.state.phase, self.state.why = Phase.WAITING, why
+
+    def wait(self, queued: QueuedPart, reason: str) -> None:
+        """Look again with a later tick, each time somewhat later."""
+        if queued.reason != reason:
+            self.note("part_waits", f"{queued.header.id}: {reason}")
+        queued.step, queued.reason = Step.WANTED, reason
+        queued.tries += 1
+        self.state.fetching.pop(queued.header.id, None)
+        queued.again_ns = self.later_ns(self.config.tick_ms * min(queued.tries, 10))
+
+    def tell_others(self, number: int) -> None:
+        """A hint that the log has an entry, so that nobody waits for a watch."""
+        self.state.head_heard = max(self.state.head_heard, number)
+        table, shard = self.key
+        for node in self.state.replicas:
+            if node != self.own:
+                self.send(node, LogHas(table, shard, number))
+
+    # Looking
+
+    def insert_of(self, part: PartId) -> Insert | None:
+        """The insert that brings this part, while it is under way."""
+        for insert in self.state.inserts.values():
+            if insert.message.part.id == part and not insert.is_duplicate:
+                return insert
+        return None
+
+    def header_of(self, part: PartId) -> PartHeader | None:
+        own = self.state.parts.get(part)
+        return None if own is None else own.header
+
+    def fingerprint(self) -> bytes:
+        return fingerprint((self.key, self.state))

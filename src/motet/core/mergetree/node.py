@@ -1,0 +1,185 @@
+"""All table replicas of a node, as one machine: they share a session with the keeper."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Self
+
+from motet.core.fingerprint import fingerprint
+from motet.core.machine import (
+    Effect,
+    Event,
+    Fired,
+    Read,
+    ReadBack,
+    ReadFailed,
+    Received,
+    Send,
+    SetTimer,
+    Started,
+    Violation,
+    WorkDone,
+    WorkFailed,
+    WriteFailed,
+    Written,
+)
+from motet.core.mergetree.context import NodeContext, ReplicaKey
+from motet.core.mergetree.messages import TableMessage, TableRefused, TableRequest
+from motet.core.mergetree.paths import shard_of
+from motet.core.mergetree.replica import TableReplica
+from motet.core.mergetree.state import MergeTreeConfig
+from motet.core.metadata.messages import (
+    METADATA,
+    NO_SESSION,
+    Changed,
+    MetadataAnswer,
+    MetadataMessage,
+    SessionBegun,
+    SessionEnded,
+)
+from motet.errors import NodeError
+from motet.ids import Address, NodeId, ReadId, TimerName
+
+TICK = TimerName("tables-tick")
+
+
+class TableNode:
+    """The machine of a node's table replicas."""
+
+    def __init__(
+        self,
+        own: NodeId,
+        keys: tuple[ReplicaKey, ...],
+        config: MergeTreeConfig | None = None,
+        folder: str = "",
+        endpoint: str = "",
+    ) -> None:
+        self.config = MergeTreeConfig() if config is None else config
+        self.node = NodeContext(own, endpoint)
+        self.node.memory.folder = folder
+        self.replicas = {key: TableReplica(self.node, key, self.config) for key in keys}
+        #: whom the step concerns: what follows from it is worked out for them alone
+        self._touched: dict[ReplicaKey, None] = {}
+
+    def step(self, event: Event) -> list[Effect]:
+        node = self.node
+        node.now = event.now
+        if isinstance(event, Started):
+            self._start()
+        elif isinstance(event, Received):
+            self._on_message(event)
+        elif isinstance(event, WorkDone | WorkFailed):
+            replica = self._touch(node.memory.works.pop(event.work))
+            if isinstance(event, WorkDone):
+                replica.on_work(event.work, event.result, None)
+            else:
+                replica.on_work(event.work, None, event.why)
+        elif isinstance(event, Written):
+            self._touch(node.memory.writes.pop(event.write)).on_written(event.write)
+        elif isinstance(event, WriteFailed):
+            self._touch(node.memory.writes.pop(event.write)).on_write_failed(event.write, event.why)
+        elif isinstance(event, ReadBack):
+            replica = self._touch(node.memory.reads.pop(event.read))
+            replica.on_file_read(event.data)
+            replica.on_session()
+        elif isinstance(event, ReadFailed):
+            del node.memory.reads[event.read]  # the next tick reads it again
+        elif isinstance(event, Fired):
+            self._tick()
+        for key in self._touched:
+            self.replicas[key].follow_up()
+        self._touched.clear()
+        return node.take()
+
+    def _touch(self, key: ReplicaKey) -> TableReplica:
+        self._touched[key] = None
+        return self.replicas[key]
+
+    def _touch_all(self) -> Iterable[TableReplica]:
+        return [self._touch(key) for key in self.replicas]
+
+    def _tick(self) -> None:
+        self.node.items.append(SetTimer(TICK, self.config.tick_ms, in_step=True))
+        being_read = set(self.node.memory.reads.values())
+        for key in self.replicas:
+            if not self.replicas[key].core.state.is_read and key not in being_read:
+                self._read_file(key)
+        for replica in self._touch_all():
+            replica.on_tick()
+
+    def _start(self) -> None:
+        for key in self.replicas:
+            self._read_file(key)
+        self.node.items.append(SetTimer(TICK, self.config.tick_ms, in_step=True))
+
+    def _read_file(self, key: ReplicaKey) -> None:
+        memory = self.node.memory
+        read = ReadId(memory.next_read)
+        memory.next_read += 1
+        memory.reads[read] = key
+        self.node.items.append(Read(read, self.replicas[key].core.file))
+
+    def _on_message(self, event: Received) -> None:
+        message = event.message
+        if event.sender == METADATA:
+            assert isinstance(message, MetadataMessage), "the keeper's port says nothing else"
+            self._on_metadata(message)
+        elif isinstance(message, TableMessage):
+            key = message.table, message.shard
+            if key in self.replicas:
+                self._touch(key).on_request(event.sender, message)
+            elif isinstance(message, TableRequest):
+                self._refuse(event.sender, message)
+
+    def _refuse(self, client: Address, request: TableRequest) -> None:
+        table, shard = request.table, request.shard
+        error = NodeError(
+            f"this node has no replica of shard {shard} of table {table}",
+            hint="ask which nodes have one, and send it there",
+        )
+        told = TableRefused(table, shard, request.request, error.code, error.what, error.advice)
+        self.node.items.append(Send(client, told))
+
+    def _on_metadata(self, message: MetadataMessage) -> None:
+        memory = self.node.memory
+        if isinstance(message, SessionBegun):
+            if message.session == memory.session:
+                return
+            self._end_session()
+            memory.session = message.session
+            for replica in self._touch_all():
+                replica.on_session()
+        elif isinstance(message, SessionEnded):
+            if message.session == memory.session:
+                self._end_session()
+        elif isinstance(message, MetadataAnswer):
+            key = memory.requests.pop(message.request, None)
+            if key is not None:
+                self._touch(key).on_answer(message.request, message)
+        elif isinstance(message, Changed):
+            key = shard_of(message.path)
+            if key is not None and key in self.replicas:
+                self._touch(key).on_changed(message)
+
+    def _end_session(self) -> None:
+        """No answer to what was asked under it counts any more."""
+        memory = self.node.memory
+        if memory.session == NO_SESSION:
+            return
+        memory.session = NO_SESSION
+        memory.requests.clear()
+        for replica in self._touch_all():
+            replica.on_session_end()
+
+    def clone(self) -> Self:
+        twin = type(self)(self.node.memory.own, (), self.config)
+        twin.node = self.node.clone()
+        twin.replicas = {key: each.clone(twin.node) for key, each in self.replicas.items()}
+        return twin
+
+    def fingerprint(self) -> bytes:
+        states = [replica.core.state for replica in self.replicas.values()]
+        return fingerprint((self.node.memory, states))
+
+    def invariants(self) -> list[Violation]:
+        return [each for replica in self.replicas.values() for each in replica.invariants()]

@@ -1,0 +1,185 @@
+"""Where the keeper has a table, below its uuid; the only place that says so.
+
+::
+
+    /motet/tables/<name>                the table that has the name: its uuid
+    /motet/table_data/<uuid>
+      definition                        columns, order, partition, engine
+      tokens/<token>                    what was inserted under a token
+      producers/<name>                  what a producer has inserted last, by its numbers
+      shards/<i>
+        log/log-<n>                     the entries
+        quorum/status/<part id>         an open quorum: how many are wanted, and who has joined
+        quorum/last_part                the highest block whose quorum has ended
+        quorum/failed_parts/<n>         blocks whose quorum has failed
+        replicas/<r>
+          host                          where it is; its version rises with each activation
+          is_active                     ephemeral: the folder of the process that serves it
+          is_lost                       1: it has to copy another replica's state
+          log_pointer                   the next entry to execute
+          queue/<n>                     entries below the pointer that are not executed
+          parts/<part id>               the parts it has
+"""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+import msgspec
+
+from motet.ids import NodeId, PartId, TableId
+from motet.limits import name_length_max
+
+TABLES = "/motet/tables"
+TABLE_DATA = "/motet/table_data"
+
+
+def is_token(token: str) -> bool:
+    """Whether text may name an insert."""
+    return 1 <= len(token) <= name_length_max and token.isprintable()
+
+
+def token_name(token: str) -> str:
+    """The name of a token's node: a word of a path, whatever the token says."""
+    quoted = quote(token, safe="")
+    return f"%2E{quoted[1:]}" if quoted.startswith(".") else quoted
+
+
+def table_root(table: TableId) -> str:
+    """Everything of a table but its name."""
+    return f"{TABLE_DATA}/{table}"
+
+
+class ShardPaths(msgspec.Struct, frozen=True):
+    """The paths of one shard of a table."""
+
+    table: TableId
+    shard: int
+
+    @property
+    def root(self) -> str:
+        return f"{table_root(self.table)}/shards/{self.shard}"
+
+    @property
+    def definition(self) -> str:
+        return f"{table_root(self.table)}/definition"
+
+    def token(self, token: str) -> str:
+        return f"{table_root(self.table)}/tokens/{token_name(token)}"
+
+    @property
+    def producers(self) -> str:
+        return f"{table_root(self.table)}/producers"
+
+    def producer(self, name: str) -> str:
+        return f"{self.producers}/{token_name(name)}"
+
+    @property
+    def log(self) -> str:
+        return f"{self.root}/log"
+
+    def entry(self, number: int) -> str:
+        return f"{self.log}/log-{number:010}"
+
+    @property
+    def new_entry(self) -> str:
+        """Made sequential: the keeper adds the number."""
+        return f"{self.log}/log-"
+
+    def status(self, part: PartId) -> str:
+        return f"{self.root}/quorum/status/{part}"
+
+    @property
+    def last_part(self) -> str:
+        return f"{self.root}/quorum/last_part"
+
+    def failed_part(self, number: int) -> str:
+        return f"{self.root}/quorum/failed_parts/{number}"
+
+    @property
+    def replicas(self) -> str:
+        return f"{self.root}/replicas"
+
+    def replica(self, node: NodeId) -> ReplicaPaths:
+        return ReplicaPaths(f"{self.replicas}/{node}")
+
+
+class ReplicaPaths(msgspec.Struct, frozen=True):
+    """The paths of one replica of a shard."""
+
+    root: str
+
+    @property
+    def host(self) -> str:
+        return f"{self.root}/host"
+
+    @property
+    def is_active(self) -> str:
+        return f"{self.root}/is_active"
+
+    @property
+    def is_lost(self) -> str:
+        return f"{self.root}/is_lost"
+
+    @property
+    def log_pointer(self) -> str:
+        return f"{self.root}/log_pointer"
+
+    @property
+    def queue(self) -> str:
+        return f"{self.root}/queue"
+
+    def queued(self, number: int) -> str:
+        return f"{self.queue}/{number:010}"
+
+    @property
+    def parts(self) -> str:
+        return f"{self.root}/parts"
+
+    def part(self, part: PartId) -> str:
+        return f"{self.parts}/{part}"
+
+
+def shard_of(path: str) -> tuple[TableId, int] | None:
+    """The table and the shard that a path below a shard is of."""
+    table, _, rest = path.removeprefix(f"{TABLE_DATA}/").partition("/shards/")
+    shard = rest.partition("/")[0]
+    return (TableId(table), int(shard)) if shard.isdecimal() else None
+
+
+def is_number(data: bytes) -> bool:
+    """Whether a node holds a number, as ``log_pointer`` and ``last_part`` do."""
+    return data.removeprefix(b"-").isdigit() and len(data) < 20
+
+
+def entry_number(path: str) -> int:
+    """The number in the path of an entry, as a create has answered it."""
+    return int(path.rpartition("-")[2])
+
+
+def layout(
+    table: TableId, shards: int, replicas: tuple[NodeId, ...]
+) -> tuple[tuple[str, bytes], ...]:
+    """The nodes of a new table but its definition and its name, parents first (T28)."""
+    root = table_root(table)
+    nodes: list[tuple[str, bytes]] = [(root, b""), (f"{root}/shards", b"")]
+    nodes += [(f"{root}/tokens", b""), (f"{root}/producers", b"")]
+    for shard in range(shards):
+        paths = ShardPaths(table, shard)
+        quorum = f"{paths.root}/quorum"
+        nodes += [(paths.root, b""), (paths.log, b""), (paths.replicas, b""), (quorum, b"")]
+        nodes += [
+            (f"{quorum}/status", b""),
+            (f"{quorum}/failed_parts", b""),
+            (paths.last_part, b"-1"),
+        ]
+        for node in replicas:
+            own = paths.replica(node)
+            nodes += [
+                (own.root, b""),
+                (own.host, b""),
+                (own.is_lost, b"0"),
+                (own.log_pointer, b"0"),
+            ]
+            nodes += [(own.queue, b""), (own.parts, b"")]
+    return tuple(nodes)

@@ -1,0 +1,90 @@
+"""Reading the log.
+
+L1  Entries are read by their numbers, up to so many at one moment; nothing is listed. The head of the log is
+    what its node's stat says, which trimming does not change (R1).
+P1  As many are read as the log is known to have, and a few more: a look at an idle log costs next to nothing.
+    If they are too large for one answer, fewer are read, down to one.
+"""
+
+from __future__ import annotations
+
+from motet.core.mergetree import executing
+from motet.core.mergetree.context import Core
+from motet.core.mergetree.entries import decode_entry, encode_entry
+from motet.core.mergetree.state import Phase, Pull
+from motet.core.metadata.messages import Failed, Found, Get, MetadataAnswer, NodeStat, ReadDone
+from motet.errors import BadRecord
+
+AHEAD = 4
+"""Entries that are read although nobody has told of them."""
+
+
+def head_of(log: NodeStat) -> int:
+    """The number of the last entry; -1: there was none. Deletions cancel out in the sum (L1).
+
+    The keeper counts changes in 32 bits with a sign.
+    """
+    return (log.cversion + log.children) % (1 << 32) // 2 - 1
+
+
+def pull(core: Core) -> None:
+    """Read on, unless that is under way: then once more after it."""
+    state = core.state
+    if not core.is_active:
+        return
+    if state.pulling is not None:
+        state.is_pull_wanted = True
+        return
+    state.is_pull_wanted = False
+    first = state.history.next_number
+    state.pull_max = min(state.pull_max or core.config.entries_max, core.config.entries_max)
+    wanted = max(state.head_heard - first + 1, AHEAD)
+    numbers = range(first, first + min(wanted, state.pull_max))
+    entries = (Get(core.paths.entry(number)) for number in numbers)
+    state.pulling = core.read(Pull(first), Get(core.paths.log), *entries)
+
+
+def hear(core: Core, number: int) -> None:
+    """Somebody says that the log has this entry: it is not believed, the log is read."""
+    if number >= core.state.history.next_number:
+        core.state.head_heard = max(core.state.head_heard, number)
+        pull(core)
+
+
+def on_pulled(core: Core, call: Pull, answer: MetadataAnswer) -> None:
+    state = core.state
+    state.pulling = None
+    if isinstance(answer, Failed) and answer.code == "KEEPER_TOO_LARGE" and state.pull_max > 1:
+        state.pull_max //= 2  # P1
+        pull(core)
+        return
+    if not isinstance(answer, ReadDone):
+        return  # the next tick reads again
+    log, *results = answer.results
+    if not isinstance(log, Found):
+        return
+    assert call.first == state.history.next_number, "one read at a time"
+    head = state.head_heard = head_of(log.stat)
+    state.pull_max *= 2
+    for result in results:
+        if not isinstance(result, Found):
+            break
+        number = state.history.next_number
+        if result.stat.czxid <= state.history.zxid:
+            state.phase, state.why = Phase.READ_ONLY, "has executed another log than the keeper has"
+            return
+        try:
+            entry = decode_entry(result.data)
+        except BadRecord as error:
+            core.note("bad_entry", f"{number}: {error.what}")
+            break
+        state.history.apply(number, result.stat.czxid, entry)
+        state.unwritten.append((number, result.stat.czxid, encode_entry(entry)))
+        core.note("executed", f"{number} {type(entry).__name__.removesuffix('Entry').lower()}")
+        executing.execute(core, number, entry)
+    if (
+        state.history.next_number <= head and state.history.next_number > call.first
+    ) or state.is_pull_wanted:
+        pull(core)
+    elif state.history.next_number <= head and not isinstance(results[0], Found):
+        core.note("entry_trimmed", f"{state.history.next_number} of {head}")

@@ -1,0 +1,221 @@
+"""A replica of one shard of a table, as part of its node.
+
+==============  =====================================================================
+``activation``  from a session with the keeper to an active replica; disk and keeper compared
+``pulling``     reading the log
+``executed``    the file of what was executed, and ``log_pointer``
+``executing``   getting the parts that entries bring, registering them, joining quorums
+``ending``      failing quorums, and what failed blocks leave
+``inserting``   inserts of clients
+``dropping``    drops of clients
+``reading``     answering readers as of a head
+==============  =====================================================================
+
+Each step is one event. What follows from it for the others is worked out once, at its end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Self
+
+from motet.core.fingerprint import clone_plain
+from motet.core.machine import Message, Violation
+from motet.core.mergetree import (
+    activation,
+    dropping,
+    ending,
+    executed,
+    executing,
+    inserting,
+    pulling,
+    reading,
+)
+from motet.core.mergetree.context import Core, NodeContext, ReplicaKey
+from motet.core.mergetree.messages import (
+    DropPartitions,
+    InsertBlock,
+    ListParts,
+    LogHas,
+    PartArrived,
+)
+from motet.core.mergetree.state import (
+    Activate,
+    Call,
+    CommitDrop,
+    CommitInsert,
+    Compare,
+    Deregister,
+    Fail,
+    Leave,
+    LoadOwn,
+    LoadQueue,
+    Locate,
+    MergeTreeConfig,
+    Phase,
+    Pull,
+    PutPointer,
+    ReadForInsert,
+    ReadPointer,
+    ReadQuorum,
+    ReadStatuses,
+    ReadToFail,
+    Register,
+    SettleRead,
+    SettleWrite,
+    WatchLog,
+)
+from motet.core.mergetree.work import NOBODY, Looked
+from motet.core.metadata.messages import Changed, MetadataAnswer, Watching
+from motet.ids import Address, RequestId, WorkId, WriteId
+
+
+def _on_watching(core: Core, _call: WatchLog, answer: MetadataAnswer) -> None:
+    if isinstance(answer, Watching):
+        pulling.pull(core)  # what came before the watch is told by nobody
+
+
+ROUTES: dict[type[Call], Callable[[Core, Any, MetadataAnswer], None]] = {
+    LoadOwn: activation.on_own,
+    Activate: activation.on_activated,
+    Compare: activation.on_compared,
+    ReadStatuses: activation.on_statuses,
+    Deregister: activation.on_deregistered,
+    LoadQueue: activation.on_queue,
+    Pull: pulling.on_pulled,
+    PutPointer: executed.on_pointer,
+    ReadPointer: executed.on_pointer_read,
+    ReadForInsert: inserting.on_read,
+    CommitInsert: inserting.on_committed,
+    SettleWrite: inserting.on_settled,
+    SettleRead: inserting.on_settle_read,
+    CommitDrop: dropping.on_dropped,
+    Locate: executing.on_located,
+    ReadQuorum: executing.on_quorum,
+    Register: executing.on_registered,
+    ReadToFail: ending.on_read_to_fail,
+    Fail: ending.on_failed,
+    Leave: ending.on_left,
+    WatchLog: _on_watching,
+}
+"""Who takes the answer to a call."""
+
+
+class TableReplica:
+    """One replica."""
+
+    def __init__(self, node: NodeContext, key: ReplicaKey, config: MergeTreeConfig) -> None:
+        self.core = Core(node, key, config)
+
+    @property
+    def phase(self) -> Phase:
+        return self.core.state.phase
+
+    # What happens
+
+    def on_file_read(self, data: bytes) -> None:
+        executed.on_file_read(self.core, data)
+
+    def on_session(self) -> None:
+        activation.begin(self.core)
+
+    def on_session_end(self) -> None:
+        activation.end(self.core)
+
+    def on_request(self, sender: Address, message: Message) -> None:
+        core = self.core
+        if isinstance(message, InsertBlock):
+            inserting.take(core, sender, message)
+        elif isinstance(message, DropPartitions):
+            dropping.drop(core, sender, message)
+        elif isinstance(message, ListParts):
+            reading.take(core, sender, message)
+        elif isinstance(message, LogHas):
+            pulling.hear(core, message.number)
+        elif isinstance(message, PartArrived):
+            executing.on_arrived(core, message.part)
+
+    def on_changed(self, changed: Changed) -> None:
+        if changed.path == self.core.paths.log:
+            pulling.pull(self.core)
+
+    def on_answer(self, request: RequestId, answer: MetadataAnswer) -> None:
+        call = self.core.state.calls.pop(request, None)
+        if call is not None:
+            ROUTES[type(call)](self.core, call, answer)
+
+    def on_work(self, work: WorkId, result: Message | None, why: str | None) -> None:
+        """Work has ended: well, or not, and why."""
+        core, state = self.core, self.core.state
+        part = state.works.pop(work)
+        if work == state.look:
+            if isinstance(result, Looked):
+                activation.on_looked(core, result)
+            else:
+                state.look = None
+                core.step_back(f"its disk could not be read: {why}")
+            return
+        if part == NOBODY:
+            return  # a look of an activation that was given up (A7)
+        if state.leaving.pop(work, None) is not None:
+            executing.on_put_away(core, part)
+            return
+        for number, insert in list(state.inserts.items()):
+            if insert.work == work:
+                if why is None:
+                    inserting.on_kept(core, number)
+                else:
+                    inserting.on_not_kept(core, number, why)
+                return
+        if why is None:
+            executing.on_stored(core, part, work)
+        else:
+            executing.on_not_stored(core, part, work, why)
+
+    def on_written(self, write: WriteId) -> None:
+        executed.on_written(self.core, write)
+
+    def on_write_failed(self, write: WriteId, why: str) -> None:
+        executed.on_write_failed(self.core, write, why)
+
+    def on_tick(self) -> None:
+        core = self.core
+        if core.state.phase in (Phase.WAITING, Phase.READ_ONLY):
+            activation.begin(core)
+        elif core.is_active:
+            inserting.on_tick(core)
+            executing.on_tick(core)
+            if core.state.pulling is None:
+                pulling.pull(core)
+            if executed.is_pointer_due(core):
+                executed.put_pointer(core)
+
+    def follow_up(self) -> None:
+        """What the step means for everybody who waits."""
+        core = self.core
+        executed.write_file(core)
+        if core.is_active:
+            executing.advance(core)
+            ending.advance(core)
+        inserting.look(core)
+        reading.look(core)
+
+    # What a checker needs
+
+    def clone(self, node: NodeContext) -> Self:
+        twin = type(self)(node, self.core.key, self.core.config)
+        twin.core.state = clone_plain(self.core.state)
+        return twin
+
+    def invariants(self) -> list[Violation]:
+        state, found = self.core.state, []
+        if state.durable_number > state.history.next_number:
+            found.append(Violation("L2", "more is durable than was executed"))
+        if state.pointer > state.durable_number and state.phase is Phase.ACTIVE:
+            found.append(Violation("L2", f"pointer {state.pointer} passes {state.durable_number}"))
+        found += [
+            Violation("E4", f"{part} is registered and not synced")
+            for part, own in state.parts.items()
+            if own.is_registered and not own.is_stored and state.phase is Phase.ACTIVE
+        ]
+        return found

@@ -1,0 +1,375 @@
+"""All there is to a replica of a table's shard, as plain data."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+from motet.core.mergetree.entries import PartHeader
+from motet.core.mergetree.history import History
+from motet.core.mergetree.messages import DropPartitions, InsertBlock, ListParts
+from motet.ids import Address, NodeId, PartId, RequestId, WorkId, WriteId, Zxid
+
+
+class MergeTreeConfig(msgspec.Struct, frozen=True):
+    """How replicas behave."""
+
+    #: how often everything that is late is looked at
+    tick_ms: int = 1_000
+    #: how long an insert waits for its quorum, and a reader for parts
+    wait_ms: int = 10_000
+    #: entries in one read of the log
+    entries_max: int = 64
+    #: parts, or entries of the queue, in one multi, and in one read
+    batch_max: int = 32
+    #: data in one multi: embedded keepers take less than a cluster's
+    batch_bytes: int = 8 * 1024
+    #: parts that are fetched at a time
+    fetches_max: int = 4
+    #: parts that are aside and known
+    aside_max: int = 10_000
+    #: inserts, drops and readers that may wait, of each so many
+    requests_max: int = 1_000
+    #: the pointer is written so long after it could be, unless it rides on something else
+    pointer_ms: int = 1_000
+
+
+class Phase(StrEnum):
+    """How far a replica is."""
+
+    #: there is no session with the keeper, or the disk has not been read
+    WAITING = "waiting"
+    #: own nodes are read
+    LOADING = "loading"
+    #: ``is_active`` is made and ``host`` raised
+    ACTIVATING = "activating"
+    #: the disk and the keeper are compared
+    COMPARING = "comparing"
+    #: takes inserts and executes the log
+    ACTIVE = "active"
+    #: answers readers as of what it has, and refuses everything else
+    READ_ONLY = "read_only"
+
+
+class OwnPart(msgspec.Struct):
+    """A part of this replica."""
+
+    header: PartHeader
+    #: its bytes are whole and synced
+    is_stored: bool = False
+    #: its node is below our ``parts``
+    is_registered: bool = False
+
+
+class Step(StrEnum):
+    """What a queued part waits for."""
+
+    #: it is not here, and nobody has been asked
+    WANTED = "wanted"
+    #: who has it is being read
+    LOCATING = "locating"
+    FETCHING = "fetching"
+    #: it is stored here, and not registered
+    STORED = "stored"
+    #: its quorum is being read
+    JOINING = "joining"
+    #: the multi that registers it is under way
+    REGISTERING = "registering"
+    #: nobody has it, and the multi that fails its quorum is under way
+    FAILING = "failing"
+
+
+class QueuedPart(msgspec.Struct):
+    """A part that an entry brings and that is not registered here yet."""
+
+    number: int
+    header: PartHeader
+    step: Step = Step.WANTED
+    #: in words, for people
+    reason: str = ""
+    #: look again then
+    again_ns: int = 0
+    tries: int = 0
+    #: what gets its bytes
+    work: WorkId | None = None
+    #: storing bytes that were aside has failed: ask others before it is tried again
+    is_aside_tried: bool = False
+
+
+class Ending(msgspec.Struct):
+    """A block that is to fail, or a part that is to be put aside."""
+
+    #: the keeper has been asked
+    is_asked: bool = False
+    #: ask again then
+    again_ns: int = 0
+
+
+class InsertStep(StrEnum):
+    """How far an insert is."""
+
+    KEEPING = "keeping"
+    #: another insert of its producer commits
+    HELD = "held"
+    READING = "reading"
+    COMMITTING = "committing"
+    #: the keeper did not say what became of the commit
+    SETTLING = "settling"
+    #: its entry is to be executed, or its quorum to end
+    WAITING = "waiting"
+
+
+class Insert(msgspec.Struct):
+    """An insert that is not answered."""
+
+    client: Address
+    message: InsertBlock
+    since_ns: int
+    step: InsertStep = InsertStep.KEEPING
+    #: of whose block the answer depends: our own part, or the one that has the token
+    part: PartId | None = None
+    #: its token was there already
+    is_duplicate: bool = False
+    #: a duplicate has the version of the read that found it visible
+    version: Zxid = Zxid(0)
+    #: the host's version that the commit checked
+    host_version: int = -1
+    #: what stores its bytes
+    work: WorkId | None = None
+
+
+class Reader(msgspec.Struct):
+    """A reader that waits for the log, or for parts."""
+
+    client: Address
+    message: ListParts
+    since_ns: int
+    #: a part without which it cannot be answered
+    waits_for: PartId | None = None
+
+
+class Dropping(msgspec.Struct, frozen=True):
+    """A client whose drop is under way."""
+
+    client: Address
+    message: DropPartitions
+
+
+# Calls: what was asked of the keeper. Each is answered by the function of its name.
+
+
+class LoadOwn(msgspec.Struct, frozen=True, tag=True):
+    """Own nodes, before activation."""
+
+
+class Activate(msgspec.Struct, frozen=True, tag=True):
+    """``is_active`` and ``host``."""
+
+
+class Compare(msgspec.Struct, frozen=True, tag=True):
+    """Own parts and queue, after activation."""
+
+
+class LoadQueue(msgspec.Struct, frozen=True, tag=True):
+    """The entries in own queue; so many at a time."""
+
+    left: tuple[int, ...]
+
+
+class Deregister(msgspec.Struct, frozen=True, tag=True):
+    """Own parts that are not on disk; so many at a time."""
+
+    parts: tuple[PartId, ...]
+    left: tuple[PartId, ...]
+
+
+class ReadStatuses(msgspec.Struct, frozen=True, tag=True):
+    """Open quorums of own parts that are not on disk (T23)."""
+
+    parts: tuple[PartId, ...]
+    left: tuple[PartId, ...]
+
+
+class Pull(msgspec.Struct, frozen=True, tag=True):
+    """The log from an entry on."""
+
+    first: int
+
+
+class PutPointer(msgspec.Struct, frozen=True, tag=True):
+    """``log_pointer`` and ``queue``."""
+
+    pointer: int
+    queued: tuple[int, ...]
+    unqueued: tuple[int, ...]
+
+
+class ReadPointer(msgspec.Struct, frozen=True, tag=True):
+    """Where the pointer is, and what is queued, when that is not known."""
+
+
+class ReadForInsert(msgspec.Struct, frozen=True, tag=True):
+    """What an insert has to know before it commits."""
+
+    insert: int
+
+
+class CommitInsert(msgspec.Struct, frozen=True, tag=True):
+    """The multi of an insert."""
+
+    insert: int
+
+
+class SettleWrite(msgspec.Struct, frozen=True, tag=True):
+    """A write under the same session: when it is done, an unknown one before it is settled (R4)."""
+
+    insert: int
+
+
+class SettleRead(msgspec.Struct, frozen=True, tag=True):
+    """Whether an unknown commit was done."""
+
+    insert: int
+
+
+class Locate(msgspec.Struct, frozen=True, tag=True):
+    """Who has a part, and who is active."""
+
+    part: PartId
+    replicas: tuple[NodeId, ...]
+
+
+class ReadQuorum(msgspec.Struct, frozen=True, tag=True):
+    """The status of a quorum that a stored part can join."""
+
+    part: PartId
+
+
+class Register(msgspec.Struct, frozen=True, tag=True):
+    """The multi that registers a part, and joins or ends its quorum."""
+
+    part: PartId
+
+
+class ReadToFail(msgspec.Struct, frozen=True, tag=True):
+    """What the multi that fails a quorum checks."""
+
+    part: PartId
+    #: a drop took the block: hosts are not checked (T32)
+    is_dropped: bool
+
+
+class Fail(msgspec.Struct, frozen=True, tag=True):
+    """The multi that fails a quorum."""
+
+    part: PartId
+    is_dropped: bool
+
+
+class Leave(msgspec.Struct, frozen=True, tag=True):
+    """The multi that deregisters the part of a block that has failed."""
+
+    part: PartId
+
+
+class CommitDrop(msgspec.Struct, frozen=True, tag=True):
+    """The multi of a drop."""
+
+    drop: int
+
+
+class WatchLog(msgspec.Struct, frozen=True, tag=True):
+    """The watch on the log."""
+
+
+Call = (
+    LoadOwn
+    | Activate
+    | Compare
+    | LoadQueue
+    | Deregister
+    | ReadStatuses
+    | Pull
+    | PutPointer
+    | ReadPointer
+    | ReadForInsert
+    | CommitInsert
+    | SettleWrite
+    | SettleRead
+    | Locate
+    | ReadQuorum
+    | Register
+    | ReadToFail
+    | Fail
+    | Leave
+    | CommitDrop
+    | WatchLog
+)
+
+
+class State(msgspec.Struct):
+    """A replica's memory."""
+
+    phase: Phase = Phase.WAITING
+    #: why it is read-only or waiting, in words
+    why: str = ""
+    #: the file with what was executed has been read
+    is_read: bool = False
+    #: so has the disk: what parts are here is known
+    is_looked: bool = False
+    #: entries that it needs have been trimmed (T23)
+    is_lost: bool = False
+    #: what the log says, and every entry that the file does not hold yet
+    history: History = msgspec.field(default_factory=History)
+    unwritten: list[tuple[int, Zxid, bytes]] = msgspec.field(default_factory=list)
+    #: the size of the file, what is being written to it, and up to which entry it is durable
+    file_bytes: int = 0
+    writing: WriteId | None = None
+    writing_number: int = 0
+    writing_bytes: int = 0
+    #: after a full disk: not before that
+    write_again_ns: int = 0
+    durable_number: int = 0
+    #: what own nodes in the keeper say
+    host_version: int = -1
+    pointer: int = 0
+    pointer_version: int = -1
+    queued: dict[int, None] = msgspec.field(default_factory=dict)
+    pointer_call: RequestId | None = None
+    pointer_due_ns: int = 0
+    #: of all replicas of the shard, own one too; known since it was activated
+    replicas: tuple[NodeId, ...] = ()
+    parts: dict[PartId, OwnPart] = msgspec.field(default_factory=dict)
+    #: bytes that may be stored again: arrived or detached
+    aside: dict[PartId, PartHeader] = msgspec.field(default_factory=dict)
+    look: WorkId | None = None
+    #: parts that are not registered here, in the order of the log
+    queue: dict[PartId, QueuedPart] = msgspec.field(default_factory=dict)
+    #: of them: what the step has something to do for, what is being fetched, what waits until less is
+    todo: dict[PartId, None] = msgspec.field(default_factory=dict)
+    fetching: dict[PartId, None] = msgspec.field(default_factory=dict)
+    line: dict[PartId, None] = msgspec.field(default_factory=dict)
+    #: open blocks below a drop, which are to fail
+    to_fail: dict[PartId, Ending] = msgspec.field(default_factory=dict)
+    #: parts of blocks that have failed, which are to be put aside
+    to_leave: dict[PartId, Ending] = msgspec.field(default_factory=dict)
+    #: the log is being read; and it has to be read again then
+    pulling: RequestId | None = None
+    is_pull_wanted: bool = False
+    #: a head that somebody has named since the log was read
+    head_heard: int = -1
+    #: how many entries are read at a time; fewer when they were too large for one answer
+    pull_max: int = 0
+    inserts: dict[int, Insert] = msgspec.field(default_factory=dict)
+    next_insert: int = 1
+    #: producer -> the insert that reads and sets its node
+    busy: dict[str, int] = msgspec.field(default_factory=dict)
+    drops: dict[int, Dropping] = msgspec.field(default_factory=dict)
+    readers: list[Reader] = msgspec.field(default_factory=list)
+    #: what is being done with the bytes of which part; and whose bytes are on their way out
+    works: dict[WorkId, PartId] = msgspec.field(default_factory=dict)
+    leaving: dict[WorkId, PartId] = msgspec.field(default_factory=dict)
+    #: what is being stored for the queue: it may end when the queue has been made anew
+    storing: dict[WorkId, PartHeader] = msgspec.field(default_factory=dict)
+    calls: dict[RequestId, Call] = msgspec.field(default_factory=dict)

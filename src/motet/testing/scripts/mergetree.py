@@ -1,0 +1,344 @@
+"""Golden scripts about replicated tables: replicas ``n1`` … of one shard, a keeper, and a client.
+
+``cluster`` makes the table and starts all of them. A part is named by a word, which is its id; its rows are
+its content. Time stands still but for ``run`` and for commands that wait for an answer. Told are notes of the
+replicas, answers to the client, and sends of the kinds that are traced.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from motet.core.machine import Message
+from motet.core.mergetree.entries import PartHeader, PublishEntry, encode_entry
+from motet.core.mergetree.messages import (
+    DropPartitions,
+    InsertBlock,
+    ListParts,
+    PartArrived,
+    TableAnswer,
+)
+from motet.core.mergetree.names import PARTITION
+from motet.core.mergetree.node import TableNode
+from motet.core.mergetree.paths import TABLE_DATA, ShardPaths, layout
+from motet.core.mergetree.pulling import head_of
+from motet.core.mergetree.state import MergeTreeConfig
+from motet.core.metadata.messages import (
+    METADATA,
+    Create,
+    Found,
+    Get,
+    Read,
+    ReadDone,
+    SessionBegun,
+    SessionEnded,
+    Write,
+    Written,
+)
+from motet.errors import BadScenario
+from motet.ids import Address, NodeId, PartId, RequestId, TableId, Zxid
+from motet.testing.bench_part import BenchPart
+from motet.testing.part import verb
+from motet.testing.scripts.mergetree_bench import MergeTreeBench, PartFolder, WatchedKeeper
+from motet.testing.workbench import Lost
+
+CLIENT = Address("client")
+TABLE = TableId("t")
+KEY = (TABLE, 0)
+PATHS = ShardPaths(*KEY)
+
+
+class MergeTreePart(BenchPart):
+    """Commands for the replicas of a table's shard."""
+
+    name = "mergetree"
+
+    def __init__(self) -> None:
+        self.bench: MergeTreeBench = MergeTreeBench()
+        self.config = MergeTreeConfig()
+        self.requests = 0
+
+    # The cluster
+
+    @verb
+    def cluster(self, *, replicas: int = 3) -> list[str]:
+        """Make a table with so many replicas, and start them."""
+        self.bench.add(str(METADATA), WatchedKeeper)
+        self.bench.start(str(METADATA))
+        nodes = tuple(NodeId(f"n{number}") for number in range(1, replicas + 1))
+        keeper = self._keeper()
+        for path, data in ((TABLE_DATA, b""), *layout(TABLE, 1, nodes), (PATHS.definition, b"{}")):
+            keeper.put(path, data)
+        for node in nodes:
+            self._add(node, node)
+        self.bench.show = ()
+        lines = [line for node in nodes for line in self.start(node)]
+        self.bench.show = ("send", "note")
+        return lines
+
+    def _add(self, name: str, own: NodeId) -> None:
+        address = Address(name)
+        folder = self.bench.folders[address] = PartFolder({}, {}, {})
+        node = self.bench.add(
+            name, lambda: TableNode(own, (KEY,), self.config, f"folder of {name}", f"{name}:7400")
+        )
+        node.workshop = lambda work, now: self.bench.work(address, work, now)
+        assert folder is self.bench.folders[address]
+
+    @verb
+    def twin(self, node: str, of: str) -> list[str]:
+        """Another process that calls itself as a replica that is there."""
+        self._add(node, NodeId(of))
+        return self.start(node)
+
+    @verb
+    def config_(self, name: str, value: int) -> list[str]:
+        """Change a setting of replicas that are started from now on."""
+        self.config = MergeTreeConfig(**{name: value})
+        return []
+
+    @verb
+    def start(self, *nodes: str) -> list[str]:
+        """Start replicas, each with a session of its own; without a name, all that are down."""
+        down = [str(n.name) for n in self.bench.nodes.values() if n.machine is None]
+        lines = []
+        for node in nodes or down:
+            lines += self.bench.start(node)
+            lines += self.session(node)
+        return lines
+
+    @verb
+    def crash(
+        self, node: str | None = None, *, keep: str | None = None, torn: str | None = None
+    ) -> list[str]:
+        """Stop a replica dead. Its session goes on for the keeper; bytes that had arrived are gone."""
+        name = self.named(node)
+        self.bench.folders[Address(name)].arrived.clear()
+        return super().crash(name, keep=keep, torn=torn)
+
+    @verb
+    def restart(self, node: str | None = None) -> list[str]:
+        """Crash a replica, if it runs, and start it."""
+        name = self.named(node)
+        if self.bench.node(name).machine is not None:
+            self.crash(name)
+        return self.start(name)
+
+    # The keeper
+
+    def _keeper(self) -> WatchedKeeper:
+        keeper = self.bench.node(str(METADATA)).running()
+        assert isinstance(keeper, WatchedKeeper)
+        return keeper
+
+    @verb
+    def session(self, node: str) -> list[str]:
+        """A replica gets a session; one that it had goes on for the keeper."""
+        keeper = self._keeper()
+        session = keeper.tree.begin_session()
+        keeper.sessions[session] = Address(node)
+        lines = self.bench.receive(node, str(METADATA), SessionBegun(session))
+        return [*lines, *self.bench.settle()]
+
+    @verb
+    def expire(self, node: str, *, told: bool = True) -> list[str]:
+        """The keeper ends all sessions of a replica; it is told, or not yet."""
+        keeper, lines = self._keeper(), []
+        for session in [s for s, of in keeper.sessions.items() if of == node]:
+            keeper.tree.end_session(session)
+            del keeper.sessions[session]
+            if told and self.bench.node(node).machine is not None:
+                lines += self.bench.receive(node, str(METADATA), SessionEnded(session))
+        for effect in keeper.news():
+            lines += self.bench.receive(str(effect.to), str(METADATA), effect.message)
+        return [*lines, *self.bench.settle()]
+
+    @verb
+    def mishap(self, *how: Literal["unknown", "lost", "fail", "ok"]) -> list[str]:
+        """How the next writes of the keeper end: done and not told, neither, refused, or well."""
+        self._keeper().mishaps += ["" if each == "ok" else each for each in how]
+        return []
+
+    @verb
+    def trace(self, *kinds: str) -> list[str]:
+        """Tell messages of these kinds from now on."""
+        self.bench.traced = kinds
+        return []
+
+    @verb
+    def lose(self, kind: str, *, from_: str | None = None, to: str | None = None) -> list[str]:
+        """Lose messages of a kind, or all, until healed."""
+        self.bench.lost.append(Lost(kind, from_, to))
+        return []
+
+    @verb
+    def tree(self, path: str = "") -> list[str]:
+        """The keeper's nodes below the shard, with their data."""
+        root = f"{PATHS.root}/{path}" if path else PATHS.root
+        return self._below(root.rstrip("/"), len(root) + 1) or ["nothing"]
+
+    def _below(self, path: str, cut: int) -> list[str]:
+        keeper, lines = self._keeper(), []
+        for name in keeper.tree.names(path):
+            child = f"{path}/{name}"
+            data = (keeper.get(child) or (b"", 0))[0].decode()
+            lines.append(f"{child[cut:]} {data}".rstrip())
+            lines += self._below(child, cut)
+        return lines
+
+    @verb
+    def log(self) -> list[str]:
+        """The entries of the log."""
+        keeper = self._keeper()
+        return [
+            f"{int(name[4:])} {(keeper.get(f'{PATHS.log}/{name}') or (b'', 0))[0].decode()}"
+            for name in keeper.tree.names(PATHS.log)
+        ] or ["no entries"]
+
+    # Clients
+
+    def _request(self) -> RequestId:
+        self.requests += 1
+        return RequestId(self.requests)
+
+    def _ask(self, node: str, message: Message, wait: bool) -> list[str]:
+        lines = self.bench.receive(node, CLIENT, message)
+        request = (
+            message.request if isinstance(message, InsertBlock | DropPartitions | ListParts) else 0
+        )
+
+        def is_answered() -> bool:
+            return any(
+                isinstance(each, TableAnswer) and each.request == request
+                for each in self.bench.received.get(CLIENT, [])
+            )
+
+        return [*lines, *self.bench.run_ms(30_000 if wait else 0, until=is_answered)]
+
+    @verb
+    def insert(
+        self,
+        node: str,
+        part: str,
+        *,
+        rows: str | None = None,
+        quorum: int = 1,
+        token: str | None = None,
+        producer: str = "",
+        number: int = 0,
+        partition: str = PARTITION,
+        arrived: bool = True,
+        wait: bool = True,
+    ) -> list[str]:
+        """Insert a part whose bytes have arrived at a replica; its rows are its name, if not told."""
+        content = part if rows is None else rows
+        header = _header(part, rows, partition)
+        if arrived:
+            self.bench.folders[Address(node)].arrived[header.id] = header
+        named = token or ("" if producer else f"token-of-{part}")
+        message = InsertBlock(
+            *(TABLE, 0, self._request(), header, quorum, named, content),
+            producer=producer,
+            number=number,
+        )
+        return self._ask(node, message, wait)
+
+    @verb
+    def drop_partition(self, node: str, *partitions: str, wait: bool = True) -> list[str]:
+        """Drop partitions, or all there are."""
+        message = DropPartitions(TABLE, 0, self._request(), partitions or None)
+        return self._ask(node, message, wait)
+
+    @verb
+    def select(
+        self, node: str, *, version: int | None = None, eventual: bool = False, wait: bool = True
+    ) -> list[str]:
+        """Read the head and the zxid from the keeper, then ask a replica for the parts of that version."""
+        keeper = self._keeper()
+        reader = keeper.tree.begin_session()
+        read = keeper.tree.answer(Read(RequestId(0), reader, (Get(PATHS.log),)))
+        keeper.tree.end_session(reader)
+        assert isinstance(read, ReadDone)
+        log = read.results[0]
+        assert isinstance(log, Found)
+        at = read.zxid if version is None else Zxid(version)
+        message = ListParts(TABLE, 0, self._request(), head_of(log.stat), at, eventual)
+        return self._ask(node, message, wait)
+
+    @verb
+    def run_(self, ms: int) -> list[str]:
+        """Let time pass."""
+        return self.bench.run_ms(ms)
+
+    # Folders
+
+    @verb
+    def arrive(self, node: str, part: str, *, rows: str | None = None) -> list[str]:
+        """The bytes of a part are streamed ahead to a replica."""
+        header = _header(part, rows, PARTITION)
+        self.bench.folders[Address(node)].arrived[header.id] = header
+        return self.bench.receive(node, node, PartArrived(TABLE, 0, header, NodeId(node)))
+
+    @verb
+    def publish(
+        self, *parts: str, on: str = "n1", partition: str = PARTITION, replace: str | None = None
+    ) -> list[str]:
+        """A publication commits parts that are staged on some replicas, with one entry."""
+        headers = tuple(_header(part, None, partition) for part in parts)
+        holders = tuple(NodeId(node) for node in on.split(","))
+        for node in holders:
+            folder = self.bench.folders[Address(node)]
+            folder.arrived.update({header.id: header for header in headers})
+            for header in headers:
+                self.bench.receive(node, node, PartArrived(TABLE, 0, header, node))
+        entry = PublishEntry(headers, holders, tuple(replace.split(",")) if replace else ())
+        keeper = self._keeper()
+        writer = keeper.tree.begin_session()
+        create = Create(PATHS.new_entry, encode_entry(entry), sequential=True)
+        done = keeper.tree.answer(Write(RequestId(0), writer, (create,)))
+        keeper.tree.end_session(writer)
+        assert isinstance(done, Written)
+        lines = [f"published at {done.zxid}"]
+        for send in keeper.news():
+            lines += self.bench.receive(send.to, str(METADATA), send.message)
+        return [*lines, *self.bench.settle()]
+
+    @verb
+    def damage(self, node: str, part: str) -> list[str]:
+        """The bytes of a stored part rot."""
+        folder = self.bench.folders[Address(node)]
+        header, _ = folder.stored[PartId(part)]
+        folder.stored[PartId(part)] = header, False
+        return []
+
+    @verb
+    def remove(self, node: str, *parts: str) -> list[str]:
+        """Somebody deletes parts of a replica; without a name, all."""
+        stored = self.bench.folders[Address(node)].stored
+        for part in [PartId(each) for each in parts] or list(stored):
+            if part not in stored:
+                raise BadScenario(f"{node} has no part {part}")
+            del stored[part]
+        return []
+
+    @verb
+    def parts(self, *nodes: str) -> list[str]:
+        """What replicas hold on their disks, and what they wait for."""
+        lines = []
+        for name in nodes or [str(each) for each in self.bench.folders]:
+            folder = self.bench.folders[Address(name)]
+            held = " ".join(folder.stored) or "nothing"
+            aside = [*folder.arrived, *folder.detached]
+            lines.append(f"{name}: {held}" + (f"; aside {' '.join(aside)}" if aside else ""))
+            machine = self.bench.node(name).machine
+            if isinstance(machine, TableNode):
+                state = machine.replicas[KEY].core.state
+                lines += [f"  waits for {p}: {q.reason}" for p, q in state.queue.items()]
+                if state.why:
+                    lines.append(f"  {state.phase}: {state.why}")
+        return lines
+
+
+def _header(part: str, rows: str | None, partition: str) -> PartHeader:
+    content = part if rows is None else rows
+    return PartHeader(PartId(part), partition, 1, 100, f"hash of {content}")

@@ -1,0 +1,265 @@
+"""Who works with a table in the storm: inserters, a publisher that also drops, and readers."""
+
+from __future__ import annotations
+
+import msgspec
+
+from motet.core.machine import NS_PER_MS, Effect, Message
+from motet.core.mergetree.entries import PartHeader, PublishEntry, encode_entry
+from motet.core.mergetree.messages import (
+    BlockInserted,
+    DropPartitions,
+    InsertBlock,
+    ListParts,
+    PartitionsDropped,
+    PartsListed,
+    TableRefused,
+)
+from motet.core.mergetree.paths import ShardPaths
+from motet.core.metadata.messages import ANY_VERSION, Check, Create, Set, WriteOperation
+from motet.errors.tables import TokenReused
+from motet.ids import Address, NodeId, PartId, RequestId, TableId, Zxid
+from motet.sim.world import World
+from motet.verify.storms.asker import Asker
+from motet.verify.storms.tables_checks import Truth
+from motet.verify.storms.tables_parts import Folder, rows_of
+from motet.verify.storms.tables_store import TableStore
+
+TABLE = TableId("t")
+PARTITIONS = ("a", "b", "c")
+GIVEN_UP, RETRIED, READ_OLD, REFUSED = "insert_given_up", "insert_retried", "read_old", "refused"
+TIMEOUT_MS = 900
+ahead_ms_max = 30
+
+
+class Cluster(msgspec.Struct, frozen=True):
+    """What clients work with."""
+
+    world: World
+    store: TableStore
+    truth: Truth
+    folders: dict[Address, Folder]
+    shards: int
+    #: that bytes are streamed to a replica while they arrive at another
+    ahead: float
+    #: how many replicas have to have a block; picked from
+    quorums: tuple[int, ...]
+
+    @property
+    def nodes(self) -> tuple[Address, ...]:
+        return tuple(self.folders)
+
+    def reaches(self, client: str, node: Address) -> bool:
+        """Whether bytes get from a client to a node."""
+        is_cut = (Address(client), node) in self.world.fabric.blocked
+        return self.world.nodes[node].up and not is_cut
+
+
+class TableClient(Asker):
+    """Asks any replica of any shard."""
+
+    def __init__(self, cluster: Cluster, name: str, between_ms_max: int) -> None:
+        super().__init__(
+            cluster.world,
+            name,
+            cluster.nodes[0],
+            timeout_ms=TIMEOUT_MS,
+            between_ms_max=between_ms_max,
+        )
+        self.cluster = cluster
+        self.is_last_round = False
+        self.is_done = False
+        self._rows = 0
+
+    def turn_to(self, node: Address) -> Address:
+        """Ask this node from now on."""
+        self._server = node
+        return node
+
+    def turn_to_any(self) -> Address:
+        return self.turn_to(self.dice.pick(self.cluster.nodes))
+
+    def pick_shard(self) -> int:
+        return self.dice.between(0, self.cluster.shards - 1)
+
+    def new_part(self, part: str) -> PartHeader:
+        """A part with rows that nobody else has."""
+        rows = []
+        for _ in range(self.dice.between(1, 3)):
+            self._rows += 1
+            rows.append(f"{self.name}-{self._rows}")
+            self.cluster.truth.asked[rows[-1]] = None
+        partition = self.dice.pick(PARTITIONS)
+        return PartHeader(PartId(part), partition, len(rows), 100, ",".join(rows))
+
+
+class Inserter(TableClient):
+    """Inserts blocks one after the other, and does not rest until it knows what became of each."""
+
+    def __init__(self, cluster: Cluster, name: str, between_ms_max: int) -> None:
+        super().__init__(cluster, name, between_ms_max)
+        self._inserts = 0
+        self._tries = 0
+        self._shard = 0
+        self._quorum = 1
+        #: what is being inserted; the part gets another id with each attempt
+        self._block: PartHeader | None = None
+
+    @property
+    def _token(self) -> str:
+        return f"{self.name}.{self._inserts}"
+
+    def begin(self) -> list[Effect]:
+        if self._block is None:
+            if self.is_last_round:
+                self.is_done = True
+                return []
+            self._inserts += 1
+            self._tries = 0
+            self._shard, self._quorum = self.pick_shard(), self.dice.pick(self.cluster.quorums)
+            self._block = self.new_part("")
+        return self._attempt(self._block)
+
+    def _attempt(self, block: PartHeader) -> list[Effect]:
+        self._tries += 1
+        header = msgspec.structs.replace(block, id=PartId(f"{self._token}-{self._tries}"))
+        node, cluster, shard = self.turn_to_any(), self.cluster, self._shard
+        if cluster.reaches(self.name, node):
+            cluster.folders[node].take_in(header, shard)
+            for other in cluster.nodes:
+                is_ahead = self.dice.chance(cluster.ahead) and cluster.reaches(self.name, other)
+                if other != node and is_ahead:
+                    after_ms = self.dice.between(0, ahead_ms_max)
+                    cluster.folders[other].arrive(header, TABLE, shard, after_ms)
+        request = self.next_request()
+        return self.ask(
+            InsertBlock(TABLE, shard, request, header, self._quorum, self._token, block.hash)
+        )
+
+    def answered(self, asked: Message, answer: Message | None) -> list[Effect]:
+        assert isinstance(asked, InsertBlock)
+        if isinstance(answer, BlockInserted):
+            self.cluster.truth.acknowledge(answer, rows_of(asked.part))
+            self._block = None
+        else:
+            if isinstance(answer, TableRefused):
+                self.world.mark(f"{REFUSED}_{answer.code.lower()}")
+                if answer.code == TokenReused.code:
+                    self.world.violated("OnlyInserted", f"{self._token}: {answer.what}")
+            self.world.mark(RETRIED)
+            if not self.world.fabric.healed and self.dice.chance(0.1):
+                self.world.mark(GIVEN_UP)
+                self._block = None
+        return self.pause()
+
+
+class Changer(TableClient):
+    """Publishes staged parts, and drops partitions."""
+
+    def __init__(self, cluster: Cluster, name: str, between_ms_max: int, drops: float) -> None:
+        super().__init__(cluster, name, between_ms_max)
+        self._drops = drops
+        self._publications = 0
+
+    def begin(self) -> list[Effect]:
+        if self.is_last_round:
+            self.is_done = True
+            return []
+        if self.dice.chance(self._drops):
+            self.turn_to_any()
+            partitions = tuple(self.dice.subset(PARTITIONS)) or None
+            request = self.next_request()
+            return self.ask(DropPartitions(TABLE, self.pick_shard(), request, partitions))
+        self._publish()
+        return self.pause()
+
+    def _publish(self) -> None:
+        """Staged on some replicas, then committed by one multi, whoever hears of that."""
+        self._publications += 1
+        cluster = self.cluster
+        up = [node for node in cluster.nodes if cluster.reaches(self.name, node)]
+        if not up:
+            return
+        first = self.dice.between(0, cluster.shards - 1)
+        shards = [first] if self.dice.chance(0.5) else list(range(cluster.shards))
+        operations: list[WriteOperation] = []
+        for shard in shards:
+            holders = self.dice.shuffled(up)[: self.dice.between(1, len(up))]
+            parts = tuple(
+                self.new_part(f"{self.name}.{self._publications}.{shard}.{number}")
+                for number in range(self.dice.between(1, 4))
+            )
+            for node in holders:
+                for part in parts:
+                    cluster.folders[node].stage(part, TABLE, shard)
+            replace = tuple(self.dice.subset(PARTITIONS)) if self.dice.chance(0.2) else ()
+            entry = PublishEntry(parts, tuple(NodeId(node) for node in holders), replace)
+            paths = ShardPaths(TABLE, shard)
+            if replace:
+                operations.append(Set(paths.log, b"", ANY_VERSION))
+            operations.append(Create(paths.new_entry, encode_entry(entry), sequential=True))
+        check = Check(ShardPaths(TABLE, 0).definition, ANY_VERSION)
+        after_ns = self.dice.between(1, 20 * NS_PER_MS)
+        self.world.at(after_ns, self._commit, (check, *operations))
+
+    def _commit(self, *operations: WriteOperation) -> None:
+        self.cluster.store.write(*operations)
+        self.world.mark("published")
+
+    def answered(self, asked: Message, answer: Message | None) -> list[Effect]:
+        if isinstance(answer, PartitionsDropped):
+            assert isinstance(asked, DropPartitions)
+            self.world.mark("dropped")
+        return self.pause()
+
+
+class Reader(TableClient):
+    """Reads shards at versions of now, and once more at older ones."""
+
+    def __init__(self, cluster: Cluster, name: str, between_ms_max: int) -> None:
+        super().__init__(cluster, name, between_ms_max)
+        self._past: list[tuple[int, Zxid]] = []
+        #: what was acknowledged when the read began; None: an older version is read
+        self._acknowledged: Zxid | None = None
+        #: what is to be read in the last round
+        self._left: list[tuple[int, Address]] | None = None
+
+    def begin(self) -> list[Effect]:
+        shard = self.pick_shard()
+        if self.is_last_round:
+            if self._left is None:
+                shards = range(self.cluster.shards)
+                self._left = [(shard, node) for shard in shards for node in self.cluster.nodes]
+            if not self._left:
+                self.is_done = True
+                return []
+            shard = self._left[0][0]
+            self.turn_to(self._left[0][1])
+        else:
+            self.turn_to_any()
+        return self._read(shard)
+
+    def _read(self, shard: int) -> list[Effect]:
+        cluster = self.cluster
+        head, version = cluster.store.moment(ShardPaths(TABLE, shard))
+        self._acknowledged = cluster.truth.shards[shard].newest_acknowledged
+        old = [each for each in self._past if each[0] == shard]
+        if old and not self.is_last_round and self.dice.chance(0.3):
+            self.world.mark(READ_OLD)
+            version, self._acknowledged = self.dice.pick(old)[1], None
+        request: RequestId = self.next_request()
+        return self.ask(ListParts(TABLE, shard, request, head, version))
+
+    def answered(self, asked: Message, answer: Message | None) -> list[Effect]:
+        assert isinstance(asked, ListParts)
+        if isinstance(answer, PartsListed):
+            rows = [row for each in answer.parts for row in rows_of(each.header)]
+            shard, version = asked.shard, asked.version
+            who = f"{self.name} on {self._server}"
+            self.cluster.truth.read(shard, version, rows, who, self._acknowledged)
+            self._past.append((shard, version))
+            if self._left:
+                self._left.pop(0)
+        elif isinstance(answer, TableRefused):
+            self.world.mark(f"read_{REFUSED}_{answer.code.lower()}")
+        return self.pause()

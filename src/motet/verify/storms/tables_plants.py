@@ -1,0 +1,127 @@
+"""Table replicas with planted bugs: the real node, with one rule of its protocol left out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from motet.core.machine import Effect, Event
+from motet.core.mergetree import executed, executing, history, inserting, reading
+from motet.core.mergetree.context import Core
+from motet.core.mergetree.entries import PartHeader
+from motet.core.mergetree.history import BlockState, History, Tiling
+from motet.core.mergetree.names import PartName
+from motet.core.mergetree.node import TableNode
+from motet.core.mergetree.state import Call, InsertStep, PutPointer, QueuedPart
+from motet.core.metadata.messages import ANY_VERSION, Check, WriteOperation
+from motet.ids import RequestId, Zxid
+from motet.verify.plants import kind_of
+from motet.verify.storms.planting import instead
+
+_look, _is_unwanted = inserting.look, executing._is_unwanted
+_pointer_operations, _tile, _write = executed.pointer_operations, history.tile, Core.write
+
+
+def table_node(plant: str | None) -> type[TableNode]:
+    """The node with this bug; the real one without."""
+    return kind_of("tables", plant, TableNode)
+
+
+class PlantedTables(TableNode):
+    """A node with something else in the place of one rule."""
+
+    #: where, under which name, what
+    planted: tuple[object, str, object]
+
+    def step(self, event: Event) -> list[Effect]:
+        with instead(*self.planted):
+            return super().step(event)
+
+
+def _answer_open(core: Core, *, duplicates: bool) -> None:
+    """Answer inserts as soon as their entry is executed, and then all others."""
+    for number, insert in list(core.state.inserts.items()):
+        is_meant = insert.step is InsertStep.WAITING and insert.is_duplicate is duplicates
+        block = core.state.history.of_part(insert.part) if insert.part is not None else None
+        if is_meant and block is not None and block.is_open:
+            inserting._answer(core, number, block.name, core.state.history.zxid)
+    _look(core)
+
+
+class AcksBeforeQuorum(PlantedTables):
+    """An insert is acknowledged when its entry is executed, whatever quorum it has."""
+
+    planted = (inserting, "look", lambda core: _answer_open(core, duplicates=False))
+
+
+class AcksOpenDuplicates(PlantedTables):
+    """A retry is acknowledged as soon as its token is found."""
+
+    planted = (inserting, "look", lambda core: _answer_open(core, duplicates=True))
+
+
+def _queue_own_too(core: Core, number: int, parts: Iterable[PartHeader]) -> None:
+    for header in parts:
+        core.state.parts.pop(header.id, None)
+        core.state.queue[header.id] = QueuedPart(number, header)
+        core.state.todo[header.id] = None
+
+
+class ExecutesOwnEntries(PlantedTables):
+    """An own entry is executed as if it were somebody else's."""
+
+    planted = (executing, "queue_parts", _queue_own_too)
+
+
+def _wants_failed(block: BlockState) -> bool:
+    return not block.has_failed and _is_unwanted(block)
+
+
+class WantsFailed(PlantedTables):
+    """The part of a block that has failed is waited for."""
+
+    planted = (executing, "_is_unwanted", _wants_failed)
+
+
+def _write_unchecked(core: Core, call: Call, *operations: WriteOperation) -> RequestId:
+    host = core.own_paths.host
+    unchecked = tuple(
+        Check(host, ANY_VERSION) if isinstance(each, Check) and each.path == host else each
+        for each in operations
+    )
+    return _write(core, call, *unchecked)
+
+
+class SendsUnchecked(PlantedTables):
+    """A multi that names own parts is as good in the next life as in this one."""
+
+    planted = (Core, "write", _write_unchecked)
+
+
+def _tile_halves(history: History, version: Zxid, parts: Iterable[PartName]) -> Tiling:
+    tiling = _tile(history, version, parts)
+    begun = {part.low.entry for part in tiling.parts}
+    missing = tuple(each for each in tiling.missing if each.block.entry not in begun)
+    return msgspec.structs.replace(tiling, missing=missing)
+
+
+class ShowsHalves(PlantedTables):
+    """An entry counts as there with the first of its parts."""
+
+    planted = (reading, "tile", _tile_halves)
+
+
+def _hurried_pointer(core: Core) -> tuple[PutPointer, list[WriteOperation]] | None:
+    state = core.state
+    durable, state.durable_number = state.durable_number, state.history.next_number
+    try:
+        return _pointer_operations(core)
+    finally:
+        state.durable_number = durable
+
+
+class HurriesPointer(PlantedTables):
+    """The pointer passes what was executed, durable or not."""
+
+    planted = (executed, "pointer_operations", _hurried_pointer)

@@ -1,0 +1,144 @@
+"""What may happen between any two steps of an activation."""
+
+from __future__ import annotations
+
+from tests.core.mergetree.stand import CLIENT, N1, N2, OWN, PATHS, TABLE, Stand, header, insert
+
+from motet.core.mergetree.messages import LogHas, PartArrived, TableRefused
+from motet.core.mergetree.state import Phase
+from motet.core.metadata.messages import METADATA, Create, Delete, Read, SessionBegun, Set, Write
+from motet.ids import PartId
+
+
+def test_a_replica_that_is_marked_lost_while_it_activates_stays_read_only() -> None:
+    """T23: the cleaner marks it after it has read ``is_lost``, and before it has raised ``host``."""
+    stand = Stand()
+    stand.begin_quietly()
+    stand.answer(Read)
+    stand.write(Set(OWN.is_lost, b"1", 0))
+    stand.settle()
+    stand.tick()
+    stand.settle()
+    assert stand.state.phase is Phase.READ_ONLY
+    assert "lost" in stand.state.why
+
+
+def test_answers_to_a_former_session_are_not_taken() -> None:
+    """R4: a session begins, and the end of the one before was not told."""
+    stand = Stand()
+    stand.start()
+    stand.receive(CLIENT, insert("a"))
+    stand.work()
+    stand.answer(Read)
+    commit = stand.take(Write)
+    late = stand.tree.answer(commit)
+    stand.begin()
+    stand.receive(METADATA, late)
+    stand.settle()
+    assert isinstance(stand.told[0], TableRefused)
+    assert stand.told[0].code == "OUTCOME_UNKNOWN"
+    assert stand.state.parts[insert("a").part.id].is_registered
+
+
+def test_bytes_that_are_synced_while_a_session_begins_are_not_committed() -> None:
+    """The disk is read meanwhile: the replica would not know that it has them."""
+    stand = Stand()
+    stand.start()
+    stand.receive(CLIENT, insert("a"))
+    stand.end()
+    keep = next(iter(stand.working))
+    stand.begin()
+    stand.answer(Read)
+    stand.answer(Write)
+    assert next(iter(stand.working)) == keep
+    stand.work()
+    stand.settle()
+    assert [each.code for each in stand.told if isinstance(each, TableRefused)] == [
+        "TABLE_READ_ONLY"
+    ]
+    assert stand.state.phase is Phase.ACTIVE
+
+
+def test_a_second_activation_takes_no_answer_of_the_first() -> None:
+    """It steps back while it reads its disk, and begins anew: one of the two goes on."""
+    stand = Stand()
+    stand.begin_quietly()
+    stand.answer(Read)
+    stand.answer(Write)
+    stand.replica.core.step_back("something is not as it was")
+    stand.tick()
+    stand.work()
+    assert not [
+        each for each in stand.asked if isinstance(each, Read) and len(each.operations) == 2
+    ]
+    stand.settle()
+    assert stand.state.phase is Phase.ACTIVE
+
+
+def test_a_replica_with_another_log_than_the_keeper_does_not_fall() -> None:
+    """T38: the keeper's files were an older copy, and its log has grown since."""
+    stand = Stand()
+    stand.start()
+    stand.receive(CLIENT, insert("a"))
+    stand.settle()
+    copy = Stand()
+    copy.file, copy.stored = stand.file, {insert("a").part.id: insert("a").part}
+    copy.state.history.zxid = stand.state.history.zxid
+    for number in range(2):
+        del number
+        copy.append_elsewhere("b")
+    copy.start()
+    assert copy.state.phase is Phase.READ_ONLY
+    assert "another log" in copy.state.why
+
+
+def test_the_pointer_goes_back_with_a_file_that_is_lost() -> None:
+    """L2: what the keeper counts as executed is what the file holds."""
+    stand = Stand()
+    stand.write(Set(OWN.log_pointer, b"7", 0))
+    stand.start()
+    assert stand.tree.get(OWN.log_pointer) == b"0"
+
+
+def test_a_session_may_begin_twice() -> None:
+    stand = Stand()
+    stand.start()
+    stand.receive(METADATA, SessionBegun(stand.session))
+    stand.settle()
+    assert stand.state.phase is Phase.ACTIVE
+
+
+def test_bytes_that_arrive_while_the_disk_is_read_are_known() -> None:
+    """T5, T24: the look may have passed them already."""
+    stand = Stand()
+    stand.begin_quietly()
+    stand.answer(Read)
+    stand.answer(Write)
+    stand.receive("n1", PartArrived(TABLE, 0, header("a"), N1))
+    stand.settle()
+    stand.append_elsewhere("a")
+    stand.receive("n2", LogHas(TABLE, 0, 0))
+    stand.settle()
+    assert stand.state.parts[header("a").id].is_registered
+
+
+def test_a_fetch_that_ends_while_the_disk_is_read_is_not_lost() -> None:
+    """It was begun under the session before; its source has gone since."""
+    stand = Stand()
+    stand.start()
+    stand.write(Create(PATHS.replica(N2).is_active), Create(PATHS.replica(N2).part(PartId("a"))))
+    stand.append_elsewhere("a")
+    stand.receive("n2", LogHas(TABLE, 0, 0))
+    while not stand.working:
+        stand.answer()
+    stand.end()
+    stand.write(Delete(PATHS.replica(N2).is_active, 0))
+    stand.begin()
+    stand.answer(Read)
+    stand.answer(Write)
+    stand.work()
+    stand.stored.clear()  # the look was too early to see it
+    stand.settle()
+    stand.tick()
+    stand.settle()
+    assert stand.state.parts[PartId("a")].is_registered
