@@ -24,6 +24,7 @@ SHARED = {
     "GetTransaction": "of an embedded database, and of a cluster",
     "Latest": "of an embedded database, and of a cluster",
     "TransactionIs": "of an embedded database, and of a cluster",
+    "PartName": "of the tables of a folder, which go, and of replicated ones",
     # What users see has the word that users have for it.
     "Entry": "an entry of a stream for users, of a log for each protocol",
     "Keeper": "the state machine, and the client's face",
@@ -31,6 +32,7 @@ SHARED = {
     "Stream": "of the keeper's applied writes, and a change stream for users",
     "Watch": "a request of a core, and the iterator of a client",
     # The vocabulary of machines and of the keeper's users: read with the name of its module.
+    "Block": "of a checkpoint, and of a table",
     "Connection": "of a front end, and of a client",
     "Decision": "of a view change, a session, a sector and a transaction",
     "InFlight": "what a primary, and what the leader of a shard, has under way",

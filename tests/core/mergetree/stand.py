@@ -27,7 +27,7 @@ from motet.core.mergetree.node import TICK, TableNode
 from motet.core.mergetree.paths import TABLE_DATA, ReplicaPaths, ShardPaths, layout
 from motet.core.mergetree.replica import TableReplica
 from motet.core.mergetree.state import MergeTreeConfig, State
-from motet.core.mergetree.work import Detach, Fetch, Forget, Keep, Look, Looked
+from motet.core.mergetree.work import Detach, Fetch, Forget, Keep, LookAtDisk, Looked
 from motet.core.metadata.messages import (
     METADATA,
     NO_SESSION,
@@ -160,7 +160,7 @@ class Stand:
 
     def _done(self, task: Message) -> Message | None:
         match task:
-            case Look():
+            case LookAtDisk():
                 return Looked(tuple(self.stored.values()), tuple(self.aside.values()))
             case Keep(part=part) | Fetch(part=part):
                 self.stored[part.id] = part

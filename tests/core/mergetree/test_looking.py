@@ -10,7 +10,7 @@ from motet.core.mergetree.entries import PartHeader
 from motet.core.mergetree.messages import InsertBlock, PartArrived
 from motet.core.mergetree.replica import TableReplica
 from motet.core.mergetree.state import Insert, InsertStep, MergeTreeConfig, OwnPart, Phase
-from motet.core.mergetree.work import NOBODY, Look, Looked
+from motet.core.mergetree.work import NOBODY, LookAtDisk, Looked
 from motet.ids import Address, NodeId, PartId, RequestId, SessionId, TableId, WorkId
 
 N1, KEY = NodeId("n1"), (TableId("t"), 0)
@@ -44,7 +44,7 @@ def test_a_part_that_is_kept_during_a_look_is_stored(replica: TableReplica) -> N
 def test_a_look_of_a_former_activation_is_ignored(replica: TableReplica) -> None:
     core = replica.core
     core.state.phase = Phase.COMPARING
-    core.state.look = core.work(Look(*KEY), NOBODY)
+    core.state.look = core.work(LookAtDisk(*KEY), NOBODY)
     activation.end(core)
     core.node.take()
     replica.on_work(WorkId(1), Looked((PART,), ()), None)

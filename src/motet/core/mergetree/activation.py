@@ -40,7 +40,7 @@ from motet.core.mergetree.state import (
     SettleWrite,
     WatchLog,
 )
-from motet.core.mergetree.work import NOBODY, Detach, Look, Looked
+from motet.core.mergetree.work import NOBODY, Detach, LookAtDisk, Looked
 from motet.core.metadata.messages import (
     ANY_VERSION,
     Check,
@@ -161,7 +161,7 @@ def on_activated(core: Core, _call: Activate, answer: MetadataAnswer) -> None:
     state.queue, state.to_fail, state.to_leave, state.queued = {}, {}, {}, {}
     state.todo, state.fetching, state.line = {}, {}, {}
     state.aside = {}  # what arrives from now on may come too late for the look
-    state.look = core.work(Look(*core.key), NOBODY)
+    state.look = core.work(LookAtDisk(*core.key), NOBODY)
 
 
 def on_looked(core: Core, looked: Looked) -> None:

@@ -35,7 +35,7 @@ from motet.core.mergetree.entries import (
     encode_status,
     parts_of,
 )
-from motet.core.mergetree.history import BlockState, Standing
+from motet.core.mergetree.history import BlockStanding, BlockState
 from motet.core.mergetree.names import Block
 from motet.core.mergetree.paths import entry_number, is_number
 from motet.core.mergetree.state import (
@@ -152,7 +152,7 @@ def unqueue(core: Core, part: PartId) -> None:
 
 def _is_unwanted(block: BlockState) -> bool:
     """E2."""
-    return block.standing in (Standing.FAILED, Standing.DROPPED) or (
+    return block.standing in (BlockStanding.FAILED, BlockStanding.DROPPED) or (
         block.is_open and block.dropped is not None
     )
 

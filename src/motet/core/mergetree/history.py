@@ -34,7 +34,7 @@ from motet.core.mergetree.names import Block, PartName, of_block
 from motet.ids import NodeId, PartId, Zxid
 
 
-class Standing(StrEnum):
+class BlockStanding(StrEnum):
     """What became of a block, as far as the log has been read."""
 
     OPEN = "open"
@@ -71,12 +71,12 @@ class BlockState(msgspec.Struct):
         return self.visible is None and not self.has_failed
 
     @property
-    def standing(self) -> Standing:
+    def standing(self) -> BlockStanding:
         if self.has_failed:
-            return Standing.FAILED
+            return BlockStanding.FAILED
         if self.visible is None:
-            return Standing.OPEN
-        return Standing.VISIBLE if self.dropped is None else Standing.DROPPED
+            return BlockStanding.OPEN
+        return BlockStanding.VISIBLE if self.dropped is None else BlockStanding.DROPPED
 
     def is_seen(self, version: Zxid) -> bool:
         """Whether a reader at this version sees it (V4)."""

@@ -22,7 +22,7 @@ from motet.ids import PartId
 from motet.limits import producer_window, producers_max
 
 
-class TokenUse(msgspec.Struct, frozen=True):
+class UsedToken(msgspec.Struct, frozen=True):
     """The data of a token's node."""
 
     part: PartId
@@ -48,11 +48,11 @@ class ProducerUses(msgspec.Struct):
 
 
 _encode = msgspec.json.Encoder().encode
-_token_decoder = msgspec.json.Decoder(TokenUse)
+_token_decoder = msgspec.json.Decoder(UsedToken)
 _producer_decoder = msgspec.json.Decoder(ProducerUses)
 
 
-def _decode_token(data: bytes) -> TokenUse:
+def _decode_token(data: bytes) -> UsedToken:
     try:
         return _token_decoder.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -75,7 +75,7 @@ def read_use(paths: ShardPaths, token: str | None, producer: str | None) -> Get:
 
 def use_of(
     message: InsertBlock, found: ReadResult, producers: ReadResult
-) -> TokenUse | NumberUse | None:
+) -> UsedToken | NumberUse | None:
     """What was inserted under the token, or the number; None: nothing was, and it may be used."""
     if not message.producer:
         token = _decode_token(found.data) if isinstance(found, Found) else None
@@ -96,7 +96,9 @@ def use_of(
     return _checked(message, known.uses.get(message.number))
 
 
-def _checked(message: InsertBlock, use: TokenUse | NumberUse | None) -> TokenUse | NumberUse | None:
+def _checked(
+    message: InsertBlock, use: UsedToken | NumberUse | None
+) -> UsedToken | NumberUse | None:
     if use is not None and (use.content != message.content or use.shard != message.shard):
         token: object = message.token
         if message.producer:
@@ -109,7 +111,7 @@ def use(paths: ShardPaths, message: InsertBlock, found: ReadResult) -> WriteOper
     """K1, K2: what the commit does to the node that was found, or not."""
     part, content, shard = message.part.id, message.content, message.shard
     if not message.producer:
-        return Create(paths.token(message.token), _encode(TokenUse(part, content, shard)))
+        return Create(paths.token(message.token), _encode(UsedToken(part, content, shard)))
     known = _decode_producer(found.data) if isinstance(found, Found) else ProducerUses()
     known.uses[message.number] = NumberUse(part, content, shard)
     while len(known.uses) > producer_window:

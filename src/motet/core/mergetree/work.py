@@ -22,7 +22,7 @@ class Task(Message, frozen=True, tag=lambda name: f"tables.work.{name}"):
     shard: int
 
 
-class Look(Task, frozen=True):
+class LookAtDisk(Task, frozen=True):
     """Say what is on disk."""
 
 

@@ -25,7 +25,7 @@ from motet.core.mergetree.messages import (
     PartsListed,
     TableRefused,
 )
-from motet.core.mergetree.work import Detach, Fetch, Forget, Keep, Look, Looked
+from motet.core.mergetree.work import Detach, Fetch, Forget, Keep, LookAtDisk, Looked
 from motet.core.metadata.messages import MetadataRequest
 from motet.core.render import render
 from motet.ids import Address, PartId, SessionId
@@ -83,7 +83,7 @@ class MergeTreeBench(OperatorBench):
         self, name: Address, folder: PartFolder, task: Message
     ) -> tuple[str | None, Message | None]:
         match task:
-            case Look():
+            case LookAtDisk():
                 stored = tuple(header for header, is_whole in folder.stored.values() if is_whole)
                 return None, Looked(stored, (*folder.arrived.values(), *folder.detached.values()))
             case Keep(part=part):

@@ -12,7 +12,7 @@ import msgspec
 from motet.core.machine import NS_PER_MS, Message, Received, Work
 from motet.core.mergetree.entries import PartHeader
 from motet.core.mergetree.messages import PartArrived
-from motet.core.mergetree.work import Detach, Fetch, Forget, Keep, Look, Looked
+from motet.core.mergetree.work import Detach, Fetch, Forget, Keep, LookAtDisk, Looked
 from motet.ids import Address, NodeId, PartId, TableId, WorkId
 from motet.sim.host import Host
 from motet.sim.network import NS_PER_US
@@ -73,7 +73,7 @@ class Folder:
         task, part = work.task, _part_of(work.task)
         self._under_way[work.id] = task
         looked = None
-        if isinstance(task, Look) and self._dice.chance(0.5):
+        if isinstance(task, LookAtDisk) and self._dice.chance(0.5):
             looked = self._look(task.shard)
         now_ns = self._world.virtual.elapsed_ns
         done_ns = max(now_ns + self._takes_ns(task), self._busy_until_ns.get(part, 0))
@@ -81,14 +81,14 @@ class Folder:
         self._world.at_node(self._host.node, done_ns - now_ns, self._end, (work, looked))
 
     def _takes_ns(self, task: Message) -> int:
-        most_us = work_us_max * (5 if isinstance(task, Look) else 1)
+        most_us = work_us_max * (5 if isinstance(task, LookAtDisk) else 1)
         if isinstance(task, Fetch) and not self._world.fabric.healed and self._dice.chance(0.3):
             most_us = self._trouble.slow_ms_max * 1_000
         return self._dice.between(10, max(most_us, 10)) * NS_PER_US
 
     def _end(self, work: Work, looked: Looked | None) -> None:
         del self._under_way[work.id]
-        if isinstance(work.task, Look):
+        if isinstance(work.task, LookAtDisk):
             self._host.work_ended(work.id, looked or self._look(work.task.shard), None)
         else:
             self._host.work_ended(work.id, None, self._do(work.task))
@@ -96,7 +96,7 @@ class Folder:
     def crash(self) -> None:
         under_way, self._under_way, self._busy_until_ns = self._under_way, {}, {}
         for task in under_way.values():
-            if not isinstance(task, Look) and self._dice.chance(0.5):
+            if not isinstance(task, LookAtDisk) and self._dice.chance(0.5):
                 self._do(task)
         self.arrived.clear()
 
