@@ -60,7 +60,7 @@ async def until_expired(db: Database, *streams: str, cursor: str) -> str:
     "Database.save_cursor",
     "Database.cursors",
     "Database.prune",
-    "Database.low watermark",
+    "Database.low_watermark",
     "Database.drop_cursor",
 )
 async def test_pruning_stops_at_a_named_cursor_and_goes_on_by_force(db: Database) -> None:
@@ -124,7 +124,7 @@ async def test_a_cursor_of_several_streams_is_dropped_of_one(db: Database) -> No
         await db.prune(right, up_to=clocks[2])
 
 
-@covers("Database.prune", "Database.oldest", "Database.feed_begins", "Database.low watermark")
+@covers("Database.prune", "Database.oldest", "Database.feed_begins", "Database.low_watermark")
 async def test_streams_that_are_pruned_up_to_different_clocks_are_read_together_when_told_to(
     db: Database,
 ) -> None:

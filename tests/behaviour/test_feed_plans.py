@@ -84,7 +84,7 @@ async def test_a_plan_counts_the_changes_of_its_streams(db: Database) -> None:
     assert (plan.changes, plan.up_to) == (0, end)
 
 
-@covers("Database.oldest", "Database.feed_begins", "Database.low watermark")
+@covers("Database.oldest", "Database.feed_begins", "Database.low_watermark")
 async def test_a_feed_of_which_nothing_is_pruned_is_there_from_the_beginning(db: Database) -> None:
     a, b, _ = await filled(db, 3)
     assert await db.oldest(a, b) == ZERO

@@ -310,7 +310,7 @@ def test_the_feed_is_read_in_pages_by_tail_and_by_plan(sync_db: motet.Database) 
     "sync.Database.cursors",
     "sync.Database.drop_cursor",
     "sync.Database.prune",
-    "sync.Database.low watermark",
+    "sync.Database.low_watermark",
 )
 def test_pruning_stops_at_a_named_cursor(sync_db: motet.Database) -> None:
     name, reader = fresh("pruned"), fresh("reader")

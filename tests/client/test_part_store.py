@@ -191,7 +191,7 @@ def test_no_node_or_one_without_parts_is_told() -> None:
 STAGER = """
     import asyncio, sys, motet
     from motet.client.parts import find_parts
-    from motet.format.part_key import content_hash, part_key
+    from motet.format.manifest import content_hash, part_key
 
     async def main():
         parts = await find_parts(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))

@@ -3,7 +3,7 @@
 The keeper is a tree of nodes, each with data, a version and a stat, as ZooKeeper has it. A core reaches it
 at the address ``METADATA``: in a process that is an adapter around a keeper client
 (:mod:`motet.node.metadata_port`), in a simulation an actor on the keeper's own state machine
-(:mod:`motet.sim.metadata`). Both pass the same contract suite.
+(:mod:`motet.sim.metadata_tree`). Both pass the same contract suite.
 
 M1  A request belongs to a session. Under another one it is refused (``SessionOver``) and never sent again:
     what a former life of a core has asked cannot be done in the name of the next one.

@@ -1,4 +1,4 @@
-"""clock visibility: the setting ``clock.enabled`` stands in the store, and takes effect shard by shard.
+"""Clock visibility: the setting ``clock.enabled`` stands in the store, and takes effect shard by shard.
 
 What it does is P3 of :mod:`motet.core.streams.orders`. Here is how leaders hear of it.
 
