@@ -66,7 +66,7 @@ def test_an_insert_costs_the_same_when_many_parts_are_waited_for() -> None:
 
 
 def test_a_reader_that_waits_costs_nothing_at_each_step() -> None:
-    """R3."""
+    """W3."""
     few, many = (
         calls_of_an_insert(stand_with(parts, queued=1, readers=1)) for parts in (10, 5_000)
     )

@@ -1,12 +1,12 @@
 """Answering readers: the parts of a version, as of a head.
 
-R1  "As of" is a pair: the replica executes the log up to the head of the client's read, then shows the blocks
+W1  "As of" is a pair: the replica executes the log up to the head of the client's read, then shows the blocks
     of the version through parts that it has. So an older version needs no other head.
-R2  It answers only if its parts tile the version. What is missing is waited for up to a bound; then the error
+W2  It answers only if its parts tile the version. What is missing is waited for up to a bound; then the error
     names the block and who brought it. A reader is never shown less than its version.
-R3  A reader that waits for a part is looked at again when that is here: the parts are listed for an answer,
+W3  A reader that waits for a part is looked at again when that is here: the parts are listed for an answer,
     not for each step.
-R4  An eventual reader gets what is here (T40): blocks whose quorum is open too, failed and dropped ones not.
+W4  An eventual reader gets what is here (T40): blocks whose quorum is open too, failed and dropped ones not.
     Whoever is lost answers no reads, and nobody answers before its disk has been read.
 """
 
