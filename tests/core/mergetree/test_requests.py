@@ -18,7 +18,7 @@ from motet.core.mergetree.messages import (
 )
 from motet.core.mergetree.paths import ShardPaths, token_name
 from motet.core.mergetree.state import MergeTreeConfig, Phase
-from motet.core.metadata.messages import Create, Delete, Read, Write
+from motet.core.metadata.messages import METADATA, Create, Delete, Read, Unknown, Write
 from motet.ids import PartId, RequestId, TableId, Zxid
 
 FAIR = insert("a")
@@ -230,3 +230,28 @@ def test_a_refused_commit_is_not_sent_for_ever() -> None:
             stand.answer()
     assert isinstance(stand.told[0], TableRefused)
     assert not [each for each in stand.asked if isinstance(each, Write)]
+
+
+def test_a_copy_of_an_insert_that_nobody_knows_of_stores_nothing_again() -> None:
+    """I4, E1: it was committed, and this replica has neither heard of that nor read its entry."""
+    stand = Stand()
+    stand.start()
+    stand.aside[FAIR.part.id] = FAIR.part
+    stand.receive(CLIENT, FAIR)
+    stand.work()
+    stand.answer(Read)
+    commit = stand.take(Write)
+    stand.tree.answer(commit)
+    stand.receive(METADATA, Unknown(commit.request))
+    for _ in range(11):
+        stand.tick()
+    assert isinstance(stand.told[0], TableRefused)
+    assert stand.told[0].code == "OUTCOME_UNKNOWN"
+    assert stand.state.history.of_part(FAIR.part.id) is None
+    stand.receive(CLIENT, msgspec.structs.replace(FAIR, request=RequestId(2)))
+    assert not stand.working
+    stand.settle()
+    answer = stand.told[1]
+    assert isinstance(answer, BlockInserted)
+    assert answer.is_duplicate
+    assert FAIR.part.id in stand.stored

@@ -1,4 +1,4 @@
-"""Inserting through this replica, and dropping partitions.
+"""Inserting through this replica.
 
 I1  The bytes are synced here before anything is asked of the keeper (E3 of machines).
 I2  One multi commits an insert: own ``host`` and the definition are checked, the token is made, the part is
@@ -25,10 +25,7 @@ from motet.core.mergetree.entries import (
     encode_header,
     encode_status,
 )
-from motet.core.mergetree.messages import (
-    BlockInserted,
-    InsertBlock,
-)
+from motet.core.mergetree.messages import BlockInserted, InsertBlock
 from motet.core.mergetree.names import Block, PartName, of_block
 from motet.core.mergetree.paths import entry_number
 from motet.core.mergetree.state import (
@@ -77,7 +74,11 @@ def take(core: Core, client: Address, message: InsertBlock) -> None:
     state.next_insert += 1
     insert = Insert(client, message, core.now_ns, part=message.part.id)
     state.inserts[number] = insert
-    insert.work = core.work(Keep(*core.key, message.part), message.part.id)
+    own = state.parts.get(message.part.id)
+    if own is not None and own.is_stored and own.header.hash == message.part.hash:
+        _read(core, number)  # a copy of a request of which nobody knows what became of it
+    else:
+        insert.work = core.work(Keep(*core.key, message.part), message.part.id)
 
 
 def on_kept(core: Core, number: int) -> None:
@@ -169,9 +170,8 @@ def on_read(core: Core, call: ReadForInsert, answer: MetadataAnswer) -> None:
         return
     known = core.state.history.of_part(message.part.id)
     if known is not None and known.header.hash == message.part.hash:
-        insert.step = (
-            InsertStep.WAITING
-        )  # a copy of this insert came first: the log says what became of it
+        # A copy of this insert came first: the log says what became of it.
+        insert.step = InsertStep.WAITING
         return
     if known is not None:
         _refuse(core, call.insert, BadInput(f"part {message.part.id} is there already"))
