@@ -55,7 +55,7 @@ TABLE_PLANTS: tuple[Plant, ...] = (
     Plant(
         "publication-seen-by-halves",
         rule="a reader is answered when all parts of its version are here",
-        rule_id="mergetree.reading R2",
+        rule_id="mergetree.reading W2",
         how="replaces",
         target="motet.core.mergetree.reading.tile",
         planted_by=f"{_BY}ShowsHalves",
