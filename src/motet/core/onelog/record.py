@@ -112,7 +112,7 @@ def feed_change(committed: CommittedRecord, index: int, *, has_clock: bool = Tru
 
 
 def carry(committed: CommittedRecord, index: int) -> CompactedChange:
-    """The change with this index, to be carried on."""
+    """The change with this index, to be compacted."""
     return CompactedChange(
         committed.clock,
         committed.transaction,

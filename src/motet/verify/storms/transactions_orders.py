@@ -124,7 +124,7 @@ class Pruner(DataClient):
         up_to = self.dice.pick(self._places())
         left = self._kept()
         if self._ledger.is_forced and self.dice.chance(hasty_share):
-            # Where no reader is yet: what bankers read next is pruned, and on its way to be carried on.
+            # Where no reader is yet: what bankers read next is pruned, and about to be compacted.
             left = self.dice.shuffled(self._ledger.stays)
             up_to, self._newest = self._newest, self._ledger.newest
         if up_to == ZERO or self.world.fabric.healed or self.dice.chance(rest_share):
