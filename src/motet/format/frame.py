@@ -94,6 +94,7 @@ class FrameKind(enum.IntEnum):
     OPERATOR = 21
     #: for a data node too, and taken before all that is of the kind DATA
     DATA_FIRST = 22
+    TABLES = 23
 
 
 class Frame(msgspec.Struct, frozen=True, array_like=True, gc=False):

@@ -29,6 +29,7 @@ from motet.core.mergetree.work import Detach, Forget, Task
 from motet.core.metadata.messages import (
     METADATA,
     NO_SESSION,
+    MetadataRequest,
     Read,
     ReadOperation,
     Watch,
@@ -66,8 +67,8 @@ class NodeMemory(msgspec.Struct):
     next_work: int = 1
     next_write: int = 1
     next_read: int = 1
-    #: which replica asked for what is under way
-    requests: dict[RequestId, ReplicaKey] = msgspec.field(default_factory=dict)
+    #: who asked for what is under way: a replica, or a service of the node by its name
+    requests: dict[RequestId, ReplicaKey | str] = msgspec.field(default_factory=dict)
     works: dict[WorkId, ReplicaKey] = msgspec.field(default_factory=dict)
     writes: dict[WriteId, ReplicaKey] = msgspec.field(default_factory=dict)
     reads: dict[int, ReplicaKey] = msgspec.field(default_factory=dict)
@@ -80,6 +81,24 @@ class NodeContext:
         self.memory = NodeMemory(own, endpoint=endpoint)
         self.now = Now(0, 0)
         self.items: list[Effect] = []
+
+    def new_request(self, owner: ReplicaKey | str) -> RequestId:
+        """The number of a request to the keeper; its owner is told of the answer."""
+        request = RequestId(self.memory.next_request)
+        self.memory.next_request += 1
+        self.memory.requests[request] = owner
+        return request
+
+    def ask(self, message: MetadataRequest) -> RequestId:
+        """Send it to the keeper."""
+        self.items.append(Send(METADATA, message))
+        return message.request
+
+    def send(self, to: Address | NodeId, message: Message) -> None:
+        self.items.append(Send(Address(to), message))
+
+    def note(self, what: str, detail: str = "") -> None:
+        self.items.append(Note(f"table_{what}", detail))
 
     def take(self) -> list[Effect]:
         """What has to be done; the buffer is empty then."""
@@ -142,16 +161,11 @@ class Core:
         )
 
     def _new_request(self) -> RequestId:
-        memory = self.node.memory
-        request = RequestId(memory.next_request)
-        memory.next_request += 1
-        return request
+        return self.node.new_request(self.key)
 
     def _ask(self, call: Call, message: Read | WriteNodes | Watch) -> RequestId:
-        self.node.memory.requests[message.request] = self.key
         self.state.calls[message.request] = call
-        self.node.items.append(Send(METADATA, message))
-        return message.request
+        return self.node.ask(message)
 
     def watch(self, path: str, of: WatchOf) -> None:
         self._ask(WatchLog(), Watch(self._new_request(), self.node.memory.session, path, of))
@@ -181,10 +195,10 @@ class Core:
         return write
 
     def send(self, to: Address | NodeId, message: Message) -> None:
-        self.node.items.append(Send(Address(to), message))
+        self.node.send(to, message)
 
     def note(self, what: str, detail: str = "") -> None:
-        self.node.items.append(Note(f"table_{what}", f"{self.name} {detail}".rstrip()))
+        self.node.note(what, f"{self.name} {detail}".rstrip())
 
     def refuse(self, client: Address, request: TableRequest, error: MotetError) -> None:
         table, shard = self.key

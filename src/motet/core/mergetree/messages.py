@@ -1,4 +1,8 @@
-"""What clients and replicas of a table say to each other. Bytes travel beside these messages, by HTTP."""
+"""What clients and replicas of tables say to each other. Bytes travel beside these messages, by HTTP.
+
+There are two kinds of requests. A ``TableRequest`` is for the replica of a shard. A ``NodeRequest`` is about
+whole tables: any data node answers it, whether or not it has a replica of them.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,10 @@ import msgspec
 
 from motet.core.machine import Message
 from motet.core.mergetree.entries import PartHeader
-from motet.ids import NodeId, RequestId, TableId, Zxid
+from motet.core.mergetree.version import Version
+from motet.core.metadata.definitions import TableDefinition
+from motet.core.tables.records import WriterStep
+from motet.ids import NodeId, PartId, RequestId, TableId, TableName, WriterName, Zxid
 
 
 class TableMessage(Message, frozen=True, tag=lambda name: f"tables.{name}"):
@@ -26,7 +33,7 @@ class InsertBlock(TableRequest, frozen=True):
     """Commit a part whose bytes this replica has synced."""
 
     part: PartHeader
-    #: on how many replicas it has to be before it is visible
+    #: on how many replicas it has to be before it is visible; 0: on the majority of them
     quorum: int
     #: names the insert within the table, so that a retry is known
     token: str
@@ -59,6 +66,22 @@ class ListParts(TableRequest, frozen=True):
     is_eventual: bool = False
 
 
+class StagePart(TableRequest, frozen=True):
+    """Hold a part whose bytes have arrived here until it is published, and have others hold it, too."""
+
+    part: PartHeader
+    #: on how many replicas it has to be; 0: on the majority of them
+    quorum: int = 0
+    #: the staging job that it belongs to; empty: the publication follows at once (T26)
+    job: str = ""
+
+
+class FindVersion(TableRequest, frozen=True):
+    """The version of the shard at a moment, by the keeper's clock."""
+
+    time_ms: int
+
+
 class TableAnswer(TableMessage, frozen=True):
     """Above all answers."""
 
@@ -79,6 +102,13 @@ class PartitionsDropped(TableAnswer, frozen=True):
     version: Zxid
 
 
+class Holder(msgspec.Struct, frozen=True, array_like=True):
+    """A replica that has synced a staged part, and the version of its ``host`` when it said so."""
+
+    node: NodeId
+    host_version: int
+
+
 class ListedPart(msgspec.Struct, frozen=True, array_like=True):
     """A part, and the name that it has in this shard."""
 
@@ -92,6 +122,19 @@ class PartsListed(TableAnswer, frozen=True):
     parts: tuple[ListedPart, ...]
 
 
+class PartStaged(TableAnswer, frozen=True):
+    """It is held, synced, by these replicas; each with the version that its ``host`` had then (T5)."""
+
+    part: PartHeader
+    holders: tuple[Holder, ...]
+
+
+class VersionFound(TableAnswer, frozen=True):
+    """The zxid of the last entry that was appended until then; 0: there was none."""
+
+    version: Zxid
+
+
 class TableRefused(TableAnswer, frozen=True):
     """It was not done, or with the code ``OUTCOME_UNKNOWN`` nobody knows."""
 
@@ -100,10 +143,275 @@ class TableRefused(TableAnswer, frozen=True):
     advice: str
 
 
+# About whole tables
+
+
+class NodeRequest(Message, frozen=True, tag=lambda name: f"tables.{name}"):
+    """Above all requests that any data node answers."""
+
+    request: RequestId
+
+
+class NodeAnswer(Message, frozen=True, tag=lambda name: f"tables.{name}"):
+    """Above all answers to them."""
+
+    request: RequestId
+
+
+class CreateTable(NodeRequest, frozen=True):
+    """Create a table; the same once more is fine, another one of that name is not."""
+
+    name: TableName
+    definition: TableDefinition
+    #: of each shard; None: three, or as many as there are data nodes
+    replicas: int | None = None
+
+
+class TableReady(NodeAnswer, frozen=True):
+    """It is there."""
+
+    definition: TableDefinition
+    is_new: bool
+
+
+class DropTable(NodeRequest, frozen=True):
+    """Remove a table with all its rows."""
+
+    name: TableName
+
+
+class RenameTable(NodeRequest, frozen=True):
+    """Give a table another name."""
+
+    name: TableName
+    new_name: TableName
+
+
+class TableChanged(NodeAnswer, frozen=True):
+    """It is done, from this version on."""
+
+    version: Version
+
+
+class ListTables(NodeRequest, frozen=True):
+    """The tables there are, a page of them."""
+
+    after: str = ""
+
+
+class NamedTable(msgspec.Struct, frozen=True, array_like=True):
+    """A table, its name, and how many replicas each of its shards has."""
+
+    name: TableName
+    definition: TableDefinition
+    replicas: int
+    #: when it was created, by the keeper's clock
+    created_ms: int
+
+
+class TablesListed(NodeAnswer, frozen=True):
+    """They are sorted by name; ``more`` if others follow."""
+
+    tables: tuple[NamedTable, ...]
+    more: bool
+
+
+class DescribeTables(NodeRequest, frozen=True):
+    """All that a query or an insert has to know of these tables, at one moment."""
+
+    names: tuple[TableName, ...]
+
+
+class ReplicaPlace(msgspec.Struct, frozen=True, array_like=True):
+    """A replica, where it is served, and whether it takes requests."""
+
+    node: NodeId
+    #: as the node wrote it into ``host``: its native endpoint
+    endpoint: str
+    is_active: bool
+    is_lost: bool
+
+
+class ShardAt(msgspec.Struct, frozen=True, array_like=True):
+    """A shard at the moment of the read."""
+
+    #: the number of the last entry of its log; -1: there is none
+    head: int
+    replicas: tuple[ReplicaPlace, ...]
+
+
+class TableAt(msgspec.Struct, frozen=True, array_like=True):
+    """A table at the moment of the read."""
+
+    name: TableName
+    #: of the node of its name, for who addresses it by name (T27)
+    name_version: int
+    definition: TableDefinition
+    #: of the node of its definition
+    definition_version: int
+    shards: tuple[ShardAt, ...]
+
+
+class TablesDescribed(NodeAnswer, frozen=True):
+    """The tables as they were at this version."""
+
+    version: Version
+    tables: tuple[TableAt, ...]
+
+
+class StagedPart(msgspec.Struct, frozen=True, array_like=True):
+    """A part that is held, and by whom."""
+
+    shard: int
+    header: PartHeader
+    holders: tuple[Holder, ...]
+
+
+class TablePublication(msgspec.Struct, frozen=True, array_like=True):
+    """What one table gets of a publication."""
+
+    table: TableId
+    definition_version: int
+    parts: tuple[StagedPart, ...]
+    #: what these partitions held before is dropped
+    replace: tuple[str, ...] = ()
+    #: the node of the name that the table was addressed by, and its version (T27); empty: by its id
+    name_path: str = ""
+    name_version: int = 0
+    #: a hash of its rows: the same token with others is refused
+    content: str = ""
+
+
+class PublishParts(NodeRequest, frozen=True):
+    """Make staged parts of some tables visible, all of them or none."""
+
+    tables: tuple[TablePublication, ...]
+    #: at most one of token, producer and step names it, so that a retry is known
+    token: str = ""
+    producer: str = ""
+    number: int = 0
+    step: WriterStep | None = None
+    #: the staging jobs that the parts belong to; they end with this
+    jobs: tuple[str, ...] = ()
+
+
+class PartsPublished(NodeAnswer, frozen=True):
+    """They are visible from this version on."""
+
+    version: Version
+    #: of each part in the order of the request: its name in its shard; none for a duplicate
+    names: tuple[str, ...]
+    is_duplicate: bool = False
+
+
+class ReadWriters(NodeRequest, frozen=True):
+    """How far is an ordered writer; all of them for None?"""
+
+    writer: WriterName | None = None
+
+
+class WriterStanding(msgspec.Struct, frozen=True, array_like=True):
+    """How far an ordered writer is."""
+
+    writer: WriterName
+    #: its last step; None when it has not published yet
+    step: WriterStep | None
+    #: the version at which that was published
+    version: Version | None
+    #: when it published last, and when it said something, by the keeper's clock
+    published_ms: int
+    noted_ms: int
+    #: rows and steps it has published
+    rows: int
+    steps: int
+    tables: tuple[TableId, ...]
+    #: its last error; empty when all is well
+    error: str
+
+
+class WritersAre(NodeAnswer, frozen=True):
+    """Those that are there, by name."""
+
+    writers: tuple[WriterStanding, ...]
+
+
+class NoteWriter(NodeRequest, frozen=True):
+    """Remember an ordered writer's last error; empty when all is well."""
+
+    writer: WriterName
+    error: str
+
+
+class WriterNoted(NodeAnswer, frozen=True):
+    """It is remembered."""
+
+
+class DescribeReplicas(NodeRequest, frozen=True):
+    """How it stands with the replicas of this very node."""
+
+
+class QueuedEntry(msgspec.Struct, frozen=True, array_like=True):
+    """A part that a replica does not have yet, and why."""
+
+    number: int
+    part: PartId
+    reason: str
+    tries: int
+
+
+class ReplicaStanding(msgspec.Struct, frozen=True, array_like=True):
+    """How it stands with one replica."""
+
+    table: TableId
+    shard: int
+    phase: str
+    #: why it is not active, in words
+    why: str
+    log_pointer: int
+    #: the last entry that it knows the log to have
+    head: int
+    parts: int
+    size_bytes: int
+    queue: tuple[QueuedEntry, ...]
+
+
+class ReplicasDescribed(NodeAnswer, frozen=True):
+    """All replicas of the node that was asked."""
+
+    node: NodeId
+    replicas: tuple[ReplicaStanding, ...]
+
+
+class NodeRefused(NodeAnswer, frozen=True):
+    """It was not done, or with the code ``OUTCOME_UNKNOWN`` nobody knows."""
+
+    code: str
+    what: str
+    advice: str
+
+
+# Between replicas
+
+
 class LogHas(TableMessage, frozen=True):
     """A hint: somebody has committed an entry. It is never believed, the log is read."""
 
     number: int
+
+
+class HoldPart(TableMessage, frozen=True):
+    """Hold a staged part; ``source`` has it, if its bytes have not arrived by themselves."""
+
+    part: PartHeader
+    source: NodeId
+    job: str = ""
+
+
+class PartHeld(TableMessage, frozen=True):
+    """It is synced here, while ``host`` had this version; -1: it cannot be held here."""
+
+    part: PartId
+    host_version: int
 
 
 class PartArrived(TableMessage, frozen=True):
@@ -113,15 +421,84 @@ class PartArrived(TableMessage, frozen=True):
     sender: NodeId
 
 
-REFERENCE: tuple[tuple[type[TableMessage], str, str], ...] = (
+REFERENCE: tuple[tuple[type[Message], str, str], ...] = (
     (InsertBlock, "client", "replica"),
     (BlockInserted, "replica", "client"),
     (DropPartitions, "client", "replica"),
     (PartitionsDropped, "replica", "client"),
     (ListParts, "client", "replica"),
     (PartsListed, "replica", "client"),
+    (StagePart, "client", "replica"),
+    (PartStaged, "replica", "client"),
+    (FindVersion, "client", "replica"),
+    (VersionFound, "replica", "client"),
     (TableRefused, "replica", "client"),
     (LogHas, "replica", "replica"),
+    (HoldPart, "replica", "replica"),
+    (PartHeld, "replica", "replica"),
     (PartArrived, "node", "replica"),
+    *(
+        (kind, *("client", "node"))
+        for kind in (
+            *(CreateTable, DropTable, RenameTable, ListTables, DescribeTables, PublishParts),
+            *(ReadWriters, NoteWriter, DescribeReplicas),
+        )
+    ),
+    *(
+        (kind, *("node", "client"))
+        for kind in (
+            *(TableReady, TableChanged, TablesListed, TablesDescribed, PartsPublished),
+            *(WritersAre, WriterNoted, ReplicasDescribed, NodeRefused),
+        )
+    ),
 )
 """Who says what to whom."""
+
+ReplicaMessages = (
+    InsertBlock
+    | DropPartitions
+    | ListParts
+    | StagePart
+    | FindVersion
+    | LogHas
+    | HoldPart
+    | PartHeld
+)
+"""What comes to a replica over the network."""
+
+NodeRequests = (
+    CreateTable
+    | DropTable
+    | RenameTable
+    | ListTables
+    | DescribeTables
+    | PublishParts
+    | ReadWriters
+    | NoteWriter
+    | DescribeReplicas
+)
+
+TableCall = ReplicaMessages | NodeRequests
+"""Everything that comes to a node about tables over the network."""
+
+ClientCalls = (InsertBlock, DropPartitions, ListParts, StagePart, FindVersion)
+"""What a client may ask a replica."""
+
+TablesAnswer = (
+    BlockInserted
+    | PartitionsDropped
+    | PartsListed
+    | PartStaged
+    | VersionFound
+    | TableRefused
+    | TableReady
+    | TableChanged
+    | TablesListed
+    | TablesDescribed
+    | PartsPublished
+    | WritersAre
+    | WriterNoted
+    | ReplicasDescribed
+    | NodeRefused
+)
+"""All answers to clients."""

@@ -1,11 +1,11 @@
-"""All table replicas of a node, as one machine: they share a session with the keeper."""
+"""All table replicas of a node, and what it does about whole tables, as one machine with one session."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Self
 
-from motet.core.fingerprint import fingerprint
+from motet.core.fingerprint import clone_plain, fingerprint
 from motet.core.machine import (
     Effect,
     Event,
@@ -24,9 +24,10 @@ from motet.core.machine import (
     Written,
 )
 from motet.core.mergetree.context import NodeContext, ReplicaKey
-from motet.core.mergetree.messages import TableMessage, TableRefused, TableRequest
+from motet.core.mergetree.messages import NodeRequest, TableMessage, TableRefused, TableRequest
 from motet.core.mergetree.paths import shard_of
 from motet.core.mergetree.replica import TableReplica
+from motet.core.mergetree.service import NodeService
 from motet.core.mergetree.state import MergeTreeConfig
 from motet.core.metadata.messages import (
     METADATA,
@@ -41,6 +42,9 @@ from motet.errors import NodeError
 from motet.ids import Address, NodeId, ReadId, TimerName
 
 TICK = TimerName("tables-tick")
+
+SERVICES: tuple[type[NodeService], ...] = ()
+"""What a node does about whole tables."""
 
 
 class TableNode:
@@ -58,6 +62,8 @@ class TableNode:
         self.node = NodeContext(own, endpoint)
         self.node.memory.folder = folder
         self.replicas = {key: TableReplica(self.node, key, self.config) for key in keys}
+        self.services = {each.name: each(self.node) for each in SERVICES}
+        self._takes = {kind: each for each in self.services.values() for kind in each.takes}
         #: whom the step concerns: what follows from it is worked out for them alone
         self._touched: dict[ReplicaKey, None] = {}
 
@@ -106,6 +112,8 @@ class TableNode:
                 self._read_file(key)
         for replica in self._touch_all():
             replica.on_tick()
+        for service in self.services.values():
+            service.on_tick()
 
     def _start(self) -> None:
         for key in self.replicas:
@@ -124,6 +132,8 @@ class TableNode:
         if event.sender == METADATA:
             assert isinstance(message, MetadataMessage), "the keeper's port says nothing else"
             self._on_metadata(message)
+        elif isinstance(message, NodeRequest):
+            self._takes[type(message)].on_request(event.sender, message)
         elif isinstance(message, TableMessage):
             key = message.table, message.shard
             if key in self.replicas:
@@ -143,23 +153,33 @@ class TableNode:
     def _on_metadata(self, message: MetadataMessage) -> None:
         memory = self.node.memory
         if isinstance(message, SessionBegun):
-            if message.session == memory.session:
-                return
-            self._end_session()
-            memory.session = message.session
-            for replica in self._touch_all():
-                replica.on_session()
+            self._begin_session(message)
         elif isinstance(message, SessionEnded):
             if message.session == memory.session:
                 self._end_session()
         elif isinstance(message, MetadataAnswer):
-            key = memory.requests.pop(message.request, None)
-            if key is not None:
-                self._touch(key).on_answer(message.request, message)
+            owner = memory.requests.pop(message.request, None)
+            if isinstance(owner, str):
+                self.services[owner].on_answer(message.request, message)
+            elif owner is not None:
+                self._touch(owner).on_answer(message.request, message)
         elif isinstance(message, Changed):
             key = shard_of(message.path)
             if key is not None and key in self.replicas:
                 self._touch(key).on_changed(message)
+            for service in self.services.values():
+                service.on_changed(message)
+
+    def _begin_session(self, message: SessionBegun) -> None:
+        memory = self.node.memory
+        if message.session == memory.session:
+            return
+        self._end_session()
+        memory.session = message.session
+        for replica in self._touch_all():
+            replica.on_session()
+        for service in self.services.values():
+            service.on_session()
 
     def _end_session(self) -> None:
         """No answer to what was asked under it counts any more."""
@@ -170,16 +190,23 @@ class TableNode:
         memory.requests.clear()
         for replica in self._touch_all():
             replica.on_session_end()
+        for service in self.services.values():
+            service.on_session_end()
 
     def clone(self) -> Self:
         twin = type(self)(self.node.memory.own, (), self.config)
         twin.node = self.node.clone()
         twin.replicas = {key: each.clone(twin.node) for key, each in self.replicas.items()}
+        twin.services = {name: type(each)(twin.node) for name, each in self.services.items()}
+        for name, each in self.services.items():
+            twin.services[name].memory = clone_plain(each.memory)
+        twin._takes = {kind: each for each in twin.services.values() for kind in each.takes}
         return twin
 
     def fingerprint(self) -> bytes:
         states = [replica.core.state for replica in self.replicas.values()]
-        return fingerprint((self.node.memory, states))
+        memories = [service.memory for service in self.services.values()]
+        return fingerprint((self.node.memory, states, memories))
 
     def invariants(self) -> list[Violation]:
         return [each for replica in self.replicas.values() for each in replica.invariants()]

@@ -2,7 +2,11 @@
 
 ::
 
+    /motet/database                     the number of the database, and the incarnation of the keeper
     /motet/tables/<name>                the table that has the name: its uuid
+    /motet/table_nodes/<node>           which replicas a data node has: uuids and numbers of shards
+    /motet/writers/<id>                 an ordered writer: its last step, and how it fares
+      steps-<k>                         a chunk of its former steps
     /motet/table_data/<uuid>
       definition                        columns, order, partition, engine
       tokens/<token>                    what was inserted under a token
@@ -27,11 +31,15 @@ from urllib.parse import quote
 
 import msgspec
 
-from motet.ids import NodeId, PartId, TableId
+from motet.ids import NodeId, PartId, TableId, TableName, WriterName
 from motet.limits import name_length_max
 
 TABLES = "/motet/tables"
+TABLE_NODES = "/motet/table_nodes"
 TABLE_DATA = "/motet/table_data"
+WRITERS = "/motet/writers"
+ROOTS = (TABLES, TABLE_NODES, TABLE_DATA, WRITERS)
+"""Are there before the first request."""
 
 
 def is_token(token: str) -> bool:
@@ -43,6 +51,21 @@ def token_name(token: str) -> str:
     """The name of a token's node: a word of a path, whatever the token says."""
     quoted = quote(token, safe="")
     return f"%2E{quoted[1:]}" if quoted.startswith(".") else quoted
+
+
+def name_path(name: TableName) -> str:
+    """The node that points to the table of this name."""
+    return f"{TABLES}/{name}"
+
+
+def node_path(node: NodeId) -> str:
+    """The node that says which replicas a data node has."""
+    return f"{TABLE_NODES}/{node}"
+
+
+def writer_path(writer: WriterName) -> str:
+    """The node of an ordered writer."""
+    return f"{WRITERS}/{writer}"
 
 
 def table_root(table: TableId) -> str:

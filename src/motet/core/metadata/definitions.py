@@ -1,4 +1,4 @@
-"""The definition of a stream, the names of its shards, and which of them a key belongs to.
+"""Definitions of streams and tables, the names of the shards of a stream, and which of them a key belongs to.
 
 The shard of a key is the same for every client and for as long as the stream exists: a definition names the
 hash it was created with. New streams get :data:`NEWEST`; a stream that exists keeps its own, since its keys
@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import re
 from enum import StrEnum
+from typing import Literal
 
 import msgspec
 
-from motet.errors import BadInput
+from motet.errors import BadInput, BadRecord
 from motet.format.checksum import crc32c
-from motet.ids import ShardId, ShardName, StreamId, StreamName
+from motet.ids import ShardId, ShardName, StreamId, StreamName, TableId
 from motet.limits import name_length_max
 
 _MASK = 0xFFFF_FFFF
@@ -75,6 +76,63 @@ def shard_name(stream: StreamId, shard: ShardId) -> ShardName:
 def shard_names(definition: StreamDefinition) -> tuple[ShardName, ...]:
     """All shards of a stream."""
     return tuple(shard_name(definition.id, ShardId(n)) for n in range(definition.shards))
+
+
+class Column(msgspec.Struct, frozen=True, array_like=True):
+    """A column of a table. Files know it by its id, so it keeps its values when it is renamed."""
+
+    id: int
+    name: str
+    #: the version of the table's schema that added it
+    since: int = 0
+
+
+TableEngine = Literal["merge", "replacing"]
+
+
+class TableDefinition(msgspec.Struct, frozen=True, tag="table", tag_field="kind"):
+    """What a table is. Its name is elsewhere: ``/motet/tables/<name>`` points to the id."""
+
+    id: TableId
+    #: an Arrow schema as its IPC bytes: names and types of the columns, in the order of ``columns``
+    schema: bytes
+    columns: tuple[Column, ...]
+    order_by: tuple[str, ...]
+    #: an expression over one column, as text; None: one partition
+    partition_by: str | None = None
+    shards: int = 1
+    #: by which columns rows go to shards
+    shard_by: tuple[str, ...] = ()
+    engine: TableEngine = "merge"
+    #: ``replacing``: of the rows of a key the one with the highest value of this column stays
+    version: str | None = None
+    #: ``replacing``: a boolean column; a key whose latest row says true is not there
+    tombstone: str | None = None
+    #: "content": blocks with equal rows are inserted once
+    dedup: Literal["content"] | None = None
+    disk: str = "local"
+    #: rises with each change of the columns
+    schema_version: int = 0
+    #: of the layout in the keeper and of the part files
+    format: int = 1
+    #: its parts are being removed; nothing is inserted any more
+    is_dropped: bool = False
+
+    def is_same(self, other: TableDefinition) -> bool:
+        """Whether the other one describes a table just like this one."""
+        return msgspec.structs.replace(other, id=self.id) == self
+
+
+encode_table_definition = msgspec.json.Encoder(order="deterministic").encode
+_table_decoder = msgspec.json.Decoder(TableDefinition)
+
+
+def decode_table_definition(data: bytes) -> TableDefinition:
+    """Read a definition back; ``BadRecord`` for what is none."""
+    try:
+        return _table_decoder.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise BadRecord(f"this is no definition of a table: {error}") from None
 
 
 NAME = re.compile(rf"[A-Za-z][A-Za-z0-9_.-]{{0,{name_length_max - 1}}}")
