@@ -29,8 +29,17 @@ class TableRequest(TableMessage, frozen=True):
     request: RequestId
 
 
+class PartBytes(msgspec.Struct, frozen=True, array_like=True):
+    """A small part that travels within a message; larger ones are put by HTTP before."""
+
+    #: "parquet": a finished part, ``manifest`` is its manifest; "arrow": rows as an IPC stream, to be encoded
+    kind: str
+    manifest: bytes
+    data: bytes
+
+
 class InsertBlock(TableRequest, frozen=True):
-    """Commit a part whose bytes this replica has synced."""
+    """Commit a part whose bytes have arrived at this replica, or are in ``block``."""
 
     part: PartHeader
     #: on how many replicas it has to be before it is visible; 0: on the majority of them
@@ -45,6 +54,7 @@ class InsertBlock(TableRequest, frozen=True):
     #: instead of a token: who inserts, and the number that it has given to this insert (T8)
     producer: str = ""
     number: int = 0
+    block: PartBytes | None = None
 
 
 class DropPartitions(TableRequest, frozen=True):
@@ -74,6 +84,7 @@ class StagePart(TableRequest, frozen=True):
     quorum: int = 0
     #: the staging job that it belongs to; empty: the publication follows at once (T26)
     job: str = ""
+    block: PartBytes | None = None
 
 
 class FindVersion(TableRequest, frozen=True):
@@ -405,6 +416,14 @@ class HoldPart(TableMessage, frozen=True):
     part: PartHeader
     source: NodeId
     job: str = ""
+    block: PartBytes | None = None
+
+
+class PartPushed(TableMessage, frozen=True):
+    """Bytes of an insert, sent ahead: keep them aside, they promise nothing (T25)."""
+
+    part: PartHeader
+    block: PartBytes
 
 
 class PartHeld(TableMessage, frozen=True):
@@ -434,6 +453,7 @@ REFERENCE: tuple[tuple[type[Message], str, str], ...] = (
     (VersionFound, "replica", "client"),
     (TableRefused, "replica", "client"),
     (LogHas, "replica", "replica"),
+    (PartPushed, "replica", "replica"),
     (HoldPart, "replica", "replica"),
     (PartHeld, "replica", "replica"),
     (PartArrived, "node", "replica"),

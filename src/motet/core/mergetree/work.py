@@ -1,7 +1,7 @@
 """What a replica has done with the bytes of parts, which it never sees itself.
 
-Each replica has three folders: *stored* parts are promised, those that have *arrived* are streamed ahead and
-promise nothing (T25), *detached* ones wait for a person. Whatever ends a task well is synced. Tasks about one
+Each replica has four folders: *stored* parts are promised, *staged* ones are held for a publication (T4, T5),
+those that have *arrived* are streamed ahead and promise nothing (T25), *detached* ones wait for a person. Whatever ends a task well is synced. Tasks about one
 part are done in the order in which they are asked for.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from motet.core.machine import Message
 from motet.core.mergetree.entries import PartHeader
+from motet.core.mergetree.messages import PartBytes
 from motet.ids import NodeId, PartId, TableId
 
 NOBODY = PartId("")
@@ -26,10 +27,34 @@ class LookAtDisk(Task, frozen=True):
     """Say what is on disk."""
 
 
-class Keep(Task, frozen=True):
-    """Store a part that has arrived, or was detached with this hash; one that is stored is fine."""
+class Arrive(Task, frozen=True):
+    """Write bytes that were sent ahead to the arrived ones."""
 
     part: PartHeader
+    block: PartBytes
+
+
+class Keep(Task, frozen=True):
+    """Store a part: from these bytes, or one that is staged, has arrived, or was detached with this hash; one
+    that is stored is fine."""
+
+    part: PartHeader
+    block: PartBytes | None = None
+
+
+class Hold(Task, frozen=True):
+    """Have a part among the staged ones: from these bytes, or one that is here in any folder with this hash, or
+    from another replica."""
+
+    part: PartHeader
+    block: PartBytes | None = None
+    source: NodeId | None = None
+
+
+class Release(Task, frozen=True):
+    """Remove a part that was staged."""
+
+    part: PartId
 
 
 class Fetch(Task, frozen=True):
@@ -62,3 +87,5 @@ class Looked(TaskResult, frozen=True):
     stored: tuple[PartHeader, ...]
     #: arrived, or detached: bytes that may be stored again (T24)
     aside: tuple[PartHeader, ...]
+    #: held for publications
+    staged: tuple[PartHeader, ...] = ()
