@@ -393,6 +393,9 @@ writers_max = 10_000
 writer_note_length_max = 4 * KIB
 """What an ordered writer may say about its last error."""
 
+insert_inline_bytes_max = MIB
+"""A part that travels within the message about it; larger ones are put by HTTP before."""
+
 part_bytes_max = 256 * MIB
 """The file of one part: it is built in memory before it is written."""
 

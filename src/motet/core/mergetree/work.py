@@ -1,8 +1,8 @@
 """What a replica has done with the bytes of parts, which it never sees itself.
 
 Each replica has four folders: *stored* parts are promised, *staged* ones are held for a publication (T4, T5),
-those that have *arrived* are streamed ahead and promise nothing (T25), *detached* ones wait for a person. Whatever ends a task well is synced. Tasks about one
-part are done in the order in which they are asked for.
+those that have *arrived* are streamed ahead and promise nothing (T25), *detached* ones wait for a person.
+Whatever ends a task well is synced. Tasks about one part are done in the order in which they are asked for.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class Keep(Task, frozen=True):
 
 
 class Hold(Task, frozen=True):
-    """Have a part among the staged ones: from these bytes, or one that is here in any folder with this hash, or
-    from another replica."""
+    """Have a part among the staged ones: from these bytes, or one that is here in any folder with this hash,
+    or from another replica."""
 
     part: PartHeader
     block: PartBytes | None = None
