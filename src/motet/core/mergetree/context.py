@@ -88,8 +88,11 @@ class NodeMemory(msgspec.Struct):
 class NodeContext:
     """The memory of a node, and the time and the effects of one step."""
 
-    def __init__(self, own: NodeId, endpoint: str = "") -> None:
+    def __init__(
+        self, own: NodeId, endpoint: str = "", config: MergeTreeConfig | None = None
+    ) -> None:
         self.memory = NodeMemory(own, endpoint=endpoint)
+        self.config = MergeTreeConfig() if config is None else config
         self.now = Now(0, 0)
         self.items: list[Effect] = []
         #: replicas that this step starts and stops
@@ -142,7 +145,7 @@ class NodeContext:
         return items
 
     def clone(self) -> Self:
-        twin = type(self)(self.memory.own)
+        twin = type(self)(self.memory.own, config=self.config)
         twin.memory, twin.now = clone_plain(self.memory), self.now
         return twin
 

@@ -25,6 +25,7 @@ from motet.core.machine import (
 )
 from motet.core.mergetree.context import NodeContext, ReplicaKey
 from motet.core.mergetree.database import DatabaseService
+from motet.core.mergetree.hosting import HostingService
 from motet.core.mergetree.messages import (
     NodeRefused,
     NodeRequest,
@@ -50,7 +51,7 @@ from motet.ids import Address, NodeId, ReadId, TimerName
 
 TICK = TimerName("tables-tick")
 
-SERVICES: tuple[type[NodeService], ...] = (DatabaseService,)
+SERVICES: tuple[type[NodeService], ...] = (DatabaseService, HostingService)
 """What a node does besides its replicas."""
 
 
@@ -66,7 +67,7 @@ class TableNode:
         endpoint: str = "",
     ) -> None:
         self.config = MergeTreeConfig() if config is None else config
-        self.node = NodeContext(own, endpoint)
+        self.node = NodeContext(own, endpoint, self.config)
         self.node.memory.folder = folder
         self.replicas = {key: TableReplica(self.node, key, self.config) for key in keys}
         self.services = {each.name: each(self.node) for each in SERVICES}
@@ -122,7 +123,7 @@ class TableNode:
     def _start_and_stop(self) -> None:
         """Replicas that came, and those that go: what they have asked for is answered to nobody."""
         node = self.node
-        for key in node.to_start:
+        for key in [each for each in node.to_start if each not in self.replicas]:
             self.replicas[key] = TableReplica(node, key, self.config)
             self._read_file(key)
         for key in node.to_stop:

@@ -26,7 +26,7 @@ from motet.core.mergetree.messages import (
     TableRefused,
 )
 from motet.core.mergetree.paths import TABLE_NODES, TABLES, WRITERS
-from motet.core.mergetree.work import Detach, Fetch, Forget, Keep, LookAtDisk, Looked
+from motet.core.mergetree.work import Clear, Detach, Fetch, Forget, Keep, LookAtDisk, Looked
 from motet.core.metadata.definitions import DatabaseIdentity, encode_database_identity
 from motet.core.metadata.messages import MetadataRequest
 from motet.core.metadata.paths import DATABASE, DRAINS, NODES, ROOT, SETTINGS
@@ -114,6 +114,10 @@ class MergeTreeBench(OperatorBench):
                 kept = folder.stored.pop(part_id, None)
                 if kept is not None:
                     folder.detached[part_id] = kept[0]
+            case Clear():
+                folder.stored.clear()
+                folder.arrived.clear()
+                folder.detached.clear()
         return None, None
 
     def _fetch(self, name: Address, source: Address, part: PartHeader) -> str | None:
