@@ -23,9 +23,14 @@ from motet.core.machine import (
     WriteFailed,
     Written,
 )
+from motet.core.mergetree.changing import ChangingService
+from motet.core.mergetree.collecting import CollectingService
 from motet.core.mergetree.context import NodeContext, ReplicaKey
+from motet.core.mergetree.creating import CreatingService
 from motet.core.mergetree.database import DatabaseService
+from motet.core.mergetree.describing import DescribingService
 from motet.core.mergetree.hosting import HostingService
+from motet.core.mergetree.listing import ListingService
 from motet.core.mergetree.messages import (
     NodeRefused,
     NodeRequest,
@@ -51,7 +56,15 @@ from motet.ids import Address, NodeId, ReadId, TimerName
 
 TICK = TimerName("tables-tick")
 
-SERVICES: tuple[type[NodeService], ...] = (DatabaseService, HostingService)
+SERVICES: tuple[type[NodeService], ...] = (
+    DatabaseService,
+    HostingService,
+    CreatingService,
+    ChangingService,
+    DescribingService,
+    ListingService,
+    CollectingService,
+)
 """What a node does besides its replicas."""
 
 
