@@ -12,7 +12,6 @@ from tests.core.mergetree.tables import (
     serving,
 )
 
-from motet.core.mergetree.collecting import age_ms, first_look_ms, look_ms
 from motet.core.mergetree.paths import (
     NAMED,
     TABLE_DATA,
@@ -22,6 +21,7 @@ from motet.core.mergetree.paths import (
     node_path,
     table_root,
 )
+from motet.core.mergetree.tree_collecting import age_ms, first_look_ms, look_ms
 from motet.core.metadata.definitions import encode_table_definition
 from motet.core.metadata.messages import Create, Write
 from motet.ids import NodeId, TableId

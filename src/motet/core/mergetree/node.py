@@ -24,7 +24,6 @@ from motet.core.machine import (
     Written,
 )
 from motet.core.mergetree.changing import ChangingService
-from motet.core.mergetree.collecting import CollectingService
 from motet.core.mergetree.context import NodeContext, ReplicaKey
 from motet.core.mergetree.creating import CreatingService
 from motet.core.mergetree.database import DatabaseService
@@ -42,6 +41,7 @@ from motet.core.mergetree.paths import shard_of
 from motet.core.mergetree.replica import TableReplica
 from motet.core.mergetree.service import NodeService
 from motet.core.mergetree.state import MergeTreeConfig
+from motet.core.mergetree.tree_collecting import TreeCollectingService
 from motet.core.metadata.messages import (
     METADATA,
     NO_SESSION,
@@ -63,7 +63,7 @@ SERVICES: tuple[type[NodeService], ...] = (
     ChangingService,
     DescribingService,
     ListingService,
-    CollectingService,
+    TreeCollectingService,
 )
 """What a node does besides its replicas."""
 

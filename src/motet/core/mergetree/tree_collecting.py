@@ -95,10 +95,10 @@ class CollectingMemory(msgspec.Struct):
     removal: TreeRemoval | None = None
 
 
-class CollectingService(NodeService):
+class TreeCollectingService(NodeService):
     """Looks now and then."""
 
-    name = "collecting"
+    name = "tree-collecting"
 
     def __init__(self, node: NodeContext) -> None:
         super().__init__(node)
