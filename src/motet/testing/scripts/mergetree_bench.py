@@ -65,6 +65,8 @@ class PartFolder(msgspec.Struct):
     stored: dict[PartId, tuple[PartHeader, bool]] = {}
     arrived: dict[PartId, PartHeader] = {}
     detached: dict[PartId, PartHeader] = {}
+    #: of them those that are damaged
+    rotten: dict[PartId, PartHeader] = {}
 
 
 class MergeTreeBench(OperatorBench):
@@ -85,9 +87,11 @@ class MergeTreeBench(OperatorBench):
         match task:
             case LookAtDisk():
                 stored = tuple(header for header, is_whole in folder.stored.values() if is_whole)
-                return None, Looked(stored, (*folder.arrived.values(), *folder.detached.values()))
+                broken = tuple(part for part, each in folder.stored.items() if not each[1])
+                beside = (*folder.arrived.values(), *folder.detached.values())
+                return None, Looked(stored, beside, broken=broken)
             case Keep(part=part):
-                if part.id in folder.stored:
+                if folder.stored.get(part.id, (part, False))[1]:
                     return None, None
                 if self.nodes[name].disk.full:
                     return "disk full", None
@@ -105,7 +109,7 @@ class MergeTreeBench(OperatorBench):
             case Detach(part=part_id):
                 kept = folder.stored.pop(part_id, None)
                 if kept is not None:
-                    folder.detached[part_id] = kept[0]
+                    (folder.detached if kept[1] else folder.rotten)[part_id] = kept[0]
         return None, None
 
     def _fetch(self, name: Address, source: Address, part: PartHeader) -> str | None:
@@ -138,8 +142,9 @@ def told_answer(message: Message) -> str:
             return f"inserted {name} at {version}{', was there' if is_duplicate else ''}"
         case PartitionsDropped(version=version):
             return f"dropped at {version}"
-        case PartsListed(parts=parts):
-            return " ".join(f"{each.header.id}={each.name}" for each in parts) or "no rows"
+        case PartsListed(parts=parts, more=more):
+            listed = " ".join(f"{each.header.id}={each.name}" for each in parts) or "no rows"
+            return f"{listed}, and more" if more else listed
         case TableRefused(code=code, what=what, advice=advice):
             return f"{code} {what}; {advice}"
     return render(message)
