@@ -71,8 +71,10 @@ OUTLAST = (ReadForInsert, CommitInsert, SettleWrite, SettleRead, CommitDrop, Wat
 
 def begin(core: Core) -> None:
     """A session has begun: read how things stand, if the own file has been read."""
-    state = core.state
-    if not state.is_read or not core.node.memory.session or state.phase is Phase.LOADING:
+    state, memory = core.state, core.node.memory
+    if not state.is_read or not memory.session or not memory.incarnation:
+        return
+    if state.phase is Phase.LOADING:
         return
     state.phase, state.why = Phase.LOADING, "reads its nodes"
     state.calls = {each: call for each, call in state.calls.items() if isinstance(call, OUTLAST)}

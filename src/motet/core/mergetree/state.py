@@ -36,6 +36,8 @@ class MergeTreeConfig(msgspec.Struct, frozen=True):
     page_max: int = 2_000
     #: the pointer is written so long after it could be, unless it rides on something else
     pointer_ms: int = 1_000
+    #: queries that began before the drop of a table may read its parts for so long
+    dropped_ms: int = 60_000
 
 
 class Phase(StrEnum):

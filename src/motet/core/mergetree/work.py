@@ -77,6 +77,10 @@ class Detach(Task, frozen=True):
     why: str
 
 
+class Clear(Task, frozen=True):
+    """Remove all folders of a replica whose table is dropped."""
+
+
 class TaskResult(Message, frozen=True, tag=lambda name: f"tables.work.{name}"):
     """Above what tasks find."""
 

@@ -25,20 +25,28 @@ from motet.core.mergetree.messages import (
     PartsListed,
     TableRefused,
 )
-from motet.core.mergetree.work import Detach, Fetch, Forget, Keep, LookAtDisk, Looked
+from motet.core.mergetree.paths import TABLE_NODES, TABLES, WRITERS
+from motet.core.mergetree.work import Clear, Detach, Fetch, Forget, Keep, LookAtDisk, Looked
+from motet.core.metadata.definitions import DatabaseIdentity, encode_database_identity
 from motet.core.metadata.messages import MetadataRequest
+from motet.core.metadata.paths import DATABASE, DRAINS, NODES, ROOT, SETTINGS
 from motet.core.render import render
 from motet.ids import Address, PartId, SessionId
 from motet.testing.bench_network import InFlight, Line
 from motet.testing.scripts.operator_bench import OperatorBench
 from motet.testing.scripts.operator_puppets import PuppetKeeper
 
+INCARNATION = "a1b2"
+
 
 class WatchedKeeper(PuppetKeeper):
     """A keeper that tells sessions what they watch."""
 
+    roots = (ROOT, DRAINS, NODES, SETTINGS, TABLES, TABLE_NODES, WRITERS)
+
     def __init__(self) -> None:
         super().__init__()
+        self.put(DATABASE, encode_database_identity(DatabaseIdentity(INCARNATION)))
         #: whose session it is
         self.sessions: dict[SessionId, Address] = {}
 
@@ -110,6 +118,10 @@ class MergeTreeBench(OperatorBench):
                 kept = folder.stored.pop(part_id, None)
                 if kept is not None:
                     (folder.detached if kept[1] else folder.rotten)[part_id] = kept[0]
+            case Clear():
+                folder.stored.clear()
+                folder.arrived.clear()
+                folder.detached.clear()
         return None, None
 
     def _fetch(self, name: Address, source: Address, part: PartHeader) -> str | None:
