@@ -278,6 +278,7 @@ class ReadToFail(msgspec.Struct, frozen=True, tag=True):
     """What the multi that fails a quorum checks."""
 
     part: PartId
+    replicas: tuple[NodeId, ...]
     #: a drop took the block: hosts are not checked (T32)
     is_dropped: bool
 

@@ -98,6 +98,18 @@ class MergeTreePart(BenchPart):
         return self.start(node)
 
     @verb
+    def add_replica(self, node: str) -> list[str]:
+        """The shard gets another replica, which starts; the others are not told."""
+        keeper = self._keeper()
+        there = {path for path, _ in layout(TABLE, 1, ())}
+        for path, data in layout(TABLE, 1, (NodeId(node),)):
+            if path not in there:
+                keeper.put(path, data)
+        keeper.put(PATHS.replicas, b"")
+        self._add(node, NodeId(node))
+        return self.start(node)
+
+    @verb
     def config_(self, name: str, value: int) -> list[str]:
         """Change a setting of replicas that are started from now on."""
         self.config = msgspec.structs.replace(self.config, **{name: value})
