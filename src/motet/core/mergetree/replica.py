@@ -6,6 +6,7 @@
 ``executed``    the file of what was executed, and ``log_pointer``
 ``executing``   getting the parts that entries bring, registering them, joining quorums
 ``ending``      failing quorums, and what failed blocks leave
+``damage``      parts whose bytes are not what was written
 ``inserting``   inserts of clients
 ``dropping``    drops of clients
 ``reading``     answering readers as of a head
@@ -23,6 +24,7 @@ from motet.core.fingerprint import clone_plain
 from motet.core.machine import Message, Violation
 from motet.core.mergetree import (
     activation,
+    damage,
     dropping,
     ending,
     executed,
@@ -38,6 +40,7 @@ from motet.core.mergetree.messages import (
     ListParts,
     LogHas,
     PartArrived,
+    PartBroken,
 )
 from motet.core.mergetree.state import (
     Activate,
@@ -47,6 +50,7 @@ from motet.core.mergetree.state import (
     Compare,
     Deregister,
     Fail,
+    GiveUp,
     Leave,
     LoadOwn,
     LoadQueue,
@@ -55,6 +59,7 @@ from motet.core.mergetree.state import (
     Phase,
     Pull,
     PutPointer,
+    ReadBroken,
     ReadForInsert,
     ReadPointer,
     ReadQuorum,
@@ -96,6 +101,8 @@ ROUTES: dict[type[Call], Callable[[Core, Any, MetadataAnswer], None]] = {
     ReadToFail: ending.on_read_to_fail,
     Fail: ending.on_failed,
     Leave: ending.on_left,
+    ReadBroken: damage.on_read_broken,
+    GiveUp: damage.on_given_up,
     WatchLog: _on_watching,
 }
 """Who takes the answer to a call."""
@@ -134,6 +141,9 @@ class TableReplica:
             pulling.hear(core, message.number)
         elif isinstance(message, PartArrived):
             executing.on_arrived(core, message.part)
+            damage.on_arrived(core, message.part)
+        elif isinstance(message, PartBroken):
+            damage.on_broken(core, message.part)
 
     def on_changed(self, changed: Changed) -> None:
         if changed.path == self.core.paths.log:
@@ -167,6 +177,8 @@ class TableReplica:
                 else:
                     inserting.on_not_kept(core, number, why)
                 return
+        if damage.on_work(core, part, work, why):
+            return
         if why is None:
             executing.on_stored(core, part, work)
         else:
@@ -197,6 +209,7 @@ class TableReplica:
         if core.is_active:
             executing.advance(core)
             ending.advance(core)
+            damage.advance(core)
         inserting.look(core)
         reading.look(core)
 
@@ -216,6 +229,8 @@ class TableReplica:
         found += [
             Violation("E4", f"{part} is registered and not synced")
             for part, own in state.parts.items()
-            if own.is_registered and not own.is_stored and state.phase is Phase.ACTIVE
+            if own.is_registered
+            and not (own.is_stored or own.is_broken)
+            and state.phase is Phase.ACTIVE
         ]
         return found

@@ -25,20 +25,28 @@ from motet.core.mergetree.messages import (
     PartsListed,
     TableRefused,
 )
-from motet.core.mergetree.work import Detach, Fetch, Forget, Keep, LookAtDisk, Looked
+from motet.core.mergetree.paths import TABLE_NODES, TABLES, WRITERS
+from motet.core.mergetree.work import Clear, Detach, Fetch, Forget, Keep, LookAtDisk, Looked
+from motet.core.metadata.definitions import DatabaseIdentity, encode_database_identity
 from motet.core.metadata.messages import MetadataRequest
+from motet.core.metadata.paths import DATABASE, DRAINS, NODES, ROOT, SETTINGS
 from motet.core.render import render
 from motet.ids import Address, PartId, SessionId
 from motet.testing.bench_network import InFlight, Line
 from motet.testing.scripts.operator_bench import OperatorBench
 from motet.testing.scripts.operator_puppets import PuppetKeeper
 
+INCARNATION = "a1b2"
+
 
 class WatchedKeeper(PuppetKeeper):
     """A keeper that tells sessions what they watch."""
 
+    roots = (ROOT, DRAINS, NODES, SETTINGS, TABLES, TABLE_NODES, WRITERS)
+
     def __init__(self) -> None:
         super().__init__()
+        self.put(DATABASE, encode_database_identity(DatabaseIdentity(INCARNATION)))
         #: whose session it is
         self.sessions: dict[SessionId, Address] = {}
 
@@ -65,6 +73,8 @@ class PartFolder(msgspec.Struct):
     stored: dict[PartId, tuple[PartHeader, bool]] = {}
     arrived: dict[PartId, PartHeader] = {}
     detached: dict[PartId, PartHeader] = {}
+    #: of them those that are damaged
+    rotten: dict[PartId, PartHeader] = {}
 
 
 class MergeTreeBench(OperatorBench):
@@ -85,9 +95,11 @@ class MergeTreeBench(OperatorBench):
         match task:
             case LookAtDisk():
                 stored = tuple(header for header, is_whole in folder.stored.values() if is_whole)
-                return None, Looked(stored, (*folder.arrived.values(), *folder.detached.values()))
+                broken = tuple(part for part, each in folder.stored.items() if not each[1])
+                beside = (*folder.arrived.values(), *folder.detached.values())
+                return None, Looked(stored, beside, broken=broken)
             case Keep(part=part):
-                if part.id in folder.stored:
+                if folder.stored.get(part.id, (part, False))[1]:
                     return None, None
                 if self.nodes[name].disk.full:
                     return "disk full", None
@@ -105,7 +117,11 @@ class MergeTreeBench(OperatorBench):
             case Detach(part=part_id):
                 kept = folder.stored.pop(part_id, None)
                 if kept is not None:
-                    folder.detached[part_id] = kept[0]
+                    (folder.detached if kept[1] else folder.rotten)[part_id] = kept[0]
+            case Clear():
+                folder.stored.clear()
+                folder.arrived.clear()
+                folder.detached.clear()
         return None, None
 
     def _fetch(self, name: Address, source: Address, part: PartHeader) -> str | None:
@@ -138,8 +154,9 @@ def told_answer(message: Message) -> str:
             return f"inserted {name} at {version}{', was there' if is_duplicate else ''}"
         case PartitionsDropped(version=version):
             return f"dropped at {version}"
-        case PartsListed(parts=parts):
-            return " ".join(f"{each.header.id}={each.name}" for each in parts) or "no rows"
+        case PartsListed(parts=parts, more=more):
+            listed = " ".join(f"{each.header.id}={each.name}" for each in parts) or "no rows"
+            return f"{listed}, and more" if more else listed
         case TableRefused(code=code, what=what, advice=advice):
             return f"{code} {what}; {advice}"
     return render(message)
