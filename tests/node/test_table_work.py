@@ -30,6 +30,7 @@ from motet.core.machine import Message, Work
 from motet.core.mergetree.messages import PartBytes
 from motet.core.mergetree.work import (
     Arrive,
+    Clear,
     Detach,
     Fetch,
     Forget,
@@ -304,6 +305,15 @@ def test_others_do_not_wait_for_a_part_that_takes_long(
         write(fd, data, offset)
 
     monkeypatch.setattr(part_draft, "write_all", wait)
+    with_shop(own, check)
+
+
+def test_a_replica_of_a_dropped_table_is_cleared(own: Path) -> None:
+    async def check(shop: Shop) -> None:
+        assert await shop.do(Keep(*PLACE, ONE.header, ONE.block)) is None
+        assert await shop.do(Clear(*PLACE)) is None
+        assert await shop.look() == Looked((), ())
+
     with_shop(own, check)
 
 

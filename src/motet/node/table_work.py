@@ -24,6 +24,7 @@ from motet.core.mergetree.entries import PartHeader
 from motet.core.mergetree.messages import PartBytes
 from motet.core.mergetree.work import (
     Arrive,
+    Clear,
     Detach,
     Fetch,
     Forget,
@@ -147,6 +148,8 @@ class TableWork:
                 folders.remove(PartKey.checked(*place, part_id), PartState.STORED)
             case Detach(part=part_id, why=why):
                 folders.detach(PartKey.checked(*place, part_id), why)
+            case Clear():
+                folders.clear(*place)
             case _:
                 raise NodeError(f"nobody here knows how to do {type(task).__name__}")
         return None
