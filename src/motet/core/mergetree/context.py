@@ -25,6 +25,7 @@ from motet.core.mergetree.state import (
     Step,
     WatchLog,
 )
+from motet.core.mergetree.version import Version
 from motet.core.mergetree.work import Arrive, Detach, Forget, Hold, Keep, Release, Task
 from motet.core.metadata.messages import (
     METADATA,
@@ -48,13 +49,8 @@ from motet.ids import (
     TableId,
     WorkId,
     WriteId,
+    Zxid,
 )
-
-
-def size_of(block: PartBytes) -> int:
-    """What it takes in memory."""
-    return len(block.manifest) + len(block.data)
-
 
 ReplicaKey = tuple[TableId, int]
 """A table and the number of a shard: there is one replica of each on a node."""
@@ -69,6 +65,8 @@ class NodeMemory(msgspec.Struct):
     #: where others reach this node, as people read it in ``host``
     endpoint: str = ""
     session: SessionId = NO_SESSION
+    #: of the keeper, as read under this session; empty: it has not been read yet (T1)
+    incarnation: str = ""
     next_request: int = 1
     next_work: int = 1
     next_write: int = 1
@@ -90,6 +88,8 @@ class NodeContext:
         self.memory = NodeMemory(own, endpoint=endpoint)
         self.now = Now(0, 0)
         self.items: list[Effect] = []
+        #: what a part of the node says to another one, within this step
+        self.to_own: list[Message] = []
 
     def new_request(self, owner: ReplicaKey | str) -> RequestId:
         """The number of a request to the keeper; its owner is told of the answer."""
@@ -103,13 +103,31 @@ class NodeContext:
         self.items.append(Send(METADATA, message))
         return message.request
 
-    def end_work(self, work: WorkId) -> ReplicaKey:
-        """Whose work it was; the bytes that it wrote are not in memory any more."""
+    def begin_block(self, work: WorkId, block: PartBytes) -> None:
+        """Its bytes are in memory until this work has ended."""
+        self.memory.blocks[work] = size = len(block.manifest) + len(block.data)
+        self.memory.blocks_bytes += size
+
+    def end_block(self, work: WorkId) -> None:
         self.memory.blocks_bytes -= self.memory.blocks.pop(work, 0)
-        return self.memory.works.pop(work)
+
+    def has_room(self, block: PartBytes, most: int) -> bool:
+        """Whether one more may be written; those of replicas that have gone since do not count."""
+        memory, size = self.memory, len(block.manifest) + len(block.data)
+        if memory.blocks_bytes + size > most:
+            memory.blocks = {w: b for w, b in memory.blocks.items() if w in memory.works}
+            memory.blocks_bytes = sum(memory.blocks.values())
+        return memory.blocks_bytes + size <= most
+
+    def version(self, zxid: Zxid) -> Version:
+        """A moment of the keeper, with its incarnation."""
+        return Version(self.memory.incarnation, zxid)
 
     def send(self, to: Address | NodeId, message: Message) -> None:
-        self.items.append(Send(Address(to), message))
+        if to == self.memory.own:
+            self.to_own.append(message)
+        else:
+            self.items.append(Send(Address(to), message))
 
     def note(self, what: str, detail: str = "") -> None:
         self.items.append(Note(f"table_{what}", detail))
@@ -202,9 +220,7 @@ class Core:
         """Work with bytes that came within a message: they are counted until it has ended."""
         work = self.work(task, task.part.id)
         if task.block is not None:
-            memory, size = self.node.memory, size_of(task.block)
-            memory.blocks[work] = size
-            memory.blocks_bytes += size
+            self.node.begin_block(work, task.block)
         return work
 
     def put_away(self, task: Forget | Detach | Release) -> None:
@@ -228,9 +244,9 @@ class Core:
     def note(self, what: str, detail: str = "") -> None:
         self.node.note(what, f"{self.name} {detail}".rstrip())
 
-    def refuse(self, client: Address, request: TableRequest, error: MotetError) -> None:
-        table, shard = self.key
-        told = TableRefused(table, shard, request.request, error.code, error.what, error.advice)
+    def refuse(self, client: Address, request: TableRequest | RequestId, error: MotetError) -> None:
+        number = request.request if isinstance(request, TableRequest) else request
+        told = TableRefused(*self.key, number, error.code, error.what, error.advice)
         self.send(client, told)
 
     def step_back(self, why: str) -> None:

@@ -26,9 +26,11 @@ from motet.core.machine import (
 from motet.core.mergetree.context import NodeContext, ReplicaKey
 from motet.core.mergetree.messages import NodeRequest, TableMessage, TableRefused, TableRequest
 from motet.core.mergetree.paths import shard_of
+from motet.core.mergetree.publishing import PublishingService
 from motet.core.mergetree.replica import TableReplica
 from motet.core.mergetree.service import NodeService
 from motet.core.mergetree.state import MergeTreeConfig
+from motet.core.mergetree.writers import WritersService
 from motet.core.metadata.messages import (
     METADATA,
     NO_SESSION,
@@ -43,7 +45,7 @@ from motet.ids import Address, NodeId, ReadId, TimerName
 
 TICK = TimerName("tables-tick")
 
-SERVICES: tuple[type[NodeService], ...] = ()
+SERVICES: tuple[type[NodeService], ...] = (PublishingService, WritersService)
 """What a node does about whole tables."""
 
 
@@ -75,7 +77,7 @@ class TableNode:
         elif isinstance(event, Received):
             self._on_message(event)
         elif isinstance(event, WorkDone | WorkFailed):
-            replica = self._touch(node.end_work(event.work))
+            replica = self._touch(node.memory.works.pop(event.work))
             if isinstance(event, WorkDone):
                 replica.on_work(event.work, event.result, None)
             else:
@@ -92,10 +94,18 @@ class TableNode:
             del node.memory.reads[event.read]  # the next tick reads it again
         elif isinstance(event, Fired):
             self._tick()
+        self._follow_up()
+        while node.to_own:
+            told, node.to_own = node.to_own, []
+            for message in told:
+                self._on_message(Received(event.now, Address(node.memory.own), message))
+            self._follow_up()
+        return node.take()
+
+    def _follow_up(self) -> None:
         for key in self._touched:
             self.replicas[key].follow_up()
         self._touched.clear()
-        return node.take()
 
     def _touch(self, key: ReplicaKey) -> TableReplica:
         self._touched[key] = None
@@ -135,6 +145,9 @@ class TableNode:
         elif isinstance(message, NodeRequest):
             self._takes[type(message)].on_request(event.sender, message)
         elif isinstance(message, TableMessage):
+            for service in self.services.values():
+                if isinstance(message, service.hears):
+                    service.on_message(event.sender, message)
             key = message.table, message.shard
             if key in self.replicas:
                 self._touch(key).on_request(event.sender, message)
