@@ -38,10 +38,12 @@ from motet.core.mergetree.messages import (
     TableRequest,
 )
 from motet.core.mergetree.paths import shard_of
+from motet.core.mergetree.publishing import PublishingService
 from motet.core.mergetree.replica import TableReplica
 from motet.core.mergetree.service import NodeService
 from motet.core.mergetree.state import MergeTreeConfig
 from motet.core.mergetree.tree_collecting import TreeCollectingService
+from motet.core.mergetree.writers import WritersService
 from motet.core.metadata.messages import (
     METADATA,
     NO_SESSION,
@@ -64,6 +66,8 @@ SERVICES: tuple[type[NodeService], ...] = (
     DescribingService,
     ListingService,
     TreeCollectingService,
+    PublishingService,
+    WritersService,
 )
 """What a node does besides its replicas."""
 
@@ -110,10 +114,18 @@ class TableNode:
         elif isinstance(event, Fired):
             self._tick()
         self._start_and_stop()
+        self._follow_up()
+        while node.to_own:
+            told, node.to_own = node.to_own, []
+            for message in told:
+                self._on_message(Received(event.now, Address(node.memory.own), message))
+            self._follow_up()
+        return node.take()
+
+    def _follow_up(self) -> None:
         for key in self._touched:
             self.replicas[key].follow_up()
         self._touched.clear()
-        return node.take()
 
     def _on_work(self, event: WorkDone | WorkFailed) -> None:
         owner = self.node.memory.works.pop(event.work)
@@ -183,6 +195,9 @@ class TableNode:
         elif isinstance(message, NodeRequest):
             self._on_node_request(event.sender, message)
         elif isinstance(message, TableMessage):
+            for service in self.services.values():
+                if isinstance(message, service.hears):
+                    service.on_message(event.sender, message)
             key = message.table, message.shard
             if key in self.replicas:
                 self._touch(key).on_request(event.sender, message)

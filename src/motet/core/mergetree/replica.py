@@ -6,6 +6,7 @@
 ``executed``    the file of what was executed, and ``log_pointer``
 ``executing``   getting the parts that entries bring, registering them, joining quorums
 ``ending``      failing quorums, and what failed blocks leave
+``damage``      parts whose bytes are not what was written
 ``inserting``   inserts of clients
 ``dropping``    drops of clients
 ``reading``     answering readers as of a head
@@ -23,21 +24,31 @@ from motet.core.fingerprint import clone_plain
 from motet.core.machine import Message, Violation
 from motet.core.mergetree import (
     activation,
+    damage,
     dropping,
     ending,
     executed,
     executing,
+    finding,
     inserting,
     pulling,
+    pushing,
     reading,
+    staging,
 )
 from motet.core.mergetree.context import Core, NodeContext, ReplicaKey
 from motet.core.mergetree.messages import (
     DropPartitions,
+    FindVersion,
+    HoldPart,
     InsertBlock,
     ListParts,
     LogHas,
     PartArrived,
+    PartBroken,
+    PartHeld,
+    PartPushed,
+    StagePart,
 )
 from motet.core.mergetree.state import (
     Activate,
@@ -47,7 +58,11 @@ from motet.core.mergetree.state import (
     Compare,
     Deregister,
     Fail,
+    FindEntries,
+    FindHead,
+    GiveUp,
     Leave,
+    LetGo,
     LoadOwn,
     LoadQueue,
     Locate,
@@ -55,7 +70,10 @@ from motet.core.mergetree.state import (
     Phase,
     Pull,
     PutPointer,
+    ReadBroken,
     ReadForInsert,
+    ReadJobs,
+    ReadLogHead,
     ReadPointer,
     ReadQuorum,
     ReadStatuses,
@@ -96,6 +114,13 @@ ROUTES: dict[type[Call], Callable[[Core, Any, MetadataAnswer], None]] = {
     ReadToFail: ending.on_read_to_fail,
     Fail: ending.on_failed,
     Leave: ending.on_left,
+    ReadBroken: damage.on_read_broken,
+    GiveUp: damage.on_given_up,
+    ReadJobs: staging.on_jobs,
+    LetGo: staging.on_let_go,
+    ReadLogHead: staging.on_log_head,
+    FindHead: finding.on_head,
+    FindEntries: finding.on_entries,
     WatchLog: _on_watching,
 }
 """Who takes the answer to a call."""
@@ -134,6 +159,19 @@ class TableReplica:
             pulling.hear(core, message.number)
         elif isinstance(message, PartArrived):
             executing.on_arrived(core, message.part)
+            damage.on_arrived(core, message.part)
+        elif isinstance(message, PartBroken):
+            damage.on_broken(core, message.part)
+        elif isinstance(message, PartPushed):
+            pushing.take(core, message)
+        elif isinstance(message, FindVersion):
+            finding.take(core, sender, message)
+        elif isinstance(message, StagePart):
+            staging.take(core, sender, message)
+        elif isinstance(message, HoldPart):
+            staging.hold(core, sender, message)
+        elif isinstance(message, PartHeld):
+            staging.on_held(core, sender, message)
 
     def on_changed(self, changed: Changed) -> None:
         if changed.path == self.core.paths.log:
@@ -147,6 +185,7 @@ class TableReplica:
     def on_work(self, work: WorkId, result: Message | None, why: str | None) -> None:
         """Work has ended: well, or not, and why."""
         core, state = self.core, self.core.state
+        core.node.end_block(work)
         part = state.works.pop(work)
         if work == state.look:
             if isinstance(result, Looked):
@@ -160,6 +199,12 @@ class TableReplica:
         if state.leaving.pop(work, None) is not None:
             executing.on_put_away(core, part)
             return
+        if work in state.arriving:
+            pushing.on_arrived(core, work, why)
+            return
+        if work in state.holding:
+            staging.on_hold_ended(core, work, why)
+            return
         for number, insert in list(state.inserts.items()):
             if insert.work == work:
                 if why is None:
@@ -167,6 +212,8 @@ class TableReplica:
                 else:
                     inserting.on_not_kept(core, number, why)
                 return
+        if damage.on_work(core, part, work, why):
+            return
         if why is None:
             executing.on_stored(core, part, work)
         else:
@@ -180,11 +227,14 @@ class TableReplica:
 
     def on_tick(self) -> None:
         core = self.core
+        finding.on_tick(core)
         if core.state.phase in (Phase.WAITING, Phase.READ_ONLY):
             activation.begin(core)
         elif core.is_active:
             inserting.on_tick(core)
             executing.on_tick(core)
+            pushing.on_tick(core)
+            staging.on_tick(core)
             if core.state.pulling is None:
                 pulling.pull(core)
             if executed.is_pointer_due(core):
@@ -197,6 +247,9 @@ class TableReplica:
         if core.is_active:
             executing.advance(core)
             ending.advance(core)
+            damage.advance(core)
+            staging.release(core)
+        staging.look(core)
         inserting.look(core)
         reading.look(core)
 
@@ -216,6 +269,8 @@ class TableReplica:
         found += [
             Violation("E4", f"{part} is registered and not synced")
             for part, own in state.parts.items()
-            if own.is_registered and not own.is_stored and state.phase is Phase.ACTIVE
+            if own.is_registered
+            and not (own.is_stored or own.is_broken)
+            and state.phase is Phase.ACTIVE
         ]
         return found

@@ -36,7 +36,7 @@ class Arrive(Task, frozen=True):
 
 class Keep(Task, frozen=True):
     """Store a part: from these bytes, or one that is staged, has arrived, or was detached with this hash; one
-    that is stored is fine."""
+    that is stored and whole is fine, one that is damaged is replaced."""
 
     part: PartHeader
     block: PartBytes | None = None
@@ -52,7 +52,7 @@ class Hold(Task, frozen=True):
 
 
 class Release(Task, frozen=True):
-    """Remove a part that was staged."""
+    """Remove a part that was staged, or that has arrived."""
 
     part: PartId
 
@@ -86,10 +86,13 @@ class TaskResult(Message, frozen=True, tag=lambda name: f"tables.work.{name}"):
 
 
 class Looked(TaskResult, frozen=True):
-    """What is on disk, whole."""
+    """What is on disk."""
 
+    #: whole, as far as their manifests say
     stored: tuple[PartHeader, ...]
     #: arrived, or detached: bytes that may be stored again (T24)
     aside: tuple[PartHeader, ...]
     #: held for publications
     staged: tuple[PartHeader, ...] = ()
+    #: among the stored ones, and not what was written: the file, or its manifest, is missing or damaged
+    broken: tuple[PartId, ...] = ()

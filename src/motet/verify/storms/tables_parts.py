@@ -11,8 +11,17 @@ import msgspec
 
 from motet.core.machine import NS_PER_MS, Message, Received, Work
 from motet.core.mergetree.entries import PartHeader
-from motet.core.mergetree.messages import PartArrived
-from motet.core.mergetree.work import Detach, Fetch, Forget, Keep, LookAtDisk, Looked
+from motet.core.mergetree.messages import PartArrived, PartBroken
+from motet.core.mergetree.work import (
+    Arrive,
+    Detach,
+    Fetch,
+    Forget,
+    Keep,
+    LookAtDisk,
+    Looked,
+    Release,
+)
 from motet.ids import Address, NodeId, PartId, TableId, WorkId
 from motet.sim.host import Host
 from motet.sim.network import NS_PER_US
@@ -104,13 +113,24 @@ class Folder:
 
     def _look(self, shard: int) -> Looked:
         aside = {**self.arrived, **self.staged, **self.detached}
-        return Looked(_whole(self.stored, shard), _whole(aside, shard))
+        broken = (p for p, e in self.stored.items() if e.shard == shard and not e.is_whole)
+        return Looked(_whole(self.stored, shard), _whole(aside, shard), broken=tuple(broken))
 
     def _do(self, task: Message) -> str | None:
         """Carry it out; why it could not be done, or None."""
         match task:
-            case Keep(shard=shard, part=part):
+            case Keep(shard=shard, part=part, block=block):
+                if block is not None and part.id not in self.stored:
+                    self.take_in(part, shard)
                 return self._keep(part, shard)
+            case Arrive(shard=shard, part=part):
+                if self._host.disk.full:
+                    return "disk full"
+                if part.id not in self.stored:
+                    self.take_in(part, shard)
+            case Release(part=part_id):
+                self.staged.pop(part_id, None)
+                self.arrived.pop(part_id, None)
             case Fetch(shard=shard, part=part, source=source):
                 return self._fetch(part, shard, source)
             case Forget(part=part_id):
@@ -195,6 +215,13 @@ class Folder:
         if not is_deleted:
             self.stored[part] = Bytes(found.header, ROTTEN, found.shard)
 
+    def find_broken(self, part: PartId, table: TableId) -> None:
+        """The bytes of a stored part rot, and the node sees it at once."""
+        shard, node = self.stored[part].shard, self._host.node
+        self.spoil(part, is_deleted=False)
+        message = PartBroken(table, shard, part)
+        self._host.step(Received(node.time.now(), node.address, message))
+
     def has_whole(self, part: PartId) -> bool:
         """Whether it is stored, or staged, as it was written."""
         found = self.stored.get(part) or self.staged.get(part)
@@ -212,8 +239,8 @@ def _whole(parts: dict[PartId, Bytes], shard: int) -> tuple[PartHeader, ...]:
 
 def _part_of(task: Message) -> PartId | None:
     match task:
-        case Keep(part=part) | Fetch(part=part):
+        case Keep(part=part) | Fetch(part=part) | Arrive(part=part):
             return part.id
-        case Forget(part=part_id) | Detach(part=part_id):
+        case Forget(part=part_id) | Detach(part=part_id) | Release(part=part_id):
             return part_id
     return None
