@@ -24,6 +24,7 @@ from motet.core.machine import (
     Written,
 )
 from motet.core.mergetree.context import NodeContext, ReplicaKey
+from motet.core.mergetree.jobs import JobsService
 from motet.core.mergetree.messages import NodeRequest, TableMessage, TableRefused, TableRequest
 from motet.core.mergetree.paths import shard_of
 from motet.core.mergetree.publishing import PublishingService
@@ -45,7 +46,7 @@ from motet.ids import Address, NodeId, ReadId, TimerName
 
 TICK = TimerName("tables-tick")
 
-SERVICES: tuple[type[NodeService], ...] = (PublishingService, WritersService)
+SERVICES: tuple[type[NodeService], ...] = (PublishingService, WritersService, JobsService)
 """What a node does about whole tables."""
 
 
