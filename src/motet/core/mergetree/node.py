@@ -26,6 +26,7 @@ from motet.core.machine import (
 from motet.core.mergetree.context import NodeContext, ReplicaKey
 from motet.core.mergetree.database import DatabaseService
 from motet.core.mergetree.hosting import HostingService
+from motet.core.mergetree.jobs import JobsService
 from motet.core.mergetree.messages import (
     NodeRefused,
     NodeRequest,
@@ -58,6 +59,7 @@ SERVICES: tuple[type[NodeService], ...] = (
     HostingService,
     PublishingService,
     WritersService,
+    JobsService,
 )
 """What a node does besides its replicas."""
 
