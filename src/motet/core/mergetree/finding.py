@@ -31,10 +31,8 @@ def take(core: Core, client: Address, message: FindVersion) -> None:
         core.refuse(client, message, error)
         return
     if not core.node.memory.session or state.is_lost:
-        error = TableReadOnly(
-            f"this replica {state.why or 'is starting'}", hint="ask another replica"
-        )
-        core.refuse(client, message, error)
+        why = f"this replica {state.why or 'is starting'}"
+        core.refuse(client, message, TableReadOnly(why, hint="ask another replica"))
         return
     number = state.next_insert
     state.next_insert += 1

@@ -29,6 +29,7 @@ from motet.core.mergetree.creating import CreatingService
 from motet.core.mergetree.database import DatabaseService
 from motet.core.mergetree.describing import DescribingService
 from motet.core.mergetree.hosting import HostingService
+from motet.core.mergetree.jobs import JobsService
 from motet.core.mergetree.listing import ListingService
 from motet.core.mergetree.messages import (
     NodeRefused,
@@ -68,6 +69,7 @@ SERVICES: tuple[type[NodeService], ...] = (
     TreeCollectingService,
     PublishingService,
     WritersService,
+    JobsService,
 )
 """What a node does besides its replicas."""
 

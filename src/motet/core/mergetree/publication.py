@@ -164,8 +164,7 @@ def _check_identity(message: PublishParts) -> None:
 
 
 def _check_table(publication: TablePublication, least: int) -> None:
-    if _ID.fullmatch(publication.table) is None:
-        raise BadInput(f"{publication.table[:80]!r} is not the id of a table")
+    check_table_id(publication.table)
     checks.check_name(publication.name_path, publication.name_version)
     checks.check_partitions(publication.replace)
     checks.check_content(publication.content, least)
@@ -177,6 +176,12 @@ def _check_table(publication: TablePublication, least: int) -> None:
             raise BadInput(f"part {part.header.id} is held by nobody", hint="stage it first")
         if not all(_NODE.fullmatch(holder.node) for holder in part.holders):
             raise BadInput(f"part {part.header.id} is held by what is no node")
+
+
+def check_table_id(table: TableId) -> None:
+    """It goes into paths of the keeper."""
+    if _ID.fullmatch(table) is None:
+        raise BadInput(f"{table[:80]!r} is not the id of a table")
 
 
 def identified(message: PublishParts) -> PublishParts:

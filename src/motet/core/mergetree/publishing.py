@@ -27,6 +27,7 @@ from motet.core.machine import NS_PER_MS
 from motet.core.mergetree import publication, tokens, writer_state
 from motet.core.mergetree.context import NodeContext
 from motet.core.mergetree.inserting import failure
+from motet.core.mergetree.jobs import OPEN
 from motet.core.mergetree.messages import (
     HoldPart,
     LogHas,
@@ -195,6 +196,7 @@ class PublishingService(NodeService):
                     if (*place, node) not in each.refused:
                         each.again_ns = self.node.now.monotonic_ns  # others are asked at once
                     each.refused[*place, node] = None
+                    each.holders[place].pop(node, None)
                 else:
                     self._count(each, place, node, message.host_version)
             self._commit_or_ask(number, each)
@@ -383,12 +385,14 @@ class PublishingService(NodeService):
         message = each.message
         part = message.tables[place[0]].parts[place[1]]
         holders = each.holders[place]
+        # Somebody could not get it: those that are counted may not have it any more, either.
+        is_doubted = any(refused[:2] == place for refused in each.refused)
         nodes = [holder.node for holder in part.holders]
         nodes += [
             node for node in each.replicas.get((place[0], part.shard), ()) if node not in nodes
         ]
         for node in nodes:
-            if node not in holders:
+            if node not in holders or is_doubted:
                 source = next(iter(holders), node)
                 hold = HoldPart(*shard_key(message, place[0], part), part.header, source)
                 self.node.send(node, hold)
@@ -548,11 +552,13 @@ def _check_shards(message: PublishParts, tables: tuple[TableFacts, ...]) -> None
 
 def _open_jobs(message: PublishParts, found: list[ReadResult]) -> tuple[tuple[str, int], ...]:
     """G7: a job is in each table that parts were staged for."""
+    if not message.tables:
+        return ()
     jobs = []
     for number, result in enumerate(found):
         if not isinstance(result, Found):
             continue
-        if result.data != b"open":
+        if result.data != OPEN:
             job = message.jobs[number % len(message.jobs)]
             raise StagingEnded(
                 f"staging job {job} is {result.data.decode(errors='replace')[:40]}: its parts may be gone"

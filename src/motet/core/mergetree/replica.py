@@ -24,6 +24,7 @@ from motet.core.fingerprint import clone_plain
 from motet.core.machine import Message, Violation
 from motet.core.mergetree import (
     activation,
+    collecting,
     damage,
     dropping,
     ending,
@@ -57,12 +58,15 @@ from motet.core.mergetree.state import (
     CommitInsert,
     Compare,
     Deregister,
+    EndJob,
     Fail,
     FindEntries,
     FindHead,
     GiveUp,
+    JudgeLeases,
     Leave,
     LetGo,
+    ListJobs,
     LoadOwn,
     LoadQueue,
     Locate,
@@ -73,6 +77,7 @@ from motet.core.mergetree.state import (
     ReadBroken,
     ReadForInsert,
     ReadJobs,
+    ReadLeases,
     ReadLogHead,
     ReadPointer,
     ReadQuorum,
@@ -81,6 +86,7 @@ from motet.core.mergetree.state import (
     Register,
     SettleRead,
     SettleWrite,
+    TouchStaging,
     WatchLog,
 )
 from motet.core.mergetree.work import NOBODY, Looked
@@ -119,6 +125,11 @@ ROUTES: dict[type[Call], Callable[[Core, Any, MetadataAnswer], None]] = {
     ReadJobs: staging.on_jobs,
     LetGo: staging.on_let_go,
     ReadLogHead: staging.on_log_head,
+    ListJobs: collecting.on_jobs,
+    ReadLeases: collecting.on_leases,
+    TouchStaging: collecting.on_touched,
+    JudgeLeases: collecting.on_judged,
+    EndJob: collecting.on_ended,
     FindHead: finding.on_head,
     FindEntries: finding.on_entries,
     WatchLog: _on_watching,
@@ -235,6 +246,7 @@ class TableReplica:
             executing.on_tick(core)
             pushing.on_tick(core)
             staging.on_tick(core)
+            collecting.on_tick(core)
             if core.state.pulling is None:
                 pulling.pull(core)
             if executed.is_pointer_due(core):

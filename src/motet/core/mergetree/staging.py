@@ -19,6 +19,7 @@ from motet.core.machine import NS_PER_MS
 from motet.core.mergetree import checks, pulling
 from motet.core.mergetree.context import Core
 from motet.core.mergetree.entries import PartHeader
+from motet.core.mergetree.jobs import OPEN
 from motet.core.mergetree.messages import (
     Holder,
     HoldPart,
@@ -53,9 +54,6 @@ from motet.ids import Address, NodeId, PartId, WorkId
 
 NOT_HELD = -1
 """Instead of a version of ``host``."""
-
-OPEN = b"open"
-"""The value of a staging job whose parts may still be published."""
 
 fetched_bytes_per_ms = 10_000
 """So fast a large part is expected to get to another replica: it decides how long that is waited for."""

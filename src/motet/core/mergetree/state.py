@@ -42,6 +42,9 @@ class MergeTreeConfig(msgspec.Struct, frozen=True):
     staged_look_ms: int = 10_000
     staged_keep_ms: int = 3_600_000
     job_part_keep_ms: int = 60_000
+    #: how often staging jobs are looked at, and how old a lease has to be whose job is collected
+    jobs_look_ms: int = 20_000
+    lease_ms: int = 60_000
     #: inserts, drops and readers that may wait, of each so many
     requests_max: int = 1_000
     #: parts in one page of a list: 2 KiB each at most, so that a page is a message
@@ -395,6 +398,34 @@ class ReadLogHead(msgspec.Struct, frozen=True, tag=True):
     """The head of the log after that."""
 
 
+class ListJobs(msgspec.Struct, frozen=True, tag=True):
+    """The staging jobs of the table."""
+
+
+class ReadLeases(msgspec.Struct, frozen=True, tag=True):
+    """How it stands with some of them."""
+
+    jobs: tuple[str, ...]
+
+
+class TouchStaging(msgspec.Struct, frozen=True, tag=True):
+    """A write that tells the keeper's time, for jobs that are silent."""
+
+    jobs: tuple[str, ...]
+
+
+class JudgeLeases(msgspec.Struct, frozen=True, tag=True):
+    """That time, and their leases."""
+
+    jobs: tuple[str, ...]
+
+
+class EndJob(msgspec.Struct, frozen=True, tag=True):
+    """A job is collected, or removed."""
+
+    job: str
+
+
 class FindHead(msgspec.Struct, frozen=True, tag=True):
     """How many entries there are to search in."""
 
@@ -438,6 +469,11 @@ Call = (
     | ReadJobs
     | LetGo
     | ReadLogHead
+    | ListJobs
+    | ReadLeases
+    | TouchStaging
+    | JudgeLeases
+    | EndJob
     | FindHead
     | FindEntries
     | WatchLog
@@ -499,6 +535,10 @@ class State(msgspec.Struct):
     staging: dict[int, Staging] = msgspec.field(default_factory=dict)
     releasing: Releasing = msgspec.field(default_factory=Releasing)
     staged_look_ns: int = 0
+    #: staging jobs of the table: when they are looked at, up to which, and when each lease was renewed
+    jobs_look_ns: int = 0
+    jobs_seen: str = ""
+    leases: dict[str, Zxid] = msgspec.field(default_factory=dict)
     #: when the disk was looked at last
     look_ns: int = 0
     #: parts that are not registered here, in the order of the log

@@ -22,11 +22,13 @@ from motet.core.mergetree.messages import (
     InsertBlock,
     ListParts,
     NodeAnswer,
+    OpenJob,
     PartArrived,
     PartBytes,
     PartStaged,
     PublishParts,
     ReadWriters,
+    RenewJob,
     StagedPart,
     StagePart,
     TableAnswer,
@@ -186,6 +188,12 @@ class MergeTreePart(MishapVerbs):
     def lose(self, kind: str, *, from_: str | None = None, to: str | None = None) -> list[str]:
         """Lose messages of a kind, or all, until healed."""
         self.bench.lost.append(Lost(kind, from_, to))
+        return []
+
+    @verb
+    def put(self, path: str, data: str) -> list[str]:
+        """Somebody sets a node below the shard."""
+        self._keeper().put(f"{PATHS.root}/{path}", data.encode())
         return []
 
     @verb
@@ -351,6 +359,26 @@ class MergeTreePart(MishapVerbs):
         if step:
             self._keeper().put(WRITERS, b"") if self._keeper().get(WRITERS) is None else None
         return self._ask(node, message, wait)
+
+    @verb
+    def open_job(self, node: str, job: str, tables: str = "t") -> list[str]:
+        """Open a staging job."""
+        return self._ask(
+            node, OpenJob(self._request(), job, tuple(map(TableId, tables))), wait=True
+        )
+
+    @verb
+    def renew_job(self, node: str, job: str, tables: str = "t") -> list[str]:
+        """Renew the lease of a staging job."""
+        return self._ask(
+            node, RenewJob(self._request(), job, tuple(map(TableId, tables))), wait=True
+        )
+
+    @verb
+    def jobs(self, table: str = "t") -> list[str]:
+        """The staging jobs of a table, in the keeper."""
+        path = ShardPaths(TableId(table), 0).staging
+        return self._below(path, len(path) + 1) or ["no jobs"]
 
     @verb
     def find_version(self, node: str, time: int) -> list[str]:

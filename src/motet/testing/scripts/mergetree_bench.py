@@ -7,6 +7,7 @@ from typing import Self
 import msgspec
 
 from motet.core.machine import (
+    NS_PER_MS,
     Effect,
     Event,
     Message,
@@ -22,6 +23,7 @@ from motet.core.mergetree.entries import PartHeader
 from motet.core.mergetree.messages import (
     BlockInserted,
     HoldPart,
+    JobStanding,
     NodeRefused,
     PartBytes,
     PartHeld,
@@ -74,7 +76,7 @@ class WatchedKeeper(PuppetKeeper):
     def step(self, event: Event) -> list[Effect]:
         if not isinstance(event, Received) or not isinstance(event.message, MetadataRequest):
             return []
-        answer = self._answer(event.message)
+        answer = self._answer(event.message, event.now.monotonic_ns // NS_PER_MS)
         return [Send(event.sender, answer), *self.news()]
 
     def news(self) -> list[Send]:
@@ -253,6 +255,8 @@ def told_answer(message: Message) -> str:
         case PartStaged(part=part, holders=holders):
             told_holders = " ".join(f"{each.node}@{each.host_version}" for each in holders)
             return f"staged {part.id} on {told_holders}"
+        case JobStanding(value=value):
+            return f"job {value}"
         case VersionFound(version=version):
             return f"version {version}"
         case PartsPublished(version=version, names=names, is_duplicate=is_duplicate):
