@@ -74,6 +74,10 @@ class ListParts(TableRequest, frozen=True):
     version: Zxid
     #: whatever is here, whatever head and version say (T40)
     is_eventual: bool = False
+    #: the name of the last part of the page before; empty: the first page (V6)
+    after: str = ""
+    #: of the version; empty: it is not told
+    incarnation: str = ""
 
 
 class StagePart(TableRequest, frozen=True):
@@ -128,9 +132,10 @@ class ListedPart(msgspec.Struct, frozen=True, array_like=True):
 
 
 class PartsListed(TableAnswer, frozen=True):
-    """All rows of the version are in these parts."""
+    """All rows of a page of the version are in these parts; if there are more, ask for those after the last."""
 
     parts: tuple[ListedPart, ...]
+    more: bool = False
 
 
 class PartStaged(TableAnswer, frozen=True):
