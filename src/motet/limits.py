@@ -393,6 +393,12 @@ writers_max = 10_000
 writer_note_length_max = 4 * KIB
 """What an ordered writer may say about its last error."""
 
+insert_partitions_max = 1000
+"""Partitions that the rows of one insert are in: each makes a part of its own, in each shard."""
+
+bucket_count_max = 10_000
+"""Buckets of ``partition_by="bucket(n, column)"``."""
+
 insert_inline_bytes_max = MIB
 """A part that travels within the message about it; larger ones are put by HTTP before."""
 

@@ -2,7 +2,8 @@
 
 A part is two files in a folder that has its id: ``part.parquet`` and ``manifest``. The manifest is one
 journal record (:mod:`motet.format.record`) of kind 80, ``P``, whose salt is the part's id and whose body is
-JSON, so that it can be read without us. The same manifest always makes the same bytes; a damaged one is ``BadRecord``.
+JSON, so that it can be read without us. The same manifest always makes the same bytes; a damaged one is
+``BadRecord``.
 
 M1  The file is cut into *pieces*, one after the other without a gap: its head, each column chunk (row group
     by row group, in each leaf by leaf, as Parquet writes them), what follows (page index, bloom filters) in
