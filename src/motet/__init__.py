@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from motet.client.clock_visibility import ClockOff
     from motet.client.sync import Database, connect
     from motet.core.clock.hlc import Clock
-    from motet.core.tables.records import WriterStep
+    from motet.core.clock.writer_step import WriterStep
     from motet.embedded import open  # noqa: A004
     from motet.errors import Conflict, MotetError, OutcomeUnknown
 

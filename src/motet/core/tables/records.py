@@ -11,6 +11,7 @@ from typing import Literal
 import msgspec
 
 from motet.core.clock.hlc import Clock
+from motet.core.clock.writer_step import WriterStep as WriterStep  # noqa: PLC0414 - others import it from here until tables of folders end
 from motet.core.tables.part_name import PartName
 from motet.ids import PartId, ShardId, TableId, TableName, WriterName
 
@@ -56,19 +57,6 @@ class PublishedPart(msgspec.Struct, frozen=True, array_like=True):
 
     staged: StagedPart
     name: PartName
-
-
-class WriterStep(msgspec.Struct, frozen=True, array_like=True):
-    """One step of an ordered writer: its epoch, and the slice of the feed that it has worked in."""
-
-    writer: str
-    epoch: int
-    #: where the slice begins: what the step before ended with; None for the first
-    after: Clock | None
-    #: where it ends: the tables reflect the feed up to here
-    through: Clock
-    #: the database or cluster whose feed that is; None for the one that the tables are in
-    feed: int | None = None
 
 
 class InsertToken(msgspec.Struct, frozen=True, array_like=True):
