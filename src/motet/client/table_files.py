@@ -28,7 +28,6 @@ from motet.format.part_manifest import (
     PartManifest,
     PieceTable,
     decode_part_manifest,
-    encode_part_manifest,
 )
 from motet.ids import Address
 from motet.limits import MIB
@@ -36,6 +35,8 @@ from motet.real.part_files import PartKey, checked_part, find_part, parts_token
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
+
+    from motet.columnar.encode import EncodedPart
 
 R = TypeVar("R")
 
@@ -52,7 +53,7 @@ class OwnNode(Protocol):
     def part_files(self) -> NodeFiles:
         """Where its parts are; its HTTP port too, once it serves."""
 
-    async def put_part(self, manifest: bytes, file: BinaryIO) -> None:
+    async def put_part(self, manifest: bytes, file: bytes | Path) -> None:
         """Have the bytes of a part arrive, durably."""
 
 
@@ -85,16 +86,14 @@ class TableFiles:
         self._found[endpoint] = NodeFiles(place.folder, place.token, endpoint)
         return self._found[endpoint]
 
-    async def put(self, node: Address, manifest: PartManifest, file: BinaryIO) -> None:
+    async def put(self, node: Address, part: EncodedPart) -> None:
         """Have the bytes of a part arrive at a node, durably."""
-        encoded = encode_part_manifest(manifest)
         endpoint = self._link.endpoint_of(node)
         if not endpoint:
             assert self._own is not None, "a node without an endpoint is in this process"
-            await self._own.put_part(encoded, file)
+            await self._own.put_part(part.manifest_bytes, part.data or part.path or b"")
             return
-        key = PartKey.checked(manifest.table_id, manifest.shard, manifest.part_id)
-        await asyncio.to_thread(self._client.put, endpoint, key, encoded, file)
+        await asyncio.to_thread(_put, self._client, endpoint, part)
 
     def forget(self, nodes: Iterable[NodeFiles]) -> None:
         """These nodes are asked again where their files are: they may have been started anew."""
@@ -168,6 +167,16 @@ def _fetch(location: PartLocation, client: PartClient, target: Path) -> None:
         raise ObjectError(f"cannot keep {target}: {error.strerror}") from None
     finally:
         unfinished.unlink(missing_ok=True)
+
+
+def _put(client: PartClient, endpoint: str, part: EncodedPart) -> None:
+    manifest = part.manifest
+    key = PartKey.checked(manifest.table_id, manifest.shard, manifest.part_id)
+    if part.path is None:
+        client.put(endpoint, key, part.manifest_bytes, part.data or b"")
+        return
+    with part.path.open("rb") as file:
+        client.put(endpoint, key, part.manifest_bytes, file)
 
 
 def _check_same(manifest: PartManifest, location: PartLocation) -> None:

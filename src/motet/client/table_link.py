@@ -9,9 +9,9 @@ be there already, and whatever has a token or a step.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import motet.errors.operator
 import motet.errors.shards
@@ -35,6 +35,7 @@ from motet.errors.tables import TableBusy, TableReadOnly
 from motet.ids import Address, RequestId
 
 A = TypeVar("A", bound=Message)
+R = TypeVar("R")
 MakeNodeRequest = Callable[[RequestId], NodeRequest]
 MakeTableRequest = Callable[[RequestId], TableRequest]
 
@@ -95,6 +96,18 @@ class Attempts:
             raise self.final()
         await asyncio.sleep(self._pause_seconds)
         self._pause_seconds = min(2 * self._pause_seconds, pause_seconds_max)
+
+
+async def all_of(works: Iterable[Coroutine[Any, Any, R]]) -> list[R]:
+    """What comes of each; the first error ends the others and is raised."""
+    tasks = [asyncio.ensure_future(work) for work in works]
+    try:
+        return await asyncio.gather(*tasks)
+    except BaseException:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        raise
 
 
 async def nothing_new() -> None:

@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple, get_args
 
 from motet.client.publication import PartLocation, ShownPart, Snapshot, TableSnapshot
 from motet.client.table_files import TableFiles
-from motet.client.table_link import Attempts, TableLink, Told
+from motet.client.table_link import Attempts, TableLink, Told, all_of
 from motet.core.mergetree.messages import (
     DescribeTables,
     FindVersion,
@@ -86,8 +86,8 @@ class TablePlans:
     ) -> Snapshot:
         tables = told.answer.tables
         shards = [(table, shard) for table in tables for shard in range(len(table.shards))]
-        listings = await asyncio.gather(
-            *(self._list(told.node, *each, version.zxid, is_eventual) for each in shards)
+        listings = await all_of(
+            self._list(told.node, *each, version, is_eventual) for each in shards
         )
         parts: dict[TableId, list[ShownPart]] = {table.definition.id: [] for table in tables}
         for (table, shard), listing in zip(shards, listings, strict=True):
@@ -109,7 +109,7 @@ class TablePlans:
     # One shard
 
     async def _list(
-        self, told_by: Address, table: TableAt, shard: int, version: Zxid, is_eventual: bool
+        self, told_by: Address, table: TableAt, shard: int, version: Version, is_eventual: bool
     ) -> Listing:
         """The parts of a shard, by the first replica that can tell."""
         places = readable(table, shard, is_eventual)
@@ -127,7 +127,7 @@ class TablePlans:
         raise cannot_read(table, shard, failures)
 
     async def _pages(
-        self, node: Address, table: TableAt, shard: int, version: Zxid, is_eventual: bool
+        self, node: Address, table: TableAt, shard: int, version: Version, is_eventual: bool
     ) -> tuple[ListedPart, ...]:
         head, found = table.shards[shard].head, list[ListedPart]()
         more = True
@@ -135,8 +135,10 @@ class TablePlans:
             after = found[-1].name if found else ""
 
             def make(number: RequestId, after: str = after) -> ListParts:
-                wanted = (table.definition.id, shard, number, head, version, is_eventual, after)
-                return ListParts(*wanted)
+                return ListParts(
+                    *(table.definition.id, shard, number, head, version.zxid, is_eventual),
+                    *(after, version.incarnation),
+                )
 
             page = await self._link.ask(node, make, PartsListed)
             found += page.parts
@@ -164,12 +166,10 @@ class TablePlans:
     async def _at_moment(self, at: datetime, told: Told[TablesDescribed]) -> Version:
         """The last version of these tables until a moment: the entries of all shards have one order."""
         time_ms = moment_ms(at)
-        found = await asyncio.gather(
-            *(
-                self._find(told.node, table, shard, time_ms)
-                for table in told.answer.tables
-                for shard in range(len(table.shards))
-            )
+        found = await all_of(
+            self._find(told.node, table, shard, time_ms)
+            for table in told.answer.tables
+            for shard in range(len(table.shards))
         )
         return Version(told.answer.version.incarnation, max(found, default=Zxid(0)))
 

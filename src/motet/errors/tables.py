@@ -45,3 +45,17 @@ class PartMissing(NodeError):
 
     code = "PART_MISSING"
     hint = "ask another replica, or try again"
+
+
+class TableMoved(BadInput):
+    """The name stands for another table than it did, or for none; nothing was changed."""
+
+    code = "TABLE_MOVED"
+    hint = "look the table up again"
+
+
+class SnapshotExpired(BadInput):
+    """A version that is not kept any more."""
+
+    code = "SNAPSHOT_EXPIRED"
+    hint = "read a newer version"
