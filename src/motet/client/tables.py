@@ -333,8 +333,7 @@ def _writer_info(standing: WriterStanding, names: Mapping[TableId, TableName]) -
 def _read(table: TableSnapshot, files: TableFiles, columns: Sequence[str] | None) -> Any:
     from motet.columnar.part_reader import read_table
 
-    sources = [files.source(part.location) for part in table.parts]
-    return read_table(table.definition, sources, columns)
+    return read_table(table.definition, files.sources(table.files()), columns)
 
 
 class AsyncTable:
