@@ -3,6 +3,7 @@
 C1  Part ids, tokens and the name's node go into paths of the keeper; partitions into names of parts. A path
     is made of checked words alone, so no request reaches a node that it is not about.
 C2  So many requests wait at a time, and no more: the others are told to come later.
+C3  Bytes within messages are small, and so many are in memory at a time.
 """
 
 from __future__ import annotations
@@ -11,12 +12,12 @@ import re
 
 from motet.core.mergetree.context import Core
 from motet.core.mergetree.entries import PartHeader
-from motet.core.mergetree.messages import DropPartitions, InsertBlock
+from motet.core.mergetree.messages import DropPartitions, InsertBlock, PartBytes, PartPushed
 from motet.core.mergetree.paths import TABLES, is_token
-from motet.errors import BadInput
+from motet.errors import BadInput, TooLarge
 from motet.errors.tables import TableBusy, TableReadOnly
 from motet.ids import PartId
-from motet.limits import token_number_max
+from motet.limits import insert_inline_bytes_max, token_number_max
 
 _PART_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _PARTITION = re.compile(r"[^/\x00-\x1f]{1,128}")
@@ -40,14 +41,46 @@ def check_insert(core: Core, message: InsertBlock) -> None:
     if not 1 <= len(message.content) <= _text_length_max:
         raise BadInput(f"the content of an insert is a hash of 1 to {_text_length_max} characters")
     _check_name(message.name_path, message.name_version)
-    replicas = len(core.state.replicas)
-    if not 1 <= message.quorum <= replicas:
-        what = f"quorum={message.quorum} is not between 1 and the {replicas} replicas of the table"
-        raise BadInput(what, hint="ask for fewer, or add replicas")
+    check_quorum(core, message.quorum)
+    check_block(core, message.part, message.block)
     if is_known(core, message.part.id):
         raise BadInput(
             f"part {message.part.id} is there already", hint="mint an id for each attempt"
         )
+
+
+def check_push(core: Core, message: PartPushed) -> None:
+    """Raise the error for which bytes of a peer are not taken."""
+    _check_active(core, len(core.state.arriving))
+    _check_header(message.part)
+    check_block(core, message.part, message.block)
+
+
+def check_quorum(core: Core, quorum: int) -> None:
+    """0 stands for the majority."""
+    replicas = len(core.state.replicas)
+    if not 0 <= quorum <= replicas:
+        what = f"quorum={quorum} is not between 1 and the {replicas} replicas of the table"
+        raise BadInput(what, hint="ask for fewer, or add replicas")
+
+
+def check_block(core: Core, part: PartHeader, block: PartBytes | None) -> None:
+    """C3: of bytes within a message."""
+    if block is None:
+        return
+    if block.kind != "parquet":
+        raise BadInput(f"a block of kind {block.kind[:40]!r} cannot be stored", hint="send Parquet")
+    if len(block.data) != part.size_bytes:
+        raise BadInput(f"part {part.id} has {part.size_bytes} bytes, not {len(block.data)}")
+    if len(block.data) > insert_inline_bytes_max or len(block.manifest) > insert_inline_bytes_max:
+        raise TooLarge(
+            f"a part of {len(block.data)} bytes exceeds the limit of {insert_inline_bytes_max}"
+            " for one within a message",
+            hint="put its bytes over HTTP first",
+        )
+    under_way = core.node.memory.blocks_bytes
+    if under_way + len(block.data) + len(block.manifest) > core.config.block_bytes_max:
+        raise TableBusy(f"this node is writing {under_way} bytes of other requests")
 
 
 def check_drop(core: Core, message: DropPartitions) -> None:

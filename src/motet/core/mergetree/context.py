@@ -13,7 +13,7 @@ import msgspec
 from motet.core.fingerprint import clone_plain, fingerprint
 from motet.core.machine import NS_PER_MS, Effect, Message, Note, Now, Replace, Send, Work, Write
 from motet.core.mergetree.entries import PartHeader
-from motet.core.mergetree.messages import LogHas, TableRefused, TableRequest
+from motet.core.mergetree.messages import LogHas, PartBytes, TableRefused, TableRequest
 from motet.core.mergetree.paths import ReplicaPaths, ShardPaths
 from motet.core.mergetree.state import (
     Call,
@@ -25,7 +25,7 @@ from motet.core.mergetree.state import (
     Step,
     WatchLog,
 )
-from motet.core.mergetree.work import Detach, Forget, Task
+from motet.core.mergetree.work import Arrive, Detach, Forget, Hold, Keep, Release, Task
 from motet.core.metadata.messages import (
     METADATA,
     NO_SESSION,
@@ -50,6 +50,12 @@ from motet.ids import (
     WriteId,
 )
 
+
+def size_of(block: PartBytes) -> int:
+    """What it takes in memory."""
+    return len(block.manifest) + len(block.data)
+
+
 ReplicaKey = tuple[TableId, int]
 """A table and the number of a shard: there is one replica of each on a node."""
 
@@ -72,6 +78,9 @@ class NodeMemory(msgspec.Struct):
     works: dict[WorkId, ReplicaKey] = msgspec.field(default_factory=dict)
     writes: dict[WriteId, ReplicaKey] = msgspec.field(default_factory=dict)
     reads: dict[int, ReplicaKey] = msgspec.field(default_factory=dict)
+    #: the size of blocks that came within messages and are being written, by the work that does it
+    blocks: dict[WorkId, int] = msgspec.field(default_factory=dict)
+    blocks_bytes: int = 0
 
 
 class NodeContext:
@@ -93,6 +102,11 @@ class NodeContext:
         """Send it to the keeper."""
         self.items.append(Send(METADATA, message))
         return message.request
+
+    def end_work(self, work: WorkId) -> ReplicaKey:
+        """Whose work it was; the bytes that it wrote are not in memory any more."""
+        self.memory.blocks_bytes -= self.memory.blocks.pop(work, 0)
+        return self.memory.works.pop(work)
 
     def send(self, to: Address | NodeId, message: Message) -> None:
         self.items.append(Send(Address(to), message))
@@ -133,6 +147,11 @@ class Core:
     def name(self) -> str:
         """As people know the replica's shard."""
         return f"{self.key[0]}/{self.key[1]}"
+
+    @property
+    def majority(self) -> int:
+        """Of the shard's replicas, whether they are active or not."""
+        return len(self.state.replicas) // 2 + 1
 
     @property
     def is_active(self) -> bool:
@@ -179,7 +198,16 @@ class Core:
         self.node.items.append(Work(work, task))
         return work
 
-    def put_away(self, task: Forget | Detach) -> None:
+    def work_on_block(self, task: Keep | Hold | Arrive) -> WorkId:
+        """Work with bytes that came within a message: they are counted until it has ended."""
+        work = self.work(task, task.part.id)
+        if task.block is not None:
+            memory, size = self.node.memory, size_of(task.block)
+            memory.blocks[work] = size
+            memory.blocks_bytes += size
+        return work
+
+    def put_away(self, task: Forget | Detach | Release) -> None:
         """Until it has ended the part is neither here nor aside (E7)."""
         self.state.leaving[self.work(task, task.part)] = task.part
 

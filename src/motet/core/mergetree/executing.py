@@ -262,6 +262,7 @@ def on_stored(core: Core, part: PartId, work: WorkId) -> None:
     state = core.state
     queued, header = state.queue.get(part), state.storing.pop(work, None)
     state.aside.pop(part, None)
+    state.pushed.pop(part, None)
     if queued is not None and queued.work == work:
         state.parts[part] = OwnPart(queued.header, is_stored=True)
         queued.step, queued.reason, queued.work = Step.STORED, "", None

@@ -11,12 +11,15 @@ I4  A token that is there is a retry: with other content it is refused; else it 
 I5  Fewer active replicas than the quorum: refused at once, and nothing is logged.
 I6  What became of a multi that the keeper did not answer for is found out by a write and a read under the
     same session, or after ``host`` was raised under another one. Until then its part stays (R4).
+I7  Quorum 0 is the majority of the shard's replicas, active or not.
 """
 
 from __future__ import annotations
 
+import msgspec
+
 from motet.core.machine import NS_PER_MS
-from motet.core.mergetree import checks, ending, executing, pulling, tokens
+from motet.core.mergetree import checks, ending, executing, pulling, pushing, tokens
 from motet.core.mergetree.context import Core
 from motet.core.mergetree.entries import (
     InsertEntry,
@@ -72,13 +75,17 @@ def take(core: Core, client: Address, message: InsertBlock) -> None:
         return
     number = state.next_insert
     state.next_insert += 1
+    block = message.block
+    quorum = message.quorum or core.majority
+    message = msgspec.structs.replace(message, quorum=quorum, block=None)
     insert = Insert(client, message, core.now_ns, part=message.part.id)
     state.inserts[number] = insert
     own = state.parts.get(message.part.id)
     if own is not None and own.is_stored and own.header.hash == message.part.hash:
         _read(core, number)  # a copy of a request of which nobody knows what became of it
     else:
-        insert.work = core.work(Keep(*core.key, message.part), message.part.id)
+        insert.work = core.work_on_block(Keep(*core.key, message.part, block))
+        pushing.push(core, message.part, block)
 
 
 def on_kept(core: Core, number: int) -> None:
@@ -87,6 +94,7 @@ def on_kept(core: Core, number: int) -> None:
     header = insert.message.part
     insert.work = None
     core.state.aside.pop(header.id, None)
+    core.state.pushed.pop(header.id, None)
     core.state.parts[header.id] = OwnPart(header, is_stored=True)
     _read(core, number)
 

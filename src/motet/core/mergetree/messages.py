@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import msgspec
 
+from motet.core.clock.writer_step import WriterStep
 from motet.core.machine import Message
 from motet.core.mergetree.entries import PartHeader
 from motet.core.mergetree.version import Version
 from motet.core.metadata.definitions import TableDefinition
-from motet.core.tables.records import WriterStep
 from motet.ids import NodeId, PartId, RequestId, TableId, TableName, WriterName, Zxid
 
 
@@ -481,6 +481,7 @@ ReplicaMessages = (
     | StagePart
     | FindVersion
     | LogHas
+    | PartPushed
     | HoldPart
     | PartHeld
 )

@@ -75,7 +75,7 @@ class TableNode:
         elif isinstance(event, Received):
             self._on_message(event)
         elif isinstance(event, WorkDone | WorkFailed):
-            replica = self._touch(node.memory.works.pop(event.work))
+            replica = self._touch(node.end_work(event.work))
             if isinstance(event, WorkDone):
                 replica.on_work(event.work, event.result, None)
             else:

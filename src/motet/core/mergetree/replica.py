@@ -29,6 +29,7 @@ from motet.core.mergetree import (
     executing,
     inserting,
     pulling,
+    pushing,
     reading,
 )
 from motet.core.mergetree.context import Core, NodeContext, ReplicaKey
@@ -38,6 +39,7 @@ from motet.core.mergetree.messages import (
     ListParts,
     LogHas,
     PartArrived,
+    PartPushed,
 )
 from motet.core.mergetree.state import (
     Activate,
@@ -134,6 +136,8 @@ class TableReplica:
             pulling.hear(core, message.number)
         elif isinstance(message, PartArrived):
             executing.on_arrived(core, message.part)
+        elif isinstance(message, PartPushed):
+            pushing.take(core, message)
 
     def on_changed(self, changed: Changed) -> None:
         if changed.path == self.core.paths.log:
@@ -160,6 +164,9 @@ class TableReplica:
         if state.leaving.pop(work, None) is not None:
             executing.on_put_away(core, part)
             return
+        if work in state.arriving:
+            pushing.on_arrived(core, work, why)
+            return
         for number, insert in list(state.inserts.items()):
             if insert.work == work:
                 if why is None:
@@ -185,6 +192,7 @@ class TableReplica:
         elif core.is_active:
             inserting.on_tick(core)
             executing.on_tick(core)
+            pushing.on_tick(core)
             if core.state.pulling is None:
                 pulling.pull(core)
             if executed.is_pointer_due(core):

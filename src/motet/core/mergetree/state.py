@@ -29,6 +29,12 @@ class MergeTreeConfig(msgspec.Struct, frozen=True):
     fetches_max: int = 4
     #: parts that are aside and known
     aside_max: int = 10_000
+    #: bytes within messages that a node is writing to its disk, of all its replicas together
+    block_bytes_max: int = 64 * 1024 * 1024
+    #: other replicas that small bytes are pushed to
+    pushes_max: int = 4
+    #: pushed bytes that no entry names go after so long
+    pushed_ms: int = 60_000
     #: inserts, drops and readers that may wait, of each so many
     requests_max: int = 1_000
     #: the pointer is written so long after it could be, unless it rides on something else
@@ -344,6 +350,9 @@ class State(msgspec.Struct):
     #: bytes that may be stored again: arrived or detached
     aside: dict[PartId, PartHeader] = msgspec.field(default_factory=dict)
     look: WorkId | None = None
+    #: bytes that are pushed to us: what writes them, and when they came
+    arriving: dict[WorkId, PartHeader] = msgspec.field(default_factory=dict)
+    pushed: dict[PartId, int] = msgspec.field(default_factory=dict)
     #: parts that are not registered here, in the order of the log
     queue: dict[PartId, QueuedPart] = msgspec.field(default_factory=dict)
     #: of them: what the step has something to do for, what is being fetched, what waits until less is

@@ -52,7 +52,7 @@ class Hold(Task, frozen=True):
 
 
 class Release(Task, frozen=True):
-    """Remove a part that was staged."""
+    """Remove a part that was staged, or that has arrived."""
 
     part: PartId
 

@@ -16,6 +16,7 @@ from motet.core.mergetree.messages import (
     InsertBlock,
     ListParts,
     PartArrived,
+    PartBytes,
     TableAnswer,
 )
 from motet.core.mergetree.names import PARTITION
@@ -228,18 +229,21 @@ class MergeTreePart(BenchPart):
         number: int = 0,
         partition: str = PARTITION,
         arrived: bool = True,
+        block: bool = False,
         wait: bool = True,
     ) -> list[str]:
-        """Insert a part whose bytes have arrived at a replica; its rows are its name, if not told."""
+        """Insert a part whose bytes have arrived at a replica, or come with it; its rows are its name, if
+        not told."""
         content = part if rows is None else rows
         header = _header(part, rows, partition)
-        if arrived:
+        if arrived and not block:
             self.bench.folders[Address(node)].arrived[header.id] = header
         named = token or ("" if producer else f"token-of-{part}")
         message = InsertBlock(
             *(TABLE, 0, self._request(), header, quorum, named, content),
             producer=producer,
             number=number,
+            block=_block(header) if block else None,
         )
         return self._ask(node, message, wait)
 
@@ -329,7 +333,8 @@ class MergeTreePart(BenchPart):
             folder = self.bench.folders[Address(name)]
             held = " ".join(folder.stored) or "nothing"
             aside = [*folder.arrived, *folder.detached]
-            lines.append(f"{name}: {held}" + (f"; aside {' '.join(aside)}" if aside else ""))
+            line = f"{name}: {held}" + (f"; aside {' '.join(aside)}" if aside else "")
+            lines.append(line + (f"; staged {' '.join(folder.staged)}" if folder.staged else ""))
             machine = self.bench.node(name).machine
             if isinstance(machine, TableNode):
                 state = machine.replicas[KEY].core.state
@@ -337,6 +342,10 @@ class MergeTreePart(BenchPart):
                 if state.why:
                     lines.append(f"  {state.phase}: {state.why}")
         return lines
+
+
+def _block(header: PartHeader) -> PartBytes:
+    return PartBytes("parquet", b"manifest", bytes(header.size_bytes))
 
 
 def _header(part: str, rows: str | None, partition: str) -> PartHeader:

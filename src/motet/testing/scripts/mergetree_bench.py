@@ -21,16 +21,28 @@ from motet.core.machine import (
 from motet.core.mergetree.entries import PartHeader
 from motet.core.mergetree.messages import (
     BlockInserted,
+    PartBytes,
     PartitionsDropped,
+    PartPushed,
     PartsListed,
     TableRefused,
 )
-from motet.core.mergetree.work import Detach, Fetch, Forget, Keep, LookAtDisk, Looked
+from motet.core.mergetree.work import (
+    Arrive,
+    Detach,
+    Fetch,
+    Forget,
+    Hold,
+    Keep,
+    LookAtDisk,
+    Looked,
+    Release,
+)
 from motet.core.metadata.messages import MetadataRequest
 from motet.core.render import render
-from motet.ids import Address, PartId, SessionId
+from motet.ids import Address, NodeId, PartId, SessionId
 from motet.testing.bench_network import InFlight, Line
-from motet.testing.scripts.operator_bench import OperatorBench
+from motet.testing.scripts.operator_bench import OperatorBench, kind_of, told_message
 from motet.testing.scripts.operator_puppets import PuppetKeeper
 
 
@@ -64,6 +76,7 @@ class PartFolder(msgspec.Struct):
 
     stored: dict[PartId, tuple[PartHeader, bool]] = {}
     arrived: dict[PartId, PartHeader] = {}
+    staged: dict[PartId, PartHeader] = {}
     detached: dict[PartId, PartHeader] = {}
 
 
@@ -85,16 +98,19 @@ class MergeTreeBench(OperatorBench):
         match task:
             case LookAtDisk():
                 stored = tuple(header for header, is_whole in folder.stored.values() if is_whole)
-                return None, Looked(stored, (*folder.arrived.values(), *folder.detached.values()))
-            case Keep(part=part):
-                if part.id in folder.stored:
-                    return None, None
+                aside = (*folder.arrived.values(), *folder.detached.values())
+                return None, Looked(stored, aside, tuple(folder.staged.values()))
+            case Arrive(part=part):
                 if self.nodes[name].disk.full:
                     return "disk full", None
-                aside = folder.arrived.pop(part.id, None) or folder.detached.pop(part.id, None)
-                if aside is None or aside.hash != part.hash:
-                    return "no such bytes have arrived", None
-                folder.stored[part.id] = part, True
+                folder.arrived[part.id] = part
+            case Keep(part=part, block=block):
+                return self._keep(name, folder, part, block), None
+            case Hold(part=part, block=block, source=source):
+                return self._hold(name, folder, part, block, source), None
+            case Release(part=part_id):
+                folder.staged.pop(part_id, None)
+                folder.arrived.pop(part_id, None)
             case Fetch(part=part, source=source):
                 why = self._fetch(name, Address(source), part)
                 if why is not None:
@@ -108,10 +124,49 @@ class MergeTreeBench(OperatorBench):
                     folder.detached[part_id] = kept[0]
         return None, None
 
+    def _keep(
+        self, name: Address, folder: PartFolder, part: PartHeader, block: PartBytes | None
+    ) -> str | None:
+        if part.id in folder.stored:
+            return None
+        if self.nodes[name].disk.full:
+            return "disk full"
+        places = (folder.staged, folder.arrived, folder.detached)
+        aside = [each.pop(part.id) for each in places if part.id in each]
+        if block is None and not any(each.hash == part.hash for each in aside):
+            return "no such bytes have arrived"
+        folder.stored[part.id] = part, True
+        return None
+
+    def _hold(
+        self,
+        name: Address,
+        folder: PartFolder,
+        part: PartHeader,
+        block: PartBytes | None,
+        source: NodeId | None,
+    ) -> str | None:
+        if self.nodes[name].disk.full:
+            return "disk full"
+        stored = folder.stored.get(part.id)
+        here = [folder.staged.get(part.id), folder.arrived.get(part.id), stored and stored[0]]
+        if block is None and not any(each and each.hash == part.hash for each in here):
+            if source is None:
+                return "no such bytes have arrived"
+            why = self._fetch(name, Address(source), part)
+            if why is not None:
+                return why
+        folder.arrived.pop(part.id, None)
+        folder.staged[part.id] = part
+        return None
+
     def _fetch(self, name: Address, source: Address, part: PartHeader) -> str | None:
         if self.nodes[source].machine is None or (source, name) in self.network.cut_links:
             return f"{source} does not answer"
-        found = self.folders[source].stored.get(part.id)
+        folder = self.folders[source]
+        found = folder.stored.get(part.id)
+        if found is None and part.id in folder.staged:
+            found = folder.staged[part.id], True
         if found is None:
             return f"{source} does not have it"
         return None if found[1] and found[0].hash == part.hash else f"{source} sent other bytes"
@@ -123,12 +178,23 @@ class MergeTreeBench(OperatorBench):
             return [Line("send", f"{each.send.to} <- {told_answer(each.send.message)}")]
         return super()._deliver(each)
 
+    def _sent(self, sender: Address, send: Send) -> list[Line]:
+        return self._put_in_flight(sender, send, kind_of(send.message), told)
+
     def _noted(self, name: Address, note: Note) -> list[Line]:
         if note.what in self.muted:
             return []
         detail = note.detail.partition(" ")[2]
         told = note.what.removeprefix("table_").replace("_", " ")
         return [Line("note", f"{name} {told}{': ' if detail else ''}{detail}")]
+
+
+def told(message: Message) -> str:
+    """A message in one line: of a part its id."""
+    match message:
+        case PartPushed(part=part):
+            return f"{kind_of(message)} {part.id}"
+    return told_message(message)
 
 
 def told_answer(message: Message) -> str:

@@ -1,4 +1,4 @@
-"""One step of an ordered writer."""
+"""One step of an ordered writer of tables: what slice of the feed it has worked in."""
 
 from __future__ import annotations
 
