@@ -180,13 +180,6 @@ def test_the_keeper_of_another_database_is_refused() -> None:
     assert_broken(bench, "another")
 
 
-def test_what_follows_the_number_of_the_database_is_not_about_streams() -> None:
-    bench = serving()
-    bench.put("/motet/database", bench.stored("/motet/database") + b" a1b2")
-    bench.serve()
-    assert serves(bench)
-
-
 def test_a_keeper_that_is_there_without_its_log_is_refused() -> None:
     bench = serving()
     bench.create("orders")

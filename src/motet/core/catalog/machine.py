@@ -312,9 +312,9 @@ class CatalogedStreams:
                 self.state.streams[definition.name] = definition
 
     def _check_database(self, data: bytes) -> None:
-        """C4. What follows the number is not about streams."""
+        """C4."""
         own = f"{self.streams.state.database:016x}"
-        if data.split(maxsplit=1)[:1] != [own.encode()]:
+        if data != own.encode():
             raise BadRecord(
                 f"the log is that of database {own}, and the keeper that of another one",
                 hint="put back the folders `streams` and `keeper` as they were, both of them",
