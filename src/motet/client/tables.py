@@ -25,13 +25,18 @@ from motet.core.mergetree.messages import (
     CreateTable,
     DescribeReplicas,
     DropTable,
+    FindStep,
     ListTables,
     NamedTable,
     NodeRequest,
     NoteWriter,
     ReadWriters,
     RenameTable,
+    PublishedStep,
+    ReadSteps,
     ReplicasDescribed,
+    StepFound,
+    StepsAre,
     TableChanged,
     TableReady,
     TablesListed,
@@ -50,6 +55,7 @@ from motet.errors import (
     ObjectError,
     OutcomeUnknown,
 )
+from motet.errors.tables import SnapshotExpired
 from motet.ids import Address, RequestId, TableId, TableName, WriterName
 from motet.ports import Entropy
 
@@ -199,33 +205,29 @@ class Tables:
             return await self.plans.snapshot([table_name(n) for n in names], at, consistency)
 
     async def snapshot_through(self, names: Sequence[str], through: object) -> Snapshot:
-        """Some tables of a pipeline, as of the first step that has worked in the feed up to a clock."""
+        """Some tables of pipelines, as of the first steps that have worked in the feed up to a clock."""
         if not isinstance(through, Clock):
             raise BadInput(f"through is a clock of the feed, not {through!r}")
         now = await self.snapshot(names)
         ids = {table.definition.id for table in now.tables.values()}
-        versions = [
-            await self._reached(standing, through)
-            for standing in await self._standings(None)
-            if ids & set(standing.tables)
-        ]
-        if not versions:
-            raise BadInput(
-                f"no pipeline has written {', '.join(now.tables)}", hint="give `at` instead"
-            )
+        writers = [each for each in await self._standings(None) if ids & set(each.tables)]
+        if not writers:
+            raise BadInput(f"no pipeline writes {', '.join(now.tables)}", hint="use at instead")
+        versions = await all_of(self._reached(writer, through) for writer in writers)
         return await self.snapshot(names, max(versions, key=lambda version: version.zxid))
 
-    async def _reached(self, standing: WriterStanding, through: Clock) -> Version:
-        """The version at which a writer has published its first step that ends at a clock or above."""
-        step = standing.step
-        if step is None or standing.version is None or step.through < through:
-            so_far = "nothing yet" if step is None else f"the feed up to {step.through}"
-            raise BadInput(f"{through} is not visible yet: {standing.writer} has published {so_far}")
-        found = standing.version
-        for earlier in await self.steps(standing.writer):
-            if earlier.step.through >= through:
-                return earlier.version
-        return found
+    async def _reached(self, writer: WriterStanding, through: Clock) -> Version:
+        """The version of the first step of a writer that ends at a clock or above."""
+        with self._link.under_way:
+            told = await self._link.read_any(
+                lambda n: FindStep(n, writer.writer, through), StepFound
+            )
+        if told.answer.step is not None:
+            return told.answer.step.version
+        if told.answer.is_forgotten:
+            raise SnapshotExpired(f"the step of {writer.writer} that reached {through} is forgotten")
+        so_far = "nothing yet" if writer.step is None else f"up to {writer.step.through}"
+        raise BadInput(f"{through} is not visible yet: {writer.writer} has published {so_far}")
 
     async def read(
         self,
@@ -296,6 +298,22 @@ class Tables:
         with self._link.under_way:
             told = await self._link.read_any(lambda n: ReadWriters(n, name), WritersAre)
         return told.answer.writers
+
+    async def steps(self, name: WriterName) -> list[PublishedStep]:
+        """The steps of an ordered writer that are remembered, the oldest first."""
+        found: list[PublishedStep] = []
+        with self._link.under_way:
+            more = True
+            while more:
+                after = found[-1].epoch if found else -1
+
+                def make(number: RequestId, after: int = after) -> ReadSteps:
+                    return ReadSteps(number, name, after)
+
+                page = (await self._link.read_any(make, StepsAre)).answer
+                found += page.steps
+                more = page.more and bool(page.steps)
+        return found
 
     async def note_writer(self, name: WriterName, error: str) -> None:
         """Remember an ordered writer's last error."""
