@@ -402,6 +402,9 @@ bucket_count_max = 10_000
 insert_inline_bytes_max = MIB
 """A part that travels within the message about it; larger ones are put by HTTP before."""
 
+part_file_bytes_max = 10 << 30
+"""The file of one part of a replicated table: it is never in memory as a whole."""
+
 part_manifest_bytes_max = 8 * MIB
 """The manifest of one part: about as many as 700,000 column chunks."""
 
@@ -421,7 +424,7 @@ checked_files_max = 1 << 16
 """Files of parts that a process remembers as checked; the others are hashed again when they are read."""
 
 put_bytes_max = 64 << 30
-"""Files of parts that were put over HTTP since a database was opened, and of which nothing was published."""
+"""Files of parts that were put over HTTP and that nothing names yet."""
 
 feed_splits_max = 256
 """Splits into which a slice of the feed is cut for readers that work side by side."""

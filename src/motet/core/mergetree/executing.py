@@ -132,7 +132,7 @@ def _advance(core: Core, part: PartId) -> None:
     block = state.history.of_part(part)
     if own is not None and own.is_registered:
         unqueue(core, part)
-    elif block is not None and _is_unwanted(block):
+    elif block is not None and is_unwanted(block):
         if queued.step in (Step.WANTED, Step.STORED):
             # What is stored stays: a registration that is unknown may come late (R4).
             unqueue(core, part)
@@ -150,7 +150,7 @@ def unqueue(core: Core, part: PartId) -> None:
     state.fetching.pop(part, None)
 
 
-def _is_unwanted(block: BlockState) -> bool:
+def is_unwanted(block: BlockState) -> bool:
     """E2."""
     return block.standing in (BlockStanding.FAILED, BlockStanding.DROPPED) or (
         block.is_open and block.dropped is not None
@@ -309,7 +309,7 @@ def on_quorum(core: Core, call: ReadQuorum, answer: MetadataAnswer) -> None:
         core.wait(queued, "the keeper did not answer")
         return
     block = core.state.history.of_part(call.part)
-    if block is not None and _is_unwanted(block):
+    if block is not None and is_unwanted(block):
         # It may be on its way out: registering it now would come after that.
         queued.step, core.state.todo[call.part] = Step.STORED, None
         return

@@ -132,7 +132,7 @@ class ListedPart(msgspec.Struct, frozen=True, array_like=True):
 
 
 class PartsListed(TableAnswer, frozen=True):
-    """All rows of a page of the version are in these parts; if there are more, ask for those after the last."""
+    """All rows of a page of the version are in these parts; if there are more, ask again after the last."""
 
     parts: tuple[ListedPart, ...]
     more: bool = False
@@ -445,6 +445,12 @@ class PartArrived(TableMessage, frozen=True):
     sender: NodeId
 
 
+class PartBroken(TableMessage, frozen=True):
+    """From the node itself: the bytes of a stored part are not what was written (T37)."""
+
+    part: PartId
+
+
 REFERENCE: tuple[tuple[type[Message], str, str], ...] = (
     (InsertBlock, "client", "replica"),
     (BlockInserted, "replica", "client"),
@@ -462,6 +468,7 @@ REFERENCE: tuple[tuple[type[Message], str, str], ...] = (
     (HoldPart, "replica", "replica"),
     (PartHeld, "replica", "replica"),
     (PartArrived, "node", "replica"),
+    (PartBroken, "node", "replica"),
     *(
         (kind, *("client", "node"))
         for kind in (

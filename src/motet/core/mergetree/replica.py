@@ -6,6 +6,7 @@
 ``executed``    the file of what was executed, and ``log_pointer``
 ``executing``   getting the parts that entries bring, registering them, joining quorums
 ``ending``      failing quorums, and what failed blocks leave
+``damage``      parts whose bytes are not what was written
 ``inserting``   inserts of clients
 ``dropping``    drops of clients
 ``reading``     answering readers as of a head
@@ -23,6 +24,7 @@ from motet.core.fingerprint import clone_plain
 from motet.core.machine import Message, Violation
 from motet.core.mergetree import (
     activation,
+    damage,
     dropping,
     ending,
     executed,
@@ -39,6 +41,7 @@ from motet.core.mergetree.messages import (
     ListParts,
     LogHas,
     PartArrived,
+    PartBroken,
     PartPushed,
 )
 from motet.core.mergetree.state import (
@@ -49,6 +52,7 @@ from motet.core.mergetree.state import (
     Compare,
     Deregister,
     Fail,
+    GiveUp,
     Leave,
     LoadOwn,
     LoadQueue,
@@ -57,6 +61,7 @@ from motet.core.mergetree.state import (
     Phase,
     Pull,
     PutPointer,
+    ReadBroken,
     ReadForInsert,
     ReadPointer,
     ReadQuorum,
@@ -98,6 +103,8 @@ ROUTES: dict[type[Call], Callable[[Core, Any, MetadataAnswer], None]] = {
     ReadToFail: ending.on_read_to_fail,
     Fail: ending.on_failed,
     Leave: ending.on_left,
+    ReadBroken: damage.on_read_broken,
+    GiveUp: damage.on_given_up,
     WatchLog: _on_watching,
 }
 """Who takes the answer to a call."""
@@ -138,6 +145,9 @@ class TableReplica:
             executing.on_arrived(core, message.part)
         elif isinstance(message, PartPushed):
             pushing.take(core, message)
+            damage.on_arrived(core, message.part)
+        elif isinstance(message, PartBroken):
+            damage.on_broken(core, message.part)
 
     def on_changed(self, changed: Changed) -> None:
         if changed.path == self.core.paths.log:
@@ -174,6 +184,8 @@ class TableReplica:
                 else:
                     inserting.on_not_kept(core, number, why)
                 return
+        if damage.on_work(core, part, work, why):
+            return
         if why is None:
             executing.on_stored(core, part, work)
         else:
@@ -205,6 +217,7 @@ class TableReplica:
         if core.is_active:
             executing.advance(core)
             ending.advance(core)
+            damage.advance(core)
         inserting.look(core)
         reading.look(core)
 
@@ -224,6 +237,8 @@ class TableReplica:
         found += [
             Violation("E4", f"{part} is registered and not synced")
             for part, own in state.parts.items()
-            if own.is_registered and not own.is_stored and state.phase is Phase.ACTIVE
+            if own.is_registered
+            and not (own.is_stored or own.is_broken)
+            and state.phase is Phase.ACTIVE
         ]
         return found

@@ -9,6 +9,7 @@ import msgspec
 from motet.core.mergetree.entries import PartHeader
 from motet.core.mergetree.history import History
 from motet.core.mergetree.messages import DropPartitions, InsertBlock, ListParts
+from motet.core.mergetree.names import PartName
 from motet.ids import Address, NodeId, PartId, RequestId, WorkId, WriteId, Zxid
 
 
@@ -37,8 +38,12 @@ class MergeTreeConfig(msgspec.Struct, frozen=True):
     pushed_ms: int = 60_000
     #: inserts, drops and readers that may wait, of each so many
     requests_max: int = 1_000
+    #: parts in one page of a list: 2 KiB each at most, so that a page is a message
+    page_max: int = 2_000
     #: the pointer is written so long after it could be, unless it rides on something else
     pointer_ms: int = 1_000
+    #: queries that began before the drop of a table may read its parts for so long
+    dropped_ms: int = 60_000
 
 
 class Phase(StrEnum):
@@ -66,6 +71,8 @@ class OwnPart(msgspec.Struct):
     is_stored: bool = False
     #: its node is below our ``parts``
     is_registered: bool = False
+    #: its bytes are there, and are not what was written
+    is_broken: bool = False
 
 
 class Step(StrEnum):
@@ -112,6 +119,19 @@ class Ending(msgspec.Struct):
     again_ns: int = 0
 
 
+class Broken(msgspec.Struct):
+    """A part whose bytes are not what was written."""
+
+    #: the keeper has been asked
+    is_asked: bool = False
+    #: look again then
+    again_ns: int = 0
+    #: no other replica that is active has it
+    is_only: bool = False
+    #: what stores it once more
+    work: WorkId | None = None
+
+
 class InsertStep(StrEnum):
     """How far an insert is."""
 
@@ -151,8 +171,10 @@ class Reader(msgspec.Struct):
     client: Address
     message: ListParts
     since_ns: int
-    #: a part without which it cannot be answered
-    waits_for: PartId | None = None
+    #: the last part of the page before
+    after: PartName | None = None
+    #: parts without which it cannot be answered, in their order
+    missing: dict[PartId, None] = msgspec.field(default_factory=dict)
 
 
 class Dropping(msgspec.Struct, frozen=True):
@@ -279,6 +301,19 @@ class Leave(msgspec.Struct, frozen=True, tag=True):
     part: PartId
 
 
+class ReadBroken(msgspec.Struct, frozen=True, tag=True):
+    """Who else has a part that is damaged here."""
+
+    part: PartId
+    replicas: tuple[NodeId, ...]
+
+
+class GiveUp(msgspec.Struct, frozen=True, tag=True):
+    """The multi that deregisters a part that is damaged here."""
+
+    part: PartId
+
+
 class CommitDrop(msgspec.Struct, frozen=True, tag=True):
     """The multi of a drop."""
 
@@ -309,6 +344,8 @@ Call = (
     | ReadToFail
     | Fail
     | Leave
+    | ReadBroken
+    | GiveUp
     | CommitDrop
     | WatchLog
 )
@@ -326,6 +363,10 @@ class State(msgspec.Struct):
     is_looked: bool = False
     #: entries that it needs have been trimmed (T23)
     is_lost: bool = False
+    #: the keeper has another log than was executed here (T38)
+    is_other_log: bool = False
+    #: of the keeper whose log was executed; empty: it has not been read (T1)
+    incarnation: str = ""
     #: what the log says, and every entry that the file does not hold yet
     history: History = msgspec.field(default_factory=History)
     unwritten: list[tuple[int, Zxid, bytes]] = msgspec.field(default_factory=list)
@@ -339,6 +380,7 @@ class State(msgspec.Struct):
     durable_number: int = 0
     #: what own nodes in the keeper say
     host_version: int = -1
+    is_lost_version: int = -1
     pointer: int = 0
     pointer_version: int = -1
     queued: dict[int, None] = msgspec.field(default_factory=dict)
@@ -363,6 +405,9 @@ class State(msgspec.Struct):
     to_fail: dict[PartId, Ending] = msgspec.field(default_factory=dict)
     #: parts of blocks that have failed, which are to be put aside
     to_leave: dict[PartId, Ending] = msgspec.field(default_factory=dict)
+    #: parts whose bytes are damaged here; and those that a look has found so
+    broken: dict[PartId, Broken] = msgspec.field(default_factory=dict)
+    damaged: dict[PartId, None] = msgspec.field(default_factory=dict)
     #: the log is being read; and it has to be read again then
     pulling: RequestId | None = None
     is_pull_wanted: bool = False

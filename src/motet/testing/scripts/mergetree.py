@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+import msgspec
+
 from motet.core.machine import Message
 from motet.core.mergetree.entries import PartHeader, PublishEntry, encode_entry
 from motet.core.mergetree.messages import (
@@ -16,6 +18,7 @@ from motet.core.mergetree.messages import (
     InsertBlock,
     ListParts,
     PartArrived,
+    PartBroken,
     PartBytes,
     TableAnswer,
 )
@@ -79,7 +82,7 @@ class MergeTreePart(BenchPart):
 
     def _add(self, name: str, own: NodeId) -> None:
         address = Address(name)
-        folder = self.bench.folders[address] = PartFolder({}, {}, {})
+        folder = self.bench.folders[address] = PartFolder({}, {}, {}, {})
         node = self.bench.add(
             name, lambda: TableNode(own, (KEY,), self.config, f"folder of {name}", f"{name}:7400")
         )
@@ -95,7 +98,7 @@ class MergeTreePart(BenchPart):
     @verb
     def config_(self, name: str, value: int) -> list[str]:
         """Change a setting of replicas that are started from now on."""
-        self.config = MergeTreeConfig(**{name: value})
+        self.config = msgspec.structs.replace(self.config, **{name: value})
         return []
 
     @verb
@@ -255,7 +258,13 @@ class MergeTreePart(BenchPart):
 
     @verb
     def select(
-        self, node: str, *, version: int | None = None, eventual: bool = False, wait: bool = True
+        self,
+        node: str,
+        *,
+        version: int | None = None,
+        eventual: bool = False,
+        after: str = "",
+        wait: bool = True,
     ) -> list[str]:
         """Read the head and the zxid from the keeper, then ask a replica for the parts of that version."""
         keeper = self._keeper()
@@ -266,7 +275,7 @@ class MergeTreePart(BenchPart):
         log = read.results[0]
         assert isinstance(log, Found)
         at = read.zxid if version is None else Zxid(version)
-        message = ListParts(TABLE, 0, self._request(), head_of(log.stat), at, eventual)
+        message = ListParts(TABLE, 0, self._request(), head_of(log.stat), at, eventual, after)
         return self._ask(node, message, wait)
 
     @verb
@@ -316,6 +325,13 @@ class MergeTreePart(BenchPart):
         return []
 
     @verb
+    def found_broken(self, node: str, part: str) -> list[str]:
+        """The bytes of a stored part rot, and its node notices."""
+        self.damage(node, part)
+        lines = self.bench.receive(node, node, PartBroken(TABLE, 0, PartId(part)))
+        return [*lines, *self.bench.settle()]
+
+    @verb
     def remove(self, node: str, *parts: str) -> list[str]:
         """Somebody deletes parts of a replica; without a name, all."""
         stored = self.bench.folders[Address(node)].stored
@@ -332,7 +348,8 @@ class MergeTreePart(BenchPart):
         for name in nodes or [str(each) for each in self.bench.folders]:
             folder = self.bench.folders[Address(name)]
             held = " ".join(folder.stored) or "nothing"
-            aside = [*folder.arrived, *folder.detached]
+            rotten = [f"damaged {part}" for part in folder.rotten]
+            aside = [*folder.arrived, *folder.detached, *rotten]
             line = f"{name}: {held}" + (f"; aside {' '.join(aside)}" if aside else "")
             lines.append(line + (f"; staged {' '.join(folder.staged)}" if folder.staged else ""))
             machine = self.bench.node(name).machine

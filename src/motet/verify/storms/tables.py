@@ -3,8 +3,8 @@
 Two to four nodes have replicas of one or two shards. The keeper is a store with the same promises
 (``tables_store``); parts lie in simulated folders, where work with them takes a while and may fail
 (``tables_parts``); clients insert, publish, drop and read (``tables_clients``). Files are deleted and damaged
-while their node is down, as long as another one has the part. What must hold is in ``tables_checks``; the
-planted bugs are in ``tables_plants``.
+while their node is down, and damaged while it serves, as long as another one has the part. What must hold is
+in ``tables_checks``; the planted bugs are in ``tables_plants``.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ from motet.verify.storms.tables_store import (
 )
 
 HOST = "tables"
-SPOILED = "part_spoiled"
+SPOILED, FOUND_BROKEN = "part_spoiled", "part_found_broken"
 MARKS = (
     *("crash", "crash_all", "crash_writing", "lost_write", "torn_write", "full_disk", "pause"),
     *("partition", "partition_one_way", LATE, LATE_AFTER_RESTART),
     *(UNKNOWN, LATE_WRITE, ORPHAN, OLD_SESSION, CONFLICT, WHIM),
-    *(FETCHED_ROTTEN, FETCH_CUT, KEPT_ASIDE, SPOILED, GIVEN_UP, RETRIED, READ_OLD),
+    *(FOUND_BROKEN, FETCHED_ROTTEN, FETCH_CUT, KEPT_ASIDE, SPOILED, GIVEN_UP, RETRIED, READ_OLD),
     *("quorum_failed", "dropped", "dropped_open", "published", "duplicate_acknowledged"),
     *("table_part_missing", "table_part_waits", "table_log_not_written", "table_quorum_failed"),
     *("refused_outcome_unknown", "refused_too_few_replicas", "refused_quorum_failed"),
@@ -194,7 +194,12 @@ class TablesRun:
         for address, folder in self.folders.items():
             others = [each for each in self.folders.values() if each is not folder]
             spare = [p for p in folder.stored if any(each.has_whole(p) for each in others)]
-            if self._world.nodes[address].up or not spare:
+            if not spare:
+                continue
+            if self._world.nodes[address].up:
+                if self.hosts[address].listening and self._dice.chance(0.3):
+                    folder.find_broken(self._dice.pick(spare), TABLE)
+                    self._world.mark(FOUND_BROKEN)
                 continue
             for part in self._dice.subset(spare, 0.3):
                 folder.spoil(part, is_deleted=self._dice.chance(0.6))

@@ -40,7 +40,7 @@ from motet.core.mergetree.entries import (
 from motet.core.mergetree.messages import BlockInserted, PartsListed
 from motet.core.mergetree.names import parse_part_name
 from motet.core.mergetree.work import Fetch, Keep
-from motet.core.metadata.messages import Create, Set, Write, Written
+from motet.core.metadata.messages import Check, Create, Set, Write, Written
 from motet.format.record import parse_body, parse_header
 from motet.ids import Address, FileName, PartId, TableId, Zxid
 from motet.sim.host import Host
@@ -127,7 +127,7 @@ class Truth:
     def _wrote_part(self, operation: object) -> None:
         path = getattr(operation, "path", "")
         found = _PART.fullmatch(path)
-        if found is not None:
+        if found is not None and not isinstance(operation, Check):
             key = int(found[1]), found[2], PartId(found[3])
             if not isinstance(operation, Create):
                 self._registered.pop(key, None)
