@@ -27,6 +27,9 @@ from motet.client.table_reading import At, Consistency
 from motet.client.tables import AsyncTable, Tables, writer_name
 from motet.client.transaction import AsyncTransaction, Attempts, TransactionStatus, attempts_default
 from motet.core.clock.hlc import ZERO, Clock, plus
+from motet.core.clock.writer_step import WriterStep
+from motet.core.mergetree.messages import PublishedStep
+from motet.core.metadata.definitions import TableDefinition, TableEngine
 from motet.core.onelog.messages import (
     ClockEnabled,
     CreateStream,
@@ -39,9 +42,6 @@ from motet.core.onelog.messages import (
     StreamsAnswer,
     TransactionIs,
 )
-from motet.core.clock.writer_step import WriterStep
-from motet.core.mergetree.messages import PublishedStep
-from motet.core.metadata.definitions import TableDefinition, TableEngine
 from motet.errors import BadBookmark, BadInput, Conflict, NodeError
 from motet.errors.shards import CursorExpired
 from motet.ids import Address, TableId, TableName, TransactionId
@@ -271,10 +271,10 @@ class AsyncDatabase(FeedFace):
         """Create a table; the same once more is fine, another one of that name is ``TableExists``.
 
         ``merge`` keeps all rows; ``replacing`` keeps of each key (``order_by``) the row with the highest
-        ``version``, or the last one, and none if that says true in its ``tombstone`` column. Rows go to shards
-        by a hash of ``shard_by`` (the first column of the key), and to partitions by ``partition_by``: a column,
-        ``day``, ``month`` or ``year`` of a time, or ``bucket(n, column)``. With ``dedup="content"`` equal blocks
-        are inserted once.
+        ``version``, or the last one, and none if that says true in its ``tombstone`` column. Rows go to
+        shards by a hash of ``shard_by`` (the first column of the key), and to partitions by ``partition_by``:
+        a column, ``day``, ``month`` or ``year`` of a time, or ``bucket(n, column)``. With ``dedup="content"``
+        equal blocks are inserted once.
         """
 
         def definition(table: TableName, number: TableId) -> TableDefinition:
@@ -331,18 +331,17 @@ class AsyncDatabase(FeedFace):
         """Make staged parts of any tables visible, all at once or not at all.
 
         With a writer's step also only if it is the next one of that writer: ``WriterFenced`` if not; one
-        that was done already changes nothing. ``replace`` names partitions, of each table if there are several:
-        what they had before is dropped at the same version.
+        that was done already changes nothing. ``replace`` names partitions, of each table if there are
+        several: what they had before is dropped at the same version.
         """
         return await self._tables.publish(parts, token, step, replace)
 
-    async def snapshot(
-        self, *tables: str, at: At = None, through: Clock | None = None
-    ) -> Snapshot:
+    async def snapshot(self, *tables: str, at: At = None, through: Clock | None = None) -> Snapshot:
         """Some tables at one version: that of this moment, or another one.
 
-        ``at`` is a version, its text, a snapshot, or a moment with its time zone. ``through`` is a clock of the
-        feed, for tables of a pipeline: they are shown as they were when it had first published up to there.
+        ``at`` is a version, its text, a snapshot, or a moment with its time zone. ``through`` is a clock of
+        the feed, for tables of a pipeline: they are shown as they were when it had first published up to
+        there.
         """
         if through is None:
             return await self._tables.snapshot(tables, at)
@@ -355,11 +354,13 @@ class AsyncDatabase(FeedFace):
         query: str,
         parameters: Sequence[object] | None = None,
         consistency: Consistency = "sequential",
-        at: At = None,
+        at: At | Clock = None,
         timeout: float | None = None,  # noqa: ASYNC109 - it bounds a thread as well
         memory_bytes: int | None = None,
     ) -> Any:
         """Ask in SQL (DuckDB's), all tables at one version; a ``pyarrow.Table``.
+
+        ``at`` is as for ``snapshot``; a clock bounds ``system.changes``, and is for queries of no table.
 
         ``QueryStopped`` after so many seconds (an hour), or if it needs more memory than that (half of what
         the machine has).

@@ -13,11 +13,11 @@ from typing import Any
 
 import msgspec
 
+from motet.core.clock.writer_step import WriterStep
 from motet.core.mergetree.entries import PartHeader
 from motet.core.mergetree.messages import StagedPart
 from motet.core.mergetree.version import Version
 from motet.core.metadata.definitions import TableDefinition
-from motet.core.tables.records import WriterStep
 from motet.errors import BadInput
 from motet.ids import PartId, TableId, TableName, WriterName
 

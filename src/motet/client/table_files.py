@@ -1,9 +1,9 @@
 """Where a client finds the files of parts: in folders of its own machine, or behind the HTTP ports of nodes.
 
-A node says which folder it has, and a token that lies in it. Whoever reads the same token there reads the files
-by their paths. Everything else is read in ranges over HTTP. Either way the bytes are compared with the manifest
-of the part, and that with what the log says of it. Of several nodes that have a part the next one is asked when
-one cannot give it.
+A node says which folder it has, and a token that lies in it. Whoever reads the same token there reads the
+files by their paths. Everything else is read in ranges over HTTP. Either way the bytes are compared with the
+manifest of the part, and that with what the log says of it. Of several nodes that have a part the next one is
+asked when one cannot give it.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def _source(
 def _at_hand(
     location: PartLocation, known: dict[tuple[str, str], bool]
 ) -> tuple[PartManifest, Path] | None:
-    """The manifest and the folder of a part on this machine; ``known`` are the folders that were looked at."""
+    """The manifest and the folder of a part on this machine; ``known``: which folders are at hand."""
     for node in location.nodes:
         at = node.folder, node.token
         if at not in known:

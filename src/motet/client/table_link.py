@@ -2,8 +2,8 @@
 
 A ``NodeRequest`` goes to any data node. A ``TableRequest`` goes to a replica of its shard. A node that cannot
 serve just now has changed nothing, so another one is asked, and all of them again until a deadline. An answer
-that does not come is ``OutcomeUnknown``, unless the request may be repeated: reading may be, creating what may
-be there already, and whatever has a token or a step.
+that does not come is ``OutcomeUnknown``, unless the request may be repeated: reading may be, creating what
+may be there already, and whatever has a token or a step.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Which parts show some tables at a version: a plan, made anew when a replica goes away.
 
-The keeper is read once, through any data node: names, definitions, and the head of each shard's log, all at one
-version. Then a replica of each shard is asked for its parts as of that head and version. It answers only if it
-has all of them. One that cannot is followed by another, once each; then the error names what is missing. An
-*eventual* reader takes what any replica has.
+The keeper is read once, through any data node: names, definitions, and the head of each shard's log, all at
+one version. Then a replica of each shard is asked for its parts as of that head and version. It answers only
+if it has all of them. One that cannot is followed by another, once each; then the error names what is
+missing. An *eventual* reader takes what any replica has.
 
 ``at`` is a version, its text, a snapshot, or a moment by the keeper's clock.
 """
@@ -93,9 +93,7 @@ class TablePlans:
         for (table, shard), listing in zip(shards, listings, strict=True):
             nodes = tuple([await self._files.of_node(node) for node in listing.nodes])
             parts[table.definition.id] += [
-                ShownPart(
-                    part.name, PartLocation(table.definition.id, shard, part.header, nodes)
-                )
+                ShownPart(part.name, PartLocation(table.definition.id, shard, part.header, nodes))
                 for part in listing.parts
             ]
         shown = {

@@ -1,4 +1,5 @@
-"""Writing to tables: rows become parts at the client, parts go to replicas, and one commit makes them visible.
+"""Writing to tables: rows become parts at the client, parts go to replicas, and one commit makes them
+visible.
 
 One part is one ``InsertBlock``: its bytes travel within it, or are put over HTTP before. Several parts, of
 several shards or partitions or because there are many rows, are staged each on its quorum, and published
@@ -14,6 +15,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -241,8 +243,8 @@ class TableWrites:
                 part = self._minted(made)
                 try:
                     block = await self._sent(node, part)
-                    message = _InsertOf(target, part, quorum, token, rows.content, block)
-                    done = await self._link.ask(node, message, BlockInserted)
+                    make = partial(_insert_block, target, part, quorum, token, rows.content, block)
+                    done = await self._link.ask(node, make, BlockInserted)
                 except QuorumFailed:
                     quorums_failed += 1
                     if quorums_failed == quorum_attempts_max:
@@ -285,8 +287,9 @@ class TableWrites:
             for node in self._candidates(target, made.manifest.shard):
                 part = self._minted(made)
                 try:
-                    message = _StageOf(target, part, quorum, await self._sent(node, part))
-                    return await self._link.ask(node, message, PartStaged)
+                    block = await self._sent(node, part)
+                    make = partial(_stage_part, target, part, quorum, block)
+                    return await self._link.ask(node, make, PartStaged)
                 except MotetError as error:
                     self._link.check_open()
                     attempts.failed(error)
@@ -346,9 +349,7 @@ class TableWrites:
         """The rows as parts of the table."""
         from motet.columnar.encode import encode_parts
 
-        return await asyncio.to_thread(
-            encode_parts, target.table.definition, data, self._new_id
-        )
+        return await asyncio.to_thread(encode_parts, target.table.definition, data, self._new_id)
 
     def _minted(self, made: EncodedPart) -> EncodedPart:
         """The same bytes under a new id: one belongs to one attempt."""
@@ -379,37 +380,31 @@ class TableWrites:
         ]
 
 
-class _InsertOf(NamedTuple):
-    """Makes the message about one part."""
+def _insert_block(
+    target: Target,
+    part: EncodedPart,
+    quorum: int,
+    token: TableToken,
+    content: str,
+    block: PartBytes | None,
+    number: RequestId,
+) -> InsertBlock:
+    table = target.table
+    return InsertBlock(
+        *(target.id, part.manifest.shard, number, part.header, quorum, token.text, content),
+        name_path=name_path(table.name),
+        name_version=table.name_version,
+        producer=token.producer,
+        number=token.number,
+        block=block,
+    )
 
-    target: Target
-    part: EncodedPart
-    quorum: int
-    token: TableToken
-    content: str
-    block: PartBytes | None
 
-    def __call__(self, number: RequestId) -> InsertBlock:
-        table = self.target.table
-        return InsertBlock(
-            *(self.target.id, self.part.manifest.shard, number, self.part.header),
-            *(self.quorum, self.token.text, self.content),
-            *(name_path(table.name), table.name_version),
-            *(self.token.producer, self.token.number, self.block),
-        )
-
-
-class _StageOf(NamedTuple):
-    """The same for a part that is staged."""
-
-    target: Target
-    part: EncodedPart
-    quorum: int
-    block: PartBytes | None
-
-    def __call__(self, number: RequestId) -> StagePart:
-        shard, header = self.part.manifest.shard, self.part.header
-        return StagePart(self.target.id, shard, number, header, self.quorum, "", self.block)
+def _stage_part(
+    target: Target, part: EncodedPart, quorum: int, block: PartBytes | None, number: RequestId
+) -> StagePart:
+    shard = part.manifest.shard
+    return StagePart(target.id, shard, number, part.header, quorum, block=block)
 
 
 def _inserted(target: Target, done: BlockInserted, token: TableToken, rows: int) -> Publication:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from motet.client.publication import (
     Publication,
@@ -30,11 +30,12 @@ from motet.core.mergetree.messages import (
     NamedTable,
     NodeRequest,
     NoteWriter,
-    ReadWriters,
-    RenameTable,
     PublishedStep,
     ReadSteps,
+    ReadWriters,
+    RenameTable,
     ReplicasDescribed,
+    ReplicaStanding,
     StepFound,
     StepsAre,
     TableChanged,
@@ -56,7 +57,7 @@ from motet.errors import (
     OutcomeUnknown,
 )
 from motet.errors.tables import SnapshotExpired
-from motet.ids import Address, RequestId, TableId, TableName, WriterName
+from motet.ids import Address, NodeId, RequestId, TableId, TableName, WriterName
 from motet.ports import Entropy
 
 SYSTEM_PREFIX = "system."
@@ -70,6 +71,14 @@ read_attempts_max = 3
 """How often a version is planned anew because parts of it cannot be read."""
 
 R = TypeVar("R")
+
+
+class ReplicaAt(NamedTuple):
+    """How it stands with a replica, and where that is."""
+
+    node: NodeId
+    endpoint: str
+    standing: ReplicaStanding
 
 
 class Tables:
@@ -175,14 +184,16 @@ class Tables:
         size_bytes = sum(part.size_bytes for part in snapshot.parts)
         return len(snapshot.parts), snapshot.rows, size_bytes
 
-    async def replicas(self) -> list[tuple[str, ReplicasDescribed]]:
-        """What each data node says of its replicas, with its endpoint; who does not answer is left out."""
+    async def replicas(self) -> list[ReplicaAt]:
+        """How it stands with all replicas; those of nodes that do not answer are left out."""
         with self._link.under_way:
             nodes = self._link.all_nodes()
             told = await all_of(self._replicas_at(node) for node in nodes)
-        endpoints = [self._link.endpoint_of(node) for node in nodes]
         return [
-            (at, found) for at, found in zip(endpoints, told, strict=True) if found is not None
+            ReplicaAt(found.node, self._link.endpoint_of(node), each)
+            for node, found in zip(nodes, told, strict=True)
+            if found is not None
+            for each in found.replicas
         ]
 
     async def _replicas_at(self, node: Address) -> ReplicasDescribed | None:
@@ -225,7 +236,9 @@ class Tables:
         if told.answer.step is not None:
             return told.answer.step.version
         if told.answer.is_forgotten:
-            raise SnapshotExpired(f"the step of {writer.writer} that reached {through} is forgotten")
+            raise SnapshotExpired(
+                f"the step of {writer.writer} that reached {through} is forgotten"
+            )
         so_far = "nothing yet" if writer.step is None else f"up to {writer.step.through}"
         raise BadInput(f"{through} is not visible yet: {writer.writer} has published {so_far}")
 
@@ -387,12 +400,14 @@ class AsyncTable:
     ) -> Any:
         """The rows as a ``pyarrow.Table``; of a table that replaces, the latest row of each key.
 
-        ``sequential`` reads exactly one version: that of this moment, or ``at`` another one. ``eventual`` reads
-        what some replica has.
+        ``sequential`` reads exactly one version: that of this moment, or ``at`` another one. ``eventual``
+        reads what some replica has.
         """
         return await self._tables.select(self.name, columns, at, consistency)
 
-    async def snapshot(self, at: At = None, consistency: Consistency = "sequential") -> TableSnapshot:
+    async def snapshot(
+        self, at: At = None, consistency: Consistency = "sequential"
+    ) -> TableSnapshot:
         """What it is, and which parts it has, at a version: that of this moment, or another one."""
         return (await self._tables.snapshot([self.name], at, consistency))[self.name]
 

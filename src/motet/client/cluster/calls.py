@@ -1,4 +1,4 @@
-"""The requests of a database about streams, answered by a cluster: by the operator, and by leaders of shards."""
+"""The requests of a database about streams, answered by a cluster: by the operator and leaders of shards."""
 
 from __future__ import annotations
 
