@@ -384,6 +384,10 @@ table_parts_max = 10_000
 publish_parts_max = 4096
 """Parts that become visible in one step."""
 
+publish_ops_max = 2048
+"""Operations of the keeper that one publication takes: one for the entry of each shard, and one for each
+replica of it that holds its parts. The keeper's own limit for one multi may be lower."""
+
 table_tokens_max = 1_000_000
 """Insert tokens that a table remembers. None is ever forgotten, so beyond it none is taken any more."""
 

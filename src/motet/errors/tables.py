@@ -59,3 +59,10 @@ class SnapshotExpired(BadInput):
 
     code = "SNAPSHOT_EXPIRED"
     hint = "read a newer version"
+
+
+class StagingEnded(BadInput):
+    """A staging job is not open any more; nothing was published."""
+
+    code = "STAGING_ENDED"
+    hint = "stage the parts again under another job"

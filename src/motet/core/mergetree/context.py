@@ -52,12 +52,6 @@ from motet.ids import (
     Zxid,
 )
 
-
-def size_of(block: PartBytes) -> int:
-    """What it takes in memory."""
-    return len(block.manifest) + len(block.data)
-
-
 ReplicaKey = tuple[TableId, int]
 """A table and the number of a shard: there is one replica of each on a node."""
 
@@ -107,6 +101,8 @@ class NodeContext:
         #: replicas that this step starts and stops
         self.to_start: list[ReplicaKey] = []
         self.to_stop: list[ReplicaKey] = []
+        #: what a part of the node says to another one, within this step
+        self.to_own: list[Message] = []
 
     def new_request(self, owner: ReplicaKey | str) -> RequestId:
         """The number of a request to the keeper; its owner is told of the answer."""
@@ -120,10 +116,21 @@ class NodeContext:
         self.items.append(Send(METADATA, message))
         return message.request
 
-    def end_work(self, work: WorkId) -> ReplicaKey | str:
-        """Whose work it was; the bytes that it wrote are not in memory any more."""
+    def begin_block(self, work: WorkId, block: PartBytes) -> None:
+        """Its bytes are in memory until this work has ended."""
+        self.memory.blocks[work] = size = len(block.manifest) + len(block.data)
+        self.memory.blocks_bytes += size
+
+    def end_block(self, work: WorkId) -> None:
         self.memory.blocks_bytes -= self.memory.blocks.pop(work, 0)
-        return self.memory.works.pop(work)
+
+    def has_room(self, block: PartBytes, most: int) -> bool:
+        """Whether one more may be written; those of replicas that have gone since do not count."""
+        memory, size = self.memory, len(block.manifest) + len(block.data)
+        if memory.blocks_bytes + size > most:
+            memory.blocks = {w: b for w, b in memory.blocks.items() if w in memory.works}
+            memory.blocks_bytes = sum(memory.blocks.values())
+        return memory.blocks_bytes + size <= most
 
     def begin_work(self, owner: ReplicaKey | str, task: Task) -> WorkId:
         """Have something done with bytes; its owner is told when it has ended."""
@@ -148,7 +155,10 @@ class NodeContext:
         return Version(self.memory.incarnation, zxid)
 
     def send(self, to: Address | NodeId, message: Message) -> None:
-        self.items.append(Send(Address(to), message))
+        if to == self.memory.own:
+            self.to_own.append(message)
+        else:
+            self.items.append(Send(Address(to), message))
 
     def note(self, what: str, detail: str = "") -> None:
         self.items.append(Note(f"table_{what}", detail))
@@ -236,9 +246,7 @@ class Core:
         """Work with bytes that came within a message: they are counted until it has ended."""
         work = self.work(task, task.part.id)
         if task.block is not None:
-            memory, size = self.node.memory, size_of(task.block)
-            memory.blocks[work] = size
-            memory.blocks_bytes += size
+            self.node.begin_block(work, task.block)
         return work
 
     def put_away(self, task: Forget | Detach | Release) -> None:
@@ -259,9 +267,9 @@ class Core:
     def note(self, what: str, detail: str = "") -> None:
         self.node.note(what, f"{self.name} {detail}".rstrip())
 
-    def refuse(self, client: Address, request: TableRequest, error: MotetError) -> None:
-        table, shard = self.key
-        told = TableRefused(table, shard, request.request, error.code, error.what, error.advice)
+    def refuse(self, client: Address, request: TableRequest | RequestId, error: MotetError) -> None:
+        number = request.request if isinstance(request, TableRequest) else request
+        told = TableRefused(*self.key, number, error.code, error.what, error.advice)
         self.send(client, told)
 
     def step_back(self, why: str) -> None:

@@ -34,9 +34,11 @@ from motet.core.mergetree.messages import (
     TableRequest,
 )
 from motet.core.mergetree.paths import shard_of
+from motet.core.mergetree.publishing import PublishingService
 from motet.core.mergetree.replica import TableReplica
 from motet.core.mergetree.service import NodeService
 from motet.core.mergetree.state import MergeTreeConfig
+from motet.core.mergetree.writers import WritersService
 from motet.core.metadata.messages import (
     METADATA,
     NO_SESSION,
@@ -51,7 +53,12 @@ from motet.ids import Address, NodeId, ReadId, TimerName
 
 TICK = TimerName("tables-tick")
 
-SERVICES: tuple[type[NodeService], ...] = (DatabaseService, HostingService)
+SERVICES: tuple[type[NodeService], ...] = (
+    DatabaseService,
+    HostingService,
+    PublishingService,
+    WritersService,
+)
 """What a node does besides its replicas."""
 
 
@@ -97,13 +104,22 @@ class TableNode:
         elif isinstance(event, Fired):
             self._tick()
         self._start_and_stop()
+        self._follow_up()
+        while node.to_own:
+            told, node.to_own = node.to_own, []
+            for message in told:
+                self._on_message(Received(event.now, Address(node.memory.own), message))
+            self._follow_up()
+        return node.take()
+
+    def _follow_up(self) -> None:
         for key in self._touched:
             self.replicas[key].follow_up()
         self._touched.clear()
-        return node.take()
 
     def _on_work(self, event: WorkDone | WorkFailed) -> None:
-        owner = self.node.end_work(event.work)
+        owner = self.node.memory.works.pop(event.work)
+        self.node.end_block(event.work)
         result, why = (event.result, None) if isinstance(event, WorkDone) else (None, event.why)
         if isinstance(owner, str):
             self.services[owner].on_work(event.work, why)
@@ -170,6 +186,9 @@ class TableNode:
         elif isinstance(message, NodeRequest):
             self._on_node_request(event.sender, message)
         elif isinstance(message, TableMessage):
+            for service in self.services.values():
+                if isinstance(message, service.hears):
+                    service.on_message(event.sender, message)
             key = message.table, message.shard
             if key in self.replicas:
                 self._touch(key).on_request(event.sender, message)

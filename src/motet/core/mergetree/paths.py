@@ -12,6 +12,8 @@
       definition                        columns, order, partition, engine
       tokens/<token>                    what was inserted under a token
       producers/<name>                  what a producer has inserted last, by its numbers
+      staging/<job>                     open, published or collected
+        lease                           set while whoever stages parts for the job is there
       shards/<i>
         log/log-<n>                     the entries
         quorum/status/<part id>         an open quorum: how many are wanted, and who has joined
@@ -135,6 +137,17 @@ class ShardPaths(msgspec.Struct, frozen=True):
     @property
     def producers(self) -> str:
         return f"{table_root(self.table)}/producers"
+
+    @property
+    def staging(self) -> str:
+        """Made with the table's first job."""
+        return f"{table_root(self.table)}/staging"
+
+    def job(self, job: str) -> str:
+        return f"{self.staging}/{token_name(job)}"
+
+    def lease(self, job: str) -> str:
+        return f"{self.job(job)}/lease"
 
     def producer(self, name: str) -> str:
         return f"{self.producers}/{token_name(name)}"

@@ -29,20 +29,26 @@ from motet.core.mergetree import (
     ending,
     executed,
     executing,
+    finding,
     inserting,
     pulling,
     pushing,
     reading,
+    staging,
 )
 from motet.core.mergetree.context import Core, NodeContext, ReplicaKey
 from motet.core.mergetree.messages import (
     DropPartitions,
+    FindVersion,
+    HoldPart,
     InsertBlock,
     ListParts,
     LogHas,
     PartArrived,
     PartBroken,
+    PartHeld,
     PartPushed,
+    StagePart,
 )
 from motet.core.mergetree.state import (
     Activate,
@@ -52,8 +58,11 @@ from motet.core.mergetree.state import (
     Compare,
     Deregister,
     Fail,
+    FindEntries,
+    FindHead,
     GiveUp,
     Leave,
+    LetGo,
     LoadOwn,
     LoadQueue,
     Locate,
@@ -63,6 +72,8 @@ from motet.core.mergetree.state import (
     PutPointer,
     ReadBroken,
     ReadForInsert,
+    ReadJobs,
+    ReadLogHead,
     ReadPointer,
     ReadQuorum,
     ReadStatuses,
@@ -105,6 +116,11 @@ ROUTES: dict[type[Call], Callable[[Core, Any, MetadataAnswer], None]] = {
     Leave: ending.on_left,
     ReadBroken: damage.on_read_broken,
     GiveUp: damage.on_given_up,
+    ReadJobs: staging.on_jobs,
+    LetGo: staging.on_let_go,
+    ReadLogHead: staging.on_log_head,
+    FindHead: finding.on_head,
+    FindEntries: finding.on_entries,
     WatchLog: _on_watching,
 }
 """Who takes the answer to a call."""
@@ -148,6 +164,14 @@ class TableReplica:
             damage.on_arrived(core, message.part)
         elif isinstance(message, PartBroken):
             damage.on_broken(core, message.part)
+        elif isinstance(message, FindVersion):
+            finding.take(core, sender, message)
+        elif isinstance(message, StagePart):
+            staging.take(core, sender, message)
+        elif isinstance(message, HoldPart):
+            staging.hold(core, sender, message)
+        elif isinstance(message, PartHeld):
+            staging.on_held(core, sender, message)
 
     def on_changed(self, changed: Changed) -> None:
         if changed.path == self.core.paths.log:
@@ -161,6 +185,7 @@ class TableReplica:
     def on_work(self, work: WorkId, result: Message | None, why: str | None) -> None:
         """Work has ended: well, or not, and why."""
         core, state = self.core, self.core.state
+        core.node.end_block(work)
         part = state.works.pop(work)
         if work == state.look:
             if isinstance(result, Looked):
@@ -176,6 +201,9 @@ class TableReplica:
             return
         if work in state.arriving:
             pushing.on_arrived(core, work, why)
+            return
+        if work in state.holding:
+            staging.on_hold_ended(core, work, why)
             return
         for number, insert in list(state.inserts.items()):
             if insert.work == work:
@@ -199,12 +227,14 @@ class TableReplica:
 
     def on_tick(self) -> None:
         core = self.core
+        finding.on_tick(core)
         if core.state.phase in (Phase.WAITING, Phase.READ_ONLY):
             activation.begin(core)
         elif core.is_active:
             inserting.on_tick(core)
             executing.on_tick(core)
             pushing.on_tick(core)
+            staging.on_tick(core)
             if core.state.pulling is None:
                 pulling.pull(core)
             if executed.is_pointer_due(core):
@@ -218,6 +248,8 @@ class TableReplica:
             executing.advance(core)
             ending.advance(core)
             damage.advance(core)
+            staging.release(core)
+        staging.look(core)
         inserting.look(core)
         reading.look(core)
 

@@ -8,7 +8,7 @@ import msgspec
 
 from motet.core.mergetree.entries import PartHeader
 from motet.core.mergetree.history import History
-from motet.core.mergetree.messages import DropPartitions, InsertBlock, ListParts
+from motet.core.mergetree.messages import DropPartitions, FindVersion, InsertBlock, ListParts
 from motet.core.mergetree.names import PartName
 from motet.ids import Address, NodeId, PartId, RequestId, WorkId, WriteId, Zxid
 
@@ -36,6 +36,12 @@ class MergeTreeConfig(msgspec.Struct, frozen=True):
     pushes_max: int = 4
     #: pushed bytes that no entry names go after so long
     pushed_ms: int = 60_000
+    #: parts that are held for publications
+    held_max: int = 100_000
+    #: how often those that are old are looked at; how old a part has to be that is in no job, and one that is
+    staged_look_ms: int = 10_000
+    staged_keep_ms: int = 3_600_000
+    job_part_keep_ms: int = 60_000
     #: inserts, drops and readers that may wait, of each so many
     requests_max: int = 1_000
     #: parts in one page of a list: 2 KiB each at most, so that a page is a message
@@ -175,6 +181,60 @@ class Reader(msgspec.Struct):
     after: PartName | None = None
     #: parts without which it cannot be answered, in their order
     missing: dict[PartId, None] = msgspec.field(default_factory=dict)
+
+
+class Finding(msgspec.Struct):
+    """A client that asks for the version of a moment."""
+
+    client: Address
+    message: FindVersion
+    since_ns: int
+    #: the last entry that was appended until then, as far as is known, and its zxid
+    low: int = -1
+    version: Zxid = Zxid(0)
+    #: the entries up to ``low`` have been trimmed
+    has_gap: bool = False
+    #: the last entry that may have been
+    high: int = -1
+
+
+class HeldPart(msgspec.Struct):
+    """A part that is staged here, or is to be."""
+
+    header: PartHeader
+    #: the staging job; empty: it is in none; None: it was found here at a start
+    job: str | None
+    #: when it was synced, or asked for last
+    since_ns: int
+    #: its bytes are among the staged ones
+    is_synced: bool = False
+    #: what stages it, and who waits for that
+    work: WorkId | None = None
+    asked_by: dict[Address, None] = msgspec.field(default_factory=dict)
+
+
+class Staging(msgspec.Struct):
+    """A client whose part is being staged."""
+
+    client: Address
+    request: RequestId
+    part: PartHeader
+    job: str
+    quorum: int
+    since_ns: int
+    #: others are asked again then
+    again_ns: int = 0
+    #: who holds it, and the version of whose ``host``
+    holders: dict[NodeId, int] = msgspec.field(default_factory=dict)
+    refused: dict[NodeId, None] = msgspec.field(default_factory=dict)
+
+
+class Releasing(msgspec.Struct):
+    """Staged parts that are to go."""
+
+    parts: dict[PartId, None] = msgspec.field(default_factory=dict)
+    #: when the log has been read up to here; None: that is not known yet
+    head: int | None = None
 
 
 class Dropping(msgspec.Struct, frozen=True):
@@ -320,6 +380,33 @@ class CommitDrop(msgspec.Struct, frozen=True, tag=True):
     drop: int
 
 
+class ReadJobs(msgspec.Struct, frozen=True, tag=True):
+    """Staging jobs that old parts belong to."""
+
+    jobs: tuple[str, ...]
+
+
+class LetGo(msgspec.Struct, frozen=True, tag=True):
+    """``host`` is raised before staged parts go."""
+
+
+class ReadLogHead(msgspec.Struct, frozen=True, tag=True):
+    """The head of the log after that."""
+
+
+class FindHead(msgspec.Struct, frozen=True, tag=True):
+    """How many entries there are to search in."""
+
+    finding: int
+
+
+class FindEntries(msgspec.Struct, frozen=True, tag=True):
+    """When some entries were appended."""
+
+    finding: int
+    numbers: tuple[int, ...]
+
+
 class WatchLog(msgspec.Struct, frozen=True, tag=True):
     """The watch on the log."""
 
@@ -347,6 +434,11 @@ Call = (
     | ReadBroken
     | GiveUp
     | CommitDrop
+    | ReadJobs
+    | LetGo
+    | ReadLogHead
+    | FindHead
+    | FindEntries
     | WatchLog
 )
 
@@ -395,6 +487,14 @@ class State(msgspec.Struct):
     #: bytes that are pushed to us: what writes them, and when they came
     arriving: dict[WorkId, PartHeader] = msgspec.field(default_factory=dict)
     pushed: dict[PartId, int] = msgspec.field(default_factory=dict)
+    #: parts that are staged here; what stages them; clients that wait for that
+    held: dict[PartId, HeldPart] = msgspec.field(default_factory=dict)
+    holding: dict[WorkId, PartId] = msgspec.field(default_factory=dict)
+    staging: dict[int, Staging] = msgspec.field(default_factory=dict)
+    releasing: Releasing = msgspec.field(default_factory=Releasing)
+    staged_look_ns: int = 0
+    #: when the disk was looked at last
+    look_ns: int = 0
     #: parts that are not registered here, in the order of the log
     queue: dict[PartId, QueuedPart] = msgspec.field(default_factory=dict)
     #: of them: what the step has something to do for, what is being fetched, what waits until less is
@@ -419,6 +519,7 @@ class State(msgspec.Struct):
     next_insert: int = 1
     #: producer -> the insert that reads and sets its node
     busy: dict[str, int] = msgspec.field(default_factory=dict)
+    findings: dict[int, Finding] = msgspec.field(default_factory=dict)
     drops: dict[int, Dropping] = msgspec.field(default_factory=dict)
     readers: list[Reader] = msgspec.field(default_factory=list)
     #: what is being done with the bytes of which part; and whose bytes are on their way out

@@ -11,20 +11,31 @@ from typing import Literal
 
 import msgspec
 
+from motet.core.clock.hlc import Clock
+from motet.core.clock.writer_step import WriterStep
 from motet.core.machine import Message
+from motet.core.mergetree.context import ReplicaKey
 from motet.core.mergetree.entries import PartHeader, PublishEntry, encode_entry
 from motet.core.mergetree.messages import (
     DropPartitions,
+    FindVersion,
     InsertBlock,
     ListParts,
+    NodeAnswer,
     PartArrived,
     PartBroken,
     PartBytes,
+    PartStaged,
+    PublishParts,
+    ReadWriters,
+    StagedPart,
+    StagePart,
     TableAnswer,
+    TablePublication,
 )
 from motet.core.mergetree.names import PARTITION
 from motet.core.mergetree.node import TableNode
-from motet.core.mergetree.paths import TABLE_DATA, ShardPaths, layout
+from motet.core.mergetree.paths import TABLE_DATA, WRITERS, ShardPaths, layout
 from motet.core.mergetree.pulling import head_of
 from motet.core.mergetree.state import MergeTreeConfig
 from motet.core.metadata.messages import (
@@ -40,7 +51,7 @@ from motet.core.metadata.messages import (
     Written,
 )
 from motet.errors import BadScenario
-from motet.ids import Address, NodeId, PartId, RequestId, TableId, Zxid
+from motet.ids import Address, NodeId, PartId, RequestId, TableId, WriterName, Zxid
 from motet.testing.bench_part import BenchPart
 from motet.testing.part import verb
 from motet.testing.scripts.mergetree_bench import MergeTreeBench, PartFolder, WatchedKeeper
@@ -48,6 +59,7 @@ from motet.testing.workbench import Lost
 
 CLIENT = Address("client")
 TABLE = TableId("t")
+TABLES = "tuv"
 KEY = (TABLE, 0)
 PATHS = ShardPaths(*KEY)
 
@@ -61,18 +73,27 @@ class MergeTreePart(BenchPart):
         self.bench: MergeTreeBench = MergeTreeBench()
         self.config = MergeTreeConfig()
         self.requests = 0
+        self.keys: tuple[ReplicaKey, ...] = (KEY,)
+        #: parts as their clients were told that they are staged
+        self.staged: dict[str, PartStaged] = {}
 
     # The cluster
 
     @verb
-    def cluster(self, *, replicas: int = 3) -> list[str]:
-        """Make a table with so many replicas, and start them."""
+    def cluster(self, *, replicas: int = 3, shards: int = 1, tables: int = 1) -> list[str]:
+        """Make tables t, u, … with so many replicas of so many shards, and start them."""
         self.bench.add(str(METADATA), WatchedKeeper)
         self.bench.start(str(METADATA))
         nodes = tuple(NodeId(f"n{number}") for number in range(1, replicas + 1))
         keeper = self._keeper()
-        for path, data in ((TABLE_DATA, b""), *layout(TABLE, 1, nodes), (PATHS.definition, b"{}")):
-            keeper.put(path, data)
+        definition = b"{}" if shards == 1 else b'{"shards":%d}' % shards
+        keeper.put(TABLE_DATA, b"")
+        for name in TABLES[:tables]:
+            table = TableId(name)
+            paths = ShardPaths(table, 0)
+            for path, data in (*layout(table, shards, nodes), (paths.definition, definition)):
+                keeper.put(path, data)
+        self.keys = tuple((TableId(t), n) for t in TABLES[:tables] for n in range(shards))
         for node in nodes:
             self._add(node, node)
         self.bench.show = ()
@@ -84,7 +105,8 @@ class MergeTreePart(BenchPart):
         address = Address(name)
         folder = self.bench.folders[address] = PartFolder({}, {}, {}, {})
         node = self.bench.add(
-            name, lambda: TableNode(own, (KEY,), self.config, f"folder of {name}", f"{name}:7400")
+            name,
+            lambda: TableNode(own, self.keys, self.config, f"folder of {name}", f"{name}:7400"),
         )
         node.workshop = lambda work, now: self.bench.work(address, work, now)
         assert folder is self.bench.folders[address]
@@ -191,12 +213,12 @@ class MergeTreePart(BenchPart):
         return lines
 
     @verb
-    def log(self) -> list[str]:
+    def log(self, table: str = "t", shard: int = 0) -> list[str]:
         """The entries of the log."""
-        keeper = self._keeper()
+        keeper, path = self._keeper(), ShardPaths(TableId(table), shard).log
         return [
-            f"{int(name[4:])} {(keeper.get(f'{PATHS.log}/{name}') or (b'', 0))[0].decode()}"
-            for name in keeper.tree.names(PATHS.log)
+            f"{int(name[4:])} {(keeper.get(f'{path}/{name}') or (b'', 0))[0].decode()}"
+            for name in keeper.tree.names(path)
         ] or ["no entries"]
 
     # Clients
@@ -207,13 +229,11 @@ class MergeTreePart(BenchPart):
 
     def _ask(self, node: str, message: Message, wait: bool) -> list[str]:
         lines = self.bench.receive(node, CLIENT, message)
-        request = (
-            message.request if isinstance(message, InsertBlock | DropPartitions | ListParts) else 0
-        )
+        request = getattr(message, "request", 0)
 
         def is_answered() -> bool:
             return any(
-                isinstance(each, TableAnswer) and each.request == request
+                isinstance(each, TableAnswer | NodeAnswer) and each.request == request
                 for each in self.bench.received.get(CLIENT, [])
             )
 
@@ -278,6 +298,79 @@ class MergeTreePart(BenchPart):
         message = ListParts(TABLE, 0, self._request(), head_of(log.stat), at, eventual, after)
         return self._ask(node, message, wait)
 
+    # Publications
+
+    @verb
+    def stage(
+        self,
+        node: str,
+        part: str,
+        *,
+        table: str = "t",
+        shard: int = 0,
+        quorum: int = 0,
+        partition: str = PARTITION,
+        size: int = 100,
+        job: str = "",
+        wait: bool = True,
+    ) -> list[str]:
+        """Stage a part whose bytes have arrived at a replica; it has others hold it, too."""
+        header = msgspec.structs.replace(_header(part, None, partition), size_bytes=size)
+        self.bench.folders[Address(node)].arrived[header.id] = header
+        request = self._request()
+        lines = self._ask(
+            node, StagePart(TableId(table), shard, request, header, quorum, job), wait
+        )
+        for told in self.bench.received.get(CLIENT, []):
+            if isinstance(told, PartStaged) and told.request == request:
+                self.staged[part] = told
+        return lines
+
+    @verb
+    def publish(
+        self,
+        node: str,
+        *parts: str,
+        token: str = "",
+        step: str = "",
+        replace: str = "",
+        content: str = "c",
+        tables: str = "",
+        job: str = "",
+        wait: bool = True,
+    ) -> list[str]:
+        """Publish staged parts; step=writer:epoch:after:through, clocks are numbers, - is none."""
+        each: dict[str, list[StagedPart]] = {name: [] for name in tables}
+        for part in parts:
+            told = self.staged[part]
+            staged = StagedPart(told.shard, told.part, told.holders)
+            each.setdefault(told.table, []).append(staged)
+        replaced = tuple(replace.split(",")) if replace else ()
+        publications = tuple(
+            TablePublication(TableId(name), 0, tuple(staged), replaced, content=content)
+            for name, staged in each.items()
+        )
+        message = PublishParts(
+            self._request(),
+            publications,
+            token,
+            step=_step(step) if step else None,
+            jobs=(job,) if job else (),
+        )
+        if step:
+            self._keeper().put(WRITERS, b"") if self._keeper().get(WRITERS) is None else None
+        return self._ask(node, message, wait)
+
+    @verb
+    def find_version(self, node: str, time: int) -> list[str]:
+        """The version of the shard at a moment of the keeper's clock."""
+        return self._ask(node, FindVersion(*KEY, self._request(), time), wait=True)
+
+    @verb
+    def writer(self, node: str, name: str) -> list[str]:
+        """How far is an ordered writer?"""
+        return self._ask(node, ReadWriters(self._request(), WriterName(name)), wait=True)
+
     @verb
     def run_(self, ms: int) -> list[str]:
         """Let time pass."""
@@ -293,10 +386,10 @@ class MergeTreePart(BenchPart):
         return self.bench.receive(node, node, PartArrived(TABLE, 0, header, NodeId(node)))
 
     @verb
-    def publish(
+    def append_publication(
         self, *parts: str, on: str = "n1", partition: str = PARTITION, replace: str | None = None
     ) -> list[str]:
-        """A publication commits parts that are staged on some replicas, with one entry."""
+        """Somebody appends the entry of a publication; some nodes have its bytes, by whatever way."""
         headers = tuple(_header(part, None, partition) for part in parts)
         holders = tuple(NodeId(node) for node in on.split(","))
         for node in holders:
@@ -342,6 +435,13 @@ class MergeTreePart(BenchPart):
         return []
 
     @verb
+    def wipe(self, *nodes: str) -> list[str]:
+        """Somebody deletes all that these nodes have staged."""
+        for node in nodes:
+            self.bench.folders[Address(node)].staged.clear()
+        return []
+
+    @verb
     def parts(self, *nodes: str) -> list[str]:
         """What replicas hold on their disks, and what they wait for."""
         lines = []
@@ -353,12 +453,18 @@ class MergeTreePart(BenchPart):
             line = f"{name}: {held}" + (f"; aside {' '.join(aside)}" if aside else "")
             lines.append(line + (f"; staged {' '.join(folder.staged)}" if folder.staged else ""))
             machine = self.bench.node(name).machine
-            if isinstance(machine, TableNode):
-                state = machine.replicas[KEY].core.state
+            for replica in machine.replicas.values() if isinstance(machine, TableNode) else ():
+                state = replica.core.state
                 lines += [f"  waits for {p}: {q.reason}" for p, q in state.queue.items()]
                 if state.why:
                     lines.append(f"  {state.phase}: {state.why}")
         return lines
+
+
+def _step(text: str) -> WriterStep:
+    writer, epoch, after, through = text.split(":")
+    begun = None if after == "-" else Clock(int(after), 0)
+    return WriterStep(writer, int(epoch), begun, Clock(int(through), 0))
 
 
 def _block(header: PartHeader) -> PartBytes:

@@ -21,11 +21,19 @@ from motet.core.machine import (
 from motet.core.mergetree.entries import PartHeader
 from motet.core.mergetree.messages import (
     BlockInserted,
+    HoldPart,
+    NodeRefused,
     PartBytes,
+    PartHeld,
     PartitionsDropped,
     PartPushed,
     PartsListed,
+    PartsPublished,
+    PartStaged,
     TableRefused,
+    VersionFound,
+    WritersAre,
+    WriterStanding,
 )
 from motet.core.mergetree.paths import TABLE_NODES, TABLES, WRITERS
 from motet.core.mergetree.work import (
@@ -208,9 +216,19 @@ class MergeTreeBench(OperatorBench):
 def told(message: Message) -> str:
     """A message in one line: of a part its id."""
     match message:
-        case PartPushed(part=part):
+        case PartPushed(part=part) | HoldPart(part=part):
             return f"{kind_of(message)} {part.id}"
+        case PartHeld(part=part_id, host_version=version):
+            return f"{kind_of(message)} {part_id} host {version}"
     return told_message(message)
+
+
+def _told_writer(each: WriterStanding) -> str:
+    step = "no step" if each.step is None else f"epoch {each.step.epoch} to {each.step.through}"
+    version = "" if each.version is None else f" at {each.version.zxid}"
+    tables = " ".join(each.tables)
+    error = f", error {each.error}" if each.error else ""
+    return f"{each.writer}: {step}{version}, {each.rows} rows, {each.steps} steps, {tables}{error}"
 
 
 def told_answer(message: Message) -> str:
@@ -223,6 +241,19 @@ def told_answer(message: Message) -> str:
         case PartsListed(parts=parts, more=more):
             listed = " ".join(f"{each.header.id}={each.name}" for each in parts) or "no rows"
             return f"{listed}, and more" if more else listed
-        case TableRefused(code=code, what=what, advice=advice):
+        case PartStaged(part=part, holders=holders):
+            told_holders = " ".join(f"{each.node}@{each.host_version}" for each in holders)
+            return f"staged {part.id} on {told_holders}"
+        case VersionFound(version=version):
+            return f"version {version}"
+        case PartsPublished(version=version, names=names, is_duplicate=is_duplicate):
+            listed = " ".join(names) or "nothing new"
+            return f"published {listed} at {version.zxid}{', was there' if is_duplicate else ''}"
+        case WritersAre(writers=writers):
+            return "; ".join(map(_told_writer, writers)) or "no writer"
+        case (
+            TableRefused(code=code, what=what, advice=advice)
+            | NodeRefused(code=code, what=what, advice=advice)
+        ):
             return f"{code} {what}; {advice}"
     return render(message)
