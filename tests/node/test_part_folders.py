@@ -318,13 +318,16 @@ class TestLooking:
     ) -> None:
         harm(put_on_disk(root, ONE))
         put_on_disk(root, made_part(2))
-        assert looked(folders)[0] == {made_part(2).key.part}
+        found = folders.look(TABLE, SHARD)
+        assert found.stored == (made_part(2).header,)
+        assert found.broken == (() if harm is remove_folder else (ONE.key.part,))
 
     def test_does_not_read_files(self, folders: PartFolders, root: Path) -> None:
         spoil(put_on_disk(root, ONE) / "part.parquet")
         assert looked(folders)[0] == {ONE.key.part}, "nobody has read it yet"
         assert not folders.has(ONE.key, ONE.header, STORED)
-        assert looked(folders)[0] == set(), "now it is known"
+        assert looked(folders)[0] == set()
+        assert folders.look(TABLE, SHARD).broken == (ONE.key.part,), "now it is known"
 
     def test_of_others_is_no_business_of_a_replica(self, folders: PartFolders, root: Path) -> None:
         write(folders, ONE)

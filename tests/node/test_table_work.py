@@ -25,11 +25,11 @@ from tests.node.part_server import PartServer, part_server
 
 from motet.client import part_client
 from motet.client.link import HTTP_PORT_OFFSET
-from motet.client.part_client import PartClient
 from motet.core.machine import Message, Work
 from motet.core.mergetree.messages import PartBytes
 from motet.core.mergetree.work import (
     Arrive,
+    Clear,
     Detach,
     Fetch,
     Forget,
@@ -61,7 +61,7 @@ class Shop:
 
     def __init__(self, root: Path, endpoint: str | None) -> None:
         self.folders = PartFolders(root)
-        self.work = TableWork(self.folders, PartClient(), lambda _: endpoint)
+        self.work = TableWork(self.folders, lambda _: endpoint)
         self.told: list[int] = []
         self._next = 0
 
@@ -304,6 +304,15 @@ def test_others_do_not_wait_for_a_part_that_takes_long(
         write(fd, data, offset)
 
     monkeypatch.setattr(part_draft, "write_all", wait)
+    with_shop(own, check)
+
+
+def test_a_replica_of_a_dropped_table_is_cleared(own: Path) -> None:
+    async def check(shop: Shop) -> None:
+        assert await shop.do(Keep(*PLACE, ONE.header, ONE.block)) is None
+        assert await shop.do(Clear(*PLACE)) is None
+        assert await shop.look() == Looked((), ())
+
     with_shop(own, check)
 
 

@@ -32,7 +32,7 @@ from motet.core.mergetree.messages import PartBytes
 from motet.core.mergetree.work import Looked
 from motet.errors import BadInput, MotetError, NodeError, ObjectError, ObjectExists, ObjectMissing
 from motet.format.part_manifest import MANIFEST_FILE, PART_FILE
-from motet.ids import TableId
+from motet.ids import PartId, TableId
 from motet.node.logs import logger
 from motet.node.part_draft import PartDraft, check_manifest, is_of
 from motet.real.durable import make_folder, sync_folder_at
@@ -80,18 +80,27 @@ class PartFolders:
     # Looking
 
     def look(self, table: TableId, shard: int) -> Looked:
-        """What a replica has, whole: manifests can be read, and files are as long as they say."""
-        found: dict[PartState, tuple[PartHeader, ...]] = {}
+        """What a replica has: manifests can be read, and files are as long as they say, or it is broken."""
+        found: dict[PartState, list[PartHeader]] = {}
+        broken: list[PartId] = []
         with _explained(f"look at {table}/{shard}"), self._lock(table, shard):
             for state in PartState:
                 folder = state_folder(self.root, table, shard, state)
-                with suppress(FileNotFoundError):
-                    sync_folder_at(folder)
-                    found[state] = tuple(_headers(folder, table, shard))
+                headers = found[state] = []
+                if not folder.is_dir():
+                    continue
+                sync_folder_at(folder)
+                for each in _parts_in(folder):
+                    header = _header_in(each, table, shard)
+                    if header is not None:
+                        headers.append(header)
+                    elif state is PartState.STORED:
+                        broken.append(PartId(each.name))
         return Looked(
-            found.get(PartState.STORED, ()),
-            found.get(PartState.ARRIVED, ()) + found.get(PartState.DETACHED, ()),
-            found.get(PartState.STAGED, ()),
+            tuple(found[PartState.STORED]),
+            (*found[PartState.ARRIVED], *found[PartState.DETACHED]),
+            tuple(found[PartState.STAGED]),
+            tuple(broken),
         )
 
     def has(self, key: PartKey, header: PartHeader, *states: PartState) -> bool:
@@ -259,24 +268,31 @@ class PartFolders:
         return self._unfinished / str(next(self._numbers))
 
 
-def _headers(folder: Path, table: TableId, shard: int) -> Iterator[PartHeader]:
-    """Of the parts in a folder that can be whole; a file is not hashed for it."""
-    for entry in sorted(os.scandir(folder), key=lambda each: each.name):
-        name, _, copy = entry.name.partition(".")
-        if not is_part_id(name) or (copy and not copy.isdecimal()):
-            continue
-        try:
-            manifest = read_manifest(Path(entry.path))
-            status = Path(entry.path, PART_FILE).stat()
-        except (MotetError, OSError) as error:
-            logger.warning("part_damaged", extra={"fields": {"part": name, "why": str(error)}})
-            continue
-        is_named = (manifest.table_id, manifest.shard, manifest.part_id) == (table, shard, name)
+def _parts_in(folder: Path) -> Iterator[Path]:
+    """The folders of parts, by name; of one that was put aside there may be several."""
+    for name in sorted(each.name for each in folder.iterdir()):
+        part, _, copy = name.partition(".")
+        if is_part_id(part) and (not copy or copy.isdecimal()):
+            yield folder / name
+
+
+def _header_in(folder: Path, table: TableId, shard: int) -> PartHeader | None:
+    """Of the part in this folder; None if it cannot be whole. Its file is not hashed for it."""
+    try:
+        manifest = read_manifest(folder)
+        status = (folder / PART_FILE).stat()
+    except (MotetError, OSError) as error:
+        why = str(error)
+    else:
+        key = PartKey(table, shard, PartId(folder.name.partition(".")[0]))
         hash_ = CHECKED_PARTS.hash_of(status)
-        if is_named and status.st_size == manifest.size_bytes and hash_ in (None, manifest.hash):
-            yield header_of(manifest)
-        else:
-            logger.warning("part_damaged", extra={"fields": {"part": name, "why": "its file"}})
+        is_as_long = status.st_size == manifest.size_bytes
+        if is_of(manifest, key) and is_as_long and hash_ in (None, manifest.hash):
+            return header_of(manifest)
+        why = "its file is not what its manifest says"
+    fields = {"part": f"{table}/{shard}/{folder.name}", "state": folder.parent.name, "why": why}
+    logger.warning("part_damaged", extra={"fields": fields})
+    return None
 
 
 def _is_whole(folder: Path, key: PartKey, header: PartHeader) -> bool:

@@ -9,7 +9,9 @@ A3  A part that is registered and not on disk is deregistered before anything el
     looked after later (``damage``). What is on disk and not registered is put aside, where a queue that names
     it finds it (T24); what is dropped goes. Nothing else is removed (T37).
 A4  The keeper's files may be an older copy: with a head below what this replica has executed, or with another
-    entry where it has executed one, it is read-only until a person says otherwise (T38).
+    entry where it has executed one, or of an incarnation that this replica has left behind, it is read-only
+    until a person draws a new incarnation (T38). Under a new one whatever log the keeper has is right: if
+    it is another one the own file begins anew, and parts above it are put aside (T1).
 A5  Whoever is lost is not active (T23): the multi that raises ``host`` checks that ``is_lost`` is what was
     read. Whoever marks it lost checks ``host``, so one of the two comes first.
 A6  If the own file holds less than the pointer says, the pointer goes back with that multi: what is read of
@@ -20,7 +22,16 @@ A7  A replica that begins anew takes no answer of the attempt before; only inser
 
 from __future__ import annotations
 
-from motet.core.mergetree import damage, executing, finding, inserting, pulling, staging
+from motet.core.mergetree import (
+    damage,
+    executed,
+    executing,
+    finding,
+    inserting,
+    pulling,
+    reading,
+    staging,
+)
 from motet.core.mergetree.context import Core
 from motet.core.mergetree.entries import decode_entry, decode_header, parts_of
 from motet.core.mergetree.history import BlockStanding
@@ -121,14 +132,7 @@ def on_own(core: Core, _call: LoadOwn, answer: MetadataAnswer) -> None:
         _read_only(core, "is unknown to the keeper")
         return
     state.replicas = tuple(NodeId(name) for name in replicas.names)
-    head = pulling.head_of(log.stat)
-    if head < state.history.next_number - 1:
-        done = state.history.next_number - 1
-        _read_only(core, f"has executed entry {done}, and the keeper's log ends at {head}")
-        return
-    is_other = isinstance(last, Found) and last.stat.czxid != state.history.zxid
-    if is_other and state.history.next_number > 0:
-        _read_only(core, "has executed another log than the keeper has")
+    if not _is_own_log(core, pulling.head_of(log.stat), last):
         return
     state.is_lost, state.is_lost_version = is_lost.data == b"1", is_lost.stat.version
     if state.is_lost:
@@ -153,6 +157,49 @@ def on_own(core: Core, _call: LoadOwn, answer: MetadataAnswer) -> None:
         operations.append(Set(pointer.path, data, pointer.stat.version))
     operations.append(Set(host.path, memory.endpoint.encode(), host.stat.version))
     core.write(Activate(), *operations)
+
+
+def _is_own_log(core: Core, head: int, last: ReadResult) -> bool:
+    """A4: whether the keeper has the log that was executed here, or one that is to be executed now."""
+    state, incarnation = core.state, core.node.memory.incarnation
+    why = _why_other(core, head, last)
+    state.is_other_log = why is not None
+    if incarnation in state.incarnations[:-1]:
+        now = state.incarnations[-1]
+        why = f"has executed the log of incarnation {now}, and the keeper is of the former {incarnation}"
+        state.is_other_log = True
+    is_new = bool(state.incarnations) and incarnation not in state.incarnations
+    if why is not None and is_new:
+        if state.writing is not None:
+            _again(core, "waits for its file")
+            return False
+        core.note("begins_anew", f"under incarnation {incarnation}: it {why}")
+        executed.begin_anew(core, incarnation)
+        reading.refuse_all(core, "begins anew with the log of a keeper that was restored")
+        state.is_other_log = False
+    elif why is not None:
+        _read_only(core, f"{why}: its files are an older copy, until a new incarnation is drawn")
+        return False
+    elif incarnation not in state.incarnations:
+        state.incarnations = (*state.incarnations, incarnation)
+    return True
+
+
+def _why_other(core: Core, head: int, last: ReadResult) -> str | None:
+    """What tells that the keeper's log is not the one that was executed; None: nothing does."""
+    state = core.state
+    done = state.history.next_number - 1
+    if head < done:
+        return f"has executed entry {done}, and the keeper's log ends at {head}"
+    if done < 0 or not isinstance(last, Found):
+        return None  # it has been trimmed
+    try:
+        is_same = decode_entry(last.data) == decode_entry(state.last_entry)
+    except BadRecord:
+        is_same = False
+    if is_same and last.stat.czxid == state.history.zxid:
+        return None
+    return f"has executed another entry {done} than the keeper's log has"
 
 
 def on_activated(core: Core, _call: Activate, answer: MetadataAnswer) -> None:
@@ -322,7 +369,7 @@ def _serve(core: Core) -> None:
     state = core.state
     executing.resume(core)
     _put_away_unexpected(core)
-    state.phase, state.why = Phase.ACTIVE, ""
+    state.phase, state.why, state.noted = Phase.ACTIVE, "", ""
     state.pointer_due_ns = core.later_ns(core.config.pointer_ms)
     core.note("active", f"pointer {state.pointer}")
     core.watch(core.paths.log, WatchOf.CHILDREN)
@@ -355,6 +402,6 @@ def _again(core: Core, why: str) -> None:
 
 
 def _read_only(core: Core, why: str) -> None:
-    if core.state.why != why:
+    if core.state.noted != why:
         core.note("read_only", why)
-    core.state.phase, core.state.why = Phase.READ_ONLY, why
+    core.state.phase, core.state.why, core.state.noted = Phase.READ_ONLY, why, why

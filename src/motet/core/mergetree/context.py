@@ -31,8 +31,10 @@ from motet.core.metadata.messages import (
     METADATA,
     NO_SESSION,
     MetadataRequest,
+    Names,
     Read,
     ReadOperation,
+    ReadResult,
     Watch,
     WatchOf,
     WriteOperation,
@@ -294,6 +296,11 @@ class Core:
                 self.send(node, LogHas(table, shard, number))
 
     # Looking
+
+    def know_replicas(self, found: ReadResult) -> None:
+        """Remember who the replicas of the shard are."""
+        if isinstance(found, Names):
+            self.state.replicas = tuple(NodeId(name) for name in found.names)
 
     def insert_of(self, part: PartId) -> Insert | None:
         """The insert that brings this part, while it is under way."""

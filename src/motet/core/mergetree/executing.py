@@ -50,6 +50,7 @@ from motet.core.mergetree.state import (
 from motet.core.mergetree.work import Detach, Fetch, Keep
 from motet.core.metadata.messages import (
     Check,
+    Children,
     Conflict,
     Create,
     Delete,
@@ -57,6 +58,7 @@ from motet.core.metadata.messages import (
     Get,
     MetadataAnswer,
     ReadDone,
+    ReadOperation,
     Refusal,
     Set,
     WriteOperation,
@@ -196,7 +198,8 @@ def _locate(core: Core, queued: QueuedPart) -> None:
     others = tuple(node for node in core.state.replicas if node != core.own)
     queued.step, queued.reason = Step.LOCATING, queued.reason or "looks who has it"
     core.state.fetching[queued.header.id] = None
-    part, reads = queued.header.id, []
+    part = queued.header.id
+    reads: list[ReadOperation] = [Children(core.paths.replicas)]
     for node in others:
         paths = core.paths.replica(node)
         reads += [Get(paths.is_active), Get(paths.is_lost), Get(paths.part(part))]
@@ -218,7 +221,9 @@ def on_located(core: Core, call: Locate, answer: MetadataAnswer) -> None:
         return
     holders: list[NodeId] = []
     away: list[NodeId] = []
-    results = iter(answer.results)
+    names, *found = answer.results
+    core.know_replicas(names)  # whoever is new is asked the next time
+    results = iter(found)
     for node, is_active, is_lost, part in zip(
         call.replicas, results, results, results, strict=False
     ):

@@ -11,7 +11,7 @@ from __future__ import annotations
 from motet.core.mergetree import executing
 from motet.core.mergetree.context import Core
 from motet.core.mergetree.entries import decode_entry, encode_entry
-from motet.core.mergetree.state import Phase, Pull
+from motet.core.mergetree.state import Pull
 from motet.core.metadata.messages import Failed, Found, Get, MetadataAnswer, NodeStat, ReadDone
 from motet.errors import BadRecord
 
@@ -65,13 +65,16 @@ def on_pulled(core: Core, call: Pull, answer: MetadataAnswer) -> None:
         return
     assert call.first == state.history.next_number, "one read at a time"
     head = state.head_heard = head_of(log.stat)
+    if head < call.first - 1:
+        _is_other_log(core)
+        return
     state.pull_max *= 2
     for result in results:
         if not isinstance(result, Found):
             break
         number = state.history.next_number
         if result.stat.czxid <= state.history.zxid:
-            state.phase, state.why = Phase.READ_ONLY, "has executed another log than the keeper has"
+            _is_other_log(core)
             return
         try:
             entry = decode_entry(result.data)
@@ -79,7 +82,8 @@ def on_pulled(core: Core, call: Pull, answer: MetadataAnswer) -> None:
             core.note("bad_entry", f"{number}: {error.what}")
             break
         state.history.apply(number, result.stat.czxid, entry)
-        state.unwritten.append((number, result.stat.czxid, encode_entry(entry)))
+        state.last_entry = encode_entry(entry)
+        state.unwritten.append((number, result.stat.czxid, state.last_entry))
         core.note("executed", f"{number} {type(entry).__name__.removesuffix('Entry').lower()}")
         executing.execute(core, number, entry)
     if (
@@ -88,3 +92,9 @@ def on_pulled(core: Core, call: Pull, answer: MetadataAnswer) -> None:
         pull(core)
     elif state.history.next_number <= head and not isinstance(results[0], Found):
         core.note("entry_trimmed", f"{state.history.next_number} of {head}")
+
+
+def _is_other_log(core: Core) -> None:
+    """T38: the next activation says what is to be done."""
+    core.state.is_other_log = True
+    core.step_back("has executed another log than the keeper has")

@@ -55,8 +55,16 @@ def take(core: Core, client: Address, message: ListParts) -> None:
 
 def _is_foreign(core: Core, message: ListParts) -> bool:
     """W6."""
-    own, asked = core.state.incarnation, message.incarnation
-    return core.state.is_other_log or bool(own and asked and asked != own)
+    own, asked = core.state.incarnations[-1:], message.incarnation
+    return core.state.is_other_log or bool(own and asked and asked != own[0])
+
+
+def refuse_all(core: Core, why: str) -> None:
+    """W6: the versions that they wait for are of another log."""
+    readers, core.state.readers = core.state.readers, []
+    for reader in readers:
+        error = TableReadOnly(f"this replica {why}", hint="read the table again")
+        core.refuse(reader.client, reader.message, error)
 
 
 def look(core: Core) -> None:

@@ -344,6 +344,7 @@ class ReadToFail(msgspec.Struct, frozen=True, tag=True):
     """What the multi that fails a quorum checks."""
 
     part: PartId
+    replicas: tuple[NodeId, ...]
     #: a drop took the block: hosts are not checked (T32)
     is_dropped: bool
 
@@ -447,8 +448,9 @@ class State(msgspec.Struct):
     """A replica's memory."""
 
     phase: Phase = Phase.WAITING
-    #: why it is read-only or waiting, in words
+    #: why it is read-only or waiting, in words; and what of it was noted
     why: str = ""
+    noted: str = ""
     #: the file with what was executed has been read
     is_read: bool = False
     #: so has the disk: what parts are here is known
@@ -457,11 +459,15 @@ class State(msgspec.Struct):
     is_lost: bool = False
     #: the keeper has another log than was executed here (T38)
     is_other_log: bool = False
-    #: of the keeper whose log was executed; empty: it has not been read (T1)
-    incarnation: str = ""
+    #: of the keepers whose log was executed, the present one last (T1); and how many of them the file has
+    incarnations: tuple[str, ...] = ()
+    written_incarnations: int = 0
+    writing_incarnations: int = 0
     #: what the log says, and every entry that the file does not hold yet
     history: History = msgspec.field(default_factory=History)
     unwritten: list[tuple[int, Zxid, bytes]] = msgspec.field(default_factory=list)
+    #: the last entry that was executed
+    last_entry: bytes = b""
     #: the size of the file, what is being written to it, and up to which entry it is durable
     file_bytes: int = 0
     writing: WriteId | None = None

@@ -38,6 +38,7 @@ from motet.core.mergetree.node import TableNode
 from motet.core.mergetree.paths import TABLE_DATA, WRITERS, ShardPaths, layout
 from motet.core.mergetree.pulling import head_of
 from motet.core.mergetree.state import MergeTreeConfig
+from motet.core.metadata.definitions import DatabaseIdentity, encode_database_identity
 from motet.core.metadata.messages import (
     METADATA,
     Create,
@@ -50,6 +51,7 @@ from motet.core.metadata.messages import (
     Write,
     Written,
 )
+from motet.core.metadata.paths import DATABASE
 from motet.errors import BadScenario
 from motet.ids import Address, NodeId, PartId, RequestId, TableId, WriterName, Zxid
 from motet.testing.bench_part import BenchPart
@@ -76,6 +78,7 @@ class MergeTreePart(BenchPart):
         self.keys: tuple[ReplicaKey, ...] = (KEY,)
         #: parts as their clients were told that they are staged
         self.staged: dict[str, PartStaged] = {}
+        self.copy: WatchedKeeper | None = None
 
     # The cluster
 
@@ -115,6 +118,18 @@ class MergeTreePart(BenchPart):
     def twin(self, node: str, of: str) -> list[str]:
         """Another process that calls itself as a replica that is there."""
         self._add(node, NodeId(of))
+        return self.start(node)
+
+    @verb
+    def add_replica(self, node: str) -> list[str]:
+        """The shard gets another replica, which starts; the others are not told."""
+        keeper = self._keeper()
+        there = {path for path, _ in layout(TABLE, 1, ())}
+        for path, data in layout(TABLE, 1, (NodeId(node),)):
+            if path not in there:
+                keeper.put(path, data)
+        keeper.put(PATHS.replicas, b"")
+        self._add(node, NodeId(node))
         return self.start(node)
 
     @verb
@@ -177,6 +192,41 @@ class MergeTreePart(BenchPart):
                 lines += self.bench.receive(node, str(METADATA), SessionEnded(session))
         for effect in keeper.news():
             lines += self.bench.receive(str(effect.to), str(METADATA), effect.message)
+        return [*lines, *self.bench.settle()]
+
+    @verb
+    def backup(self) -> list[str]:
+        """Copy the keeper's files."""
+        self.copy = self._keeper().clone()
+        return []
+
+    @verb
+    def restore(self, *, incarnation: str = "") -> list[str]:
+        """Put the copy back; all sessions end. Without an incarnation nobody tells that it is a copy."""
+        if self.copy is None:
+            raise BadScenario("there is no backup")
+        lines: list[str] = []
+        running = [node for node in self.bench.folders if self.bench.node(str(node)).machine]
+        for node in running:
+            lines += self.expire(str(node))
+        keeper = self.copy.clone()
+        for session in list(keeper.sessions):
+            keeper.tree.end_session(session)
+        keeper.sessions.clear()
+        self.bench.node(str(METADATA)).machine = keeper
+        if incarnation:
+            self.draw(incarnation)
+        for node in running:
+            lines += self.session(str(node))
+        return lines
+
+    @verb
+    def draw(self, incarnation: str) -> list[str]:
+        """Somebody draws another incarnation."""
+        keeper, lines = self._keeper(), []
+        keeper.put(DATABASE, encode_database_identity(DatabaseIdentity(incarnation)))
+        for send in keeper.news():
+            lines += self.bench.receive(str(send.to), str(METADATA), send.message)
         return [*lines, *self.bench.settle()]
 
     @verb
