@@ -23,9 +23,14 @@ from motet.core.machine import (
     WriteFailed,
     Written,
 )
+from motet.core.mergetree.changing import ChangingService
+from motet.core.mergetree.collecting import CollectingService
 from motet.core.mergetree.context import NodeContext, ReplicaKey
+from motet.core.mergetree.creating import CreatingService
 from motet.core.mergetree.database import DatabaseService
+from motet.core.mergetree.describing import DescribingService
 from motet.core.mergetree.hosting import HostingService
+from motet.core.mergetree.listing import ListingService
 from motet.core.mergetree.messages import (
     NodeRefused,
     NodeRequest,
@@ -58,6 +63,11 @@ SERVICES: tuple[type[NodeService], ...] = (
     HostingService,
     PublishingService,
     WritersService,
+    CreatingService,
+    ChangingService,
+    DescribingService,
+    ListingService,
+    CollectingService,
 )
 """What a node does besides its replicas."""
 

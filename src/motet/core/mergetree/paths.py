@@ -30,6 +30,7 @@
 
 from __future__ import annotations
 
+import re
 from urllib.parse import quote
 
 import msgspec
@@ -60,6 +61,17 @@ def token_name(token: str) -> str:
 def name_path(name: TableName) -> str:
     """The node that points to the table of this name."""
     return f"{TABLES}/{name}"
+
+
+_TABLE_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+def named_table(name: TableName, data: bytes) -> TableId:
+    """The table that the node of a name points to; ``BadRecord`` for junk."""
+    text = data.decode(errors="replace")
+    if _TABLE_ID.fullmatch(text):
+        return TableId(text)
+    raise BadRecord(f"{name_path(name)} in the keeper points to no table: {text[:40]!r}")
 
 
 def node_path(node: NodeId) -> str:
@@ -238,14 +250,15 @@ def entry_number(path: str) -> int:
 def layout(
     table: TableId, shards: int, replicas: tuple[NodeId, ...]
 ) -> tuple[tuple[str, bytes], ...]:
-    """The nodes of a new table but its definition and its name, parents first (T28)."""
-    return layout_of(table, (replicas,) * shards)
+    """The nodes of a table but its definition and its name, parents first; all shards have these replicas."""
+    (root, _), *rest = layout_of(table, (replicas,) * shards)
+    return ((root, NAMED), *rest)
 
 
 def layout_of(
     table: TableId, ensembles: tuple[tuple[NodeId, ...], ...]
 ) -> tuple[tuple[str, bytes], ...]:
-    """The same, with the replicas of each shard."""
+    """The nodes of a table that has no name yet (T28)."""
     root = table_root(table)
     nodes: list[tuple[str, bytes]] = [(root, b""), (f"{root}/shards", b"")]
     nodes += [(f"{root}/tokens", b""), (f"{root}/producers", b"")]
