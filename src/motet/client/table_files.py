@@ -11,8 +11,8 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
@@ -101,6 +101,16 @@ class TableFiles:
 
 
 # What blocks
+
+
+@contextmanager
+def open_parts(locations: Iterable[PartLocation]) -> Iterator[list[PartSource]]:
+    """Parts for whoever reads their rows in any process: all they need is where they are."""
+    client = PartClient()
+    try:
+        yield part_sources(list(locations), client)
+    finally:
+        client.close()
 
 
 def part_sources(locations: Sequence[PartLocation], client: PartClient) -> list[PartSource]:
