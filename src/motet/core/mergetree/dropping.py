@@ -25,7 +25,8 @@ from motet.core.metadata.messages import (
     WriteOperation,
     Written,
 )
-from motet.errors import BadInput, MotetError, NodeError, OutcomeUnknown
+from motet.errors import MotetError, NodeError, NoSuchTable, OutcomeUnknown
+from motet.errors.tables import TableMoved
 from motet.ids import Address
 
 
@@ -75,7 +76,7 @@ def on_dropped(core: Core, call: CommitDrop, answer: MetadataAnswer) -> None:
 def failure_of(conflict: Conflict, name_path: str) -> MotetError:
     """Nothing was done: what is in the way."""
     if conflict.index == 0:
-        return BadInput("the table is dropped")
+        return NoSuchTable("the table is dropped")
     if conflict.index == 1 and name_path:
-        return BadInput("the table has another name now", hint="look it up again")
+        return TableMoved("the table has another name now")
     return NodeError("the keeper refused the drop", hint="try again in a moment")

@@ -57,8 +57,8 @@ from motet.core.metadata.messages import (
     WriteOperation,
     Written,
 )
-from motet.errors import BadInput, MotetError, NodeError, OutcomeUnknown, error_of
-from motet.errors.tables import QuorumFailed, TableBusy, TableReadOnly, TooFewReplicas
+from motet.errors import BadInput, MotetError, NodeError, NoSuchTable, OutcomeUnknown, error_of
+from motet.errors.tables import QuorumFailed, TableBusy, TableMoved, TableReadOnly, TooFewReplicas
 from motet.ids import Address, Zxid
 
 HOST, DEFINITION, NAME = range(3)
@@ -162,7 +162,7 @@ def on_read(core: Core, call: ReadForInsert, answer: MetadataAnswer) -> None:
         pulling.pull(core)
         return
     if not isinstance(definition, Found):
-        _refuse(core, call.insert, BadInput("the table is dropped"))
+        _refuse(core, call.insert, NoSuchTable("the table is dropped"))
         return
     each = iter(activity)
     active = sum(
@@ -251,9 +251,9 @@ def _on_conflict(core: Core, number: int, conflict: Conflict) -> None:
             core.step_back("is started by another process")
         _refuse(core, number, TableReadOnly("this replica is starting"))
     elif message.name_path and conflict.index == NAME:
-        _refuse(core, number, BadInput("the table has another name now", hint="look it up again"))
+        _refuse(core, number, TableMoved("the table has another name now"))
     elif conflict.index > DEFINITION and conflict.why is Refusal.NO_NODE and not message.producer:
-        _refuse(core, number, BadInput("the table is dropped"))
+        _refuse(core, number, NoSuchTable("the table is dropped"))
     elif _is_late(core, insert):
         _refuse(core, number, TableBusy("others wrote before this insert again and again"))
     elif checks.is_taken(core, message.part.id):

@@ -62,6 +62,8 @@ TICK = TimerName("tables-tick")
 SERVICES: tuple[type[NodeService], ...] = (
     DatabaseService,
     HostingService,
+    PublishingService,
+    WritersService,
     CreatingService,
     ChangingService,
     DescribingService,
@@ -131,6 +133,7 @@ class TableNode:
 
     def _on_work(self, event: WorkDone | WorkFailed) -> None:
         owner = self.node.memory.works.pop(event.work)
+        self.node.end_block(event.work)
         result, why = (event.result, None) if isinstance(event, WorkDone) else (None, event.why)
         if isinstance(owner, str):
             self.services[owner].on_work(event.work, why)
