@@ -197,8 +197,7 @@ class TableReplica:
         elif core.is_active:
             inserting.on_tick(core)
             executing.on_tick(core)
-            if core.state.pulling is None:
-                pulling.pull(core)
+            pulling.on_tick(core)
             if executed.is_pointer_due(core):
                 executed.put_pointer(core)
 
