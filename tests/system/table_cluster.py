@@ -38,11 +38,10 @@ from motet.core.mergetree.paths import (
 )
 from motet.core.mergetree.pulling import head_of
 from motet.core.metadata.definitions import TableDefinition, encode_table_definition
-from motet.core.metadata.messages import NodeStat
+from motet.core.metadata.zookeeper import stat_of
 from motet.errors import MotetError, error_of
 from motet.format.frame import FrameKind
 from motet.ids import Address, NodeId, RequestId, TableId, TableName, Zxid
-from motet.limits import insert_inline_bytes_max
 from motet.node.config import Config
 from motet.node.registry import KeeperAccess
 from motet.node.settings import keeper_secret
@@ -94,29 +93,18 @@ class TableCluster:
         async with self.keeper() as keeper:
             stat = await keeper.exists(ShardPaths(self.table, self.shard).log)
             assert stat is not None
-            known = NodeStat(
-                czxid=Zxid(stat.czxid),
-                mzxid=Zxid(stat.mzxid),
-                mtime_ms=stat.mtime,
-                version=stat.version,
-                cversion=stat.cversion,
-                children=stat.num_children,
-                owner=None,
-            )
-            return head_of(known), Zxid(stat.pzxid)
+            return head_of(stat_of(stat)), Zxid(stat.pzxid)
 
     async def insert(self, i: int, part: MadePart, *, quorum: int) -> BlockInserted:
-        """Through node i; a large part is put there before."""
-        is_small = len(part.data) <= insert_inline_bytes_max
-        if not is_small:
-            endpoint = self.cluster.endpoint(i)
-            await asyncio.to_thread(self.parts.put, endpoint, part.key, part.manifest, part.data)
+        """Through node i, where the part is put before."""
+        endpoint = self.cluster.endpoint(i)
+        await asyncio.to_thread(self.parts.put, endpoint, part.key, part.manifest, part.data)
         self._tokens += 1
-        token, block = f"t{self._tokens}", part.block if is_small else None
+        token = f"t{self._tokens}"
         answer = await self._ask(
             i,
             lambda request: InsertBlock(
-                self.table, self.shard, request, part.header, quorum, token, "c", block=block
+                self.table, self.shard, request, part.header, quorum, token, "c"
             ),
         )
         assert isinstance(answer, BlockInserted)

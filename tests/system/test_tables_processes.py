@@ -1,4 +1,4 @@
-"""Replicated tables on a cluster of real processes: what becomes of the parts, whatever happens to the nodes."""
+"""Replicated tables on a cluster of real processes: what becomes of parts, whatever happens to nodes."""
 
 from __future__ import annotations
 

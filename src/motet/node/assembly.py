@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
@@ -139,7 +139,7 @@ class NodeTables:
             self.token,
             has_replica=self.has_replica,
             arrived=self._on_arrived,
-            damaged=self._on_damaged,
+            damaged=lambda key, _: self.on_damaged(key),
         )
         return served.routes()
 
@@ -157,18 +157,12 @@ class NodeTables:
         """Somebody has read a stored part that is not what was written: the machine looks after it."""
         self._tell(PartBroken(key.table, key.shard, key.part))
 
-    def status(self) -> Mapping[str, object]:
-        return describe_tables(self.machine)
-
     def _make_machine(self) -> TableNode:
         self.machine = TableNode(self.own, (), folder=self._folder_id, endpoint=self._endpoint)
         return self.machine
 
     def _on_arrived(self, key: PartKey, header: PartHeader) -> None:
         self._tell(PartArrived(key.table, key.shard, header, self.own))
-
-    def _on_damaged(self, key: PartKey, _why: str) -> None:
-        self.on_damaged(key)
 
     def _tell(self, message: Message) -> None:
         self._driver.tell(TABLES_MACHINE, Received, Address(self.own), message)

@@ -247,8 +247,7 @@ class TableReplica:
             pushing.on_tick(core)
             staging.on_tick(core)
             collecting.on_tick(core)
-            if core.state.pulling is None:
-                pulling.pull(core)
+            pulling.on_tick(core)
             if executed.is_pointer_due(core):
                 executed.put_pointer(core)
 

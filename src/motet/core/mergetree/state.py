@@ -18,6 +18,8 @@ class MergeTreeConfig(msgspec.Struct, frozen=True):
 
     #: how often everything that is late is looked at
     tick_ms: int = 1_000
+    #: how often the log is read though nobody has told of an entry
+    pull_ms: int = 10_000
     #: how long an insert waits for its quorum, and a reader for parts
     wait_ms: int = 10_000
     #: entries in one read of the log
@@ -557,6 +559,8 @@ class State(msgspec.Struct):
     #: the log is being read; and it has to be read again then
     pulling: RequestId | None = None
     is_pull_wanted: bool = False
+    #: not before that, unless somebody tells of an entry
+    pull_again_ns: int = 0
     #: a head that somebody has named since the log was read
     head_heard: int = -1
     #: how many entries are read at a time; fewer when they were too large for one answer
