@@ -1,8 +1,8 @@
 """From where the rows of a part are read: a file on this machine, or ranges of one that is elsewhere.
 
-Nothing is believed before it is checked against the manifest. A local file is hashed before its first read in a
-process, and again when its size, its time of change or its inode has changed; nothing is remembered of one that
-is damaged, so each reader is told. Of a remote file whole pieces are fetched (M1) and each is checked.
+Nothing is believed before it is checked against the manifest. A local file is hashed before its first read in
+a process, and again when its size, its time of change or its inode has changed; nothing is remembered of one
+that is damaged, so each reader is told. Of a remote file whole pieces are fetched (M1) and each is checked.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from motet.format.part_manifest import PartManifest, PieceTable
 from motet.limits import MIB, checked_files_max
 
 State = tuple[int, int, int, str]
-"""Size in bytes, time of the last change in nanoseconds, inode, hash: another one, and the file is read again."""
+"""Size in bytes, time of the last change in nanoseconds, inode, hash: of another one the file is hashed."""
 
 Fetch = Callable[[int, int], bytes]
 """Some bytes of a file: from an offset, so many."""
