@@ -33,6 +33,7 @@ from motet.columnar.part_writer import write_part
 from motet.columnar.schema import encode_schema
 from motet.core.metadata.definitions import Column, TableDefinition
 from motet.errors import BadInput, BadSchema
+from motet.format.part_manifest import ColumnFacts
 from motet.ids import PartId, TableId
 
 SCHEMA = pa.schema(
@@ -228,6 +229,15 @@ def test_a_part_without_such_rows_is_not_opened(wanted: Filter) -> None:
     assert list(read_part(definition, Unopened(part.manifest, b""), None, [wanted])) == []
     with pytest.raises(AssertionError):
         list(read_part(definition, Unopened(part.manifest, b""), None, [Equal("key", 3)]))
+
+
+def test_bounds_of_another_type_rule_nothing_out() -> None:
+    definition = define(pa.schema([("key", pa.int64())]))
+    part = part_of(definition, pa.table({"key": [1]}))
+    for low, high in (("a", "b"), ("1", None), (1.5, "x")):
+        facts = (ColumnFacts(1, "key", 0, low, high),)
+        manifest = msgspec.structs.replace(part.manifest, columns=facts)
+        assert may_match(definition, manifest, [Equal("key", 7)])
 
 
 def test_what_is_not_there_is_refused() -> None:

@@ -18,7 +18,7 @@ from motet.columnar.filters import Equal
 from motet.columnar.part_reader import read_table
 from motet.columnar.part_sources import CheckedFiles, CheckedRanges, LocalPart, RemotePart
 from motet.columnar.part_writer import write_part
-from motet.errors import BadRecord, ObjectMissing
+from motet.errors import BadRecord, ObjectError, ObjectMissing
 from motet.format.part_manifest import PartManifest, PieceTable
 from motet.ids import PartId, TableId
 
@@ -87,6 +87,18 @@ def test_damage_on_the_way_is_told(place: str) -> None:
         read_table(DEFINITION, [part], ["c3"])
     if place == "chunk":
         assert read_table(DEFINITION, [part], ["c2"]).num_rows == ROWS, "that one is not damaged"
+
+
+def test_the_error_of_a_fetch_is_the_one_that_is_raised() -> None:
+    remote = Remote()
+
+    def fetch(offset: int, length: int) -> bytes:
+        if remote.fetched:
+            raise ObjectError("the node is gone")
+        return remote.fetch(offset, length)
+
+    with pytest.raises(ObjectError, match="the node is gone"):
+        read_table(DEFINITION, [RemotePart(MANIFEST, fetch)])
 
 
 @given(st.data())

@@ -28,7 +28,7 @@ State = tuple[int, int, int, str]
 """Size in bytes, time of the last change in nanoseconds, inode, hash: of another one the file is hashed."""
 
 Fetch = Callable[[int, int], bytes]
-"""Some bytes of a file: from an offset, so many."""
+"""Some bytes of a file: from an offset, so many. It blocks; any thread may call it, one at a time."""
 
 _locks = 64
 

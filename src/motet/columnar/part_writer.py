@@ -43,7 +43,7 @@ from motet.ids import PartId
 compression = "zstd"
 
 HAS_BLOOM_FILTERS = "bloom_filter_options" in inspect.signature(pq.ParquetWriter).parameters
-"""Whether this pyarrow writes bloom filters: 24 and later do."""
+"""Whether this pyarrow writes bloom filters; older ones do not."""
 
 bloom_false_positives = 0.05
 
