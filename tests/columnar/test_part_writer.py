@@ -257,3 +257,14 @@ def test_a_part_without_rows_can_be_written() -> None:
     assert (manifest.rows, manifest.row_groups, manifest.low_key) == (0, 0, "[]")
     check_pieces(manifest, data)
     assert read_table(definition, [PartInMemory(manifest, data)]).num_rows == 0
+
+
+def test_a_null_struct_whose_fields_have_no_nulls_is_read_back() -> None:
+    inner = pa.struct([pa.field("l", pa.list_(pa.field("item", pa.int8(), False)), False)])
+    schema = pa.schema([pa.field("k", pa.int64()), pa.field("s", inner)])
+    block = pa.Table.from_pylist([{"k": 1, "s": None}, {"k": 2, "s": {"l": [1, 2]}}], schema)
+    definition = define(schema, "k")
+    found = read_table(definition, [PartInMemory(*written(definition, block))])
+    found.validate(full=True)
+    assert found.equals(block)
+    assert found.schema.equals(schema, check_metadata=True)

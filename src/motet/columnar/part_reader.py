@@ -22,7 +22,7 @@ from motet.columnar.filters import Bounds, Filter, bounds_in, check_filters, may
 from motet.columnar.latest import latest_rows
 from motet.columnar.part_facts import comparable_key, leaves_of, may_match
 from motet.columnar.part_layout import row_group_rows
-from motet.columnar.part_schema import column_ids, id_of, table_schema
+from motet.columnar.part_schema import column_ids, id_of, retyped, table_schema
 from motet.columnar.part_sources import PartSource, damaged
 from motet.core.metadata.definitions import TableDefinition
 from motet.errors import BadSchema
@@ -151,7 +151,7 @@ class _Columns:
             if place is None:
                 arrays.append(pa.nulls(batch.num_rows, field.type))
             else:
-                arrays.append(batch.column(place).cast(field.type))
+                arrays.append(retyped(batch.column(place), field.type))
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
     def _groups(self, filters: Sequence[Filter]) -> list[int]:
