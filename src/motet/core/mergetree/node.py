@@ -42,6 +42,7 @@ from motet.core.mergetree.paths import shard_of
 from motet.core.mergetree.publishing import PublishingService
 from motet.core.mergetree.replica import TableReplica
 from motet.core.mergetree.service import NodeService
+from motet.core.mergetree.shard_log import ShardLogService
 from motet.core.mergetree.state import MergeTreeConfig
 from motet.core.mergetree.tree_collecting import TreeCollectingService
 from motet.core.mergetree.writers import WritersService
@@ -62,8 +63,6 @@ TICK = TimerName("tables-tick")
 SERVICES: tuple[type[NodeService], ...] = (
     DatabaseService,
     HostingService,
-    PublishingService,
-    WritersService,
     CreatingService,
     ChangingService,
     DescribingService,
@@ -72,6 +71,7 @@ SERVICES: tuple[type[NodeService], ...] = (
     PublishingService,
     WritersService,
     JobsService,
+    ShardLogService,
 )
 """What a node does besides its replicas."""
 
