@@ -19,7 +19,7 @@ from __future__ import annotations
 import msgspec
 
 from motet.core.machine import NS_PER_MS
-from motet.core.mergetree import checks, ending, executing, pulling, pushing, tokens
+from motet.core.mergetree import addressing, checks, ending, executing, pulling, pushing, tokens
 from motet.core.mergetree.context import Core
 from motet.core.mergetree.entries import (
     InsertEntry,
@@ -120,6 +120,8 @@ def _read(core: Core, number: int) -> None:
         Get(core.paths.producers),
         Get(core.paths.definition),
     ]
+    if message.name_path:
+        reads.append(Get(message.name_path))
     if insert.message.quorum > 1:
         for node in core.state.replicas:
             paths = core.paths.replica(node)
@@ -149,8 +151,10 @@ def on_read(core: Core, call: ReadForInsert, answer: MetadataAnswer) -> None:
     if not isinstance(answer, ReadDone):
         _refuse(core, call.insert, failure(answer))
         return
-    found, producers, definition, *activity = answer.results
     message = insert.message
+    found, producers, definition, *rest = answer.results
+    names = 1 if message.name_path else 0
+    name, activity = rest[:names], rest[names:]
     try:
         use = tokens.use_of(message, found, producers)
     except MotetError as error:
@@ -161,8 +165,11 @@ def on_read(core: Core, call: ReadForInsert, answer: MetadataAnswer) -> None:
         insert.version = answer.zxid
         pulling.pull(core)
         return
-    if not isinstance(definition, Found):
-        _refuse(core, call.insert, NoSuchTable("the table is dropped"))
+    try:
+        version = addressing.definition_version(definition)
+        addressing.check_named(core.key[0], name, message.name_version)
+    except MotetError as error:
+        _refuse(core, call.insert, error)
         return
     each = iter(activity)
     active = sum(
@@ -184,7 +191,7 @@ def on_read(core: Core, call: ReadForInsert, answer: MetadataAnswer) -> None:
     if known is not None:
         _refuse(core, call.insert, BadInput(f"part {message.part.id} is there already"))
         return
-    _commit(core, call.insert, definition.stat.version, found)
+    _commit(core, call.insert, version, found)
 
 
 def _commit(core: Core, number: int, definition_version: int, found: ReadResult) -> None:
