@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple, get_args
 
 from motet.client.publication import PartLocation, ShownPart, Snapshot, TableSnapshot
 from motet.client.table_files import TableFiles
-from motet.client.table_link import Attempts, TableLink, Told, all_of
+from motet.client.table_link import TableAttempts, TableLink, Told, all_of
 from motet.core.mergetree.messages import (
     DescribeTables,
     FindVersion,
@@ -44,7 +44,7 @@ plan_seconds_max = 10.0
 shards_at_once = 16
 
 
-class Listing(NamedTuple):
+class ShardParts(NamedTuple):
     """The parts of a shard, and the nodes that have them, who has listed them first."""
 
     parts: tuple[ListedPart, ...]
@@ -69,7 +69,7 @@ class TablePlans:
     ) -> Snapshot:
         """Some tables at one version: that of this moment, unless another is asked for."""
         is_eventual = consistency == "eventual" and at is None
-        attempts: Attempts | None = None
+        attempts: TableAttempts | None = None
         while True:
             told = await self.describe(names)
             try:
@@ -77,7 +77,7 @@ class TablePlans:
                 return await self._planned(told, version, is_eventual)
             except Unavailable as error:
                 self._link.check_open()
-                attempts = attempts or Attempts(plan_seconds_max, may_repeat=True)
+                attempts = attempts or TableAttempts(plan_seconds_max, may_repeat=True)
                 attempts.last = error
                 await attempts.pause()
 
@@ -108,7 +108,7 @@ class TablePlans:
 
     async def _list(
         self, told_by: Address, table: TableAt, shard: int, version: Version, is_eventual: bool
-    ) -> Listing:
+    ) -> ShardParts:
         """The parts of a shard, by the first replica that can tell."""
         places = readable(table, shard, is_eventual)
         nodes = [self._link.node_of(place, told_by) for place in places]
@@ -121,7 +121,7 @@ class TablePlans:
                 failures.append(error)
                 continue
             nodes.remove(node)
-            return Listing(parts, (node, *nodes))
+            return ShardParts(parts, (node, *nodes))
         raise cannot_read(table, shard, failures)
 
     async def _pages(

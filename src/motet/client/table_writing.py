@@ -25,7 +25,7 @@ from motet.client.publication import Publication, TablePart, checked_parts
 from motet.client.rows import whole_number
 from motet.client.table_files import TableFiles
 from motet.client.table_link import (
-    Attempts,
+    TableAttempts,
     TableLink,
     all_of,
     replica_seconds_max,
@@ -236,7 +236,7 @@ class TableWrites:
     ) -> Publication:
         """One part, by one commit of a replica."""
         (made,) = rows.parts
-        attempts = Attempts(retry_seconds_max, may_repeat=True)
+        attempts = TableAttempts(retry_seconds_max, may_repeat=True)
         quorums_failed = 0
         while True:
             for node in self._candidates(target, made.manifest.shard):
@@ -282,7 +282,7 @@ class TableWrites:
         return TablePart(target.table.name, target.id, target.table.definition_version, held)
 
     async def _held(self, target: Target, made: EncodedPart, quorum: int) -> PartStaged:
-        attempts = Attempts(retry_seconds_max, may_repeat=True)
+        attempts = TableAttempts(retry_seconds_max, may_repeat=True)
         while True:
             for node in self._candidates(target, made.manifest.shard):
                 part = self._minted(made)

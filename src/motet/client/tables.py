@@ -27,15 +27,19 @@ from motet.core.mergetree.messages import (
     DropTable,
     FindStep,
     ListTables,
+    LoggedEntry,
     NamedTable,
     NodeRequest,
     NoteWriter,
+    OpenQuorum,
     PublishedStep,
+    ReadShardLog,
     ReadSteps,
     ReadWriters,
     RenameTable,
     ReplicasDescribed,
     ReplicaStanding,
+    ShardLogIs,
     StepFound,
     StepsAre,
     TableChanged,
@@ -79,6 +83,15 @@ class ReplicaAt(NamedTuple):
     node: NodeId
     endpoint: str
     standing: ReplicaStanding
+
+
+class LogOf(NamedTuple):
+    """The log of a shard, and what waits for a quorum in it."""
+
+    table: TableName
+    shard: int
+    entries: list[LoggedEntry]
+    quorums: list[OpenQuorum]
 
 
 class Tables:
@@ -195,6 +208,34 @@ class Tables:
             if found is not None
             for each in found.replicas
         ]
+
+    async def logs(self) -> list[LogOf]:
+        """The logs of all shards, as the keeper has them; of one that grows, its beginning."""
+        shards = [
+            (each.name, each.definition.id, shard)
+            for each in await self.named()
+            for shard in range(each.definition.shards)
+        ]
+        with self._link.under_way:
+            return await all_of(self._log(*each) for each in shards)
+
+    async def _log(self, name: TableName, table: TableId, shard: int) -> LogOf:
+        entries: list[LoggedEntry] = []
+        quorums: list[OpenQuorum] = []
+        first, more = 0, True
+        while more:
+
+            def make(number: RequestId, first: int = first) -> ReadShardLog:
+                return ReadShardLog(number, table, shard, first)
+
+            try:
+                page = (await self._link.read_any(make, ShardLogIs)).answer
+            except NoSuchTable:  # it was dropped just now
+                break
+            entries += page.entries
+            quorums += page.quorums
+            first, more = page.next_number, page.more
+        return LogOf(name, shard, entries, quorums)
 
     async def _replicas_at(self, node: Address) -> ReplicasDescribed | None:
         try:
