@@ -143,6 +143,18 @@ class TablePlans:
             more = page.more
         return tuple(found)
 
+    async def sync(self, name: TableName) -> Version:
+        """Wait until all active replicas have the version of this moment; an error names what one lacks."""
+        told = await self.describe([name])
+        (table,) = told.answer.tables
+        version = told.answer.version
+        await all_of(
+            self._pages(self._link.node_of(place, told.node), table, shard, version, False)
+            for shard in range(len(table.shards))
+            for place in readable(table, shard, is_eventual=False)
+        )
+        return version
+
     # Versions
 
     async def _version(self, at: At, told: Told[TablesDescribed]) -> Version:

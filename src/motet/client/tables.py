@@ -305,6 +305,11 @@ class Tables:
             snapshot = await self.snapshot(names, version, consistency)
         raise AssertionError("it is tried at least once")
 
+    async def sync(self, name: TableName) -> Version:
+        """Wait until all active replicas have the version of this moment."""
+        with self._link.under_way:
+            return await self.plans.sync(name)
+
     async def select(
         self, name: TableName, columns: Sequence[str] | None, at: At, consistency: Consistency
     ) -> Any:
@@ -451,6 +456,10 @@ class AsyncTable:
     ) -> TableSnapshot:
         """What it is, and which parts it has, at a version: that of this moment, or another one."""
         return (await self._tables.snapshot([self.name], at, consistency))[self.name]
+
+    async def sync(self) -> Version:
+        """Wait until all active replicas have the version of this moment, and return it."""
+        return await self._tables.sync(self.name)
 
     def __repr__(self) -> str:
         return f"<Table {self.name} of {self._database}>"
