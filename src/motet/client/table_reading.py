@@ -30,7 +30,7 @@ from motet.core.mergetree.messages import (
     VersionFound,
 )
 from motet.core.mergetree.version import Version, parse_version
-from motet.errors import BadInput, MotetError, NodeError, OutcomeUnknown
+from motet.errors import BadInput, BadRecord, MotetError, NodeError, OutcomeUnknown
 from motet.errors.shards import Unavailable
 from motet.errors.tables import PartMissing, SnapshotExpired
 from motet.ids import Address, RequestId, TableId, TableName, Zxid
@@ -117,7 +117,7 @@ class TablePlans:
             try:
                 async with self._turn:
                     parts = await self._pages(node, table, shard, version, is_eventual)
-            except (NodeError, OutcomeUnknown) as error:
+            except (BadRecord, NodeError, OutcomeUnknown) as error:
                 failures.append(error)
                 continue
             nodes.remove(node)
@@ -216,8 +216,8 @@ def readable(table: TableAt, shard: int, is_eventual: bool) -> list[ReplicaPlace
 def cannot_read(table: TableAt, shard: int, failures: Sequence[MotetError]) -> MotetError:
     """Why no replica of a shard can tell."""
     for failure in failures:
-        if isinstance(failure, PartMissing):
-            return failure  # it names the part, and who has it
+        if isinstance(failure, BadRecord | PartMissing):  # it names the part, and who has it
+            return type(failure)(f"table {table.name}: {failure.what}", hint=failure.advice)
     what = f"shard {shard} of table {table.name} cannot be read"
     if failures:
         return Unavailable(f"{what}: {', '.join(failure.what for failure in failures)}")

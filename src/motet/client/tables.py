@@ -54,6 +54,7 @@ from motet.core.metadata.definitions import TableDefinition, check_name
 from motet.errors import (
     BadBytes,
     BadInput,
+    DiskReadFailed,
     MotetError,
     NodeError,
     NoSuchTable,
@@ -296,9 +297,11 @@ class Tables:
             try:
                 with self._link.under_way:
                     return await use(snapshot)
-            except (BadBytes, ObjectError):
+            except (BadBytes, DiskReadFailed, ObjectError) as error:
                 if not left:
-                    raise
+                    named = " and ".join(snapshot.tables)
+                    what = f"table {named} cannot be read: {error.what}"
+                    raise type(error)(what, hint=error.advice) from None
             parts = [part for table in snapshot.tables.values() for part in table.parts]
             self.files.forget(node for part in parts for node in part.location.nodes)
             version = None if consistency == "eventual" else snapshot.version
