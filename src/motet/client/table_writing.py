@@ -45,7 +45,7 @@ from motet.core.mergetree.messages import (
     TableAt,
     TablePublication,
 )
-from motet.core.mergetree.paths import is_token, name_path
+from motet.core.mergetree.paths import CLIENT_PRODUCER, is_token, name_path
 from motet.core.mergetree.version import Version
 from motet.errors import BadInput, MotetError, NodeError, NoSuchTable, ObjectError
 from motet.errors.tables import QuorumFailed, TableMoved
@@ -66,10 +66,6 @@ publish_seconds_max = 60.0
 quorum_attempts_max = 3
 """How often a block whose quorum has failed is inserted: a drop may have come in between."""
 
-OWN_PREFIX = "client-"
-"""Names of producers that clients make for themselves begin so: they are forgotten when nobody uses them."""
-
-
 class TableToken(NamedTuple):
     """Names an insert within its table: text, or the number of a producer."""
 
@@ -87,7 +83,7 @@ class OwnProducers:
     """
 
     def __init__(self, entropy: Entropy) -> None:
-        self._client = f"{OWN_PREFIX}{entropy.nonce():016x}"
+        self._client = f"{CLIENT_PRODUCER}{entropy.nonce():016x}"
         self._lanes = count()
         #: names that no call uses now
         self._idle: list[str] = []
@@ -111,7 +107,7 @@ def table_token(token: object) -> TableToken | None:
         return None
     if isinstance(token, tuple) and len(token) == 2 and isinstance(token[0], str):
         producer, number = token
-        if not is_token(producer) or producer.startswith(OWN_PREFIX):
+        if not is_token(producer) or producer.startswith(CLIENT_PRODUCER):
             raise BadInput(f"the producer of a token is text of 1 to {name_length_max} characters")
         whole_number("the number of a token", number, 0, token_number_max)
         return TableToken(producer=producer, number=number)
