@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from motet.client.clock_visibility import ClockOff
     from motet.client.sync import Database, connect
     from motet.core.clock.hlc import Clock
-    from motet.core.tables.records import WriterStep
+    from motet.core.clock.writer_step import WriterStep
     from motet.embedded import open  # noqa: A004
     from motet.errors import Conflict, MotetError, OutcomeUnknown
 
@@ -40,7 +40,7 @@ _HOMES = {
     "Database": "motet.client.sync",
     "MotetError": "motet.errors",
     "OutcomeUnknown": "motet.errors",
-    "WriterStep": "motet.core.tables.records",
+    "WriterStep": "motet.core.clock.writer_step",
     "connect": "motet.client.sync",
     "open": "motet.embedded",
 }

@@ -378,11 +378,21 @@ definition_bytes_max = 1_000_000
 table_shards_max = 256
 """Shards of one table."""
 
+described_tables_max = 1_000
+"""Tables that are described at one moment."""
+
+listed_bytes_max = MIB
+"""Definitions in one answer about many tables; a single one may be larger."""
+
 table_parts_max = 10_000
 """Parts of one table: the list of them is one message. More than that are too many to read well, too."""
 
 publish_parts_max = 4096
 """Parts that become visible in one step."""
+
+publish_ops_max = 2048
+"""Operations of the keeper that one publication takes: one for the entry of each shard, and one for each
+replica of it that holds its parts. The keeper's own limit for one multi may be lower."""
 
 table_tokens_max = 1_000_000
 """Insert tokens that a table remembers. None is ever forgotten, so beyond it none is taken any more."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 import secrets
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
@@ -40,12 +41,13 @@ from motet.limits import KIB
 from motet.node.driver import Driver
 from motet.node.hosting import Hosting
 from motet.node.metadata_port import MetadataPort, OpenSession
+from motet.node.part_draft import PartDraft
 from motet.node.part_folders import PartFolders
 from motet.node.table_status import TABLES_MACHINE, describe_tables
 from motet.node.table_work import EndpointOf, TableWork
 from motet.ports import Disk
 from motet.real.durable import replace_file
-from motet.real.part_files import PartKey, prepare_parts_folder
+from motet.real.part_files import PartKey, PartState, prepare_parts_folder
 
 if TYPE_CHECKING:
     from starlette.routing import Route
@@ -140,6 +142,12 @@ class NodeTables:
             damaged=lambda key, _: self.on_damaged(key),
         )
         return served.routes()
+
+    def arrive(
+        self, key: PartKey, header: PartHeader, manifest: bytes, fill: Callable[[PartDraft], None]
+    ) -> None:
+        """Have a part arrive without HTTP, durably; for clients in this process. It blocks."""
+        self.folders.receive(key, header, manifest, fill, PartState.ARRIVED)
 
     def has_replica(self, table: TableId, shard: int) -> bool:
         """Whether this node keeps the shard."""

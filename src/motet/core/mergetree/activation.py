@@ -22,7 +22,16 @@ A7  A replica that begins anew takes no answer of the attempt before; only inser
 
 from __future__ import annotations
 
-from motet.core.mergetree import damage, executed, executing, inserting, pulling, reading
+from motet.core.mergetree import (
+    damage,
+    executed,
+    executing,
+    finding,
+    inserting,
+    pulling,
+    reading,
+    staging,
+)
 from motet.core.mergetree.context import Core
 from motet.core.mergetree.entries import decode_entry, decode_header, parts_of
 from motet.core.mergetree.history import BlockStanding
@@ -39,6 +48,7 @@ from motet.core.mergetree.state import (
     LoadQueue,
     OwnPart,
     Phase,
+    ReadForDrop,
     ReadForInsert,
     ReadStatuses,
     SettleRead,
@@ -67,7 +77,10 @@ from motet.core.metadata.messages import (
 from motet.errors import BadRecord
 from motet.ids import NodeId, PartId
 
-OUTLAST = (ReadForInsert, CommitInsert, SettleWrite, SettleRead, CommitDrop, WatchLog)
+OUTLAST = (
+    *(ReadForInsert, CommitInsert, SettleWrite, SettleRead),
+    *(ReadForDrop, CommitDrop, WatchLog),
+)
 """Calls whose answers count whatever the replica does meanwhile (A7)."""
 
 
@@ -99,6 +112,8 @@ def end(core: Core) -> None:
     state = core.state
     state.phase, state.why = Phase.WAITING, "has no session with the keeper"
     inserting.on_session_end(core)
+    staging.on_session_end(core)
+    finding.on_session_end(core)
     state.calls.clear()
     state.pulling, state.pointer_call, state.look = None, None, None
     state.host_version = -1
@@ -207,7 +222,7 @@ def on_activated(core: Core, _call: Activate, answer: MetadataAnswer) -> None:
     state.queue, state.to_fail, state.to_leave, state.queued = {}, {}, {}, {}
     state.todo, state.fetching, state.line = {}, {}, {}
     state.aside = {}  # what arrives from now on may come too late for the look
-    state.look = core.work(LookAtDisk(*core.key), NOBODY)
+    state.look, state.look_ns = core.work(LookAtDisk(*core.key), NOBODY), core.now_ns
 
 
 def on_looked(core: Core, looked: Looked) -> None:
@@ -231,6 +246,7 @@ def on_looked(core: Core, looked: Looked) -> None:
         own = state.parts.setdefault(header.id, OwnPart(header))
         own.is_stored, own.is_registered = True, False
     state.aside.update({header.id: header for header in looked.aside})
+    staging.on_looked(core, looked)
     paths = core.own_paths
     core.read(Compare(), Children(paths.parts), Children(paths.queue))
 

@@ -13,7 +13,7 @@ import msgspec
 from motet.core.fingerprint import clone_plain, fingerprint
 from motet.core.machine import NS_PER_MS, Effect, Message, Note, Now, Replace, Send, Work, Write
 from motet.core.mergetree.entries import PartHeader
-from motet.core.mergetree.messages import LogHas, TableRefused, TableRequest
+from motet.core.mergetree.messages import LogHas, PartBytes, TableRefused, TableRequest
 from motet.core.mergetree.paths import ReplicaPaths, ShardPaths
 from motet.core.mergetree.state import (
     Call,
@@ -26,7 +26,7 @@ from motet.core.mergetree.state import (
     WatchLog,
 )
 from motet.core.mergetree.version import Version
-from motet.core.mergetree.work import Detach, Forget, Task
+from motet.core.mergetree.work import Arrive, Detach, Forget, Hold, Keep, Release, Task
 from motet.core.metadata.messages import (
     METADATA,
     NO_SESSION,
@@ -85,6 +85,9 @@ class NodeMemory(msgspec.Struct):
     works: dict[WorkId, ReplicaKey | str] = msgspec.field(default_factory=dict)
     writes: dict[WriteId, ReplicaKey | str] = msgspec.field(default_factory=dict)
     reads: dict[int, ReplicaKey] = msgspec.field(default_factory=dict)
+    #: the size of blocks that came within messages and are being written, by the work that does it
+    blocks: dict[WorkId, int] = msgspec.field(default_factory=dict)
+    blocks_bytes: int = 0
 
 
 class NodeContext:
@@ -100,6 +103,8 @@ class NodeContext:
         #: replicas that this step starts and stops
         self.to_start: list[ReplicaKey] = []
         self.to_stop: list[ReplicaKey] = []
+        #: what a part of the node says to another one, within this step
+        self.to_own: list[Message] = []
 
     def new_request(self, owner: ReplicaKey | str) -> RequestId:
         """The number of a request to the keeper; its owner is told of the answer."""
@@ -131,12 +136,31 @@ class NodeContext:
     def later_ns(self, after_ms: int) -> int:
         return self.now.monotonic_ns + after_ms * NS_PER_MS
 
+    def begin_block(self, work: WorkId, block: PartBytes) -> None:
+        """Its bytes are in memory until this work has ended."""
+        self.memory.blocks[work] = size = len(block.manifest) + len(block.data)
+        self.memory.blocks_bytes += size
+
+    def end_block(self, work: WorkId) -> None:
+        self.memory.blocks_bytes -= self.memory.blocks.pop(work, 0)
+
+    def has_room(self, block: PartBytes, most: int) -> bool:
+        """Whether one more may be written; those of replicas that have gone since do not count."""
+        memory, size = self.memory, len(block.manifest) + len(block.data)
+        if memory.blocks_bytes + size > most:
+            memory.blocks = {w: b for w, b in memory.blocks.items() if w in memory.works}
+            memory.blocks_bytes = sum(memory.blocks.values())
+        return memory.blocks_bytes + size <= most
+
     def version(self, zxid: Zxid) -> Version:
         """A moment of the keeper, with its incarnation."""
         return Version(self.memory.incarnation, zxid)
 
     def send(self, to: Address | NodeId, message: Message) -> None:
-        self.items.append(Send(Address(to), message))
+        if to == self.memory.own:
+            self.to_own.append(message)
+        else:
+            self.items.append(Send(Address(to), message))
 
     def note(self, what: str, detail: str = "") -> None:
         self.items.append(Note(f"table_{what}", detail))
@@ -174,6 +198,11 @@ class Core:
     def name(self) -> str:
         """As people know the replica's shard."""
         return f"{self.key[0]}/{self.key[1]}"
+
+    @property
+    def majority(self) -> int:
+        """Of the shard's replicas, whether they are active or not."""
+        return len(self.state.replicas) // 2 + 1
 
     @property
     def is_active(self) -> bool:
@@ -215,7 +244,14 @@ class Core:
         self.state.works[work] = part
         return work
 
-    def put_away(self, task: Forget | Detach) -> None:
+    def work_on_block(self, task: Keep | Hold | Arrive) -> WorkId:
+        """Work with bytes that came within a message: they are counted until it has ended."""
+        work = self.work(task, task.part.id)
+        if task.block is not None:
+            self.node.begin_block(work, task.block)
+        return work
+
+    def put_away(self, task: Forget | Detach | Release) -> None:
         """Until it has ended the part is neither here nor aside (E7)."""
         self.state.leaving[self.work(task, task.part)] = task.part
 
@@ -233,9 +269,9 @@ class Core:
     def note(self, what: str, detail: str = "") -> None:
         self.node.note(what, f"{self.name} {detail}".rstrip())
 
-    def refuse(self, client: Address, request: TableRequest, error: MotetError) -> None:
-        table, shard = self.key
-        told = TableRefused(table, shard, request.request, error.code, error.what, error.advice)
+    def refuse(self, client: Address, request: TableRequest | RequestId, error: MotetError) -> None:
+        number = request.request if isinstance(request, TableRequest) else request
+        told = TableRefused(*self.key, number, error.code, error.what, error.advice)
         self.send(client, told)
 
     def step_back(self, why: str) -> None:

@@ -180,7 +180,7 @@ def _get(core: Core, queued: QueuedPart) -> None:
         core.wait(queued, "its bytes are being put away")
         return
     is_aside_tried, queued.is_aside_tried = queued.is_aside_tried, False
-    if part in state.aside and not is_aside_tried:
+    if (part in state.aside or part in state.held) and not is_aside_tried:
         queued.is_aside_tried = True
         queued.step, queued.reason = Step.FETCHING, "takes the bytes that have arrived"
         state.fetching[part] = None
@@ -267,6 +267,8 @@ def on_stored(core: Core, part: PartId, work: WorkId) -> None:
     state = core.state
     queued, header = state.queue.get(part), state.storing.pop(work, None)
     state.aside.pop(part, None)
+    state.pushed.pop(part, None)
+    state.held.pop(part, None)
     if queued is not None and queued.work == work:
         state.parts[part] = OwnPart(queued.header, is_stored=True)
         queued.step, queued.reason, queued.work = Step.STORED, "", None

@@ -11,12 +11,15 @@ I4  A token that is there is a retry: with other content it is refused; else it 
 I5  Fewer active replicas than the quorum: refused at once, and nothing is logged.
 I6  What became of a multi that the keeper did not answer for is found out by a write and a read under the
     same session, or after ``host`` was raised under another one. Until then its part stays (R4).
+I7  Quorum 0 is the majority of the shard's replicas, active or not.
 """
 
 from __future__ import annotations
 
+import msgspec
+
 from motet.core.machine import NS_PER_MS
-from motet.core.mergetree import checks, ending, executing, pulling, tokens
+from motet.core.mergetree import addressing, checks, ending, executing, pulling, pushing, tokens
 from motet.core.mergetree.context import Core
 from motet.core.mergetree.entries import (
     InsertEntry,
@@ -54,8 +57,8 @@ from motet.core.metadata.messages import (
     WriteOperation,
     Written,
 )
-from motet.errors import BadInput, MotetError, NodeError, OutcomeUnknown, error_of
-from motet.errors.tables import QuorumFailed, TableBusy, TableReadOnly, TooFewReplicas
+from motet.errors import BadInput, MotetError, NodeError, NoSuchTable, OutcomeUnknown, error_of
+from motet.errors.tables import QuorumFailed, TableBusy, TableMoved, TableReadOnly, TooFewReplicas
 from motet.ids import Address, Zxid
 
 HOST, DEFINITION, NAME = range(3)
@@ -72,13 +75,17 @@ def take(core: Core, client: Address, message: InsertBlock) -> None:
         return
     number = state.next_insert
     state.next_insert += 1
+    block = message.block
+    quorum = message.quorum or core.majority
+    message = msgspec.structs.replace(message, quorum=quorum, block=None)
     insert = Insert(client, message, core.now_ns, part=message.part.id)
     state.inserts[number] = insert
     own = state.parts.get(message.part.id)
     if own is not None and own.is_stored and own.header.hash == message.part.hash:
         _read(core, number)  # a copy of a request of which nobody knows what became of it
     else:
-        insert.work = core.work(Keep(*core.key, message.part), message.part.id)
+        insert.work = core.work_on_block(Keep(*core.key, message.part, block))
+        pushing.push(core, message.part, block)
 
 
 def on_kept(core: Core, number: int) -> None:
@@ -87,6 +94,7 @@ def on_kept(core: Core, number: int) -> None:
     header = insert.message.part
     insert.work = None
     core.state.aside.pop(header.id, None)
+    core.state.pushed.pop(header.id, None)
     core.state.parts[header.id] = OwnPart(header, is_stored=True)
     _read(core, number)
 
@@ -112,6 +120,8 @@ def _read(core: Core, number: int) -> None:
         Get(core.paths.producers),
         Get(core.paths.definition),
     ]
+    if message.name_path:
+        reads.append(Get(message.name_path))
     if insert.message.quorum > 1:
         for node in core.state.replicas:
             paths = core.paths.replica(node)
@@ -141,8 +151,10 @@ def on_read(core: Core, call: ReadForInsert, answer: MetadataAnswer) -> None:
     if not isinstance(answer, ReadDone):
         _refuse(core, call.insert, failure(answer))
         return
-    found, producers, definition, *activity = answer.results
     message = insert.message
+    found, producers, definition, *rest = answer.results
+    names = 1 if message.name_path else 0
+    name, activity = rest[:names], rest[names:]
     try:
         use = tokens.use_of(message, found, producers)
     except MotetError as error:
@@ -153,8 +165,11 @@ def on_read(core: Core, call: ReadForInsert, answer: MetadataAnswer) -> None:
         insert.version = answer.zxid
         pulling.pull(core)
         return
-    if not isinstance(definition, Found):
-        _refuse(core, call.insert, BadInput("the table is dropped"))
+    try:
+        version = addressing.definition_version(definition)
+        addressing.check_named(core.key[0], name, message.name_version)
+    except MotetError as error:
+        _refuse(core, call.insert, error)
         return
     each = iter(activity)
     active = sum(
@@ -176,7 +191,7 @@ def on_read(core: Core, call: ReadForInsert, answer: MetadataAnswer) -> None:
     if known is not None:
         _refuse(core, call.insert, BadInput(f"part {message.part.id} is there already"))
         return
-    _commit(core, call.insert, definition.stat.version, found)
+    _commit(core, call.insert, version, found)
 
 
 def _commit(core: Core, number: int, definition_version: int, found: ReadResult) -> None:
@@ -243,9 +258,9 @@ def _on_conflict(core: Core, number: int, conflict: Conflict) -> None:
             core.step_back("is started by another process")
         _refuse(core, number, TableReadOnly("this replica is starting"))
     elif message.name_path and conflict.index == NAME:
-        _refuse(core, number, BadInput("the table has another name now", hint="look it up again"))
+        _refuse(core, number, TableMoved("the table has another name now"))
     elif conflict.index > DEFINITION and conflict.why is Refusal.NO_NODE and not message.producer:
-        _refuse(core, number, BadInput("the table is dropped"))
+        _refuse(core, number, NoSuchTable("the table is dropped"))
     elif _is_late(core, insert):
         _refuse(core, number, TableBusy("others wrote before this insert again and again"))
     elif checks.is_taken(core, message.part.id):

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import msgspec
 
+from motet.core.clock.hlc import Clock
+from motet.core.clock.writer_step import WriterStep
 from motet.core.machine import Message
 from motet.core.mergetree.entries import PartHeader
 from motet.core.mergetree.version import Version
 from motet.core.metadata.definitions import TableDefinition
-from motet.core.tables.records import WriterStep
 from motet.ids import NodeId, PartId, RequestId, TableId, TableName, WriterName, Zxid
 
 
@@ -362,6 +363,63 @@ class WriterNoted(NodeAnswer, frozen=True):
     """It is remembered."""
 
 
+class PublishedStep(msgspec.Struct, frozen=True, array_like=True):
+    """A step of an ordered writer, and the version at which it became visible."""
+
+    epoch: int
+    after: Clock | None
+    through: Clock
+    version: Version
+
+
+class ReadSteps(NodeRequest, frozen=True):
+    """The steps of an ordered writer after an epoch, a page of them; those that are remembered."""
+
+    writer: WriterName
+    after_epoch: int = -1
+
+
+class StepsAre(NodeAnswer, frozen=True):
+    """They are in their order; ``more`` if others follow."""
+
+    steps: tuple[PublishedStep, ...]
+    more: bool
+
+
+class FindStep(NodeRequest, frozen=True):
+    """The first step of an ordered writer that reflects the feed up to a clock."""
+
+    writer: WriterName
+    through: Clock
+
+
+class StepFound(NodeAnswer, frozen=True):
+    """It; None: the writer is not there yet, or the step ``is_forgotten``."""
+
+    step: PublishedStep | None
+    is_forgotten: bool = False
+
+
+class OpenJob(NodeRequest, frozen=True):
+    """Begin staging parts for these tables over a longer time; to repeat it is fine."""
+
+    job: str
+    tables: tuple[TableId, ...]
+
+
+class RenewJob(NodeRequest, frozen=True):
+    """Whoever stages is still there: to be said every 20 s; after 60 s of silence the parts are collected."""
+
+    job: str
+    tables: tuple[TableId, ...]
+
+
+class JobStanding(NodeAnswer, frozen=True):
+    """How it stands with the job, in the table where it is worst: open, published, collected or absent."""
+
+    value: str
+
+
 class DescribeReplicas(NodeRequest, frozen=True):
     """How it stands with the replicas of this very node."""
 
@@ -463,24 +521,21 @@ REFERENCE: tuple[tuple[type[Message], str, str], ...] = (
     (FindVersion, "client", "replica"),
     (VersionFound, "replica", "client"),
     (TableRefused, "replica", "client"),
-    (LogHas, "replica", "replica"),
-    (PartPushed, "replica", "replica"),
-    (HoldPart, "replica", "replica"),
-    (PartHeld, "replica", "replica"),
-    (PartArrived, "node", "replica"),
-    (PartBroken, "node", "replica"),
+    *((kind, "replica", "replica") for kind in (LogHas, PartPushed, HoldPart, PartHeld)),
+    *((kind, "node", "replica") for kind in (PartArrived, PartBroken)),
     *(
         (kind, *("client", "node"))
         for kind in (
             *(CreateTable, DropTable, RenameTable, ListTables, DescribeTables, PublishParts),
-            *(ReadWriters, NoteWriter, DescribeReplicas),
+            *(ReadWriters, NoteWriter, ReadSteps, FindStep, OpenJob, RenewJob, DescribeReplicas),
         )
     ),
     *(
         (kind, *("node", "client"))
         for kind in (
             *(TableReady, TableChanged, TablesListed, TablesDescribed, PartsPublished),
-            *(WritersAre, WriterNoted, ReplicasDescribed, NodeRefused),
+            *(WritersAre, WriterNoted, StepsAre, StepFound, JobStanding),
+            *(ReplicasDescribed, NodeRefused),
         )
     ),
 )
@@ -493,6 +548,7 @@ ReplicaMessages = (
     | StagePart
     | FindVersion
     | LogHas
+    | PartPushed
     | HoldPart
     | PartHeld
 )
@@ -507,6 +563,10 @@ NodeRequests = (
     | PublishParts
     | ReadWriters
     | NoteWriter
+    | ReadSteps
+    | FindStep
+    | OpenJob
+    | RenewJob
     | DescribeReplicas
 )
 
@@ -530,6 +590,9 @@ TablesAnswer = (
     | PartsPublished
     | WritersAre
     | WriterNoted
+    | StepsAre
+    | StepFound
+    | JobStanding
     | ReplicasDescribed
     | NodeRefused
 )

@@ -23,9 +23,14 @@ from motet.core.machine import (
     WriteFailed,
     Written,
 )
+from motet.core.mergetree.changing import ChangingService
 from motet.core.mergetree.context import NodeContext, ReplicaKey
+from motet.core.mergetree.creating import CreatingService
 from motet.core.mergetree.database import DatabaseService
+from motet.core.mergetree.describing import DescribingService
 from motet.core.mergetree.hosting import HostingService
+from motet.core.mergetree.jobs import JobsService
+from motet.core.mergetree.listing import ListingService
 from motet.core.mergetree.messages import (
     NodeRefused,
     NodeRequest,
@@ -34,9 +39,12 @@ from motet.core.mergetree.messages import (
     TableRequest,
 )
 from motet.core.mergetree.paths import shard_of
+from motet.core.mergetree.publishing import PublishingService
 from motet.core.mergetree.replica import TableReplica
 from motet.core.mergetree.service import NodeService
 from motet.core.mergetree.state import MergeTreeConfig
+from motet.core.mergetree.tree_collecting import TreeCollectingService
+from motet.core.mergetree.writers import WritersService
 from motet.core.metadata.messages import (
     METADATA,
     NO_SESSION,
@@ -51,7 +59,20 @@ from motet.ids import Address, NodeId, ReadId, TimerName
 
 TICK = TimerName("tables-tick")
 
-SERVICES: tuple[type[NodeService], ...] = (DatabaseService, HostingService)
+SERVICES: tuple[type[NodeService], ...] = (
+    DatabaseService,
+    HostingService,
+    PublishingService,
+    WritersService,
+    CreatingService,
+    ChangingService,
+    DescribingService,
+    ListingService,
+    TreeCollectingService,
+    PublishingService,
+    WritersService,
+    JobsService,
+)
 """What a node does besides its replicas."""
 
 
@@ -97,13 +118,22 @@ class TableNode:
         elif isinstance(event, Fired):
             self._tick()
         self._start_and_stop()
+        self._follow_up()
+        while node.to_own:
+            told, node.to_own = node.to_own, []
+            for message in told:
+                self._on_message(Received(event.now, Address(node.memory.own), message))
+            self._follow_up()
+        return node.take()
+
+    def _follow_up(self) -> None:
         for key in self._touched:
             self.replicas[key].follow_up()
         self._touched.clear()
-        return node.take()
 
     def _on_work(self, event: WorkDone | WorkFailed) -> None:
         owner = self.node.memory.works.pop(event.work)
+        self.node.end_block(event.work)
         result, why = (event.result, None) if isinstance(event, WorkDone) else (None, event.why)
         if isinstance(owner, str):
             self.services[owner].on_work(event.work, why)
@@ -170,6 +200,9 @@ class TableNode:
         elif isinstance(message, NodeRequest):
             self._on_node_request(event.sender, message)
         elif isinstance(message, TableMessage):
+            for service in self.services.values():
+                if isinstance(message, service.hears):
+                    service.on_message(event.sender, message)
             key = message.table, message.shard
             if key in self.replicas:
                 self._touch(key).on_request(event.sender, message)

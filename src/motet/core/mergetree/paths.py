@@ -12,6 +12,8 @@
       definition                        columns, order, partition, engine
       tokens/<token>                    what was inserted under a token
       producers/<name>                  what a producer has inserted last, by its numbers
+      staging/<job>                     open, published or collected
+        lease                           set while whoever stages parts for the job is there
       shards/<i>
         log/log-<n>                     the entries
         quorum/status/<part id>         an open quorum: how many are wanted, and who has joined
@@ -28,6 +30,7 @@
 
 from __future__ import annotations
 
+import re
 from urllib.parse import quote
 
 import msgspec
@@ -58,6 +61,17 @@ def token_name(token: str) -> str:
 def name_path(name: TableName) -> str:
     """The node that points to the table of this name."""
     return f"{TABLES}/{name}"
+
+
+_TABLE_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+def named_table(name: TableName, data: bytes) -> TableId:
+    """The table that the node of a name points to; ``BadRecord`` for junk."""
+    text = data.decode(errors="replace")
+    if _TABLE_ID.fullmatch(text):
+        return TableId(text)
+    raise BadRecord(f"{name_path(name)} in the keeper points to no table: {text[:40]!r}")
 
 
 def node_path(node: NodeId) -> str:
@@ -135,6 +149,17 @@ class ShardPaths(msgspec.Struct, frozen=True):
     @property
     def producers(self) -> str:
         return f"{table_root(self.table)}/producers"
+
+    @property
+    def staging(self) -> str:
+        """Made with the table's first job."""
+        return f"{table_root(self.table)}/staging"
+
+    def job(self, job: str) -> str:
+        return f"{self.staging}/{token_name(job)}"
+
+    def lease(self, job: str) -> str:
+        return f"{self.job(job)}/lease"
 
     def producer(self, name: str) -> str:
         return f"{self.producers}/{token_name(name)}"
@@ -225,14 +250,15 @@ def entry_number(path: str) -> int:
 def layout(
     table: TableId, shards: int, replicas: tuple[NodeId, ...]
 ) -> tuple[tuple[str, bytes], ...]:
-    """The nodes of a new table but its definition and its name, parents first (T28)."""
-    return layout_of(table, (replicas,) * shards)
+    """The nodes of a table but its definition and its name, parents first; all shards have these replicas."""
+    (root, _), *rest = layout_of(table, (replicas,) * shards)
+    return ((root, NAMED), *rest)
 
 
 def layout_of(
     table: TableId, ensembles: tuple[tuple[NodeId, ...], ...]
 ) -> tuple[tuple[str, bytes], ...]:
-    """The same, with the replicas of each shard."""
+    """The nodes of a table that has no name yet (T28)."""
     root = table_root(table)
     nodes: list[tuple[str, bytes]] = [(root, b""), (f"{root}/shards", b"")]
     nodes += [(f"{root}/tokens", b""), (f"{root}/producers", b"")]

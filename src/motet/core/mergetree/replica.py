@@ -24,23 +24,32 @@ from motet.core.fingerprint import clone_plain
 from motet.core.machine import Message, Violation
 from motet.core.mergetree import (
     activation,
+    collecting,
     damage,
     dropping,
     ending,
     executed,
     executing,
+    finding,
     inserting,
     pulling,
+    pushing,
     reading,
+    staging,
 )
 from motet.core.mergetree.context import Core, NodeContext, ReplicaKey
 from motet.core.mergetree.messages import (
     DropPartitions,
+    FindVersion,
+    HoldPart,
     InsertBlock,
     ListParts,
     LogHas,
     PartArrived,
     PartBroken,
+    PartHeld,
+    PartPushed,
+    StagePart,
 )
 from motet.core.mergetree.state import (
     Activate,
@@ -49,9 +58,15 @@ from motet.core.mergetree.state import (
     CommitInsert,
     Compare,
     Deregister,
+    EndJob,
     Fail,
+    FindEntries,
+    FindHead,
     GiveUp,
+    JudgeLeases,
     Leave,
+    LetGo,
+    ListJobs,
     LoadOwn,
     LoadQueue,
     Locate,
@@ -60,7 +75,11 @@ from motet.core.mergetree.state import (
     Pull,
     PutPointer,
     ReadBroken,
+    ReadForDrop,
     ReadForInsert,
+    ReadJobs,
+    ReadLeases,
+    ReadLogHead,
     ReadPointer,
     ReadQuorum,
     ReadStatuses,
@@ -68,6 +87,7 @@ from motet.core.mergetree.state import (
     Register,
     SettleRead,
     SettleWrite,
+    TouchStaging,
     WatchLog,
 )
 from motet.core.mergetree.work import NOBODY, Looked
@@ -94,6 +114,7 @@ ROUTES: dict[type[Call], Callable[[Core, Any, MetadataAnswer], None]] = {
     CommitInsert: inserting.on_committed,
     SettleWrite: inserting.on_settled,
     SettleRead: inserting.on_settle_read,
+    ReadForDrop: dropping.on_read,
     CommitDrop: dropping.on_dropped,
     Locate: executing.on_located,
     ReadQuorum: executing.on_quorum,
@@ -103,6 +124,16 @@ ROUTES: dict[type[Call], Callable[[Core, Any, MetadataAnswer], None]] = {
     Leave: ending.on_left,
     ReadBroken: damage.on_read_broken,
     GiveUp: damage.on_given_up,
+    ReadJobs: staging.on_jobs,
+    LetGo: staging.on_let_go,
+    ReadLogHead: staging.on_log_head,
+    ListJobs: collecting.on_jobs,
+    ReadLeases: collecting.on_leases,
+    TouchStaging: collecting.on_touched,
+    JudgeLeases: collecting.on_judged,
+    EndJob: collecting.on_ended,
+    FindHead: finding.on_head,
+    FindEntries: finding.on_entries,
     WatchLog: _on_watching,
 }
 """Who takes the answer to a call."""
@@ -144,6 +175,16 @@ class TableReplica:
             damage.on_arrived(core, message.part)
         elif isinstance(message, PartBroken):
             damage.on_broken(core, message.part)
+        elif isinstance(message, PartPushed):
+            pushing.take(core, message)
+        elif isinstance(message, FindVersion):
+            finding.take(core, sender, message)
+        elif isinstance(message, StagePart):
+            staging.take(core, sender, message)
+        elif isinstance(message, HoldPart):
+            staging.hold(core, sender, message)
+        elif isinstance(message, PartHeld):
+            staging.on_held(core, sender, message)
 
     def on_changed(self, changed: Changed) -> None:
         if changed.path == self.core.paths.log:
@@ -157,6 +198,7 @@ class TableReplica:
     def on_work(self, work: WorkId, result: Message | None, why: str | None) -> None:
         """Work has ended: well, or not, and why."""
         core, state = self.core, self.core.state
+        core.node.end_block(work)
         part = state.works.pop(work)
         if work == state.look:
             if isinstance(result, Looked):
@@ -169,6 +211,12 @@ class TableReplica:
             return  # a look of an activation that was given up (A7)
         if state.leaving.pop(work, None) is not None:
             executing.on_put_away(core, part)
+            return
+        if work in state.arriving:
+            pushing.on_arrived(core, work, why)
+            return
+        if work in state.holding:
+            staging.on_hold_ended(core, work, why)
             return
         for number, insert in list(state.inserts.items()):
             if insert.work == work:
@@ -192,12 +240,16 @@ class TableReplica:
 
     def on_tick(self) -> None:
         core = self.core
+        finding.on_tick(core)
         if core.state.phase in (Phase.WAITING, Phase.READ_ONLY):
             activation.begin(core)
         elif core.is_active:
             inserting.on_tick(core)
             executing.on_tick(core)
             pulling.on_tick(core)
+            pushing.on_tick(core)
+            staging.on_tick(core)
+            collecting.on_tick(core)
             if executed.is_pointer_due(core):
                 executed.put_pointer(core)
 
@@ -209,6 +261,8 @@ class TableReplica:
             executing.advance(core)
             ending.advance(core)
             damage.advance(core)
+            staging.release(core)
+        staging.look(core)
         inserting.look(core)
         reading.look(core)
 

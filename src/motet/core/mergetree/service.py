@@ -7,7 +7,7 @@ number of its own; what it waits for is data in ``memory``, so that a node can b
 from __future__ import annotations
 
 from motet.core.mergetree.context import NodeContext
-from motet.core.mergetree.messages import NodeRefused, NodeRequest
+from motet.core.mergetree.messages import NodeRefused, NodeRequest, TableMessage
 from motet.core.metadata.messages import (
     Changed,
     MetadataAnswer,
@@ -29,6 +29,8 @@ class NodeService:
     name = ""
     #: the requests that it answers
     takes: tuple[type[NodeRequest], ...] = ()
+    #: what replicas say that it wants to hear, too
+    hears: tuple[type[TableMessage], ...] = ()
 
     def __init__(self, node: NodeContext) -> None:
         self.node = node
@@ -45,6 +47,9 @@ class NodeService:
 
     def on_request(self, client: Address, message: NodeRequest) -> None:
         """A client asks."""
+
+    def on_message(self, sender: Address, message: TableMessage) -> None:
+        """A replica says something that this service hears."""
 
     def on_answer(self, request: RequestId, answer: MetadataAnswer) -> None:
         """The keeper has answered."""

@@ -8,7 +8,7 @@ import msgspec
 
 from motet.core.mergetree.entries import PartHeader
 from motet.core.mergetree.history import History
-from motet.core.mergetree.messages import DropPartitions, InsertBlock, ListParts
+from motet.core.mergetree.messages import DropPartitions, FindVersion, InsertBlock, ListParts
 from motet.core.mergetree.names import PartName
 from motet.ids import Address, NodeId, PartId, RequestId, WorkId, WriteId, Zxid
 
@@ -32,6 +32,21 @@ class MergeTreeConfig(msgspec.Struct, frozen=True):
     fetches_max: int = 4
     #: parts that are aside and known
     aside_max: int = 10_000
+    #: bytes within messages that a node is writing to its disk, of all its replicas together
+    block_bytes_max: int = 64 * 1024 * 1024
+    #: other replicas that small bytes are pushed to
+    pushes_max: int = 4
+    #: pushed bytes that no entry names go after so long
+    pushed_ms: int = 60_000
+    #: parts that are held for publications
+    held_max: int = 100_000
+    #: how often those that are old are looked at; how old a part has to be that is in no job, and one that is
+    staged_look_ms: int = 10_000
+    staged_keep_ms: int = 3_600_000
+    job_part_keep_ms: int = 60_000
+    #: how often staging jobs are looked at, and how old a lease has to be whose job is collected
+    jobs_look_ms: int = 20_000
+    lease_ms: int = 60_000
     #: inserts, drops and readers that may wait, of each so many
     requests_max: int = 1_000
     #: parts in one page of a list: 2 KiB each at most, so that a page is a message
@@ -173,6 +188,60 @@ class Reader(msgspec.Struct):
     missing: dict[PartId, None] = msgspec.field(default_factory=dict)
 
 
+class Finding(msgspec.Struct):
+    """A client that asks for the version of a moment."""
+
+    client: Address
+    message: FindVersion
+    since_ns: int
+    #: the last entry that was appended until then, as far as is known, and its zxid
+    low: int = -1
+    version: Zxid = Zxid(0)
+    #: the entries up to ``low`` have been trimmed
+    has_gap: bool = False
+    #: the last entry that may have been
+    high: int = -1
+
+
+class HeldPart(msgspec.Struct):
+    """A part that is staged here, or is to be."""
+
+    header: PartHeader
+    #: the staging job; empty: it is in none; None: it was found here at a start
+    job: str | None
+    #: when it was synced, or asked for last
+    since_ns: int
+    #: its bytes are among the staged ones
+    is_synced: bool = False
+    #: what stages it, and who waits for that
+    work: WorkId | None = None
+    asked_by: dict[Address, None] = msgspec.field(default_factory=dict)
+
+
+class Staging(msgspec.Struct):
+    """A client whose part is being staged."""
+
+    client: Address
+    request: RequestId
+    part: PartHeader
+    job: str
+    quorum: int
+    since_ns: int
+    #: others are asked again then
+    again_ns: int = 0
+    #: who holds it, and the version of whose ``host``
+    holders: dict[NodeId, int] = msgspec.field(default_factory=dict)
+    refused: dict[NodeId, None] = msgspec.field(default_factory=dict)
+
+
+class Releasing(msgspec.Struct):
+    """Staged parts that are to go."""
+
+    parts: dict[PartId, None] = msgspec.field(default_factory=dict)
+    #: when the log has been read up to here; None: that is not known yet
+    head: int | None = None
+
+
 class Dropping(msgspec.Struct, frozen=True):
     """A client whose drop is under way."""
 
@@ -311,10 +380,71 @@ class GiveUp(msgspec.Struct, frozen=True, tag=True):
     part: PartId
 
 
+class ReadForDrop(msgspec.Struct, frozen=True, tag=True):
+    """What a drop has to know before it commits."""
+
+    drop: int
+
+
 class CommitDrop(msgspec.Struct, frozen=True, tag=True):
     """The multi of a drop."""
 
     drop: int
+
+
+class ReadJobs(msgspec.Struct, frozen=True, tag=True):
+    """Staging jobs that old parts belong to."""
+
+    jobs: tuple[str, ...]
+
+
+class LetGo(msgspec.Struct, frozen=True, tag=True):
+    """``host`` is raised before staged parts go."""
+
+
+class ReadLogHead(msgspec.Struct, frozen=True, tag=True):
+    """The head of the log after that."""
+
+
+class ListJobs(msgspec.Struct, frozen=True, tag=True):
+    """The staging jobs of the table."""
+
+
+class ReadLeases(msgspec.Struct, frozen=True, tag=True):
+    """How it stands with some of them."""
+
+    jobs: tuple[str, ...]
+
+
+class TouchStaging(msgspec.Struct, frozen=True, tag=True):
+    """A write that tells the keeper's time, for jobs that are silent."""
+
+    jobs: tuple[str, ...]
+
+
+class JudgeLeases(msgspec.Struct, frozen=True, tag=True):
+    """That time, and their leases."""
+
+    jobs: tuple[str, ...]
+
+
+class EndJob(msgspec.Struct, frozen=True, tag=True):
+    """A job is collected, or removed."""
+
+    job: str
+
+
+class FindHead(msgspec.Struct, frozen=True, tag=True):
+    """How many entries there are to search in."""
+
+    finding: int
+
+
+class FindEntries(msgspec.Struct, frozen=True, tag=True):
+    """When some entries were appended."""
+
+    finding: int
+    numbers: tuple[int, ...]
 
 
 class WatchLog(msgspec.Struct, frozen=True, tag=True):
@@ -343,7 +473,18 @@ Call = (
     | Leave
     | ReadBroken
     | GiveUp
+    | ReadForDrop
     | CommitDrop
+    | ReadJobs
+    | LetGo
+    | ReadLogHead
+    | ListJobs
+    | ReadLeases
+    | TouchStaging
+    | JudgeLeases
+    | EndJob
+    | FindHead
+    | FindEntries
     | WatchLog
 )
 
@@ -394,6 +535,21 @@ class State(msgspec.Struct):
     #: bytes that may be stored again: arrived or detached
     aside: dict[PartId, PartHeader] = msgspec.field(default_factory=dict)
     look: WorkId | None = None
+    #: bytes that are pushed to us: what writes them, and when they came
+    arriving: dict[WorkId, PartHeader] = msgspec.field(default_factory=dict)
+    pushed: dict[PartId, int] = msgspec.field(default_factory=dict)
+    #: parts that are staged here; what stages them; clients that wait for that
+    held: dict[PartId, HeldPart] = msgspec.field(default_factory=dict)
+    holding: dict[WorkId, PartId] = msgspec.field(default_factory=dict)
+    staging: dict[int, Staging] = msgspec.field(default_factory=dict)
+    releasing: Releasing = msgspec.field(default_factory=Releasing)
+    staged_look_ns: int = 0
+    #: staging jobs of the table: when they are looked at, up to which, and when each lease was renewed
+    jobs_look_ns: int = 0
+    jobs_seen: str = ""
+    leases: dict[str, Zxid] = msgspec.field(default_factory=dict)
+    #: when the disk was looked at last
+    look_ns: int = 0
     #: parts that are not registered here, in the order of the log
     queue: dict[PartId, QueuedPart] = msgspec.field(default_factory=dict)
     #: of them: what the step has something to do for, what is being fetched, what waits until less is
@@ -420,6 +576,7 @@ class State(msgspec.Struct):
     next_insert: int = 1
     #: producer -> the insert that reads and sets its node
     busy: dict[str, int] = msgspec.field(default_factory=dict)
+    findings: dict[int, Finding] = msgspec.field(default_factory=dict)
     drops: dict[int, Dropping] = msgspec.field(default_factory=dict)
     readers: list[Reader] = msgspec.field(default_factory=list)
     #: what is being done with the bytes of which part; and whose bytes are on their way out

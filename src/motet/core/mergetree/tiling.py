@@ -21,7 +21,7 @@ from motet.core.mergetree.names import Block, PartName, of_block
 from motet.ids import PartId, Zxid
 
 
-class HeldPart(Protocol):
+class HasBytes(Protocol):
     """A part as a replica has it."""
 
     header: PartHeader
@@ -50,7 +50,7 @@ class Tile(msgspec.Struct, frozen=True):
 def tile(
     history: History,
     version: Zxid,
-    held: Mapping[PartId, HeldPart],
+    held: Mapping[PartId, HasBytes],
     merged: Iterable[PartName] = (),
     after: PartName | None = None,
     most: int | None = None,
@@ -92,7 +92,7 @@ def is_after(after: PartName | None, partition: str, block: Block) -> bool:
 def _tile_partition(
     history: History,
     version: Zxid,
-    held: Mapping[PartId, HeldPart],
+    held: Mapping[PartId, HasBytes],
     merged: list[PartName],
     partition: str,
     after: PartName | None,

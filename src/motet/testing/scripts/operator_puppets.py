@@ -332,13 +332,13 @@ class PuppetKeeper:
         self.tree.take_news()
         return [Send(event.sender, answer)]
 
-    def _answer(self, message: MetadataRequest) -> Message:
+    def _answer(self, message: MetadataRequest, now_ms: int = 0) -> Message:
         if not isinstance(message, Write):
             return self.tree.answer(message)
         mishap = self.mishaps.pop(0) if self.mishaps else ""
         if mishap == "fail":
             return Failed(message.request, "NODE", "not reachable", "try again")
-        answer = Unknown(message.request) if mishap == "lost" else self.tree.answer(message)
+        answer = Unknown(message.request) if mishap == "lost" else self.tree.answer(message, now_ms)
         return Unknown(message.request) if mishap == "unknown" else answer
 
     # For scripts

@@ -86,6 +86,7 @@ def draw_config(dice: Dice) -> MergeTreeConfig:
         entries_max=dice.pick([2, 64]),
         fetches_max=dice.pick([1, 4]),
         pointer_ms=dice.pick([10, 50]),
+        pushed_ms=dice.pick([30, 300]),
     )
 
 
@@ -168,6 +169,7 @@ class TablesRun:
             self.folders,
             self.shards,
             ahead=dice.pick([0.0, 0.3, 1.0]),
+            small=dice.pick([0.0, 0.5, 1.0]),
             quorums=tuple(dice.pick([(1,), (1, 2), (2,), (majority,), (1, 2, majority, most)])),
         )
         pause_ms = dice.pick([40, 150])

@@ -11,6 +11,7 @@ from motet.core.mergetree.messages import (
     DropPartitions,
     InsertBlock,
     ListParts,
+    PartBytes,
     PartitionsDropped,
     PartsListed,
     TableRefused,
@@ -42,6 +43,8 @@ class Cluster(msgspec.Struct, frozen=True):
     shards: int
     #: that bytes are streamed to a replica while they arrive at another
     ahead: float
+    #: that the bytes of an insert come within its message
+    small: float
     #: how many replicas have to have a block; picked from
     quorums: tuple[int, ...]
 
@@ -124,7 +127,9 @@ class Inserter(TableClient):
         self._tries += 1
         header = msgspec.structs.replace(block, id=PartId(f"{self._token}-{self._tries}"))
         node, cluster, shard = self.turn_to_any(), self.cluster, self._shard
-        if cluster.reaches(self.name, node):
+        small = PartBytes("parquet", b"", bytes(header.size_bytes))
+        sent = small if self.dice.chance(cluster.small) else None
+        if sent is None and cluster.reaches(self.name, node):
             cluster.folders[node].take_in(header, shard)
             for other in cluster.nodes:
                 is_ahead = self.dice.chance(cluster.ahead) and cluster.reaches(self.name, other)
@@ -133,7 +138,10 @@ class Inserter(TableClient):
                     cluster.folders[other].arrive(header, TABLE, shard, after_ms)
         request = self.next_request()
         return self.ask(
-            InsertBlock(TABLE, shard, request, header, self._quorum, self._token, block.hash)
+            InsertBlock(
+                *(TABLE, shard, request, header, self._quorum, self._token, block.hash),
+                block=sent,
+            )
         )
 
     def answered(self, asked: Message, answer: Message | None) -> list[Effect]:

@@ -12,7 +12,16 @@ import msgspec
 from motet.core.machine import NS_PER_MS, Message, Received, Work
 from motet.core.mergetree.entries import PartHeader
 from motet.core.mergetree.messages import PartArrived, PartBroken
-from motet.core.mergetree.work import Detach, Fetch, Forget, Keep, LookAtDisk, Looked
+from motet.core.mergetree.work import (
+    Arrive,
+    Detach,
+    Fetch,
+    Forget,
+    Keep,
+    LookAtDisk,
+    Looked,
+    Release,
+)
 from motet.ids import Address, NodeId, PartId, TableId, WorkId
 from motet.sim.host import Host
 from motet.sim.network import NS_PER_US
@@ -110,8 +119,18 @@ class Folder:
     def _do(self, task: Message) -> str | None:
         """Carry it out; why it could not be done, or None."""
         match task:
-            case Keep(shard=shard, part=part):
+            case Keep(shard=shard, part=part, block=block):
+                if block is not None and part.id not in self.stored:
+                    self.take_in(part, shard)
                 return self._keep(part, shard)
+            case Arrive(shard=shard, part=part):
+                if self._host.disk.full:
+                    return "disk full"
+                if part.id not in self.stored:
+                    self.take_in(part, shard)
+            case Release(part=part_id):
+                self.staged.pop(part_id, None)
+                self.arrived.pop(part_id, None)
             case Fetch(shard=shard, part=part, source=source):
                 return self._fetch(part, shard, source)
             case Forget(part=part_id):
@@ -220,8 +239,8 @@ def _whole(parts: dict[PartId, Bytes], shard: int) -> tuple[PartHeader, ...]:
 
 def _part_of(task: Message) -> PartId | None:
     match task:
-        case Keep(part=part) | Fetch(part=part):
+        case Keep(part=part) | Fetch(part=part) | Arrive(part=part):
             return part.id
-        case Forget(part=part_id) | Detach(part=part_id):
+        case Forget(part=part_id) | Detach(part=part_id) | Release(part=part_id):
             return part_id
     return None

@@ -14,7 +14,7 @@ from motet.core.mergetree.history import BlockState, History
 from motet.core.mergetree.names import PartName
 from motet.core.mergetree.node import TableNode
 from motet.core.mergetree.state import Call, InsertStep, PutPointer, QueuedPart
-from motet.core.mergetree.tiling import HeldPart, Tiling
+from motet.core.mergetree.tiling import HasBytes, Tiling
 from motet.core.metadata.messages import ANY_VERSION, Check, WriteOperation
 from motet.ids import PartId, RequestId, Zxid
 from motet.verify.plants import kind_of
@@ -103,7 +103,7 @@ class SendsUnchecked(PlantedTables):
 def _tile_halves(
     history: History,
     version: Zxid,
-    held: Mapping[PartId, HeldPart],
+    held: Mapping[PartId, HasBytes],
     after: PartName | None = None,
     most: int | None = None,
 ) -> Tiling:
