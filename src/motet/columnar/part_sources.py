@@ -25,10 +25,10 @@ from motet.format.part_manifest import PartManifest, PieceTable
 from motet.limits import MIB, checked_files_max
 
 State = tuple[int, int, int, str]
-"""Size in bytes, time of the last change in nanoseconds, inode, hash: another one, and the file is read again."""
+"""Size in bytes, time of the last change in nanoseconds, inode, hash: of another one the file is hashed."""
 
 Fetch = Callable[[int, int], bytes]
-"""Some bytes of a file: from an offset, so many."""
+"""Some bytes of a file: from an offset, so many. It blocks; any thread may call it, one at a time."""
 
 _locks = 64
 

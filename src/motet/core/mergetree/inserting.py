@@ -254,6 +254,9 @@ def _on_conflict(core: Core, number: int, conflict: Conflict) -> None:
     insert = core.state.inserts[number]
     message = insert.message
     if conflict.index == HOST:
+        if insert.host_version != core.state.host_version and core.is_active:
+            _read(core, number)  # this replica has raised it meanwhile
+            return
         if insert.host_version == core.state.host_version:
             core.step_back("is started by another process")
         _refuse(core, number, TableReadOnly("this replica is starting"))

@@ -176,8 +176,12 @@ class ShardPaths(msgspec.Struct, frozen=True):
         """Made sequential: the keeper adds the number."""
         return f"{self.log}/log-"
 
+    @property
+    def statuses(self) -> str:
+        return f"{self.root}/quorum/status"
+
     def status(self, part: PartId) -> str:
-        return f"{self.root}/quorum/status/{part}"
+        return f"{self.statuses}/{part}"
 
     @property
     def last_part(self) -> str:

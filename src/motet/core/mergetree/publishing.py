@@ -342,6 +342,7 @@ class PublishingService(NodeService):
         for other in others:
             if each.holders[other].get(node, version) < version:
                 del each.holders[other][node]
+                each.again_ns = self.node.now.monotonic_ns  # it is asked for these, too, at once
         each.holders[place][node] = version
 
     def _missing(self, each: Publication) -> list[PartPlace]:
