@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -134,7 +133,7 @@ class ShownPart(msgspec.Struct, frozen=True, array_like=True):
         return self.location.header.size_bytes
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class TableSnapshot:
     """One table at a version."""
 
@@ -144,7 +143,7 @@ class TableSnapshot:
     #: of each shard oldest first
     parts: tuple[ShownPart, ...]
 
-    @cached_property
+    @property
     def schema(self) -> Any:
         """Its ``pyarrow.Schema``."""
         from motet.columnar.schema import decode_schema

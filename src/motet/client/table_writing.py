@@ -448,6 +448,7 @@ def _insert_block(
         *(target.id, part.manifest.shard, number, part.header, quorum, token.text, content),
         name_path=name_path(table.name),
         name_version=table.name_version,
+        definition_version=table.definition_version,
         producer=token.producer,
         number=token.number,
         block=block,

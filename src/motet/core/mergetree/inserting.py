@@ -12,6 +12,8 @@ I5  Fewer active replicas than the quorum: refused at once, and nothing is logge
 I6  What became of a multi that the keeper did not answer for is found out by a write and a read under the
     same session, or after ``host`` was raised under another one. Until then its part stays (R4).
 I7  Quorum 0 is the majority of the shard's replicas, active or not.
+I8  Whoever addresses the table by its name names the versions of the name's node and of the definition: the
+    table still has that name when the insert is committed (T27).
 """
 
 from __future__ import annotations
@@ -163,6 +165,9 @@ def on_read(core: Core, call: ReadForInsert, answer: MetadataAnswer) -> None:
         return
     if not isinstance(definition, Found):
         _refuse(core, call.insert, NoSuchTable("the table is dropped"))
+        return
+    if message.definition_version not in (-1, definition.stat.version):
+        _refuse(core, call.insert, TableMoved("the table has another name now, or is dropped"))
         return
     each = iter(activity)
     active = sum(

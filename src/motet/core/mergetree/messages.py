@@ -52,6 +52,9 @@ class InsertBlock(TableRequest, frozen=True):
     #: the node of the name that the table was addressed by, and its version (T27); empty: by its id
     name_path: str = ""
     name_version: int = 0
+    #: the version of the definition that the block was made by: a name's node that is made anew has the version
+    #: of the one before, a definition is set when its name changes; -1: whatever it is now
+    definition_version: int = -1
     #: instead of a token: who inserts, and the number that it has given to this insert (T8)
     producer: str = ""
     number: int = 0
@@ -288,6 +291,7 @@ class TablePublication(msgspec.Struct, frozen=True, array_like=True):
     """What one table gets of a publication."""
 
     table: TableId
+    #: of the definition that the parts were made by; with a name it has to be the one that stands (T27)
     definition_version: int
     parts: tuple[StagedPart, ...]
     #: what these partitions held before is dropped

@@ -280,6 +280,7 @@ class PublishingService(NodeService):
             for n, found in enumerate(definitions)
         )
         _check_shards(message, tables)
+        _check_names(message, tables)
         each.facts = PublishFacts(tables, writer, _open_jobs(message, jobs))
         publication.check_size(message, each.facts)
         self._commit_or_ask(number, each)
@@ -542,6 +543,13 @@ def _check_room_for_writer(writer: ReadResult, writers: ReadResult) -> None:
     is_full = isinstance(writers, Found) and writers.stat.children >= writers_max
     if is_full and not isinstance(writer, Found):
         raise TooLarge(f"there are {writers_max} ordered writers already")
+
+
+def _check_names(message: PublishParts, tables: tuple[TableFacts, ...]) -> None:
+    """T27: a name's node that was made anew has the version of the one before, a definition has not."""
+    for table, facts in zip(message.tables, tables, strict=True):
+        if table.name_path and table.definition_version != facts.definition_version:
+            raise TableMoved("the table has another name now")
 
 
 def _check_shards(message: PublishParts, tables: tuple[TableFacts, ...]) -> None:
