@@ -24,8 +24,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, TextIO
 
+from motet.client.publication import WriterInfo
 from motet.client.sync import Database
-from motet.core.tables.messages import WriterInfo
 from motet.demos.shop.chart import Sample
 from motet.demos.shop.writer import ORDERS, PIPELINE, STOCK
 from motet.errors import MotetError
