@@ -54,4 +54,4 @@ def overwrite(path: Path, data: bytes) -> None:
 
 def is_told(error: BaseException, path: Path) -> bool:
     """Whether an error names the part."""
-    return all(word in str(error) for word in ("BAD_RECORD", f"part {path.parent.name}"))
+    return all(word in str(error) for word in ("BAD_RECORD", path.parent.name))
