@@ -56,6 +56,9 @@ class PublishEntry(
     holders: tuple[NodeId, ...]
     #: what these partitions held before is dropped
     replace: tuple[str, ...] = ()
+    #: instead of many parts: nodes below a staging job that list them
+    job: str = ""
+    manifests: tuple[str, ...] = ()
 
 
 class DoneEntry(msgspec.Struct, frozen=True, tag="done", tag_field="type"):

@@ -8,12 +8,13 @@ P1  As many are read as the log is known to have, and a few more: a look at an i
 
 from __future__ import annotations
 
-from motet.core.mergetree import executing
+from motet.core.mergetree import executing, manifests
 from motet.core.mergetree.context import Core
-from motet.core.mergetree.entries import decode_entry, encode_entry
-from motet.core.mergetree.state import Phase, Pull
+from motet.core.mergetree.entries import Entry, PublishEntry, decode_entry, encode_entry
+from motet.core.mergetree.state import Phase, Pull, PullManifests
 from motet.core.metadata.messages import Failed, Found, Get, MetadataAnswer, NodeStat, ReadDone
 from motet.errors import BadRecord
+from motet.ids import Zxid
 
 AHEAD = 4
 """Entries that are read although nobody has told of them."""
@@ -78,13 +79,43 @@ def on_pulled(core: Core, call: Pull, answer: MetadataAnswer) -> None:
         except BadRecord as error:
             core.note("bad_entry", f"{number}: {error.what}")
             break
-        state.history.apply(number, result.stat.czxid, entry)
-        state.unwritten.append((number, result.stat.czxid, encode_entry(entry)))
-        core.note("executed", f"{number} {type(entry).__name__.removesuffix('Entry').lower()}")
-        executing.execute(core, number, entry)
+        if isinstance(entry, PublishEntry) and entry.manifests:
+            wanted = PullManifests(number, result.stat.czxid, entry)
+            reads = (Get(path) for path in manifests.paths_of(core.paths, entry))
+            state.pulling = core.read(wanted, *reads)
+            return
+        _execute(core, number, result.stat.czxid, entry)
     if (
         state.history.next_number <= head and state.history.next_number > call.first
     ) or state.is_pull_wanted:
         pull(core)
     elif state.history.next_number <= head and not isinstance(results[0], Found):
         core.note("entry_trimmed", f"{state.history.next_number} of {head}")
+
+
+def _execute(core: Core, number: int, zxid: Zxid, entry: Entry) -> None:
+    state = core.state
+    state.history.apply(number, zxid, entry)
+    state.unwritten.append((number, zxid, encode_entry(entry)))
+    core.note("executed", f"{number} {type(entry).__name__.removesuffix('Entry').lower()}")
+    executing.execute(core, number, entry)
+
+
+def on_manifests(core: Core, call: PullManifests, answer: MetadataAnswer) -> None:
+    """An entry of many parts is known whole (X3)."""
+    state = core.state
+    state.pulling = None
+    if not isinstance(answer, ReadDone):
+        return  # the next tick reads again
+    found = [result.data for result in answer.results if isinstance(result, Found)]
+    if len(found) < len(answer.results):
+        core.note("bad_entry", f"{call.number}: a manifest of it is gone")
+        return
+    try:
+        entry = manifests.whole(call.entry, found)
+    except BadRecord as error:
+        core.note("bad_entry", f"{call.number}: {error.what}")
+        return
+    assert call.number == state.history.next_number, "one read at a time"
+    _execute(core, call.number, call.zxid, entry)
+    pull(core)

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 import msgspec
 
-from motet.core.mergetree.entries import PartHeader
+from motet.core.mergetree.entries import PartHeader, PublishEntry
 from motet.core.mergetree.history import History
 from motet.core.mergetree.messages import DropPartitions, FindVersion, InsertBlock, ListParts
 from motet.ids import Address, NodeId, PartId, RequestId, WorkId, WriteId, Zxid
@@ -268,6 +268,14 @@ class Pull(msgspec.Struct, frozen=True, tag=True):
     first: int
 
 
+class PullManifests(msgspec.Struct, frozen=True, tag=True):
+    """The manifests of the next entry."""
+
+    number: int
+    zxid: Zxid
+    entry: PublishEntry
+
+
 class PutPointer(msgspec.Struct, frozen=True, tag=True):
     """``log_pointer`` and ``queue``."""
 
@@ -417,6 +425,7 @@ Call = (
     | Deregister
     | ReadStatuses
     | Pull
+    | PullManifests
     | PutPointer
     | ReadPointer
     | ReadForInsert

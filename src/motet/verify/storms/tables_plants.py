@@ -11,6 +11,7 @@ from motet.core.mergetree import executed, executing, history, inserting, publis
 from motet.core.mergetree.context import Core
 from motet.core.mergetree.entries import PartHeader
 from motet.core.mergetree.history import BlockState, History, Tiling
+from motet.core.mergetree.manifests import Manifests
 from motet.core.mergetree.messages import PublishParts
 from motet.core.mergetree.names import PartName
 from motet.core.mergetree.node import TableNode
@@ -139,9 +140,12 @@ class HurriesPointer(PlantedTables):
 
 
 def _multi_unchecked(
-    message: PublishParts, facts: PublishFacts, holders: dict[PartPlace, Holders]
+    message: PublishParts,
+    facts: PublishFacts,
+    holders: dict[PartPlace, Holders],
+    manifests: Manifests,
 ) -> Multi:
-    multi = _multi_of(message, facts, holders)
+    multi = _multi_of(message, facts, holders, manifests)
     operations = tuple(
         Check(each.path, ANY_VERSION) if mark.subject is Subject.HOST else each
         for each, mark in zip(multi.operations, multi.marks, strict=True)
