@@ -13,6 +13,7 @@ from motet.core.mergetree.entries import QuorumStatus, encode_status
 from motet.core.mergetree.messages import (
     BlockInserted,
     Holder,
+    HoldPart,
     NodeRefused,
     PartHeld,
     PartsPublished,
@@ -23,7 +24,6 @@ from motet.core.mergetree.messages import (
 from motet.core.mergetree.paths import WRITERS, entry_number
 from motet.core.mergetree.tokens import UsedToken
 from motet.core.metadata.messages import (
-    ANY_VERSION,
     METADATA,
     Create,
     Delete,
@@ -111,98 +111,6 @@ def test_what_is_too_large_for_one_multi_is_refused_before_any_work() -> None:
     assert "256 shards takes 4098 operations" in refused.what
     assert "fewer tables or shards" in refused.advice
     assert not stand.asked
-
-
-def many(count: int) -> PublishParts:
-    return publish(*(staged(f"part-{n}", (N1, 1)) for n in range(count)))
-
-
-@pytest.mark.parametrize("count", [50, 500, 1_500])
-def test_many_parts_are_listed_in_manifests_and_executed_whole(count: int) -> None:
-    """G8, X1, X3."""
-    stand = ready()
-    for number in range(count):
-        part = header(f"part-{number}")
-        stand.staged[part.id] = part
-    stand.end()
-    stand.begin()
-    stand.settle_quietly()
-    stand.receive(CLIENT, publish(*(staged(f"part-{n}", (N1, 2)) for n in range(count))))
-    stand.settle_quietly()
-    published = stand.answers[0]
-    assert isinstance(published, PartsPublished)
-    assert published.names[-1] == f"p_0.{count - 1}_0.{count - 1}_0"
-    entry = stand.tree.get(PATHS.entry(0))
-    assert entry is not None
-    assert len(entry) < 4096
-    job = f"{PATHS.staging}/publish-part-0"
-    assert stand.tree.get(job) == b"published"
-    sizes = [len(stand.tree.get(f"{job}/{name}") or b"") for name in stand.tree.names(job)]
-    assert max(sizes) <= 48 * 1024
-    assert [each.header.id for each in stand.state.history.blocks.values()] == [
-        f"part-{n}" for n in range(count)
-    ]
-    assert len(stand.stored) == count
-    for _ in range(10):
-        stand.tick(70_000)
-        stand.settle_quietly()
-    assert stand.tree.get(job) == b"published"
-
-
-def test_manifests_that_are_there_already_are_used() -> None:
-    """X2: the node that wrote them has died before the multi."""
-    stand = ready()
-    stand.receive(CLIENT, many(100))
-    for _ in range(5):
-        stand.answer()
-    stand.end()
-    stand.begin()
-    stand.settle()
-    stand.receive(CLIENT, many(100))
-    stand.receive("n1", PartHeld(TABLE, 0, PartId("none"), 1))
-    stand.answer(Read)
-    while stand.asked and len(stand.answers) < 2 and stand.tree.names(PATHS.log) == ():
-        stand.answer()
-        if not stand.asked:
-            break
-    assert len(stand.tree.names(f"{PATHS.staging}/publish-part-0")) == 2
-
-
-def test_a_job_that_is_collected_while_manifests_are_written() -> None:
-    stand = ready()
-    stand.write(Create(PATHS.staging), Create(PATHS.job("j"), b"open"), Create(PATHS.lease("j")))
-    stand.receive(CLIENT, msgspec.structs.replace(many(100), jobs=("j",)))
-    stand.answer(Read)
-    stand.write(Delete(PATHS.lease("j"), 0), Delete(PATHS.job("j"), 0))
-    stand.settle()
-    refused = stand.answers[0]
-    assert isinstance(refused, NodeRefused)
-    assert refused.code == "STAGING_ENDED"
-
-
-def test_a_manifest_that_is_gone_is_told_and_waited_for() -> None:
-    stand = ready()
-    stand.receive(CLIENT, many(100))
-    while stand.tree.get(PATHS.entry(0)) is None:
-        stand.answer()
-    job = f"{PATHS.staging}/publish-part-0"
-    name = next(name for name in stand.tree.names(job) if name != "lease")
-    data = stand.tree.get(f"{job}/{name}") or b""
-    stand.write(Create(f"{job}/other"))
-    stand.write(Delete(f"{job}/{name}", ANY_VERSION))
-    stand.settle()
-    stand.tick()
-    stand.settle()
-    assert any(each.what == "table_bad_entry" for each in stand.notes)
-    assert stand.state.history.next_number == 0
-    stand.write(Create(f"{job}/{name}", b"junk"))
-    stand.tick()
-    stand.settle()
-    assert stand.state.history.next_number == 0
-    stand.write(Set(f"{job}/{name}", data, 0))
-    stand.tick()
-    stand.settle()
-    assert stand.state.history.next_number == 1
 
 
 def test_three_replicas_of_256_shards_fit() -> None:
@@ -385,6 +293,15 @@ def test_a_holder_that_answers_late_is_of_use_to_nobody() -> None:
     stand.receive("n2", PartHeld(TABLE, 0, PartId("a"), 0))
     stand.settle()
     assert isinstance(stand.answers[0], PartsPublished)
+
+
+def test_of_what_a_holder_said_its_newest_version_counts() -> None:
+    """G3: it restarted while parts were staged; it is asked for those that it held before."""
+    stand = ready()
+    stand.receive(CLIENT, publish(staged("a", (N2, 0)), staged("b", (N2, 1)), staged("c", (N2, 0))))
+    stand.answer(Read)
+    held = {each.part.id for _, each in stand.sent if isinstance(each, HoldPart)}
+    assert held == {"a", "c"}
 
 
 def test_an_overwrite_of_nothing_by_nothing_appends_to_each_shard() -> None:

@@ -94,6 +94,7 @@ def begin_holders(each: PublicationUnderWay) -> None:
     for place, part in parts_of_request(each.message):
         each.holders[place], each.missing[place] = {}, None
         each.places[shard_key(each.message, place[0], part), part.header.id] = place
+    for place, part in parts_of_request(each.message):
         for holder in part.holders:
             count_holder(each, place, holder.node, holder.host_version)
 
