@@ -97,7 +97,7 @@ class Stand:
 
     def write(self, *operations: WriteOperation) -> None:
         """Somebody else writes."""
-        done = self.tree.answer(Write(RequestId(0), self.other, operations))
+        done = self.tree.answer(Write(RequestId(0), self.other, operations), self.now_ms)
         assert isinstance(done, NodesWritten), done
 
     def begin(self) -> None:
@@ -111,7 +111,7 @@ class Stand:
     def answer(self, kind: type[MetadataRequest] | None = None) -> MetadataRequest:
         """Carry out the oldest request, or the oldest of a kind, and tell the replica."""
         request = self.take(kind)
-        self.receive(METADATA, self.tree.answer(request))
+        self.receive(METADATA, self.tree.answer(request, self.now_ms))
         return request
 
     def take(self, kind: type[MetadataRequest] | None = None) -> MetadataRequest:
@@ -189,7 +189,7 @@ class Stand:
     def _ask(self, request: MetadataRequest) -> None:
         """What services ask is answered at once: this stand is about a replica."""
         if isinstance(self.node.node.memory.requests.get(request.request), str):
-            self.receive(METADATA, self.tree.answer(request))
+            self.receive(METADATA, self.tree.answer(request, self.now_ms))
         else:
             self.asked.append(request)
 

@@ -90,6 +90,7 @@ def begin(core: Core) -> None:
     state.phase, state.why = Phase.LOADING, "reads its nodes"
     state.calls = {each: call for each, call in state.calls.items() if isinstance(call, OUTLAST)}
     state.pulling, state.pointer_call, state.look = None, None, None
+    state.sweep, state.sweeps_left = None, []
     own = core.own_paths
     core.read(
         LoadOwn(),
@@ -112,6 +113,7 @@ def end(core: Core) -> None:
     finding.on_session_end(core)
     state.calls.clear()
     state.pulling, state.pointer_call, state.look = None, None, None
+    state.sweep, state.sweeps_left = None, []
     state.host_version = -1
 
 
@@ -212,7 +214,7 @@ def on_activated(core: Core, _call: Activate, answer: MetadataAnswer) -> None:
     assert isinstance(version, int), "the set of host is the last operation"
     state.phase, state.why = Phase.COMPARING, "compares its disk with the keeper"
     state.host_version = version
-    state.damaged = {part: None for part, own in state.parts.items() if own.is_broken}
+    state.damaged.update((part, None) for part, own in state.parts.items() if own.is_broken)
     state.parts = {part: own for part, own in state.parts.items() if own.is_stored}
     state.broken = {}
     state.queue, state.to_fail, state.to_leave, state.queued = {}, {}, {}, {}

@@ -67,6 +67,8 @@ class InsertEntry(msgspec.Struct, frozen=True, tag="insert", tag_field="type", o
     #: or its producer and number
     producer: str | None = None
     number: int | None = None
+    #: the hash of its rows, in a table with ``dedup="content"``
+    dedup: str | None = None
 
 
 class PublishEntry(

@@ -56,6 +56,8 @@ class InsertBlock(TableRequest, frozen=True):
     producer: str = ""
     number: int = 0
     block: PartBytes | None = None
+    #: of the rows of this part, in a table with ``dedup="content"``: the same ones twice are one block (T9)
+    dedup_hash: str = ""
 
 
 class DropPartitions(TableRequest, frozen=True):
@@ -510,17 +512,23 @@ class PartBroken(TableMessage, frozen=True):
 
 
 REFERENCE: tuple[tuple[type[Message], str, str], ...] = (
-    (InsertBlock, "client", "replica"),
-    (BlockInserted, "replica", "client"),
-    (DropPartitions, "client", "replica"),
-    (PartitionsDropped, "replica", "client"),
-    (ListParts, "client", "replica"),
-    (PartsListed, "replica", "client"),
-    (StagePart, "client", "replica"),
-    (PartStaged, "replica", "client"),
-    (FindVersion, "client", "replica"),
-    (VersionFound, "replica", "client"),
-    (TableRefused, "replica", "client"),
+    *(
+        (kind, "client", "replica")
+        for kind in (InsertBlock, DropPartitions, ListParts, StagePart, FindVersion)
+    ),
+    *(
+        (kind, *("replica", "client"))
+        for kind in (
+            *(
+                BlockInserted,
+                PartitionsDropped,
+                PartsListed,
+                PartStaged,
+                VersionFound,
+                TableRefused,
+            ),
+        )
+    ),
     *((kind, "replica", "replica") for kind in (LogHas, PartPushed, HoldPart, PartHeld)),
     *((kind, "node", "replica") for kind in (PartArrived, PartBroken)),
     *(

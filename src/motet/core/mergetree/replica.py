@@ -10,6 +10,7 @@
 ``inserting``   inserts of clients
 ``dropping``    drops of clients
 ``reading``     answering readers as of a head
+``windows``     forgetting tokens, producers and hashes of content
 ==============  =====================================================================
 
 Each step is one event. What follows from it for the others is worked out once, at its end.
@@ -36,6 +37,7 @@ from motet.core.mergetree import (
     pushing,
     reading,
     staging,
+    windows,
 )
 from motet.core.mergetree.context import Core, NodeContext, ReplicaKey
 from motet.core.mergetree.messages import (
@@ -67,9 +69,11 @@ from motet.core.mergetree.state import (
     Leave,
     LetGo,
     ListJobs,
+    ListWindow,
     LoadOwn,
     LoadQueue,
     Locate,
+    LookAtWindows,
     MergeTreeConfig,
     Phase,
     Pull,
@@ -83,10 +87,12 @@ from motet.core.mergetree.state import (
     ReadQuorum,
     ReadStatuses,
     ReadToFail,
+    ReadWindow,
     Register,
     SettleRead,
     SettleWrite,
     TouchStaging,
+    TrimWindow,
     WatchLog,
 )
 from motet.core.mergetree.work import NOBODY, Looked
@@ -132,6 +138,10 @@ ROUTES: dict[type[Call], Callable[[Core, Any, MetadataAnswer], None]] = {
     EndJob: collecting.on_ended,
     FindHead: finding.on_head,
     FindEntries: finding.on_entries,
+    LookAtWindows: windows.on_looked,
+    ListWindow: windows.on_listed,
+    ReadWindow: windows.on_read,
+    TrimWindow: windows.on_trimmed,
     WatchLog: _on_watching,
 }
 """Who takes the answer to a call."""
@@ -247,6 +257,7 @@ class TableReplica:
             pushing.on_tick(core)
             staging.on_tick(core)
             collecting.on_tick(core)
+            windows.on_tick(core)
             if core.state.pulling is None:
                 pulling.pull(core)
             if executed.is_pointer_due(core):

@@ -10,6 +10,7 @@ from motet.core.mergetree.entries import PartHeader
 from motet.core.mergetree.history import History
 from motet.core.mergetree.messages import DropPartitions, FindVersion, InsertBlock, ListParts
 from motet.core.mergetree.names import PartName
+from motet.core.metadata.messages import Found
 from motet.ids import Address, NodeId, PartId, RequestId, WorkId, WriteId, Zxid
 
 
@@ -45,6 +46,11 @@ class MergeTreeConfig(msgspec.Struct, frozen=True):
     #: how often staging jobs are looked at, and how old a lease has to be whose job is collected
     jobs_look_ms: int = 20_000
     lease_ms: int = 60_000
+    #: how often it is looked at what is out of its window; how much of each stays, and for how long
+    windows_ms: int = 120_000
+    tokens_window: int = 10_000
+    window_age_ms: int = 3_600_000
+    dedup_window: int = 1_000
     #: inserts, drops and readers that may wait, of each so many
     requests_max: int = 1_000
     #: parts in one page of a list: 2 KiB each at most, so that a page is a message
@@ -145,7 +151,7 @@ class InsertStep(StrEnum):
     """How far an insert is."""
 
     KEEPING = "keeping"
-    #: another insert of its producer commits
+    #: another insert of its number, or too many of its producer, are being committed
     HELD = "held"
     READING = "reading"
     COMMITTING = "committing"
@@ -168,10 +174,50 @@ class Insert(msgspec.Struct):
     is_duplicate: bool = False
     #: a duplicate has the version of the read that found it visible
     version: Zxid = Zxid(0)
+    #: the node of its content's hash was set then (U2), and the log is to be executed up to here (U3)
+    hash_zxid: Zxid = Zxid(0)
+    until: int = -1
     #: the host's version that the commit checked
     host_version: int = -1
     #: what stores its bytes
     work: WorkId | None = None
+
+
+class Lane(msgspec.Struct):
+    """The node of a producer as it is when all commits of this replica that set it are done (K4)."""
+
+    expected: Found
+    #: the part that the last of them registers
+    last: PartId
+    #: the inserts whose commits are under way
+    under_way: dict[int, None] = msgspec.field(default_factory=dict)
+
+
+class Remembered(msgspec.Struct, frozen=True, order=True, array_like=True):
+    """A token, a producer or a hash, and when it was used last."""
+
+    mzxid: Zxid
+    mtime_ms: int
+    path: str
+    version: int
+
+
+class Sweep(msgspec.Struct):
+    """Forgetting what is out of a window."""
+
+    parent: str
+    #: so many stay, and all that are not so old
+    window: int
+    age_ms: int
+    #: of the node above them, when they were listed
+    version: int = 0
+    #: the newest time of the keeper that was seen
+    now_ms: int = 0
+    #: to be read
+    names: tuple[str, ...] = ()
+    reads_max: int = 128
+    #: read; then those that go, the oldest last
+    found: list[Remembered] = msgspec.field(default_factory=list)
 
 
 class Reader(msgspec.Struct):
@@ -439,6 +485,26 @@ class FindEntries(msgspec.Struct, frozen=True, tag=True):
     numbers: tuple[int, ...]
 
 
+class LookAtWindows(msgspec.Struct, frozen=True, tag=True):
+    """How many tokens, producers and hashes there are."""
+
+
+class ListWindow(msgspec.Struct, frozen=True, tag=True):
+    """The names of all of a kind."""
+
+
+class ReadWindow(msgspec.Struct, frozen=True, tag=True):
+    """When some of them were used last."""
+
+    count: int
+
+
+class TrimWindow(msgspec.Struct, frozen=True, tag=True):
+    """The multi that forgets some of them."""
+
+    count: int
+
+
 class WatchLog(msgspec.Struct, frozen=True, tag=True):
     """The watch on the log."""
 
@@ -476,6 +542,10 @@ Call = (
     | EndJob
     | FindHead
     | FindEntries
+    | LookAtWindows
+    | ListWindow
+    | ReadWindow
+    | TrimWindow
     | WatchLog
 )
 
@@ -535,6 +605,11 @@ class State(msgspec.Struct):
     staging: dict[int, Staging] = msgspec.field(default_factory=dict)
     releasing: Releasing = msgspec.field(default_factory=Releasing)
     staged_look_ns: int = 0
+    #: what is out of its window: when it is looked at, each not before; what is being forgotten, and then
+    windows_look_ns: int = 0
+    windows_again_ns: dict[str, int] = msgspec.field(default_factory=dict)
+    sweep: Sweep | None = None
+    sweeps_left: list[Sweep] = msgspec.field(default_factory=list)
     #: staging jobs of the table: when they are looked at, up to which, and when each lease was renewed
     jobs_look_ns: int = 0
     jobs_seen: str = ""
@@ -563,8 +638,8 @@ class State(msgspec.Struct):
     pull_max: int = 0
     inserts: dict[int, Insert] = msgspec.field(default_factory=dict)
     next_insert: int = 1
-    #: producer -> the insert that reads and sets its node
-    busy: dict[str, int] = msgspec.field(default_factory=dict)
+    #: of producers whose nodes are being set
+    lanes: dict[str, Lane] = msgspec.field(default_factory=dict)
     findings: dict[int, Finding] = msgspec.field(default_factory=dict)
     drops: dict[int, Dropping] = msgspec.field(default_factory=dict)
     readers: list[Reader] = msgspec.field(default_factory=list)

@@ -78,7 +78,9 @@ class MergeTreePart(MishapVerbs):
     # The cluster
 
     @verb
-    def cluster(self, *, replicas: int = 3, shards: int = 1, tables: int = 1) -> list[str]:
+    def cluster(
+        self, *, replicas: int = 3, shards: int = 1, tables: int = 1, dedup: bool = False
+    ) -> list[str]:
         """Make tables t, u, … with so many replicas of so many shards, and start them."""
         self.bench.add(str(METADATA), WatchedKeeper)
         self.bench.start(str(METADATA))
@@ -89,7 +91,8 @@ class MergeTreePart(MishapVerbs):
         for name in TABLES[:tables]:
             table = TableId(name)
             paths = ShardPaths(table, 0)
-            for path, data in (*layout(table, shards, nodes), (paths.definition, definition)):
+            tree = layout(table, shards, nodes, has_dedup=dedup)
+            for path, data in (*tree, (paths.definition, definition)):
                 keeper.put(path, data)
         self.keys = tuple((TableId(t), n) for t in TABLES[:tables] for n in range(shards))
         for node in nodes:
@@ -250,6 +253,7 @@ class MergeTreePart(MishapVerbs):
         producer: str = "",
         number: int = 0,
         partition: str = PARTITION,
+        dedup: bool = False,
         arrived: bool = True,
         block: bool = False,
         wait: bool = True,
@@ -266,6 +270,7 @@ class MergeTreePart(MishapVerbs):
             producer=producer,
             number=number,
             block=_block(header) if block else None,
+            dedup_hash=header.hash.replace(" ", "-") if dedup else "",
         )
         return self._ask(node, message, wait)
 

@@ -60,7 +60,9 @@ class BlockTruth(msgspec.Struct):
     header: PartHeader
     zxid: Zxid
     quorum: int
+    #: or the number of its producer
     token: str | None = None
+    content: str | None = None
     #: of a publication: the first rows of it, which tell it from others
     publication: int | None = None
     visible: Zxid | None = None
@@ -152,8 +154,10 @@ class Truth:
         assert number == truth.next_number, "numbers rise by one"
         truth.next_number += 1
         match entry:
-            case InsertEntry(part=part, quorum=quorum, token=token):
-                self._inserted(truth, BlockTruth(number, 0, part, zxid, quorum, token))
+            case InsertEntry(part=part, quorum=quorum, token=token, number=counted):
+                told = token if counted is None else f"number {counted}"
+                block = BlockTruth(number, 0, part, zxid, quorum, told, entry.dedup)
+                self._inserted(truth, block)
             case PublishEntry(parts=parts, replace=replace):
                 self._drop(truth, replace, number, zxid)
                 for index, part in enumerate(parts):
@@ -177,6 +181,14 @@ class Truth:
         if before is not None and not before.has_failed:
             what = f"{block.number} and {before.number} are both under token {block.token}"
             self._world.violated("OnlyInserted", what)
+        for other in truth.blocks if block.content is not None else ():
+            is_same = (other.content, other.header.partition) == (
+                block.content,
+                block.header.partition,
+            )
+            if is_same and not other.has_failed and other.dropped is None:
+                what = f"{block.number} and {other.number} have the same rows"
+                self._world.violated("OnlyInserted", what)
         if block.token is not None:
             truth.by_token[block.token] = block
         truth.blocks.append(block)
