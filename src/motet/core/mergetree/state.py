@@ -183,7 +183,7 @@ class Insert(msgspec.Struct):
     work: WorkId | None = None
 
 
-class Lane(msgspec.Struct):
+class ProducerLane(msgspec.Struct):
     """The node of a producer as it is when all commits of this replica that set it are done (K4)."""
 
     expected: Found
@@ -639,7 +639,7 @@ class State(msgspec.Struct):
     inserts: dict[int, Insert] = msgspec.field(default_factory=dict)
     next_insert: int = 1
     #: of producers whose nodes are being set
-    lanes: dict[str, Lane] = msgspec.field(default_factory=dict)
+    lanes: dict[str, ProducerLane] = msgspec.field(default_factory=dict)
     findings: dict[int, Finding] = msgspec.field(default_factory=dict)
     drops: dict[int, Dropping] = msgspec.field(default_factory=dict)
     readers: list[Reader] = msgspec.field(default_factory=list)

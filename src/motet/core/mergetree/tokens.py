@@ -21,7 +21,7 @@ import msgspec
 from motet.core.mergetree.context import Core
 from motet.core.mergetree.messages import InsertBlock
 from motet.core.mergetree.paths import ShardPaths
-from motet.core.mergetree.state import Lane, State
+from motet.core.mergetree.state import ProducerLane, State
 from motet.core.metadata.messages import (
     ANY_VERSION,
     NO_SESSION,
@@ -207,7 +207,7 @@ def begin_commit(state: State, number: int, operation: WriteOperation) -> None:
     version = operation.version + 1 if isinstance(operation, Set) else 0
     stat = NodeStat(version, 0, 0, Zxid(0), Zxid(0), 0, 0, NO_SESSION)
     after = Found(operation.path, operation.data, stat)
-    lane = state.lanes.setdefault(message.producer, Lane(after, message.part.id))
+    lane = state.lanes.setdefault(message.producer, ProducerLane(after, message.part.id))
     lane.expected, lane.last = after, message.part.id
     lane.under_way[number] = None
 
