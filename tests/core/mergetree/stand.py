@@ -22,12 +22,12 @@ from motet.core.machine import (
 )
 from motet.core.machine import Write as WriteFile
 from motet.core.mergetree.entries import InsertEntry, PartHeader, encode_entry
-from motet.core.mergetree.messages import InsertBlock, TableAnswer
+from motet.core.mergetree.messages import InsertBlock, NodeAnswer, TableAnswer
 from motet.core.mergetree.node import TICK, TableNode
 from motet.core.mergetree.paths import TABLE_DATA, ReplicaPaths, ShardPaths, layout
 from motet.core.mergetree.replica import TableReplica
 from motet.core.mergetree.state import MergeTreeConfig, State
-from motet.core.mergetree.work import Detach, Fetch, Forget, Keep, LookAtDisk, Looked
+from motet.core.mergetree.work import Detach, Fetch, Forget, Hold, Keep, LookAtDisk, Looked, Release
 from motet.core.metadata.messages import (
     METADATA,
     NO_SESSION,
@@ -77,7 +77,11 @@ class Stand:
         self.working: dict[WorkId, Message] = {}
         self.stored: dict[PartId, PartHeader] = {}
         self.aside: dict[PartId, PartHeader] = {}
+        self.staged: dict[PartId, PartHeader] = {}
         self.told: list[TableAnswer] = []
+        self.answers: list[NodeAnswer] = []
+        #: what was said to other nodes
+        self.sent: list[tuple[Address, Message]] = []
         self.notes: list[Note] = []
         self.file = b""
         nodes = ((TABLE_DATA, b""), *layout(TABLE, 1, (N1, N2)), (PATHS.definition, b"{}"))
@@ -161,9 +165,14 @@ class Stand:
     def _done(self, task: Message) -> Message | None:
         match task:
             case LookAtDisk():
-                return Looked(tuple(self.stored.values()), tuple(self.aside.values()))
+                stored, aside = tuple(self.stored.values()), tuple(self.aside.values())
+                return Looked(stored, aside, tuple(self.staged.values()))
             case Keep(part=part) | Fetch(part=part):
                 self.stored[part.id] = part
+            case Hold(part=part):
+                self.staged[part.id] = part
+            case Release(part=part_id):
+                self.staged.pop(part_id, None)
             case Forget(part=part_id):
                 self.stored.pop(part_id, None)
             case Detach(part=part_id):
@@ -201,6 +210,10 @@ class Stand:
                     self._ask(message)
                 elif isinstance(message, TableAnswer):
                     self.told.append(message)
+                elif isinstance(message, NodeAnswer):
+                    self.answers.append(message)
+                else:
+                    self.sent.append((to, message))
             case Work(id=work, task=task):
                 self.working[work] = task
             case Note():

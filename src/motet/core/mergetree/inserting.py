@@ -262,6 +262,9 @@ def _on_conflict(core: Core, number: int, conflict: Conflict) -> None:
     message = insert.message
     is_built_upon = bool(message.producer or message.dedup_hash)  # nodes that may have gone
     if conflict.index == HOST:
+        if insert.host_version != core.state.host_version and core.is_active:
+            _read(core, number)  # this replica has raised it meanwhile
+            return
         if insert.host_version == core.state.host_version:
             core.step_back("is started by another process")
         _refuse(core, number, TableReadOnly("this replica is starting"))

@@ -93,7 +93,7 @@ class PublishStep(StrEnum):
     WAITING = "waiting"
 
 
-class Publication(msgspec.Struct):
+class PublicationUnderWay(msgspec.Struct):
     """One that is not answered."""
 
     client: Address
@@ -121,7 +121,7 @@ class PublishingMemory(msgspec.Struct):
     """All publications of the node."""
 
     next_number: int = 1
-    publications: dict[int, Publication] = msgspec.field(default_factory=dict)
+    publications: dict[int, PublicationUnderWay] = msgspec.field(default_factory=dict)
     #: which publication a request is of
     calls: dict[RequestId, int] = msgspec.field(default_factory=dict)
 
@@ -155,7 +155,7 @@ class PublishingService(NodeService):
         message = publication.identified(message)
         largest = max((p.header.size_bytes for _, p in parts_of_request(message)), default=0)
         wait_ns = (wait_ms + largest // fetched_bytes_per_ms) * NS_PER_MS
-        under_way = Publication(client, message, now_ns, wait_ns)
+        under_way = PublicationUnderWay(client, message, now_ns, wait_ns)
         for place, part in parts_of_request(message):
             under_way.holders[place] = {}
             for holder in part.holders:
@@ -247,7 +247,7 @@ class PublishingService(NodeService):
             reads += [Get(path) for path in _statuses(message, each.facts)]
         self._ask(number, self.read(*reads))
 
-    def _on_read(self, number: int, each: Publication, answer: MetadataAnswer) -> None:
+    def _on_read(self, number: int, each: PublicationUnderWay, answer: MetadataAnswer) -> None:
         """G2, G6, G7, then G3."""
         if not isinstance(answer, ReadDone):
             if not each.is_unsure:
@@ -287,7 +287,7 @@ class PublishingService(NodeService):
     def _is_repetition(
         self,
         number: int,
-        each: Publication,
+        each: PublicationUnderWay,
         uses: list[ReadResult],
         producers: list[ReadResult],
         writer: ReadResult | None,
@@ -321,7 +321,9 @@ class PublishingService(NodeService):
 
     # Holders
 
-    def _count(self, each: Publication, place: PartPlace, node: NodeId, version: int) -> None:
+    def _count(
+        self, each: PublicationUnderWay, place: PartPlace, node: NodeId, version: int
+    ) -> None:
         """A replica holds a part; what it said under an older version of its ``host`` does not count."""
         message = each.message
         key = shard_key(message, place[0], message.tables[place[0]].parts[place[1]])
@@ -336,9 +338,10 @@ class PublishingService(NodeService):
         for other in others:
             if each.holders[other].get(node, version) < version:
                 del each.holders[other][node]
+                each.again_ns = self.node.now.monotonic_ns  # it is asked for these, too, at once
         each.holders[place][node] = version
 
-    def _missing(self, each: Publication) -> list[PartPlace]:
+    def _missing(self, each: PublicationUnderWay) -> list[PartPlace]:
         """Parts that lie on too few replicas."""
         return [
             place
@@ -346,7 +349,7 @@ class PublishingService(NodeService):
             if len(each.holders[place]) < len({holder.node for holder in part.holders})
         ]
 
-    def _commit_or_ask(self, number: int, each: Publication) -> None:
+    def _commit_or_ask(self, number: int, each: PublicationUnderWay) -> None:
         missing = self._missing(each)
         if not missing:
             self._commit(number, each)
@@ -371,7 +374,7 @@ class PublishingService(NodeService):
         for place in missing:
             self._ask_holders(each, place)
 
-    def _is_lost(self, each: Publication, missing: list[PartPlace]) -> bool:
+    def _is_lost(self, each: PublicationUnderWay, missing: list[PartPlace]) -> bool:
         """Whether all replicas have said that they have not a part that nobody holds."""
         for place in missing:
             part = each.message.tables[place[0]].parts[place[1]]
@@ -380,7 +383,7 @@ class PublishingService(NodeService):
                 return all((*place, node) in each.refused for node in nodes)
         return False
 
-    def _ask_holders(self, each: Publication, place: PartPlace) -> None:
+    def _ask_holders(self, each: PublicationUnderWay, place: PartPlace) -> None:
         """G3: those that had it first; others when these have had their chance."""
         message = each.message
         part = message.tables[place[0]].parts[place[1]]
@@ -397,14 +400,16 @@ class PublishingService(NodeService):
                 hold = HoldPart(*shard_key(message, place[0], part), part.header, source)
                 self.node.send(node, hold)
 
-    def _read_replicas(self, number: int, each: Publication, missing: list[PartPlace]) -> None:
+    def _read_replicas(
+        self, number: int, each: PublicationUnderWay, missing: list[PartPlace]
+    ) -> None:
         shards = dict.fromkeys(
             (place[0], each.message.tables[place[0]].parts[place[1]].shard) for place in missing
         )
         paths = [ShardPaths(each.message.tables[t].table, shard) for t, shard in shards]
         self._ask(number, self.read(*(Children(path.replicas) for path in paths)))
 
-    def _on_replicas(self, each: Publication, answer: MetadataAnswer) -> None:
+    def _on_replicas(self, each: PublicationUnderWay, answer: MetadataAnswer) -> None:
         each.request = None
         if not isinstance(answer, ReadDone):
             return  # the next tick asks again
@@ -421,19 +426,19 @@ class PublishingService(NodeService):
 
     # Committing
 
-    def _commit(self, number: int, each: Publication) -> None:
+    def _commit(self, number: int, each: PublicationUnderWay) -> None:
         """G1."""
         assert each.facts is not None, "it was read what there is"
         each.step = PublishStep.COMMITTING
         multi = multi_of(each.message, each.facts, each.holders)
         self._ask(number, self.write(*multi.operations))
 
-    def _multi(self, each: Publication) -> Multi:
+    def _multi(self, each: PublicationUnderWay) -> Multi:
         """As it was sent: nothing that it is made of has changed since."""
         assert each.facts is not None, "it was read what there is"
         return multi_of(each.message, each.facts, each.holders)
 
-    def _on_committed(self, number: int, each: Publication, answer: MetadataAnswer) -> None:
+    def _on_committed(self, number: int, each: PublicationUnderWay, answer: MetadataAnswer) -> None:
         if isinstance(answer, Written):
             entries = publication.entries_of(self._multi(each), answer.results)
             self._tell_holders(each, entries)
@@ -447,7 +452,7 @@ class PublishingService(NodeService):
         else:
             raise failure(answer)
 
-    def _on_conflict(self, number: int, each: Publication, mark: Mark) -> None:
+    def _on_conflict(self, number: int, each: PublicationUnderWay, mark: Mark) -> None:
         """Nothing was done: what has changed is read, or asked for, again."""
         if mark.subject is Subject.NAME:
             raise TableMoved("the table has another name now")
@@ -463,7 +468,7 @@ class PublishingService(NodeService):
                 each.holders[place].pop(mark.node, None)
         self._commit_or_ask(number, each)
 
-    def _tell_holders(self, each: Publication, entries: dict[tuple[int, int], int]) -> None:
+    def _tell_holders(self, each: PublicationUnderWay, entries: dict[tuple[int, int], int]) -> None:
         """A hint: whoever holds a part need not wait for its watch."""
         told: dict[tuple[NodeId, int, int], None] = {}
         for place, part in parts_of_request(each.message):
@@ -474,12 +479,12 @@ class PublishingService(NodeService):
 
     # Unknown outcomes
 
-    def _settle(self, number: int, each: Publication) -> None:
+    def _settle(self, number: int, each: PublicationUnderWay) -> None:
         """G4: writes of a session take effect in their order, so after this one the other is settled."""
         each.step = PublishStep.SETTLING
         self._ask(number, self.write(Check(WRITERS, ANY_VERSION)))
 
-    def _on_settled(self, number: int, each: Publication, answer: MetadataAnswer) -> None:
+    def _on_settled(self, number: int, each: PublicationUnderWay, answer: MetadataAnswer) -> None:
         each.request = None
         if not isinstance(answer, Written | Conflict):
             return  # the next tick asks again
@@ -490,10 +495,10 @@ class PublishingService(NodeService):
 
     # Answers
 
-    def _is_late(self, each: Publication) -> bool:
+    def _is_late(self, each: PublicationUnderWay) -> bool:
         return self.node.now.monotonic_ns - each.since_ns >= each.wait_ns
 
-    def _give_up(self, number: int, each: Publication) -> None:
+    def _give_up(self, number: int, each: PublicationUnderWay) -> None:
         if each.is_unsure or each.step is PublishStep.COMMITTING:
             self._unknown(number)
         elif each.step is PublishStep.ASKING:

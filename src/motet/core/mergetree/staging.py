@@ -114,9 +114,13 @@ def look(core: Core) -> None:
     """Answer clients whose part is held by enough, or will not be."""
     state = core.state
     for number, staging in list(state.staging.items()):
+        version = _promised_version(core)
         if core.own in staging.holders:
-            staging.holders[core.own] = state.host_version
-            if len(staging.holders) >= staging.quorum and state.host_version >= 0:
+            staging.holders[core.own] = version
+            if len(staging.holders) >= staging.quorum and version != NOT_HELD:
+                if not _is_here(core, staging.part):
+                    _refuse(core, number, NodeError("its bytes have gone meanwhile"))
+                    continue
                 del state.staging[number]
                 holders = tuple(Holder(*each) for each in sorted(staging.holders.items()))
                 told = PartStaged(*core.key, staging.request, staging.part, holders)
@@ -156,7 +160,11 @@ def hold(core: Core, sender: Address, message: HoldPart) -> None:
         core.send(sender, PartHeld(*core.key, part.id, NOT_HELD))
         return
     if _is_here(core, part):
-        _tell(core, sender, part.id)
+        held = core.state.held.get(part.id)
+        if held is not None and core.state.releasing.is_raising:
+            held.asked_by[sender] = None  # told when the version is known
+        else:
+            _tell(core, sender, part.id)
         return
     source = None if message.source == core.own else message.source
     held = _hold(core, part, message.job, message.block, source)
@@ -191,7 +199,12 @@ def _hold(
 
 
 def _tell(core: Core, asker: Address, part: PartId) -> None:
-    core.send(asker, PartHeld(*core.key, part, core.state.host_version))
+    core.send(asker, PartHeld(*core.key, part, _promised_version(core)))
+
+
+def _promised_version(core: Core) -> int:
+    """H1: a version of ``host`` that is not known to be there is not told."""
+    return NOT_HELD if core.state.releasing.is_raising else core.state.host_version
 
 
 def on_hold_ended(core: Core, work: WorkId, why: str | None) -> None:
@@ -201,8 +214,9 @@ def on_hold_ended(core: Core, work: WorkId, why: str | None) -> None:
     held = state.held.get(part)
     if held is None:
         return  # an entry has named it meanwhile, and it is stored
-    asked_by, held.asked_by, held.work = held.asked_by, {}, None
+    held.work = None
     if why is not None:
+        asked_by, held.asked_by = held.asked_by, {}
         del state.held[part]
         core.note("not_held", f"{part}: {why}")
         for asker in asked_by:
@@ -214,14 +228,22 @@ def on_hold_ended(core: Core, work: WorkId, why: str | None) -> None:
     held.is_synced, held.since_ns = True, core.now_ns
     state.aside.pop(part, None)
     state.pushed.pop(part, None)
-    for asker in asked_by:
-        _tell(core, asker, part)
+    _tell_askers(core, held)
     _on_own(core, held.header)
+
+
+def _tell_askers(core: Core, held: HeldPart) -> None:
+    """It is synced; nobody is told while the version of ``host`` is not known."""
+    if held.is_synced and not core.state.releasing.is_raising:
+        asked_by, held.asked_by = held.asked_by, {}
+        for asker in asked_by:
+            _tell(core, asker, held.header.id)
 
 
 def on_looked(core: Core, looked: Looked) -> None:
     """H6: what the disk has. What was synced since the look was begun is not in what it says."""
     state = core.state
+    state.releasing = Releasing()
     there = {header.id: header for header in looked.staged}
     for part, held in list(state.held.items()):
         if held.is_synced and part not in there and held.since_ns < state.look_ns:
@@ -290,17 +312,20 @@ def on_jobs(core: Core, call: ReadJobs, answer: MetadataAnswer) -> None:
     host = core.own_paths.host
     data = core.node.memory.endpoint.encode()
     core.write(LetGo(), Set(host, data, state.host_version))
-    # Writes of a session are done in their order: what is sent from now on comes after this one.
-    state.host_version += 1
-    state.releasing = Releasing(dict.fromkeys(gone))
+    state.releasing = Releasing(dict.fromkeys(gone), is_raising=True)
 
 
 def on_let_go(core: Core, _call: LetGo, answer: MetadataAnswer) -> None:
-    if isinstance(answer, Written):
-        core.read(ReadLogHead(), Get(core.paths.log))
-    else:
-        core.state.releasing = Releasing()
-        core.step_back("could not raise its host")
+    state = core.state
+    if not isinstance(answer, Written):
+        core.step_back("could not raise its host")  # no version is told until it is raised anew
+        return
+    version = answer.results[0]
+    assert isinstance(version, int), "the set of host is the only operation"
+    state.host_version, state.releasing.is_raising = version, False
+    for held in list(state.held.values()):
+        _tell_askers(core, held)
+    core.read(ReadLogHead(), Get(core.paths.log))
 
 
 def on_log_head(core: Core, _call: ReadLogHead, answer: MetadataAnswer) -> None:

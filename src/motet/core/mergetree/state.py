@@ -282,6 +282,8 @@ class Releasing(msgspec.Struct):
     """Staged parts that are to go."""
 
     parts: dict[PartId, None] = msgspec.field(default_factory=dict)
+    #: ``host`` is being raised for them: which version it has is not known
+    is_raising: bool = False
     #: when the log has been read up to here; None: that is not known yet
     head: int | None = None
 

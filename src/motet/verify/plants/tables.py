@@ -62,6 +62,15 @@ TABLE_PLANTS: tuple[Plant, ...] = (
         searches=(Search("tables", SEEDS_FEW, ("PublicationWhole",)),),
     ),
     Plant(
+        "publish-after-its-holder-died",
+        rule="a publication checks the version of the host that each holder told",
+        rule_id="mergetree.publishing G3",
+        how="replaces",
+        target="motet.core.mergetree.publishing.multi_of",
+        planted_by=f"{_BY}PublishesUnchecked",
+        searches=(Search("tables", SEEDS_FEW, ("Held",)),),
+    ),
+    Plant(
         "pointer-before-file",
         rule="what was learned from entries is durable here before the pointer passes them",
         rule_id="mergetree.executed L2",

@@ -10,7 +10,7 @@ in ``tables_checks``; the planted bugs are in ``tables_plants``.
 from __future__ import annotations
 
 from motet.core.machine import NS_PER_MS, Violation
-from motet.core.mergetree.paths import TABLE_DATA, ShardPaths, layout
+from motet.core.mergetree.paths import TABLE_DATA, WRITERS, ShardPaths, layout
 from motet.core.mergetree.state import MergeTreeConfig, Phase
 from motet.core.metadata.messages import Create, Written
 from motet.ids import Address, NodeId
@@ -25,8 +25,8 @@ from motet.verify.storms.tables_clients import (
     READ_OLD,
     RETRIED,
     TABLE,
-    Changer,
     Cluster,
+    Dropper,
     Inserter,
     Reader,
     TableClient,
@@ -39,6 +39,7 @@ from motet.verify.storms.tables_parts import (
     Folder,
 )
 from motet.verify.storms.tables_plants import table_node
+from motet.verify.storms.tables_publisher import REPUBLISHED, RESTAGED, Publisher
 from motet.verify.storms.tables_store import (
     CONFLICT,
     LATE_WRITE,
@@ -58,7 +59,9 @@ MARKS = (
     *("partition", "partition_one_way", LATE, LATE_AFTER_RESTART),
     *(UNKNOWN, LATE_WRITE, ORPHAN, OLD_SESSION, CONFLICT, WHIM),
     *(FOUND_BROKEN, FETCHED_ROTTEN, FETCH_CUT, KEPT_ASIDE, SPOILED, GIVEN_UP, RETRIED, READ_OLD),
-    *("quorum_failed", "dropped", "dropped_open", "published", "duplicate_acknowledged"),
+    *("quorum_failed", "dropped", "dropped_open", "duplicate_acknowledged"),
+    *("published", "published_by_token", "published_by_step", RESTAGED, REPUBLISHED),
+    *("table_part_released", "table_not_held"),
     *("table_part_missing", "table_part_waits", "table_log_not_written", "table_quorum_failed"),
     *("refused_outcome_unknown", "refused_too_few_replicas", "refused_quorum_failed"),
 )
@@ -88,6 +91,9 @@ def draw_config(dice: Dice) -> MergeTreeConfig:
         pointer_ms=dice.pick([10, 50]),
         windows_ms=dice.pick([50, 2_000]),
         pushed_ms=dice.pick([30, 300]),
+        staged_look_ms=dice.pick([50, 400]),
+        staged_keep_ms=dice.pick([1_000, 3_000]),
+        jobs_look_ms=1_000,
     )
 
 
@@ -140,8 +146,9 @@ class TablesRun:
 
     def _make_table(self) -> None:
         paths = ShardPaths(TABLE, 0)
+        definition = b'{"shards":%d}' % self.shards
         nodes = [(TABLE_DATA, b""), *self._layout()]
-        for path, data in (("/motet", b""), *nodes, (paths.definition, b"{}")):
+        for path, data in (("/motet", b""), *nodes, (WRITERS, b""), (paths.definition, definition)):
             written = self.store.write(Create(path, data))
             assert isinstance(written, Written), (path, written)
 
@@ -181,9 +188,13 @@ class TablesRun:
         )
         pause_ms = dice.pick([40, 150])
         inserters = [Inserter(cluster, f"w{n}", pause_ms) for n in range(1, dice.between(2, 4) + 1)]
-        changer = Changer(cluster, "c1", dice.pick([100, 400]), dice.pick([0.0, 0.2, 0.5]))
+        dropper = Dropper(cluster, "c1", dice.pick([100, 400]), dice.pick([0.0, 0.2, 0.5]))
+        publishers = [
+            Publisher(cluster, "p1", dice.pick([20, 100]), ordered=False),
+            Publisher(cluster, "o1", dice.pick([20, 100]), ordered=True),
+        ]
         self.readers = [Reader(cluster, f"r{number}", dice.pick([20, 80])) for number in (1, 2)]
-        self.writers: list[TableClient] = [*inserters, changer]
+        self.writers: list[TableClient] = [*inserters, dropper, *publishers]
         for client in (*self.writers, *self.readers):
             world.host(world.add_node(client.name, immune=True), HOST, client.itself)
 

@@ -11,6 +11,7 @@ Quorum            at the moment of ``done n`` the block is registered and stored
 Registered        at the moment when a multi registers a part its bytes are stored there
 SameVersion       a version is what the log says at it, on any replica, however often it is read
 Linearizable      a read that begins after an acknowledgement has a version at or above its version
+Held              at the moment when a part is published it is synced on as many replicas as it was staged for
 PublicationWhole  a publication is whole or absent in every read
 Readable          a part that a replica names to a reader is on its disk, whole
 ExecutedOnce      no replica fetches or stores a part that is registered there and on its disk, whole
@@ -42,7 +43,7 @@ from motet.core.mergetree.names import parse_part_name
 from motet.core.mergetree.work import Fetch, Keep
 from motet.core.metadata.messages import Check, Create, Set, Write, Written
 from motet.format.record import parse_body, parse_header
-from motet.ids import Address, FileName, PartId, TableId, Zxid
+from motet.ids import Address, FileName, NodeId, PartId, TableId, Zxid
 from motet.sim.host import Host
 from motet.sim.world import World
 from motet.verify.storms.tables_parts import Folder, rows_of
@@ -110,6 +111,8 @@ class Truth:
         self.shards = [ShardTruth() for _ in range(shards)]
         self.folders: Mapping[Address, Folder] = {}
         self.hosts: Mapping[Address, Host] = {}
+        #: on how many replicas a part is to be when it is published
+        self.wanted: dict[PartId, int] = {}
         #: rows that somebody has asked to insert
         self.asked: dict[str, None] = {}
         #: replica and part -> it is registered
@@ -158,9 +161,11 @@ class Truth:
                 told = token if counted is None else f"number {counted}"
                 block = BlockTruth(number, 0, part, zxid, quorum, told, entry.dedup)
                 self._inserted(truth, block)
-            case PublishEntry(parts=parts, replace=replace):
+            case PublishEntry(parts=parts, replace=replace, holders=holders):
+                self._world.mark("published")
                 self._drop(truth, replace, number, zxid)
                 for index, part in enumerate(parts):
+                    self._check_held(shard, part, holders)
                     block = BlockTruth(number, index, part, zxid, 1, publication=number)
                     self._inserted(truth, block)
             case DoneEntry(number=ended):
@@ -173,6 +178,13 @@ class Truth:
                 self._world.mark("quorum_failed")
             case DropEntry(partitions=partitions):
                 self._drop(truth, partitions, number, zxid)
+
+    def _check_held(self, shard: int, part: PartHeader, holders: tuple[NodeId, ...]) -> None:
+        wanted = self.wanted.get(part.id, 0)
+        having = [node for node in holders if self.folders[Address(node)].has_promised(part.id)]
+        if len(having) < wanted:
+            what = f"{part.id} is on {' '.join(having) or 'none'} of {' '.join(holders)}, wanted {wanted}"
+            self._world.violated("Held", f"shard {shard}: {what}")
 
     def _inserted(self, truth: ShardTruth, block: BlockTruth) -> None:
         if block.quorum == 1:
@@ -240,6 +252,16 @@ class Truth:
             truth.newest_acknowledged = max(truth.newest_acknowledged, told.version)
             if told.is_duplicate:
                 self._world.mark("duplicate_acknowledged")
+
+    def acknowledge_part(self, shard: int, rows: str, version: Zxid) -> None:
+        """A publication was acknowledged, in which a shard gets these rows."""
+        truth = self.shards[shard]
+        block = next((each for each in truth.blocks if each.header.hash == rows), None)
+        if block is None or block.visible is None or block.visible > version:
+            self._world.violated("AckedOnce", f"{rows} at {version} is not published")
+        else:
+            truth.acknowledged.append(Acknowledged(block, version))
+            truth.newest_acknowledged = max(truth.newest_acknowledged, version)
 
     def read(
         self, shard: int, version: Zxid, rows: list[str], who: str, acknowledged: Zxid | None

@@ -7,12 +7,23 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from motet.core.machine import Effect, Event
-from motet.core.mergetree import executed, executing, inserting, reading, tiling
+from motet.core.mergetree import executed, executing, inserting, publishing, reading, tiling
 from motet.core.mergetree.context import Core
 from motet.core.mergetree.entries import PartHeader
 from motet.core.mergetree.history import BlockState, History
+from motet.core.mergetree.messages import PublishParts
 from motet.core.mergetree.names import PartName
 from motet.core.mergetree.node import TableNode
+from motet.core.mergetree.publication import (
+    Holders,
+    Multi,
+    PartPlace,
+    PublishFacts,
+    Subject,
+)
+from motet.core.mergetree.publication import (
+    multi_of as _multi_of,
+)
 from motet.core.mergetree.state import Call, InsertStep, PutPointer, QueuedPart
 from motet.core.mergetree.tiling import HasBytes, Tiling
 from motet.core.metadata.messages import ANY_VERSION, Check, WriteOperation
@@ -132,3 +143,20 @@ class HurriesPointer(PlantedTables):
     """The pointer passes what was executed, durable or not."""
 
     planted = (executed, "pointer_operations", _hurried_pointer)
+
+
+def _multi_unchecked(
+    message: PublishParts, facts: PublishFacts, holders: dict[PartPlace, Holders]
+) -> Multi:
+    multi = _multi_of(message, facts, holders)
+    operations = tuple(
+        Check(each.path, ANY_VERSION) if mark.subject is Subject.HOST else each
+        for each, mark in zip(multi.operations, multi.marks, strict=True)
+    )
+    return Multi(operations, multi.marks)
+
+
+class PublishesUnchecked(PlantedTables):
+    """A holder that has restarted, or has let go of a part, is counted as before."""
+
+    planted = (publishing, "multi_of", _multi_unchecked)
