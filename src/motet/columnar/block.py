@@ -10,7 +10,7 @@ the column.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -36,6 +36,16 @@ def block_of(data: object, schema: pa.Schema) -> pa.Table:
         for field in schema
     ]
     return pa.Table.from_arrays(made, schema=schema)
+
+
+def halved(block: pa.Table, bytes_max: int) -> Iterator[pa.Table]:
+    """The block in pieces of at most so many bytes, but for single rows."""
+    if block.num_rows <= 1 or block.nbytes <= bytes_max:
+        yield block
+        return
+    half = block.num_rows // 2
+    yield from halved(block.slice(0, half), bytes_max)
+    yield from halved(block.slice(half), bytes_max)
 
 
 def _known(schema: pa.Schema) -> str:

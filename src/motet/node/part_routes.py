@@ -15,17 +15,12 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import os
-import re
-import threading
 from pathlib import Path
 from typing import Protocol
 
-import msgspec
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
 
 from motet.client.parts import CHECKED, PARTS_PATH, PartsFound, check_size
 from motet.errors import BadInput, BadRecord, ObjectError, ObjectExists, ObjectMissing, TooLarge
@@ -39,111 +34,9 @@ from motet.format.manifest import (
 )
 from motet.ids import ObjectKey, PartId, TableId
 from motet.limits import MIB, part_bytes_max, put_bytes_max
+from motet.node.file_answer import OpenFile, answer_file
 from motet.node.http import JsonAnswer, error_answer
-from motet.node.logs import logger
-from motet.real.durable import read_up_to
 from motet.real.objects import LocalObjects, UnfinishedFile, put_failed
-
-_ONE = re.compile(r"bytes=([0-9]{0,18})-([0-9]{0,18})")
-
-
-class ByteRange(msgspec.Struct, frozen=True):
-    """From ``start`` up to, not including, ``end``."""
-
-    start: int
-    end: int
-
-
-class NoSuchRange(Exception):
-    """The range has nothing of the file in it."""
-
-
-def parse_range(header: str | None, size_bytes: int) -> ByteRange | None:
-    """The one range that is asked for, cut to the file; None when all of it is to be given.
-
-    Anything but one range of bytes is ignored, as the standard allows. ``NoSuchRange`` when the range is
-    beyond the file, or ends before it begins.
-    """
-    match = _ONE.fullmatch(header.replace(" ", "")) if header else None
-    if match is None or match.groups() == ("", ""):
-        return None
-    first, last = match.groups()
-    if not first:
-        start, end = max(0, size_bytes - int(last)), size_bytes
-    else:
-        start, end = int(first), min(size_bytes, int(last) + 1 if last else size_bytes)
-    if start >= end:
-        raise NoSuchRange
-    return ByteRange(start, end)
-
-
-piece_bytes = MIB
-"""What is read of a file at a time: no more of it is ever in memory, but once more on its way out."""
-
-
-class OpenFile:
-    """A file that threads read from and that is closed under none of them."""
-
-    def __init__(self, path: Path) -> None:
-        self._lock = threading.Lock()
-        self._path = path
-        self._fd: int | None = os.open(path, os.O_RDONLY)
-        self.size_bytes = os.fstat(self._fd).st_size
-
-    def check(self, key: ObjectKey) -> None:
-        """``BadRecord`` when it is not what was written."""
-        with self._lock:
-            assert self._fd is not None, "a file that is closed"
-            CHECKED.check_open(self._fd, self._path, key)
-
-    def read(self, start: int, size_bytes: int) -> bytes:
-        with self._lock:
-            assert self._fd is not None, "a file that is closed"
-            return read_up_to(self._fd, start, size_bytes)
-
-    def close(self) -> None:
-        with self._lock:
-            if self._fd is not None:
-                os.close(self._fd)
-            self._fd = None
-
-
-class FileAnswer(Response):
-    """Closes the file when it is done with it, however that ends."""
-
-    def __init__(
-        self, file: OpenFile, part: ByteRange, status: int, headers: dict[str, str]
-    ) -> None:
-        super().__init__(None, status, headers)
-        self.headers["content-length"] = str(part.end - part.start)
-        self._file = file
-        self._part = part
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            head = {"status": self.status_code, "headers": self.raw_headers}
-            await send({"type": "http.response.start", **head})
-            if scope["method"] == "HEAD":
-                await send({"type": "http.response.body", "body": b""})
-            else:
-                await self._send_body(Request(scope, receive), send)
-        finally:
-            await asyncio.shield(asyncio.to_thread(self._file.close))
-
-    async def _send_body(self, request: Request, send: Send) -> None:
-        position, end = self._part.start, self._part.end
-        while True:
-            wanted = min(piece_bytes, end - position)
-            piece = await asyncio.to_thread(self._file.read, position, wanted)
-            if len(piece) < wanted:
-                # An answer without its end is how the other side hears of it.
-                logger.error("part_cut_off", extra={"fields": {"path": request.url.path}})
-                return
-            position += wanted
-            await send({"type": "http.response.body", "body": piece, "more_body": position < end})
-            if position == end or await request.is_disconnected():
-                return
-
 
 uploads_max = 32
 """Files that are being received at once; more wait until there is room."""
@@ -200,23 +93,7 @@ class ServedParts:
         if tag is None:
             tag = content_hash(await self._objects.get(key, 0, manifest_bytes_max))
         file = await asyncio.to_thread(self._open, key)
-        headers = {
-            "accept-ranges": "bytes",
-            "content-type": "application/octet-stream",
-            "etag": f'"{tag}"',
-        }
-        try:
-            part = parse_range(request.headers.get("range"), file.size_bytes)
-        except NoSuchRange:
-            file.close()
-            headers["content-range"] = f"bytes */{file.size_bytes}"
-            del headers["content-type"]
-            what = f"{key} has {file.size_bytes} bytes, and none of them is in that range"
-            return error_answer(BadInput(what), 416, headers)
-        if part is None:
-            return FileAnswer(file, ByteRange(0, file.size_bytes), 200, headers)
-        headers["content-range"] = f"bytes {part.start}-{part.end - 1}/{file.size_bytes}"
-        return FileAnswer(file, part, 206, headers)
+        return answer_file(request, file, tag, key)
 
     async def put(self, request: Request) -> Response:
         """Take a whole file in."""
@@ -322,7 +199,7 @@ class ServedParts:
         except OSError as error:
             raise ObjectError(f"get {key}: {error.strerror}") from error
         try:
-            file.check(key)
+            file.check(lambda fd: CHECKED.check_open(fd, path, key))
         except BaseException:
             file.close()
             raise

@@ -184,6 +184,8 @@ COUNTERS = {
     "writes_failed": "Changes the full disk refused.",
     "reads": "Reads from files.",
     "reads_failed": "Reads the disk could not do.",
+    "works": "Pieces of work that the machines asked for, as storing or fetching a part.",
+    "works_failed": "Pieces of work that ended without a result.",
     "network_in_bytes": "Bytes of frames that came in.",
     "network_out_bytes": "Bytes of frames that left.",
     "dials": "Connections tried.",

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from tests.core.mergetree.stand import CLIENT, N1, PATHS, header
+from tests.core.mergetree.stand import CLIENT, N1, PATHS, Stand, header
 from tests.core.mergetree.test_publishing import publish, ready, staged
 
 from motet.core.mergetree.messages import NodeRefused, PartsPublished, PublishParts
+from motet.core.mergetree.state import Phase
 from motet.core.metadata.messages import ANY_VERSION, Create, Delete, Read, Set
 
 
@@ -41,6 +42,12 @@ def test_many_parts_are_listed_in_manifests_and_executed_whole(count: int) -> No
         f"part-{n}" for n in range(count)
     ]
     assert len(stand.stored) == count
+    again = Stand()
+    again.tree, again.file, again.stored = stand.tree, stand.file, stand.stored
+    again.start()
+    assert again.state.phase is Phase.ACTIVE
+    assert len(again.state.history.blocks) == count
+    assert not again.state.queue
     for _ in range(10):
         stand.tick(70_000)
         stand.settle_quietly()

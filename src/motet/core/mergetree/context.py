@@ -31,8 +31,10 @@ from motet.core.metadata.messages import (
     METADATA,
     NO_SESSION,
     MetadataRequest,
+    Names,
     Read,
     ReadOperation,
+    ReadResult,
     Watch,
     WatchOf,
     WriteOperation,
@@ -56,6 +58,11 @@ ReplicaKey = tuple[TableId, int]
 """A table and the number of a shard: there is one replica of each on a node."""
 
 
+def executed_file(key: ReplicaKey) -> FileName:
+    """Holds every entry that a replica has executed."""
+    return FileName(f"table-{key[0]}-{key[1]}-log")
+
+
 class NodeMemory(msgspec.Struct):
     """What the replicas of a node share."""
 
@@ -64,6 +71,8 @@ class NodeMemory(msgspec.Struct):
     folder: str = ""
     #: where others reach this node, as people read it in ``host``
     endpoint: str = ""
+    #: randomness of this process
+    nonce: int = 0
     session: SessionId = NO_SESSION
     #: of the keeper, as read under this session; empty: it has not been read yet (T1)
     incarnation: str = ""
@@ -73,8 +82,8 @@ class NodeMemory(msgspec.Struct):
     next_read: int = 1
     #: who asked for what is under way: a replica, or a service of the node by its name
     requests: dict[RequestId, ReplicaKey | str] = msgspec.field(default_factory=dict)
-    works: dict[WorkId, ReplicaKey] = msgspec.field(default_factory=dict)
-    writes: dict[WriteId, ReplicaKey] = msgspec.field(default_factory=dict)
+    works: dict[WorkId, ReplicaKey | str] = msgspec.field(default_factory=dict)
+    writes: dict[WriteId, ReplicaKey | str] = msgspec.field(default_factory=dict)
     reads: dict[int, ReplicaKey] = msgspec.field(default_factory=dict)
     #: the size of blocks that came within messages and are being written, by the work that does it
     blocks: dict[WorkId, int] = msgspec.field(default_factory=dict)
@@ -84,10 +93,16 @@ class NodeMemory(msgspec.Struct):
 class NodeContext:
     """The memory of a node, and the time and the effects of one step."""
 
-    def __init__(self, own: NodeId, endpoint: str = "") -> None:
+    def __init__(
+        self, own: NodeId, endpoint: str = "", config: MergeTreeConfig | None = None
+    ) -> None:
         self.memory = NodeMemory(own, endpoint=endpoint)
+        self.config = MergeTreeConfig() if config is None else config
         self.now = Now(0, 0)
         self.items: list[Effect] = []
+        #: replicas that this step starts and stops
+        self.to_start: list[ReplicaKey] = []
+        self.to_stop: list[ReplicaKey] = []
         #: what a part of the node says to another one, within this step
         self.to_own: list[Message] = []
 
@@ -102,6 +117,24 @@ class NodeContext:
         """Send it to the keeper."""
         self.items.append(Send(METADATA, message))
         return message.request
+
+    def begin_work(self, owner: ReplicaKey | str, task: Task) -> WorkId:
+        """Have something done with bytes; its owner is told when it has ended."""
+        work = WorkId(self.memory.next_work)
+        self.memory.next_work += 1
+        self.memory.works[work] = owner
+        self.items.append(Work(work, task))
+        return work
+
+    def new_write(self, owner: ReplicaKey | str) -> WriteId:
+        """The number of a change of a file; its owner is told when it is durable."""
+        write = WriteId(self.memory.next_write)
+        self.memory.next_write += 1
+        self.memory.writes[write] = owner
+        return write
+
+    def later_ns(self, after_ms: int) -> int:
+        return self.now.monotonic_ns + after_ms * NS_PER_MS
 
     def begin_block(self, work: WorkId, block: PartBytes) -> None:
         """Its bytes are in memory until this work has ended."""
@@ -138,7 +171,7 @@ class NodeContext:
         return items
 
     def clone(self) -> Self:
-        twin = type(self)(self.memory.own)
+        twin = type(self)(self.memory.own, config=self.config)
         twin.memory, twin.now = clone_plain(self.memory), self.now
         return twin
 
@@ -180,12 +213,11 @@ class Core:
         return self.node.now.monotonic_ns
 
     def later_ns(self, after_ms: int) -> int:
-        return self.now_ns + after_ms * NS_PER_MS
+        return self.node.later_ns(after_ms)
 
     @property
     def file(self) -> FileName:
-        """Holds every entry that was executed."""
-        return FileName(f"table-{self.key[0]}-{self.key[1]}-log")
+        return executed_file(self.key)
 
     # Effects
 
@@ -208,12 +240,8 @@ class Core:
         self._ask(WatchLog(), Watch(self._new_request(), self.node.memory.session, path, of))
 
     def work(self, task: Task, part: PartId) -> WorkId:
-        memory = self.node.memory
-        work = WorkId(memory.next_work)
-        memory.next_work += 1
-        memory.works[work] = self.key
+        work = self.node.begin_work(self.key, task)
         self.state.works[work] = part
-        self.node.items.append(Work(work, task))
         return work
 
     def work_on_block(self, task: Keep | Hold | Arrive) -> WorkId:
@@ -228,10 +256,7 @@ class Core:
         self.state.leaving[self.work(task, task.part)] = task.part
 
     def append_to_file(self, data: bytes) -> WriteId:
-        memory = self.node.memory
-        write = WriteId(memory.next_write)
-        memory.next_write += 1
-        memory.writes[write] = self.key
+        write = self.node.new_write(self.key)
         offset = self.state.file_bytes
         self.node.items.append(
             Write(write, self.file, offset, data) if offset else Replace(write, self.file, data)
@@ -271,6 +296,11 @@ class Core:
                 self.send(node, LogHas(table, shard, number))
 
     # Looking
+
+    def know_replicas(self, found: ReadResult) -> None:
+        """Remember who the replicas of the shard are."""
+        if isinstance(found, Names):
+            self.state.replicas = tuple(NodeId(name) for name in found.names)
 
     def insert_of(self, part: PartId) -> Insert | None:
         """The insert that brings this part, while it is under way."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from motet.errors import BadRecord
+from motet.format.part_manifest import PartManifest
 from motet.ids import NodeId, PartId
 
 
@@ -29,6 +30,28 @@ class PartHeader(msgspec.Struct, frozen=True, omit_defaults=True):
 
 encode_header = msgspec.json.Encoder().encode
 """The data of ``parts/<part id>``."""
+_header_decoder = msgspec.json.Decoder(PartHeader)
+
+
+def decode_header(data: bytes) -> PartHeader:
+    """Read a header back; ``BadRecord`` for what is none."""
+    try:
+        return _header_decoder.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise BadRecord(f"this is no header of a part: {error}") from None
+
+
+def header_of(manifest: PartManifest) -> PartHeader:
+    """What is said of a part, from its manifest."""
+    return PartHeader(
+        id=manifest.part_id,
+        partition=manifest.partition,
+        rows=manifest.rows,
+        size_bytes=manifest.size_bytes,
+        hash=manifest.hash,
+        schema=manifest.schema_version,
+        format=manifest.format,
+    )
 
 
 class InsertEntry(msgspec.Struct, frozen=True, tag="insert", tag_field="type", omit_defaults=True):
@@ -44,6 +67,8 @@ class InsertEntry(msgspec.Struct, frozen=True, tag="insert", tag_field="type", o
     #: or its producer and number
     producer: str | None = None
     number: int | None = None
+    #: the hash of its rows, in a table with ``dedup="content"``
+    dedup: str | None = None
 
 
 class PublishEntry(
@@ -56,7 +81,7 @@ class PublishEntry(
     holders: tuple[NodeId, ...]
     #: what these partitions held before is dropped
     replace: tuple[str, ...] = ()
-    #: instead of many parts: nodes below a staging job that list them
+    #: nodes below a staging job that list its parts: who has executed it has these in it, too
     job: str = ""
     manifests: tuple[str, ...] = ()
 
@@ -92,6 +117,13 @@ def decode_entry(data: bytes) -> Entry:
         entry: Entry = _decoder.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise BadRecord(f"this is no entry of a table's log: {error}") from None
+    return entry
+
+
+def as_logged(entry: Entry) -> Entry:
+    """An entry as the log has it: what manifests list is not in it."""
+    if isinstance(entry, PublishEntry) and entry.manifests:
+        return msgspec.structs.replace(entry, parts=())
     return entry
 
 

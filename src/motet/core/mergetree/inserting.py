@@ -19,7 +19,15 @@ from __future__ import annotations
 import msgspec
 
 from motet.core.machine import NS_PER_MS
-from motet.core.mergetree import checks, ending, executing, pulling, pushing, tokens
+from motet.core.mergetree import (
+    checks,
+    dedup,
+    ending,
+    executing,
+    pulling,
+    pushing,
+    tokens,
+)
 from motet.core.mergetree.context import Core
 from motet.core.mergetree.entries import (
     InsertEntry,
@@ -110,7 +118,7 @@ def _read(core: Core, number: int) -> None:
     if not core.is_active:
         _refuse(core, number, TableReadOnly(f"this replica {core.state.why}"))
         return
-    if not _has_turn(core, number):
+    if not tokens.has_turn(core.state, number):
         insert.step = InsertStep.HELD
         return
     insert.step = InsertStep.READING
@@ -119,26 +127,13 @@ def _read(core: Core, number: int) -> None:
         tokens.read_use(core.paths, message.token, message.producer),
         Get(core.paths.producers),
         Get(core.paths.definition),
+        *dedup.reads(core.paths, message),
     ]
     if insert.message.quorum > 1:
         for node in core.state.replicas:
             paths = core.paths.replica(node)
             reads += [Get(paths.is_active), Get(paths.is_lost)]
     core.read(ReadForInsert(number), *reads)
-
-
-def _has_turn(core: Core, number: int) -> bool:
-    """K4."""
-    state = core.state
-    producer = state.inserts[number].message.producer
-    if not producer:
-        return True
-    holder = state.inserts.get(state.busy.get(producer, number))
-    steps = (InsertStep.READING, InsertStep.COMMITTING, InsertStep.SETTLING)
-    if holder is not None and holder is not state.inserts[number] and holder.step in steps:
-        return False
-    state.busy[producer] = number
-    return True
 
 
 def on_read(core: Core, call: ReadForInsert, answer: MetadataAnswer) -> None:
@@ -151,8 +146,16 @@ def on_read(core: Core, call: ReadForInsert, answer: MetadataAnswer) -> None:
         return
     found, producers, definition, *activity = answer.results
     message = insert.message
+    if not tokens.has_turn(core.state, call.insert):
+        insert.step = InsertStep.HELD
+        return
+    found = tokens.expected(core.state, message, found)
+    hashes = activity[: len(dedup.reads(core.paths, message))]
+    activity = activity[len(hashes) :]
     try:
         use = tokens.use_of(message, found, producers)
+        if use is None and hashes and dedup.is_duplicate(core, insert, hashes, answer.zxid):
+            return
     except MotetError as error:
         _refuse(core, call.insert, error)
         return
@@ -161,7 +164,7 @@ def on_read(core: Core, call: ReadForInsert, answer: MetadataAnswer) -> None:
         insert.version = answer.zxid
         pulling.pull(core)
         return
-    if not isinstance(definition, Found):
+    if not isinstance(definition, Found) or checks.is_dropped(definition.data):
         _refuse(core, call.insert, BadInput("the table is dropped"))
         return
     each = iter(activity)
@@ -184,10 +187,16 @@ def on_read(core: Core, call: ReadForInsert, answer: MetadataAnswer) -> None:
     if known is not None:
         _refuse(core, call.insert, BadInput(f"part {message.part.id} is there already"))
         return
-    _commit(core, call.insert, definition.stat.version, found)
+    _commit(core, call.insert, definition.stat.version, found, hashes)
 
 
-def _commit(core: Core, number: int, definition_version: int, found: ReadResult) -> None:
+def _commit(
+    core: Core,
+    number: int,
+    definition_version: int,
+    found: ReadResult,
+    hashes: list[ReadResult],
+) -> None:
     """I2."""
     insert, paths = core.state.inserts[number], core.paths
     message, header = insert.message, insert.message.part
@@ -195,26 +204,31 @@ def _commit(core: Core, number: int, definition_version: int, found: ReadResult)
     insert.host_version = core.state.host_version
     token, producer = message.token or None, message.producer or None
     counted = message.number if producer else None
-    entry = InsertEntry(header, core.own, message.quorum, token, producer, counted)
+    content = message.dedup_hash or None
+    entry = InsertEntry(header, core.own, message.quorum, token, producer, counted, content)
     operations: list[WriteOperation] = [
         Check(core.own_paths.host, insert.host_version),
         Check(paths.definition, definition_version),
     ]
     if message.name_path:
         operations.append(Check(message.name_path, message.name_version))
-    operations.append(tokens.use(paths, message, found))
+    use = tokens.use(paths, message, found)
+    operations += [use, *tokens.chain(core, message), *dedup.use(paths, message, hashes)]
     operations.append(Create(core.own_paths.part(header.id), encode_header(header)))
     if message.quorum > 1:
         status = QuorumStatus(message.quorum, (core.own,))
         operations.append(Create(paths.status(header.id), encode_status(status)))
     operations.append(Create(paths.new_entry, encode_entry(entry), sequential=True))
     core.write(CommitInsert(number), *operations)
+    tokens.begin_commit(core.state, number, use)
 
 
 def on_committed(core: Core, call: CommitInsert, answer: MetadataAnswer) -> None:
     insert = core.state.inserts.get(call.insert)
     if insert is None:
         return
+    if not isinstance(answer, Unknown):
+        tokens.end_commit(core.state, call.insert, is_done=isinstance(answer, Written))
     if isinstance(answer, Written):
         path = answer.results[-1]
         assert isinstance(path, str), "the entry is the last operation"
@@ -246,6 +260,7 @@ def _on_conflict(core: Core, number: int, conflict: Conflict) -> None:
     """Nothing was done. The token, the definition or the name has changed, or the host was raised."""
     insert = core.state.inserts[number]
     message = insert.message
+    is_built_upon = bool(message.producer or message.dedup_hash)  # nodes that may have gone
     if conflict.index == HOST:
         if insert.host_version != core.state.host_version and core.is_active:
             _read(core, number)  # this replica has raised it meanwhile
@@ -255,7 +270,7 @@ def _on_conflict(core: Core, number: int, conflict: Conflict) -> None:
         _refuse(core, number, TableReadOnly("this replica is starting"))
     elif message.name_path and conflict.index == NAME:
         _refuse(core, number, BadInput("the table has another name now", hint="look it up again"))
-    elif conflict.index > DEFINITION and conflict.why is Refusal.NO_NODE and not message.producer:
+    elif conflict.index > DEFINITION and conflict.why is Refusal.NO_NODE and not is_built_upon:
         _refuse(core, number, BadInput("the table is dropped"))
     elif _is_late(core, insert):
         _refuse(core, number, TableBusy("others wrote before this insert again and again"))
@@ -289,10 +304,13 @@ def on_settle_read(core: Core, call: SettleRead, answer: MetadataAnswer) -> None
     insert = core.state.inserts.get(call.insert)
     if insert is None or not isinstance(answer, ReadDone):
         return
-    if isinstance(answer.results[0], Found):
+    is_there = isinstance(answer.results[0], Found)
+    is_done = is_there or checks.is_taken(core, insert.message.part.id)
+    tokens.end_commit(core.state, call.insert, is_done=is_done)
+    if is_there:
         _is_committed(core, insert)
         pulling.pull(core)
-    elif checks.is_taken(core, insert.message.part.id):
+    elif is_done:
         insert.step = InsertStep.WAITING  # it was committed, and its block has ended already
     else:
         _read(core, call.insert)
@@ -306,7 +324,11 @@ def look(core: Core) -> None:
     state = core.state
     for number, insert in list(state.inserts.items()):
         is_late = _is_late(core, insert)
-        if insert.step is InsertStep.WAITING and insert.part is not None:
+        if insert.step is InsertStep.WAITING and dedup.is_to_be_read_again(core, insert):
+            _read(core, number)
+            continue
+        is_read = state.history.next_number > insert.until
+        if insert.step is InsertStep.WAITING and insert.part is not None and is_read:
             block = state.history.of_part(insert.part)
             if block is not None and block.visible is not None:
                 version = max(block.visible, insert.version)
@@ -314,7 +336,7 @@ def look(core: Core) -> None:
                 continue
             if block is not None and block.has_failed:
                 if insert.is_duplicate and insert.part != insert.message.part.id:
-                    insert.is_duplicate, insert.version = False, Zxid(0)
+                    dedup.forget(insert)
                     _read(core, number)
                 else:
                     what = "the quorum of this block has failed: nothing of it is visible"
@@ -324,7 +346,7 @@ def look(core: Core) -> None:
             _unknown(core, number)
         elif is_late and insert.step is InsertStep.HELD:
             _refuse(core, number, TableBusy("other inserts of this producer came first"))
-        elif insert.step is InsertStep.HELD:
+        elif insert.step is InsertStep.HELD and tokens.has_turn(state, number):
             _read(core, number)
 
 
@@ -360,10 +382,8 @@ def on_session_end(core: Core) -> None:
 
 def _end(core: Core, number: int) -> Insert:
     """It is not under way any more."""
-    insert = core.state.inserts.pop(number)
-    if core.state.busy.get(insert.message.producer) == number:
-        del core.state.busy[insert.message.producer]
-    return insert
+    tokens.end_commit(core.state, number, is_done=False)
+    return core.state.inserts.pop(number)
 
 
 def _answer(core: Core, number: int, name: PartName, version: Zxid) -> None:

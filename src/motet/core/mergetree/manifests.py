@@ -86,4 +86,4 @@ def whole(entry: PublishEntry, found: list[bytes]) -> PublishEntry:
             parts += _decoder.decode(data)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise BadRecord(f"this is no manifest of staged parts: {error}") from None
-    return msgspec.structs.replace(entry, parts=tuple(parts), job="", manifests=())
+    return msgspec.structs.replace(entry, parts=tuple(parts))

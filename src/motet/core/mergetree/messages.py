@@ -56,6 +56,8 @@ class InsertBlock(TableRequest, frozen=True):
     producer: str = ""
     number: int = 0
     block: PartBytes | None = None
+    #: of the rows of this part, in a table with ``dedup="content"``: the same ones twice are one block (T9)
+    dedup_hash: str = ""
 
 
 class DropPartitions(TableRequest, frozen=True):
@@ -75,6 +77,10 @@ class ListParts(TableRequest, frozen=True):
     version: Zxid
     #: whatever is here, whatever head and version say (T40)
     is_eventual: bool = False
+    #: the name of the last part of the page before; empty: the first page (V6)
+    after: str = ""
+    #: of the version; empty: it is not told
+    incarnation: str = ""
 
 
 class StagePart(TableRequest, frozen=True):
@@ -129,9 +135,10 @@ class ListedPart(msgspec.Struct, frozen=True, array_like=True):
 
 
 class PartsListed(TableAnswer, frozen=True):
-    """All rows of the version are in these parts."""
+    """All rows of a page of the version are in these parts; if there are more, ask again after the last."""
 
     parts: tuple[ListedPart, ...]
+    more: bool = False
 
 
 class PartStaged(TableAnswer, frozen=True):
@@ -498,23 +505,32 @@ class PartArrived(TableMessage, frozen=True):
     sender: NodeId
 
 
+class PartBroken(TableMessage, frozen=True):
+    """From the node itself: the bytes of a stored part are not what was written (T37)."""
+
+    part: PartId
+
+
 REFERENCE: tuple[tuple[type[Message], str, str], ...] = (
-    (InsertBlock, "client", "replica"),
-    (BlockInserted, "replica", "client"),
-    (DropPartitions, "client", "replica"),
-    (PartitionsDropped, "replica", "client"),
-    (ListParts, "client", "replica"),
-    (PartsListed, "replica", "client"),
-    (StagePart, "client", "replica"),
-    (PartStaged, "replica", "client"),
-    (FindVersion, "client", "replica"),
-    (VersionFound, "replica", "client"),
-    (TableRefused, "replica", "client"),
-    (LogHas, "replica", "replica"),
-    (PartPushed, "replica", "replica"),
-    (HoldPart, "replica", "replica"),
-    (PartHeld, "replica", "replica"),
-    (PartArrived, "node", "replica"),
+    *(
+        (kind, "client", "replica")
+        for kind in (InsertBlock, DropPartitions, ListParts, StagePart, FindVersion)
+    ),
+    *(
+        (kind, *("replica", "client"))
+        for kind in (
+            *(
+                BlockInserted,
+                PartitionsDropped,
+                PartsListed,
+                PartStaged,
+                VersionFound,
+                TableRefused,
+            ),
+        )
+    ),
+    *((kind, "replica", "replica") for kind in (LogHas, PartPushed, HoldPart, PartHeld)),
+    *((kind, "node", "replica") for kind in (PartArrived, PartBroken)),
     *(
         (kind, *("client", "node"))
         for kind in (

@@ -4,10 +4,11 @@
 
     /motet/database                     the number of the database, and the incarnation of the keeper
     /motet/tables/<name>                the table that has the name: its uuid
-    /motet/table_nodes/<node>           which replicas a data node has: uuids and numbers of shards
+    /motet/table_nodes/<node>           a data node: how many replicas it has
+      <uuid>                            of which shards of a table
     /motet/writers/<id>                 an ordered writer: its last step, and how it fares
       steps-<k>                         a chunk of its former steps
-    /motet/table_data/<uuid>
+    /motet/table_data/<uuid>            empty: the table is being made; `named`; `collected`: it goes
       definition                        columns, order, partition, engine
       tokens/<token>                    what was inserted under a token
       producers/<name>                  what a producer has inserted last, by its numbers
@@ -15,6 +16,7 @@
         lease                           set while whoever stages parts for the job is there
       shards/<i>
         log/log-<n>                     the entries
+        blocks/<partition>_<hash>       with dedup="content" alone: which part has brought these rows
         quorum/status/<part id>         an open quorum: how many are wanted, and who has joined
         quorum/last_part                the highest block whose quorum has ended
         quorum/failed_parts/<n>         blocks whose quorum has failed
@@ -33,8 +35,9 @@ from urllib.parse import quote
 
 import msgspec
 
+from motet.errors import BadRecord
 from motet.ids import NodeId, PartId, TableId, TableName, WriterName
-from motet.limits import name_length_max
+from motet.limits import name_length_max, table_shards_max
 
 TABLES = "/motet/tables"
 TABLE_NODES = "/motet/table_nodes"
@@ -65,6 +68,31 @@ def node_path(node: NodeId) -> str:
     return f"{TABLE_NODES}/{node}"
 
 
+def hosted_path(node: NodeId, table: TableId) -> str:
+    """Which shards of a table a data node has replicas of."""
+    return f"{node_path(node)}/{table}"
+
+
+encode_shards = msgspec.json.Encoder().encode
+_shards_decoder = msgspec.json.Decoder(tuple[int, ...])
+
+
+def decode_shards(data: bytes) -> tuple[int, ...]:
+    """Numbers of shards; ``BadRecord`` for what is none."""
+    try:
+        shards = _shards_decoder.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        shards = (-1,)
+    if all(0 <= shard < table_shards_max for shard in shards):
+        return shards
+    raise BadRecord(f"{data[:40]!r} is no list of shards")
+
+
+def count_of(data: bytes) -> int:
+    """How many replicas a data node has; nonsense counts for nothing, it is used for balance alone."""
+    return int(data) if data.isdigit() and len(data) < 10 else 0
+
+
 def writer_path(writer: WriterName) -> str:
     """The node of an ordered writer."""
     return f"{WRITERS}/{writer}"
@@ -73,6 +101,21 @@ def writer_path(writer: WriterName) -> str:
 def table_root(table: TableId) -> str:
     """Everything of a table but its name."""
     return f"{TABLE_DATA}/{table}"
+
+
+NAMED = b"named"
+COLLECTED = b"collected"
+"""What the root of a table says: who gives it its name and who collects it set it by its version."""
+
+
+def definition_path(table: TableId) -> str:
+    """What a table is."""
+    return f"{table_root(table)}/definition"
+
+
+def table_of(path: str) -> TableId:
+    """The table that a path below its root is of."""
+    return TableId(path.removeprefix(f"{TABLE_DATA}/").partition("/")[0])
 
 
 class ShardPaths(msgspec.Struct, frozen=True):
@@ -87,10 +130,14 @@ class ShardPaths(msgspec.Struct, frozen=True):
 
     @property
     def definition(self) -> str:
-        return f"{table_root(self.table)}/definition"
+        return definition_path(self.table)
 
     def token(self, token: str) -> str:
         return f"{table_root(self.table)}/tokens/{token_name(token)}"
+
+    @property
+    def tokens(self) -> str:
+        return f"{table_root(self.table)}/tokens"
 
     @property
     def producers(self) -> str:
@@ -121,6 +168,13 @@ class ShardPaths(msgspec.Struct, frozen=True):
     def new_entry(self) -> str:
         """Made sequential: the keeper adds the number."""
         return f"{self.log}/log-"
+
+    @property
+    def blocks(self) -> str:
+        return f"{self.root}/blocks"
+
+    def block_hash(self, partition: str, content: str) -> str:
+        return f"{self.blocks}/{token_name(partition)}_{token_name(content)}"
 
     def status(self, part: PartId) -> str:
         return f"{self.root}/quorum/status/{part}"
@@ -194,13 +248,20 @@ def entry_number(path: str) -> int:
 
 
 def layout(
-    table: TableId, shards: int, replicas: tuple[NodeId, ...]
+    table: TableId, shards: int, replicas: tuple[NodeId, ...], *, has_dedup: bool = False
 ) -> tuple[tuple[str, bytes], ...]:
     """The nodes of a new table but its definition and its name, parents first (T28)."""
+    return layout_of(table, (replicas,) * shards, has_dedup=has_dedup)
+
+
+def layout_of(
+    table: TableId, ensembles: tuple[tuple[NodeId, ...], ...], *, has_dedup: bool = False
+) -> tuple[tuple[str, bytes], ...]:
+    """The same, with the replicas of each shard; ``has_dedup``: it is a table with ``dedup="content"``."""
     root = table_root(table)
     nodes: list[tuple[str, bytes]] = [(root, b""), (f"{root}/shards", b"")]
     nodes += [(f"{root}/tokens", b""), (f"{root}/producers", b"")]
-    for shard in range(shards):
+    for shard, replicas in enumerate(ensembles):
         paths = ShardPaths(table, shard)
         quorum = f"{paths.root}/quorum"
         nodes += [(paths.root, b""), (paths.log, b""), (paths.replicas, b""), (quorum, b"")]
@@ -209,6 +270,8 @@ def layout(
             (f"{quorum}/failed_parts", b""),
             (paths.last_part, b"-1"),
         ]
+        if has_dedup:
+            nodes.append((paths.blocks, b""))
         for node in replicas:
             own = paths.replica(node)
             nodes += [

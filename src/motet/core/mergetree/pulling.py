@@ -11,7 +11,7 @@ from __future__ import annotations
 from motet.core.mergetree import executing, manifests
 from motet.core.mergetree.context import Core
 from motet.core.mergetree.entries import Entry, PublishEntry, decode_entry, encode_entry
-from motet.core.mergetree.state import Phase, Pull, PullManifests
+from motet.core.mergetree.state import Pull, PullManifests
 from motet.core.metadata.messages import Failed, Found, Get, MetadataAnswer, NodeStat, ReadDone
 from motet.errors import BadRecord
 from motet.ids import Zxid
@@ -66,13 +66,16 @@ def on_pulled(core: Core, call: Pull, answer: MetadataAnswer) -> None:
         return
     assert call.first == state.history.next_number, "one read at a time"
     head = state.head_heard = head_of(log.stat)
+    if head < call.first - 1:
+        _is_other_log(core)
+        return
     state.pull_max *= 2
     for result in results:
         if not isinstance(result, Found):
             break
         number = state.history.next_number
         if result.stat.czxid <= state.history.zxid:
-            state.phase, state.why = Phase.READ_ONLY, "has executed another log than the keeper has"
+            _is_other_log(core)
             return
         try:
             entry = decode_entry(result.data)
@@ -96,7 +99,8 @@ def on_pulled(core: Core, call: Pull, answer: MetadataAnswer) -> None:
 def _execute(core: Core, number: int, zxid: Zxid, entry: Entry) -> None:
     state = core.state
     state.history.apply(number, zxid, entry)
-    state.unwritten.append((number, zxid, encode_entry(entry)))
+    state.last_entry = encode_entry(entry)
+    state.unwritten.append((number, zxid, state.last_entry))
     core.note("executed", f"{number} {type(entry).__name__.removesuffix('Entry').lower()}")
     executing.execute(core, number, entry)
 
@@ -119,3 +123,9 @@ def on_manifests(core: Core, call: PullManifests, answer: MetadataAnswer) -> Non
     assert call.number == state.history.next_number, "one read at a time"
     _execute(core, call.number, call.zxid, entry)
     pull(core)
+
+
+def _is_other_log(core: Core) -> None:
+    """T38: the next activation says what is to be done."""
+    core.state.is_other_log = True
+    core.step_back("has executed another log than the keeper has")

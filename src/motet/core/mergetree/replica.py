@@ -6,9 +6,11 @@
 ``executed``    the file of what was executed, and ``log_pointer``
 ``executing``   getting the parts that entries bring, registering them, joining quorums
 ``ending``      failing quorums, and what failed blocks leave
+``damage``      parts whose bytes are not what was written
 ``inserting``   inserts of clients
 ``dropping``    drops of clients
 ``reading``     answering readers as of a head
+``windows``     forgetting tokens, producers and hashes of content
 ==============  =====================================================================
 
 Each step is one event. What follows from it for the others is worked out once, at its end.
@@ -24,6 +26,7 @@ from motet.core.machine import Message, Violation
 from motet.core.mergetree import (
     activation,
     collecting,
+    damage,
     dropping,
     ending,
     executed,
@@ -34,6 +37,7 @@ from motet.core.mergetree import (
     pushing,
     reading,
     staging,
+    windows,
 )
 from motet.core.mergetree.context import Core, NodeContext, ReplicaKey
 from motet.core.mergetree.messages import (
@@ -44,6 +48,7 @@ from motet.core.mergetree.messages import (
     ListParts,
     LogHas,
     PartArrived,
+    PartBroken,
     PartHeld,
     PartPushed,
     StagePart,
@@ -59,18 +64,22 @@ from motet.core.mergetree.state import (
     Fail,
     FindEntries,
     FindHead,
+    GiveUp,
     JudgeLeases,
     Leave,
     LetGo,
     ListJobs,
+    ListWindow,
     LoadOwn,
     LoadQueue,
     Locate,
+    LookAtWindows,
     MergeTreeConfig,
     Phase,
     Pull,
     PullManifests,
     PutPointer,
+    ReadBroken,
     ReadForInsert,
     ReadJobs,
     ReadLeases,
@@ -79,10 +88,12 @@ from motet.core.mergetree.state import (
     ReadQuorum,
     ReadStatuses,
     ReadToFail,
+    ReadWindow,
     Register,
     SettleRead,
     SettleWrite,
     TouchStaging,
+    TrimWindow,
     WatchLog,
 )
 from motet.core.mergetree.work import NOBODY, Looked
@@ -117,6 +128,8 @@ ROUTES: dict[type[Call], Callable[[Core, Any, MetadataAnswer], None]] = {
     ReadToFail: ending.on_read_to_fail,
     Fail: ending.on_failed,
     Leave: ending.on_left,
+    ReadBroken: damage.on_read_broken,
+    GiveUp: damage.on_given_up,
     ReadJobs: staging.on_jobs,
     LetGo: staging.on_let_go,
     ReadLogHead: staging.on_log_head,
@@ -127,6 +140,10 @@ ROUTES: dict[type[Call], Callable[[Core, Any, MetadataAnswer], None]] = {
     EndJob: collecting.on_ended,
     FindHead: finding.on_head,
     FindEntries: finding.on_entries,
+    LookAtWindows: windows.on_looked,
+    ListWindow: windows.on_listed,
+    ReadWindow: windows.on_read,
+    TrimWindow: windows.on_trimmed,
     WatchLog: _on_watching,
 }
 """Who takes the answer to a call."""
@@ -165,6 +182,9 @@ class TableReplica:
             pulling.hear(core, message.number)
         elif isinstance(message, PartArrived):
             executing.on_arrived(core, message.part)
+            damage.on_arrived(core, message.part)
+        elif isinstance(message, PartBroken):
+            damage.on_broken(core, message.part)
         elif isinstance(message, PartPushed):
             pushing.take(core, message)
         elif isinstance(message, FindVersion):
@@ -215,6 +235,8 @@ class TableReplica:
                 else:
                     inserting.on_not_kept(core, number, why)
                 return
+        if damage.on_work(core, part, work, why):
+            return
         if why is None:
             executing.on_stored(core, part, work)
         else:
@@ -237,6 +259,7 @@ class TableReplica:
             pushing.on_tick(core)
             staging.on_tick(core)
             collecting.on_tick(core)
+            windows.on_tick(core)
             if core.state.pulling is None:
                 pulling.pull(core)
             if executed.is_pointer_due(core):
@@ -249,6 +272,7 @@ class TableReplica:
         if core.is_active:
             executing.advance(core)
             ending.advance(core)
+            damage.advance(core)
             staging.release(core)
         staging.look(core)
         inserting.look(core)
@@ -270,6 +294,8 @@ class TableReplica:
         found += [
             Violation("E4", f"{part} is registered and not synced")
             for part, own in state.parts.items()
-            if own.is_registered and not own.is_stored and state.phase is Phase.ACTIVE
+            if own.is_registered
+            and not (own.is_stored or own.is_broken)
+            and state.phase is Phase.ACTIVE
         ]
         return found

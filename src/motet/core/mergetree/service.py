@@ -19,7 +19,7 @@ from motet.core.metadata.messages import (
     WriteOperation,
 )
 from motet.errors import MotetError
-from motet.ids import Address, RequestId
+from motet.ids import Address, RequestId, WorkId, WriteId
 
 
 class NodeService:
@@ -53,6 +53,12 @@ class NodeService:
 
     def on_answer(self, request: RequestId, answer: MetadataAnswer) -> None:
         """The keeper has answered."""
+
+    def on_work(self, work: WorkId, why: str | None) -> None:
+        """Work has ended: well, or not, and why."""
+
+    def on_written(self, write: WriteId, why: str | None) -> None:
+        """A file is changed, durably; or it is not, and why."""
 
     def on_changed(self, changed: Changed) -> None:
         """Something that some service watches has changed."""

@@ -9,6 +9,8 @@ import msgspec
 from motet.core.mergetree.entries import PartHeader, PublishEntry
 from motet.core.mergetree.history import History
 from motet.core.mergetree.messages import DropPartitions, FindVersion, InsertBlock, ListParts
+from motet.core.mergetree.names import PartName
+from motet.core.metadata.messages import Found
 from motet.ids import Address, NodeId, PartId, RequestId, WorkId, WriteId, Zxid
 
 
@@ -44,10 +46,19 @@ class MergeTreeConfig(msgspec.Struct, frozen=True):
     #: how often staging jobs are looked at, and how old a lease has to be whose job is collected
     jobs_look_ms: int = 20_000
     lease_ms: int = 60_000
+    #: how often it is looked at what is out of its window; how much of each stays, and for how long
+    windows_ms: int = 120_000
+    tokens_window: int = 10_000
+    window_age_ms: int = 3_600_000
+    dedup_window: int = 1_000
     #: inserts, drops and readers that may wait, of each so many
     requests_max: int = 1_000
+    #: parts in one page of a list: 2 KiB each at most, so that a page is a message
+    page_max: int = 2_000
     #: the pointer is written so long after it could be, unless it rides on something else
     pointer_ms: int = 1_000
+    #: queries that began before the drop of a table may read its parts for so long
+    dropped_ms: int = 60_000
 
 
 class Phase(StrEnum):
@@ -75,6 +86,8 @@ class OwnPart(msgspec.Struct):
     is_stored: bool = False
     #: its node is below our ``parts``
     is_registered: bool = False
+    #: its bytes are there, and are not what was written
+    is_broken: bool = False
 
 
 class Step(StrEnum):
@@ -121,11 +134,24 @@ class Ending(msgspec.Struct):
     again_ns: int = 0
 
 
+class Broken(msgspec.Struct):
+    """A part whose bytes are not what was written."""
+
+    #: the keeper has been asked
+    is_asked: bool = False
+    #: look again then
+    again_ns: int = 0
+    #: no other replica that is active has it
+    is_only: bool = False
+    #: what stores it once more
+    work: WorkId | None = None
+
+
 class InsertStep(StrEnum):
     """How far an insert is."""
 
     KEEPING = "keeping"
-    #: another insert of its producer commits
+    #: another insert of its number, or too many of its producer, are being committed
     HELD = "held"
     READING = "reading"
     COMMITTING = "committing"
@@ -148,10 +174,50 @@ class Insert(msgspec.Struct):
     is_duplicate: bool = False
     #: a duplicate has the version of the read that found it visible
     version: Zxid = Zxid(0)
+    #: the node of its content's hash was set then (U2), and the log is to be executed up to here (U3)
+    hash_zxid: Zxid = Zxid(0)
+    until: int = -1
     #: the host's version that the commit checked
     host_version: int = -1
     #: what stores its bytes
     work: WorkId | None = None
+
+
+class ProducerLane(msgspec.Struct):
+    """The node of a producer as it is when all commits of this replica that set it are done (K4)."""
+
+    expected: Found
+    #: the part that the last of them registers
+    last: PartId
+    #: the inserts whose commits are under way
+    under_way: dict[int, None] = msgspec.field(default_factory=dict)
+
+
+class Remembered(msgspec.Struct, frozen=True, order=True, array_like=True):
+    """A token, a producer or a hash, and when it was used last."""
+
+    mzxid: Zxid
+    mtime_ms: int
+    path: str
+    version: int
+
+
+class Sweep(msgspec.Struct):
+    """Forgetting what is out of a window."""
+
+    parent: str
+    #: so many stay, and all that are not so old
+    window: int
+    age_ms: int
+    #: of the node above them, when they were listed
+    version: int = 0
+    #: the newest time of the keeper that was seen
+    now_ms: int = 0
+    #: to be read
+    names: tuple[str, ...] = ()
+    reads_max: int = 128
+    #: read; then those that go, the oldest last
+    found: list[Remembered] = msgspec.field(default_factory=list)
 
 
 class Reader(msgspec.Struct):
@@ -160,8 +226,10 @@ class Reader(msgspec.Struct):
     client: Address
     message: ListParts
     since_ns: int
-    #: a part without which it cannot be answered
-    waits_for: PartId | None = None
+    #: the last part of the page before
+    after: PartName | None = None
+    #: parts without which it cannot be answered, in their order
+    missing: dict[PartId, None] = msgspec.field(default_factory=dict)
 
 
 class Finding(msgspec.Struct):
@@ -335,6 +403,7 @@ class ReadToFail(msgspec.Struct, frozen=True, tag=True):
     """What the multi that fails a quorum checks."""
 
     part: PartId
+    replicas: tuple[NodeId, ...]
     #: a drop took the block: hosts are not checked (T32)
     is_dropped: bool
 
@@ -348,6 +417,19 @@ class Fail(msgspec.Struct, frozen=True, tag=True):
 
 class Leave(msgspec.Struct, frozen=True, tag=True):
     """The multi that deregisters the part of a block that has failed."""
+
+    part: PartId
+
+
+class ReadBroken(msgspec.Struct, frozen=True, tag=True):
+    """Who else has a part that is damaged here."""
+
+    part: PartId
+    replicas: tuple[NodeId, ...]
+
+
+class GiveUp(msgspec.Struct, frozen=True, tag=True):
+    """The multi that deregisters a part that is damaged here."""
 
     part: PartId
 
@@ -413,6 +495,26 @@ class FindEntries(msgspec.Struct, frozen=True, tag=True):
     numbers: tuple[int, ...]
 
 
+class LookAtWindows(msgspec.Struct, frozen=True, tag=True):
+    """How many tokens, producers and hashes there are."""
+
+
+class ListWindow(msgspec.Struct, frozen=True, tag=True):
+    """The names of all of a kind."""
+
+
+class ReadWindow(msgspec.Struct, frozen=True, tag=True):
+    """When some of them were used last."""
+
+    count: int
+
+
+class TrimWindow(msgspec.Struct, frozen=True, tag=True):
+    """The multi that forgets some of them."""
+
+    count: int
+
+
 class WatchLog(msgspec.Struct, frozen=True, tag=True):
     """The watch on the log."""
 
@@ -438,6 +540,8 @@ Call = (
     | ReadToFail
     | Fail
     | Leave
+    | ReadBroken
+    | GiveUp
     | CommitDrop
     | ReadJobs
     | LetGo
@@ -449,6 +553,10 @@ Call = (
     | EndJob
     | FindHead
     | FindEntries
+    | LookAtWindows
+    | ListWindow
+    | ReadWindow
+    | TrimWindow
     | WatchLog
 )
 
@@ -457,17 +565,26 @@ class State(msgspec.Struct):
     """A replica's memory."""
 
     phase: Phase = Phase.WAITING
-    #: why it is read-only or waiting, in words
+    #: why it is read-only or waiting, in words; and what of it was noted
     why: str = ""
+    noted: str = ""
     #: the file with what was executed has been read
     is_read: bool = False
     #: so has the disk: what parts are here is known
     is_looked: bool = False
     #: entries that it needs have been trimmed (T23)
     is_lost: bool = False
+    #: the keeper has another log than was executed here (T38)
+    is_other_log: bool = False
+    #: of the keepers whose log was executed, the present one last (T1); and how many of them the file has
+    incarnations: tuple[str, ...] = ()
+    written_incarnations: int = 0
+    writing_incarnations: int = 0
     #: what the log says, and every entry that the file does not hold yet
     history: History = msgspec.field(default_factory=History)
     unwritten: list[tuple[int, Zxid, bytes]] = msgspec.field(default_factory=list)
+    #: the last entry that was executed
+    last_entry: bytes = b""
     #: the size of the file, what is being written to it, and up to which entry it is durable
     file_bytes: int = 0
     writing: WriteId | None = None
@@ -478,6 +595,7 @@ class State(msgspec.Struct):
     durable_number: int = 0
     #: what own nodes in the keeper say
     host_version: int = -1
+    is_lost_version: int = -1
     pointer: int = 0
     pointer_version: int = -1
     queued: dict[int, None] = msgspec.field(default_factory=dict)
@@ -498,6 +616,11 @@ class State(msgspec.Struct):
     staging: dict[int, Staging] = msgspec.field(default_factory=dict)
     releasing: Releasing = msgspec.field(default_factory=Releasing)
     staged_look_ns: int = 0
+    #: what is out of its window: when it is looked at, each not before; what is being forgotten, and then
+    windows_look_ns: int = 0
+    windows_again_ns: dict[str, int] = msgspec.field(default_factory=dict)
+    sweep: Sweep | None = None
+    sweeps_left: list[Sweep] = msgspec.field(default_factory=list)
     #: staging jobs of the table: when they are looked at, up to which, and when each lease was renewed
     jobs_look_ns: int = 0
     jobs_seen: str = ""
@@ -514,6 +637,9 @@ class State(msgspec.Struct):
     to_fail: dict[PartId, Ending] = msgspec.field(default_factory=dict)
     #: parts of blocks that have failed, which are to be put aside
     to_leave: dict[PartId, Ending] = msgspec.field(default_factory=dict)
+    #: parts whose bytes are damaged here; and those that a look has found so
+    broken: dict[PartId, Broken] = msgspec.field(default_factory=dict)
+    damaged: dict[PartId, None] = msgspec.field(default_factory=dict)
     #: the log is being read; and it has to be read again then
     pulling: RequestId | None = None
     is_pull_wanted: bool = False
@@ -523,8 +649,8 @@ class State(msgspec.Struct):
     pull_max: int = 0
     inserts: dict[int, Insert] = msgspec.field(default_factory=dict)
     next_insert: int = 1
-    #: producer -> the insert that reads and sets its node
-    busy: dict[str, int] = msgspec.field(default_factory=dict)
+    #: of producers whose nodes are being set
+    lanes: dict[str, ProducerLane] = msgspec.field(default_factory=dict)
     findings: dict[int, Finding] = msgspec.field(default_factory=dict)
     drops: dict[int, Dropping] = msgspec.field(default_factory=dict)
     readers: list[Reader] = msgspec.field(default_factory=list)

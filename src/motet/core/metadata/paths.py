@@ -3,7 +3,7 @@
 ::
 
     /motet
-      database            which database this is: its number
+      database            which database this is, and which incarnation of its keeper
       streams/<name>      the definition of a stream
       tables/<name>       the definition of a table
       shards/<shard>      the metadata of a shard; operators alone read and write it

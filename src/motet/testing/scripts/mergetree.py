@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+import msgspec
+
 from motet.core.mergetree.context import ReplicaKey
 from motet.core.mergetree.entries import PublishEntry, encode_entry
 from motet.core.mergetree.messages import (
@@ -46,11 +48,12 @@ from motet.testing.scripts.mergetree_client import (
     block_of,
     header_of,
 )
+from motet.testing.scripts.mergetree_mishaps import MishapVerbs
 from motet.testing.scripts.mergetree_publishing import PublishingPart
 from motet.testing.workbench import Lost
 
 
-class MergeTreePart(PublishingPart):
+class MergeTreePart(MishapVerbs, PublishingPart):
     """Commands for the replicas of a table's shard."""
 
     name = "mergetree"
@@ -63,7 +66,9 @@ class MergeTreePart(PublishingPart):
     # The cluster
 
     @verb
-    def cluster(self, *, replicas: int = 3, shards: int = 1, tables: int = 1) -> list[str]:
+    def cluster(
+        self, *, replicas: int = 3, shards: int = 1, tables: int = 1, dedup: bool = False
+    ) -> list[str]:
         """Make tables t, u, … with so many replicas of so many shards, and start them."""
         self.bench.add(str(METADATA), WatchedKeeper)
         self.bench.start(str(METADATA))
@@ -74,7 +79,8 @@ class MergeTreePart(PublishingPart):
         for name in TABLES[:tables]:
             table = TableId(name)
             paths = ShardPaths(table, 0)
-            for path, data in (*layout(table, shards, nodes), (paths.definition, definition)):
+            tree = layout(table, shards, nodes, has_dedup=dedup)
+            for path, data in (*tree, (paths.definition, definition)):
                 keeper.put(path, data)
         self.keys = tuple((TableId(t), n) for t in TABLES[:tables] for n in range(shards))
         for node in nodes:
@@ -86,7 +92,7 @@ class MergeTreePart(PublishingPart):
 
     def _add(self, name: str, own: NodeId) -> None:
         address = Address(name)
-        folder = self.bench.folders[address] = PartFolder({}, {}, {})
+        folder = self.bench.folders[address] = PartFolder({}, {}, {}, {}, {})
         node = self.bench.add(
             name,
             lambda: TableNode(own, self.keys, self.config, f"folder of {name}", f"{name}:7400"),
@@ -103,7 +109,7 @@ class MergeTreePart(PublishingPart):
     @verb
     def config_(self, name: str, value: int) -> list[str]:
         """Change a setting of replicas that are started from now on."""
-        self.config = MergeTreeConfig(**{name: value})
+        self.config = msgspec.structs.replace(self.config, **{name: value})
         return []
 
     @verb
@@ -210,6 +216,7 @@ class MergeTreePart(PublishingPart):
         producer: str = "",
         number: int = 0,
         partition: str = PARTITION,
+        dedup: bool = False,
         arrived: bool = True,
         block: bool = False,
         wait: bool = True,
@@ -226,6 +233,7 @@ class MergeTreePart(PublishingPart):
             producer=producer,
             number=number,
             block=block_of(header) if block else None,
+            dedup_hash=header.hash.replace(" ", "-") if dedup else "",
         )
         return self.ask(node, message, wait)
 
@@ -237,7 +245,13 @@ class MergeTreePart(PublishingPart):
 
     @verb
     def select(
-        self, node: str, *, version: int | None = None, eventual: bool = False, wait: bool = True
+        self,
+        node: str,
+        *,
+        version: int | None = None,
+        eventual: bool = False,
+        after: str = "",
+        wait: bool = True,
     ) -> list[str]:
         """Read the head and the zxid from the keeper, then ask a replica for the parts of that version."""
         keeper = self.keeper()
@@ -248,7 +262,7 @@ class MergeTreePart(PublishingPart):
         log = read.results[0]
         assert isinstance(log, Found)
         at = read.zxid if version is None else Zxid(version)
-        message = ListParts(TABLE, 0, self.request(), head_of(log.stat), at, eventual)
+        message = ListParts(TABLE, 0, self.request(), head_of(log.stat), at, eventual, after)
         return self.ask(node, message, wait)
 
     @verb
@@ -321,7 +335,8 @@ class MergeTreePart(PublishingPart):
         for name in nodes or [str(each) for each in self.bench.folders]:
             folder = self.bench.folders[Address(name)]
             held = " ".join(folder.stored) or "nothing"
-            aside = [*folder.arrived, *folder.detached]
+            rotten = [f"damaged {part}" for part in folder.rotten]
+            aside = [*folder.arrived, *folder.detached, *rotten]
             line = f"{name}: {held}" + (f"; aside {' '.join(aside)}" if aside else "")
             lines.append(line + (f"; staged {' '.join(folder.staged)}" if folder.staged else ""))
             machine = self.bench.node(name).machine

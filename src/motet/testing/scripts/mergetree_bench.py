@@ -37,8 +37,10 @@ from motet.core.mergetree.messages import (
     WritersAre,
     WriterStanding,
 )
+from motet.core.mergetree.paths import TABLE_NODES, TABLES, WRITERS
 from motet.core.mergetree.work import (
     Arrive,
+    Clear,
     Detach,
     Fetch,
     Forget,
@@ -48,19 +50,26 @@ from motet.core.mergetree.work import (
     Looked,
     Release,
 )
+from motet.core.metadata.definitions import DatabaseIdentity, encode_database_identity
 from motet.core.metadata.messages import MetadataRequest
+from motet.core.metadata.paths import DATABASE, DRAINS, NODES, ROOT, SETTINGS
 from motet.core.render import render
 from motet.ids import Address, NodeId, PartId, SessionId
 from motet.testing.bench_network import InFlight, Line
 from motet.testing.scripts.operator_bench import OperatorBench, kind_of, told_message
 from motet.testing.scripts.operator_puppets import PuppetKeeper
 
+INCARNATION = "a1b2"
+
 
 class WatchedKeeper(PuppetKeeper):
     """A keeper that tells sessions what they watch."""
 
+    roots = (ROOT, DRAINS, NODES, SETTINGS, TABLES, TABLE_NODES, WRITERS)
+
     def __init__(self) -> None:
         super().__init__()
+        self.put(DATABASE, encode_database_identity(DatabaseIdentity(INCARNATION)))
         #: whose session it is
         self.sessions: dict[SessionId, Address] = {}
 
@@ -88,6 +97,24 @@ class PartFolder(msgspec.Struct):
     arrived: dict[PartId, PartHeader] = {}
     staged: dict[PartId, PartHeader] = {}
     detached: dict[PartId, PartHeader] = {}
+    #: of them those that are damaged
+    rotten: dict[PartId, PartHeader] = {}
+
+    def look(self) -> Looked:
+        """What is there."""
+        stored = tuple(header for header, is_whole in self.stored.values() if is_whole)
+        broken = tuple(part for part, each in self.stored.items() if not each[1])
+        aside = (*self.arrived.values(), *self.detached.values())
+        return Looked(stored, aside, tuple(self.staged.values()), broken)
+
+    def detach(self, part: PartId) -> None:
+        kept = self.stored.pop(part, None)
+        if kept is not None:
+            (self.detached if kept[1] else self.rotten)[part] = kept[0]
+
+    def clear(self) -> None:
+        for each in (self.stored, self.arrived, self.staged, self.detached):
+            each.clear()
 
 
 class MergeTreeBench(OperatorBench):
@@ -107,9 +134,7 @@ class MergeTreeBench(OperatorBench):
     ) -> tuple[str | None, Message | None]:
         match task:
             case LookAtDisk():
-                stored = tuple(header for header, is_whole in folder.stored.values() if is_whole)
-                aside = (*folder.arrived.values(), *folder.detached.values())
-                return None, Looked(stored, aside, tuple(folder.staged.values()))
+                return None, folder.look()
             case Arrive(part=part):
                 if self.nodes[name].disk.full:
                     return "disk full", None
@@ -129,15 +154,15 @@ class MergeTreeBench(OperatorBench):
             case Forget(part=part_id):
                 folder.stored.pop(part_id, None)
             case Detach(part=part_id):
-                kept = folder.stored.pop(part_id, None)
-                if kept is not None:
-                    folder.detached[part_id] = kept[0]
+                folder.detach(part_id)
+            case Clear():
+                folder.clear()
         return None, None
 
     def _keep(
         self, name: Address, folder: PartFolder, part: PartHeader, block: PartBytes | None
     ) -> str | None:
-        if part.id in folder.stored:
+        if folder.stored.get(part.id, (part, False))[1]:
             return None
         if self.nodes[name].disk.full:
             return "disk full"
@@ -224,8 +249,9 @@ def told_answer(message: Message) -> str:
             return f"inserted {name} at {version}{', was there' if is_duplicate else ''}"
         case PartitionsDropped(version=version):
             return f"dropped at {version}"
-        case PartsListed(parts=parts):
-            return " ".join(f"{each.header.id}={each.name}" for each in parts) or "no rows"
+        case PartsListed(parts=parts, more=more):
+            listed = " ".join(f"{each.header.id}={each.name}" for each in parts) or "no rows"
+            return f"{listed}, and more" if more else listed
         case PartStaged(part=part, holders=holders):
             told_holders = " ".join(f"{each.node}@{each.host_version}" for each in holders)
             return f"staged {part.id} on {told_holders}"

@@ -3,8 +3,8 @@
 Two to four nodes have replicas of one or two shards. The keeper is a store with the same promises
 (``tables_store``); parts lie in simulated folders, where work with them takes a while and may fail
 (``tables_parts``); clients insert, publish, drop and read (``tables_clients``). Files are deleted and damaged
-while their node is down, as long as another one has the part. What must hold is in ``tables_checks``; the
-planted bugs are in ``tables_plants``.
+while their node is down, and damaged while it serves, as long as another one has the part. What must hold is
+in ``tables_checks``; the planted bugs are in ``tables_plants``.
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ from motet.verify.storms.tables_store import (
 )
 
 HOST = "tables"
-SPOILED = "part_spoiled"
+SPOILED, FOUND_BROKEN = "part_spoiled", "part_found_broken"
 MARKS = (
     *("crash", "crash_all", "crash_writing", "lost_write", "torn_write", "full_disk", "pause"),
     *("partition", "partition_one_way", LATE, LATE_AFTER_RESTART),
     *(UNKNOWN, LATE_WRITE, ORPHAN, OLD_SESSION, CONFLICT, WHIM),
-    *(FETCHED_ROTTEN, FETCH_CUT, KEPT_ASIDE, SPOILED, GIVEN_UP, RETRIED, READ_OLD),
+    *(FOUND_BROKEN, FETCHED_ROTTEN, FETCH_CUT, KEPT_ASIDE, SPOILED, GIVEN_UP, RETRIED, READ_OLD),
     *("quorum_failed", "dropped", "dropped_open", "duplicate_acknowledged"),
     *("published", "published_by_token", "published_by_step", RESTAGED, REPUBLISHED),
     *("table_part_released", "table_not_held"),
@@ -89,6 +89,7 @@ def draw_config(dice: Dice) -> MergeTreeConfig:
         entries_max=dice.pick([2, 64]),
         fetches_max=dice.pick([1, 4]),
         pointer_ms=dice.pick([10, 50]),
+        windows_ms=dice.pick([50, 2_000]),
         pushed_ms=dice.pick([30, 300]),
         staged_look_ms=dice.pick([50, 400]),
         staged_keep_ms=dice.pick([1_000, 3_000]),
@@ -120,6 +121,7 @@ class TablesRun:
         self.truth = Truth(world, TABLE, self.shards)
         trouble = draw_trouble(dice, is_calm=is_faultless)
         self.store = TableStore(world, trouble, self.truth.wrote)
+        self._told_by = dice.pick(["token", "token", "producer", "content"])
         self._make_table()
         self.config = draw_config(dice)
         fetching = FetchTrouble(dice.pick([0.0, 0.05, 0.2]), dice.pick([5, 100, 400]))
@@ -145,10 +147,14 @@ class TablesRun:
     def _make_table(self) -> None:
         paths = ShardPaths(TABLE, 0)
         definition = b'{"shards":%d}' % self.shards
-        nodes = [(TABLE_DATA, b""), *layout(TABLE, self.shards, self.nodes)]
+        nodes = [(TABLE_DATA, b""), *self._layout()]
         for path, data in (("/motet", b""), *nodes, (WRITERS, b""), (paths.definition, definition)):
             written = self.store.write(Create(path, data))
             assert isinstance(written, Written), (path, written)
+
+    def _layout(self) -> tuple[tuple[str, bytes], ...]:
+        has_dedup = self._told_by == "content"
+        return layout(TABLE, self.shards, self.nodes, has_dedup=has_dedup)
 
     def _add_node(self, name: NodeId, plant: str | None, trouble: FetchTrouble) -> None:
         keys = tuple((TABLE, shard) for shard in range(self.shards))
@@ -178,6 +184,7 @@ class TablesRun:
             ahead=dice.pick([0.0, 0.3, 1.0]),
             small=dice.pick([0.0, 0.5, 1.0]),
             quorums=tuple(dice.pick([(1,), (1, 2), (2,), (majority,), (1, 2, majority, most)])),
+            told_by=self._told_by,
         )
         pause_ms = dice.pick([40, 150])
         inserters = [Inserter(cluster, f"w{n}", pause_ms) for n in range(1, dice.between(2, 4) + 1)]
@@ -205,7 +212,14 @@ class TablesRun:
         for address, folder in self.folders.items():
             others = [each for each in self.folders.values() if each is not folder]
             spare = [p for p in folder.stored if any(each.has_whole(p) for each in others)]
-            if self._world.nodes[address].up or not spare:
+            if not spare:
+                continue
+            if self._world.nodes[address].up:
+                if self.hosts[address].listening and self._dice.chance(0.3):
+                    part = self._dice.pick(spare)
+                    self._world.record(address, "!", f"found broken {part}")
+                    folder.find_broken(part, TABLE)
+                    self._world.mark(FOUND_BROKEN)
                 continue
             for part in self._dice.subset(spare, 0.3):
                 folder.spoil(part, is_deleted=self._dice.chance(0.6))

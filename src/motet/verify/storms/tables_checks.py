@@ -41,7 +41,7 @@ from motet.core.mergetree.entries import (
 from motet.core.mergetree.messages import BlockInserted, PartsListed
 from motet.core.mergetree.names import parse_part_name
 from motet.core.mergetree.work import Fetch, Keep
-from motet.core.metadata.messages import Create, Set, Write, Written
+from motet.core.metadata.messages import Check, Create, Set, Write, Written
 from motet.format.record import parse_body, parse_header
 from motet.ids import Address, FileName, NodeId, PartId, TableId, Zxid
 from motet.sim.host import Host
@@ -61,7 +61,9 @@ class BlockTruth(msgspec.Struct):
     header: PartHeader
     zxid: Zxid
     quorum: int
+    #: or the number of its producer
     token: str | None = None
+    content: str | None = None
     #: of a publication: the first rows of it, which tell it from others
     publication: int | None = None
     visible: Zxid | None = None
@@ -130,7 +132,7 @@ class Truth:
     def _wrote_part(self, operation: object) -> None:
         path = getattr(operation, "path", "")
         found = _PART.fullmatch(path)
-        if found is not None:
+        if found is not None and not isinstance(operation, Check):
             key = int(found[1]), found[2], PartId(found[3])
             if not isinstance(operation, Create):
                 self._registered.pop(key, None)
@@ -155,8 +157,10 @@ class Truth:
         assert number == truth.next_number, "numbers rise by one"
         truth.next_number += 1
         match entry:
-            case InsertEntry(part=part, quorum=quorum, token=token):
-                self._inserted(truth, BlockTruth(number, 0, part, zxid, quorum, token))
+            case InsertEntry(part=part, quorum=quorum, token=token, number=counted):
+                told = token if counted is None else f"number {counted}"
+                block = BlockTruth(number, 0, part, zxid, quorum, told, entry.dedup)
+                self._inserted(truth, block)
             case PublishEntry(parts=parts, replace=replace, holders=holders):
                 self._world.mark("published")
                 self._drop(truth, replace, number, zxid)
@@ -189,6 +193,14 @@ class Truth:
         if before is not None and not before.has_failed:
             what = f"{block.number} and {before.number} are both under token {block.token}"
             self._world.violated("OnlyInserted", what)
+        for other in truth.blocks if block.content is not None else ():
+            is_same = (other.content, other.header.partition) == (
+                block.content,
+                block.header.partition,
+            )
+            if is_same and not other.has_failed and other.dropped is None:
+                what = f"{block.number} and {other.number} have the same rows"
+                self._world.violated("OnlyInserted", what)
         if block.token is not None:
             truth.by_token[block.token] = block
         truth.blocks.append(block)

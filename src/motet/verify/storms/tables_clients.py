@@ -17,6 +17,7 @@ from motet.core.mergetree.messages import (
     TableRefused,
 )
 from motet.core.mergetree.paths import ShardPaths
+from motet.errors import TokenExpired
 from motet.errors.tables import TokenReused
 from motet.ids import Address, PartId, RequestId, TableId, Zxid
 from motet.sim.world import World
@@ -29,6 +30,8 @@ TABLE = TableId("t")
 PARTITIONS = ("a", "b", "c")
 GIVEN_UP, RETRIED, READ_OLD, REFUSED = "insert_given_up", "insert_retried", "read_old", "refused"
 TIMEOUT_MS = 900
+PRODUCER, NUMBERS = "client-shared", 8
+"""All inserters are one producer, and their numbers differ by who they are."""
 ahead_ms_max = 30
 
 
@@ -46,6 +49,8 @@ class Cluster(msgspec.Struct, frozen=True):
     small: float
     #: how many replicas have to have a block; picked from
     quorums: tuple[int, ...]
+    #: what tells that an insert is a retry: a text token, the number of a producer, or its rows
+    told_by: str = "token"
 
     @property
     def nodes(self) -> tuple[Address, ...]:
@@ -109,7 +114,8 @@ class Inserter(TableClient):
 
     @property
     def _token(self) -> str:
-        return f"{self.name}.{self._inserts}"
+        is_new = self.cluster.told_by == "content"  # by its rows alone it is known
+        return f"{self.name}.{self._inserts}" + (f".{self._tries}" if is_new else "")
 
     def begin(self) -> list[Effect]:
         if self._block is None:
@@ -135,11 +141,15 @@ class Inserter(TableClient):
                 if other != node and is_ahead:
                     after_ms = self.dice.between(0, ahead_ms_max)
                     cluster.folders[other].arrive(header, TABLE, shard, after_ms)
-        request = self.next_request()
+        request, told_by = self.next_request(), cluster.told_by
+        token = "" if told_by == "producer" else self._token
         return self.ask(
             InsertBlock(
-                *(TABLE, shard, request, header, self._quorum, self._token, block.hash),
+                *(TABLE, shard, request, header, self._quorum, token, block.hash),
                 block=sent,
+                producer=PRODUCER if told_by == "producer" else "",
+                number=self._inserts * NUMBERS + int(self.name.removeprefix("w")),
+                dedup_hash=block.hash if told_by == "content" else "",
             )
         )
 
@@ -154,7 +164,8 @@ class Inserter(TableClient):
                 if answer.code == TokenReused.code:
                     self.world.violated("OnlyInserted", f"{self._token}: {answer.what}")
             self.world.mark(RETRIED)
-            if not self.world.fabric.healed and self.dice.chance(0.1):
+            is_old = isinstance(answer, TableRefused) and answer.code == TokenExpired.code
+            if is_old or (not self.world.fabric.healed and self.dice.chance(0.1)):
                 self.world.mark(GIVEN_UP)
                 self._block = None
         return self.pause()

@@ -11,7 +11,7 @@ import msgspec
 
 from motet.core.machine import NS_PER_MS, Message, Received, Work
 from motet.core.mergetree.entries import PartHeader
-from motet.core.mergetree.messages import PartArrived
+from motet.core.mergetree.messages import PartArrived, PartBroken
 from motet.core.mergetree.work import (
     Arrive,
     Detach,
@@ -114,8 +114,9 @@ class Folder:
 
     def _look(self, shard: int) -> Looked:
         aside = {**self.arrived, **self.detached}
+        broken = (p for p, e in self.stored.items() if e.shard == shard and not e.is_whole)
         staged = _whole(self.staged, shard)
-        return Looked(_whole(self.stored, shard), _whole(aside, shard), staged)
+        return Looked(_whole(self.stored, shard), _whole(aside, shard), staged, tuple(broken))
 
     def _do(self, task: Message) -> str | None:
         """Carry it out; why it could not be done, or None."""
@@ -236,6 +237,13 @@ class Folder:
         self.taken[part] = None
         if not is_deleted:
             self.stored[part] = Bytes(found.header, ROTTEN, found.shard)
+
+    def find_broken(self, part: PartId, table: TableId) -> None:
+        """The bytes of a stored part rot, and the node sees it at once."""
+        shard, node = self.stored[part].shard, self._host.node
+        self.spoil(part, is_deleted=False)
+        message = PartBroken(table, shard, part)
+        self._host.step(Received(node.time.now(), node.address, message))
 
     def has_whole(self, part: PartId) -> bool:
         """Whether it is stored, or staged, as it was written."""
