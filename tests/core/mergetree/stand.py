@@ -21,12 +21,15 @@ from motet.core.machine import (
     Written,
 )
 from motet.core.machine import Write as WriteFile
+from motet.core.mergetree.config import MergeTreeConfig
+from motet.core.mergetree.database import DatabaseService
 from motet.core.mergetree.entries import InsertEntry, PartHeader, encode_entry
+from motet.core.mergetree.hosting import HostingService
 from motet.core.mergetree.messages import InsertBlock, NodeAnswer, TableAnswer
 from motet.core.mergetree.node import TICK, TableNode
 from motet.core.mergetree.paths import TABLE_DATA, ReplicaPaths, ShardPaths, layout
 from motet.core.mergetree.replica import TableReplica
-from motet.core.mergetree.state import MergeTreeConfig, State
+from motet.core.mergetree.state import State
 from motet.core.mergetree.work import Detach, Fetch, Forget, Hold, Keep, LookAtDisk, Looked, Release
 from motet.core.metadata.messages import (
     METADATA,
@@ -196,9 +199,9 @@ class Stand:
         assert not self.is_checked or not self.node.invariants()
 
     def _ask(self, request: MetadataRequest) -> None:
-        """What most services ask is answered at once: this stand is about a replica, and publications."""
+        """What these services ask is answered at once: this stand is about others."""
         owner = self.node.node.memory.requests.get(request.request)
-        if isinstance(owner, str) and owner not in ("publishing", "writers", "jobs"):
+        if owner in (DatabaseService.name, HostingService.name):
             self.receive(METADATA, self.tree.answer(request, self.now_ms))
         else:
             self.asked.append(request)

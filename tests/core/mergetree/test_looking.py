@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 from motet.core.mergetree import activation
+from motet.core.mergetree.config import MergeTreeConfig
 from motet.core.mergetree.context import Core, NodeContext
 from motet.core.mergetree.entries import PartHeader
 from motet.core.mergetree.messages import InsertBlock, PartArrived, PartBroken
 from motet.core.mergetree.replica import TableReplica
-from motet.core.mergetree.state import Insert, InsertStep, MergeTreeConfig, OwnPart, Phase
+from motet.core.mergetree.state import Insert, InsertStep, OwnPart, Phase
 from motet.core.mergetree.work import NOBODY, LookAtDisk, Looked
 from motet.ids import Address, NodeId, PartId, RequestId, SessionId, TableId, WorkId
 

@@ -18,7 +18,7 @@ def many(count: int) -> PublishParts:
 
 @pytest.mark.parametrize("count", [50, 500, 1_500])
 def test_many_parts_are_listed_in_manifests_and_executed_whole(count: int) -> None:
-    """G8, X1, X3."""
+    """G8, M1, M3."""
     stand = ready()
     for number in range(count):
         part = header(f"part-{number}")
@@ -55,7 +55,7 @@ def test_many_parts_are_listed_in_manifests_and_executed_whole(count: int) -> No
 
 
 def test_manifests_that_are_there_already_are_used() -> None:
-    """X2: the node that wrote them has lost its session before the multi."""
+    """M2: the node that wrote them has lost its session before the multi."""
     stand = ready()
     stand.receive(CLIENT, many(100))
     job = f"{PATHS.staging}/publish-part-0"

@@ -7,6 +7,7 @@ import pytest
 from tests.core.mergetree.stand import CLIENT, N2, PATHS, TABLE, Stand, header, insert
 
 from motet.core.machine import Message
+from motet.core.mergetree.config import MergeTreeConfig
 from motet.core.mergetree.entries import PartHeader
 from motet.core.mergetree.messages import (
     BlockInserted,
@@ -23,7 +24,7 @@ from motet.core.mergetree.messages import (
     TableRefused,
 )
 from motet.core.mergetree.paths import ShardPaths, token_name
-from motet.core.mergetree.state import MergeTreeConfig, Phase
+from motet.core.mergetree.state import Phase
 from motet.core.metadata.messages import METADATA, Create, Delete, Read, Unknown, Write
 from motet.ids import PartId, RequestId, TableId, Zxid
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 from tests.core.mergetree.stand import CLIENT, PATHS, Stand, insert
 
+from motet.core.mergetree.config import MergeTreeConfig
 from motet.core.mergetree.messages import BlockInserted
-from motet.core.mergetree.state import MergeTreeConfig
 from motet.core.metadata.messages import Create, Delete, MetadataRequest, Set, Write
 
 SMALL = MergeTreeConfig(windows_ms=1_000, tokens_window=3, window_age_ms=10_000, batch_max=2)

@@ -1,9 +1,9 @@
 """Publications of many parts: their entries name manifests, which lie below a staging job (T4, T26).
 
-X1  An entry is small. When the headers of its parts are not, they are written into manifests first: nodes
+M1  An entry is small. When the headers of its parts are not, they are written into manifests first: nodes
     below the job that the parts are staged for, or below one that the publication opens for itself.
-X2  A manifest's name tells its content, so whoever writes it once more writes the same.
-X3  The job stays, published, while entries name its manifests. A replica that reads such an entry reads its
+M2  A manifest's name tells its content, so whoever writes it once more writes the same.
+M3  The job stays, published, while entries name its manifests. A replica that reads such an entry reads its
     manifests before it executes it, and remembers the entry whole.
 """
 
@@ -38,7 +38,7 @@ Manifests = dict[tuple[int, int], tuple[Manifest, ...]]
 
 
 def manifests_of(message: PublishParts) -> Manifests:
-    """X1, for each shard that gets so many parts."""
+    """M1, for each shard that gets so many parts."""
     made: Manifests = {}
     for table, publication in enumerate(message.tables):
         for shard in sorted({part.shard for part in publication.parts}):
@@ -79,7 +79,7 @@ def paths_of(paths: ShardPaths, entry: PublishEntry) -> list[str]:
 
 
 def whole(entry: PublishEntry, found: list[bytes]) -> PublishEntry:
-    """X3: the entry with its parts in the place of its manifests; ``BadRecord`` if they are none."""
+    """M3: the entry with its parts in the place of its manifests; ``BadRecord`` if they are none."""
     parts: list[PartHeader] = []
     for data in found:
         try:

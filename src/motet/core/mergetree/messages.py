@@ -6,6 +6,8 @@ whole tables: any data node answers it, whether or not it has a replica of them.
 
 from __future__ import annotations
 
+from typing import get_args
+
 import msgspec
 
 from motet.core.clock.hlc import Clock
@@ -511,44 +513,6 @@ class PartBroken(TableMessage, frozen=True):
     part: PartId
 
 
-REFERENCE: tuple[tuple[type[Message], str, str], ...] = (
-    *(
-        (kind, "client", "replica")
-        for kind in (InsertBlock, DropPartitions, ListParts, StagePart, FindVersion)
-    ),
-    *(
-        (kind, *("replica", "client"))
-        for kind in (
-            *(
-                BlockInserted,
-                PartitionsDropped,
-                PartsListed,
-                PartStaged,
-                VersionFound,
-                TableRefused,
-            ),
-        )
-    ),
-    *((kind, "replica", "replica") for kind in (LogHas, PartPushed, HoldPart, PartHeld)),
-    *((kind, "node", "replica") for kind in (PartArrived, PartBroken)),
-    *(
-        (kind, *("client", "node"))
-        for kind in (
-            *(CreateTable, DropTable, RenameTable, ListTables, DescribeTables, PublishParts),
-            *(ReadWriters, NoteWriter, ReadSteps, FindStep, OpenJob, RenewJob, DescribeReplicas),
-        )
-    ),
-    *(
-        (kind, *("node", "client"))
-        for kind in (
-            *(TableReady, TableChanged, TablesListed, TablesDescribed, PartsPublished),
-            *(WritersAre, WriterNoted, StepsAre, StepFound, JobStanding),
-            *(ReplicasDescribed, NodeRefused),
-        )
-    ),
-)
-"""Who says what to whom."""
-
 ReplicaMessages = (
     InsertBlock
     | DropPartitions
@@ -605,3 +569,17 @@ TablesAnswer = (
     | NodeRefused
 )
 """All answers to clients."""
+
+REFERENCE: tuple[tuple[type[Message], str, str], ...] = (
+    *((kind, "client", "replica") for kind in ClientCalls),
+    *(
+        (kind, "replica", "client")
+        for kind in get_args(TablesAnswer)
+        if issubclass(kind, TableAnswer)
+    ),
+    *((kind, "replica", "replica") for kind in (LogHas, PartPushed, HoldPart, PartHeld)),
+    *((kind, "node", "replica") for kind in (PartArrived, PartBroken)),
+    *((kind, "client", "node") for kind in get_args(NodeRequests)),
+    *((kind, "node", "client") for kind in get_args(TablesAnswer) if issubclass(kind, NodeAnswer)),
+)
+"""Who says what to whom."""

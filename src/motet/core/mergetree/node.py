@@ -23,6 +23,7 @@ from motet.core.machine import (
     WriteFailed,
     Written,
 )
+from motet.core.mergetree.config import MergeTreeConfig
 from motet.core.mergetree.context import NodeContext, ReplicaKey
 from motet.core.mergetree.database import DatabaseService
 from motet.core.mergetree.hosting import HostingService
@@ -38,7 +39,6 @@ from motet.core.mergetree.paths import shard_of
 from motet.core.mergetree.publishing import PublishingService
 from motet.core.mergetree.replica import TableReplica
 from motet.core.mergetree.service import NodeService
-from motet.core.mergetree.state import MergeTreeConfig
 from motet.core.mergetree.writers import WritersService
 from motet.core.metadata.messages import (
     METADATA,

@@ -106,7 +106,7 @@ def _execute(core: Core, number: int, zxid: Zxid, entry: Entry) -> None:
 
 
 def on_manifests(core: Core, call: PullManifests, answer: MetadataAnswer) -> None:
-    """An entry of many parts is known whole (X3)."""
+    """An entry of many parts is known whole (M3)."""
     state = core.state
     state.pulling = None
     if not isinstance(answer, ReadDone):

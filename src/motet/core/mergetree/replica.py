@@ -39,6 +39,7 @@ from motet.core.mergetree import (
     staging,
     windows,
 )
+from motet.core.mergetree.config import MergeTreeConfig
 from motet.core.mergetree.context import Core, NodeContext, ReplicaKey
 from motet.core.mergetree.messages import (
     DropPartitions,
@@ -74,7 +75,6 @@ from motet.core.mergetree.state import (
     LoadQueue,
     Locate,
     LookAtWindows,
-    MergeTreeConfig,
     Phase,
     Pull,
     PullManifests,

@@ -19,10 +19,9 @@ from motet.core.mergetree.state import (
     ListWindow,
     LookAtWindows,
     ReadWindow,
-    Remembered,
-    Sweep,
     TrimWindow,
 )
+from motet.core.mergetree.sweep import Remembered, Sweep
 from motet.core.mergetree.tokens import OWN_PREFIX
 from motet.core.metadata.messages import (
     Children,

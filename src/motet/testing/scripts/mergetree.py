@@ -11,6 +11,7 @@ from typing import Literal
 
 import msgspec
 
+from motet.core.mergetree.config import MergeTreeConfig
 from motet.core.mergetree.context import ReplicaKey
 from motet.core.mergetree.entries import PublishEntry, encode_entry
 from motet.core.mergetree.messages import (
@@ -23,7 +24,6 @@ from motet.core.mergetree.names import PARTITION
 from motet.core.mergetree.node import TableNode
 from motet.core.mergetree.paths import TABLE_DATA, ShardPaths, layout
 from motet.core.mergetree.pulling import head_of
-from motet.core.mergetree.state import MergeTreeConfig
 from motet.core.metadata.messages import (
     METADATA,
     Create,

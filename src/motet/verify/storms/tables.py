@@ -10,8 +10,9 @@ in ``tables_checks``; the planted bugs are in ``tables_plants``.
 from __future__ import annotations
 
 from motet.core.machine import NS_PER_MS, Violation
+from motet.core.mergetree.config import MergeTreeConfig
 from motet.core.mergetree.paths import TABLE_DATA, WRITERS, ShardPaths, layout
-from motet.core.mergetree.state import MergeTreeConfig, Phase
+from motet.core.mergetree.state import Phase
 from motet.core.metadata.messages import Create, Written
 from motet.ids import Address, NodeId
 from motet.sim.dice import Dice
