@@ -68,7 +68,7 @@ def is_duplicate(core: Core, insert: Insert, results: list[ReadResult], zxid: Zx
         raise BadInput(
             'the table does not tell rows apart by content; create it with dedup="content"'
         )
-    if not isinstance(found, Found) or _is_dropped(core, insert, found.stat.mzxid):
+    if not isinstance(found, Found) or is_dropped(core, insert, found.stat.mzxid):
         return False
     insert.step, insert.part, insert.is_duplicate = InsertStep.WAITING, _part_of(found), True
     insert.version, insert.hash_zxid = zxid, found.stat.mzxid
@@ -77,14 +77,14 @@ def is_duplicate(core: Core, insert: Insert, results: list[ReadResult], zxid: Zx
     return True
 
 
-def _is_dropped(core: Core, insert: Insert, hash_zxid: Zxid) -> bool:
+def is_dropped(core: Core, insert: Insert, hash_zxid: Zxid) -> bool:
     """U2."""
     return hash_zxid < core.state.history.last_drop(insert.message.part.partition)
 
 
 def is_to_be_read_again(core: Core, insert: Insert) -> bool:
     """U3: the log is executed so far, and a drop has come before the read, or since: the rows are gone."""
-    if not insert.hash_zxid or not _is_dropped(core, insert, insert.hash_zxid):
+    if not insert.hash_zxid or not is_dropped(core, insert, insert.hash_zxid):
         return False
     forget(insert)
     return True

@@ -79,4 +79,22 @@ TABLE_PLANTS: tuple[Plant, ...] = (
         planted_by=f"{_BY}HurriesPointer",
         searches=(Search("tables", SEEDS_FEW, ("L2",)),),
     ),
+    Plant(
+        "producer-commits-trust-versions",
+        rule="a commit checks the part that the commit registers that it builds upon",
+        rule_id="mergetree.tokens K4",
+        how="replaces",
+        target="motet.core.mergetree.tokens.chain",
+        planted_by=f"{_BY}TrustsVersions",
+        searches=(Search("tables", SEEDS_FEW, ("OnlyInserted", "AckedOnce", "Converged")),),
+    ),
+    Plant(
+        "hash-older-than-a-drop",
+        rule="a hash that is older than the last drop of its partition counts as absent",
+        rule_id="mergetree.dedup U2",
+        how="replaces",
+        target="motet.core.mergetree.dedup.is_dropped",
+        planted_by=f"{_BY}KnowsDroppedRows",
+        searches=(Search("tables", SEEDS_FEW, ("AckedOnce", "Converged")),),
+    ),
 )

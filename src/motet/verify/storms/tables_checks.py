@@ -3,7 +3,8 @@
 Truth is the log as the keeper has it, folded once more here and not by the code of the replicas.
 
 AckedOnce         the rows of an acknowledged insert are in every read at its version or later, until an entry
-                  above it drops them; when it is acknowledged, its block is visible at its version
+                  above it drops them; when it is acknowledged, its block is visible at its version,
+                  and one that is known by its content is not dropped at it
 NothingTwice      no read has a row twice
 OnlyInserted      a read has nothing that nobody inserted; an insert whose outcome was unknown is there once
                   or not at all, for ever: of the blocks under one token one at most has not failed
@@ -246,6 +247,9 @@ class Truth:
             self._world.violated("AckedOnce", f"{told.name} is not what was inserted")
         elif block.visible is None or block.visible > told.version:
             what = f"{told.name} at {told.version}, and it is visible at {block.visible}"
+            self._world.violated("AckedOnce", what)
+        elif told.is_duplicate and block.content and block.is_dropped(told.version):
+            what = f"{told.name} at {told.version} by its content, and it was dropped before"
             self._world.violated("AckedOnce", what)
         else:
             truth.acknowledged.append(Acknowledged(block, told.version))
