@@ -40,7 +40,7 @@ _HOMES = {
     "Database": "motet.client.sync",
     "MotetError": "motet.errors",
     "OutcomeUnknown": "motet.errors",
-    "WriterStep": "motet.core.tables.records",
+    "WriterStep": "motet.core.clock.writer_step",
     "connect": "motet.client.sync",
     "open": "motet.embedded",
 }

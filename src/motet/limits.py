@@ -378,6 +378,12 @@ definition_bytes_max = 1_000_000
 table_shards_max = 256
 """Shards of one table."""
 
+described_tables_max = 1_000
+"""Tables that are described at one moment."""
+
+listed_bytes_max = MIB
+"""Definitions in one answer about many tables; a single one may be larger."""
+
 table_parts_max = 10_000
 """Parts of one table: the list of them is one message. More than that are too many to read well, too."""
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from motet.node.part_routes import uploads_max
 from tests.client.parts import (
     SECONDS_MAX,
     TABLE,
@@ -29,7 +30,6 @@ from motet.ids import ObjectKey
 from motet.limits import part_bytes_max
 from motet.node import part_routes
 from motet.node.embedded_http import EmbeddedView
-from motet.node.part_routes import uploads_max
 from motet.real import durable, objects
 
 Server = tuple[str, int]

@@ -25,7 +25,6 @@ from tests.node.part_server import PartServer, part_server
 
 from motet.client import part_client
 from motet.client.link import HTTP_PORT_OFFSET
-from motet.client.part_client import PartClient
 from motet.core.machine import Message, Work
 from motet.core.mergetree.messages import PartBytes
 from motet.core.mergetree.work import (
@@ -62,7 +61,7 @@ class Shop:
 
     def __init__(self, root: Path, endpoint: str | None) -> None:
         self.folders = PartFolders(root)
-        self.work = TableWork(self.folders, PartClient(), lambda _: endpoint)
+        self.work = TableWork(self.folders, lambda _: endpoint)
         self.told: list[int] = []
         self._next = 0
 

@@ -24,21 +24,6 @@ SHARED = {
     "GetTransaction": "of an embedded database, and of a cluster",
     "Latest": "of an embedded database, and of a cluster",
     "TransactionIs": "of an embedded database, and of a cluster",
-    # The tables of a folder go when folders have replicated ones.
-    **dict.fromkeys(
-        (
-            "PartName",
-            "StagedPart",
-            "TableDefinition",
-            "CreateTable",
-            "ListTables",
-            "TableReady",
-            "WritersAre",
-            "NoteWriter",
-            "WriterNoted",
-        ),
-        "of the tables of a folder, which go, and of replicated ones",
-    ),
     # What users see has the word that users have for it.
     "Entry": "an entry of a stream for users, of a log for each protocol",
     "Keeper": "the state machine, and the client's face",

@@ -5,11 +5,11 @@
 * a column: booleans, integers, dates or text, whose value is the name of the partition;
 * ``day(column)``, ``month(column)``, ``year(column)`` of a timestamp or a date: ``2026-11-19``, ``2026-11``,
   ``2026``; of a timestamp in UTC, or as it stands if it has no zone;
-* ``bucket(n, column)``: the hash of the value (:mod:`motet.columnar.placing`), mixed once more so that it says
-  nothing of the shard, modulo n.
+* ``bucket(n, column)``: the hash of the value (:mod:`motet.columnar.placing`), mixed once more so that it
+  says nothing of the shard, modulo n.
 
-A name has to be a word that can stand in the name of a part: what cannot (a slash, a control character, ``%``)
-is written as ``%`` and two hex digits per byte. Null is ``%null``, the empty text ``%empty``.
+A partition's name stands in the names of parts. What cannot (a slash, ``%``, whatever does not print) is
+written as ``%`` and two hex digits per byte. Null is ``%null``, the empty text ``%empty``.
 """
 
 from __future__ import annotations
@@ -68,7 +68,8 @@ def parse_partition_by(text: str, schema: pa.Schema) -> PartitionBy:
         what = "the column" if parsed.function == "column" else parsed.function
         raise BadSchema(
             f"partition_by cannot be {what} of {parsed.column!r}, which is {kind}",
-            hint="use a boolean, integer, date or text column; day, month or year of a time; or bucket(n, column)",
+            hint="use a boolean, integer, date or text column, day(), month() or year() of a time, "
+            "or bucket(n, column)",
         )
     return parsed
 
@@ -128,7 +129,7 @@ def _values(parsed: PartitionBy, block: pa.Table) -> pa.Array:
     if parsed.function == "column":
         return values
     if pa.types.is_timestamp(values.type):
-        moments = pc.fill_null(values.cast(pa.timestamp("us")).view(pa.int64()), 0).to_numpy()
+        moments = pc.fill_null(values.view(pa.int64()), 0).to_numpy()
         units = moments.view("datetime64[us]").astype(f"datetime64[{_UNITS[parsed.function]}]")
     else:
         days = pc.fill_null(values.view(pa.int32()), 0).to_numpy().astype("datetime64[D]")
@@ -148,7 +149,9 @@ def _texts(parsed: PartitionBy, values: pa.Array) -> list[str | None]:
 
 
 def _time_text(value: int | None, unit: str) -> str | None:
-    return None if value is None else str(np.datetime64(value, unit))  # type: ignore[call-overload]
+    if value is None:
+        return None
+    return str(np.datetime_as_string(np.array([value]).astype(f"datetime64[{unit}]"))[0])
 
 
 def _name(text: str | None) -> str:

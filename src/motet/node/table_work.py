@@ -17,8 +17,9 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
+from typing import TYPE_CHECKING
 
-from motet.client.part_client import PartClient
 from motet.core.machine import Message, Work
 from motet.core.mergetree.entries import PartHeader
 from motet.core.mergetree.messages import PartBytes
@@ -42,6 +43,9 @@ from motet.node.part_draft import PartDraft
 from motet.node.part_folders import PartFolders
 from motet.real.part_files import PartKey, PartState
 
+if TYPE_CHECKING:
+    from motet.client.part_client import PartClient
+
 file_threads = 8
 transfer_threads = 8
 
@@ -54,9 +58,8 @@ Asked = tuple[Work, WorkEnded]
 class TableWork:
     """A ``Workshop``, from construction to ``stop``."""
 
-    def __init__(self, folders: PartFolders, client: PartClient, endpoint_of: EndpointOf) -> None:
+    def __init__(self, folders: PartFolders, endpoint_of: EndpointOf) -> None:
         self._folders = folders
-        self._client = client
         self._endpoint_of = endpoint_of
         #: of each part that something is done with: what was asked for after that (K1)
         self._waiting: dict[PartId, deque[Asked]] = {}
@@ -78,7 +81,8 @@ class TableWork:
     def stop(self) -> None:
         """Break off transfers; what threads are at comes to its end by itself (K3)."""
         self._is_stopped = True
-        self._client.close()
+        if "_client" in vars(self):
+            self._client.close()
         self._files.shutdown(wait=False, cancel_futures=True)
         self._transfers.shutdown(wait=False, cancel_futures=True)
 
@@ -86,6 +90,12 @@ class TableWork:
     def busy(self) -> int:
         """Parts that something is done with."""
         return len(self._waiting)
+
+    @cached_property
+    def _client(self) -> PartClient:
+        from motet.client.part_client import PartClient  # a node that is alone never needs it
+
+        return PartClient()
 
     # In the loop ------------------------------------------------------------------------------------
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from tests.core.onelog.harness import Bench
-from tests.core.tables.harness import spec
 
 from motet.core.catalog.machine import CatalogedStreams
 from motet.core.machine import Effect, Event, Message, Received, Send, Started
@@ -23,7 +22,6 @@ from motet.core.metadata.messages import (
 )
 from motet.core.onelog.machine import StreamsMachine
 from motet.core.onelog.messages import CreateStream, Describe, Described
-from motet.core.tables.messages import CreateTable, ListTables, TablesAre
 from motet.ids import RequestId, StreamName
 from motet.sim.metadata_tree import MetadataTree
 
@@ -35,7 +33,7 @@ class CatalogBench(Bench):
         super().__init__(segment_bytes=4096)
         self.tree = MetadataTree()
         self._session = self.tree.begin_session()
-        for path in ("/motet", "/motet/streams", "/motet/tables"):
+        for path in ("/motet", "/motet/streams"):
             self._write(Create(path))
         self.asked: list[MetadataRequest] = []
         self._become(CatalogedStreams(StreamsMachine(self.segment_bytes)))
@@ -111,18 +109,10 @@ class CatalogBench(Bench):
 
     # Asking
 
-    def create_table(self, name: str = "sales", **changed: object) -> Message:
-        return self.ask(CreateTable(self.request(), spec(name, **changed)))  # type: ignore[arg-type]
-
     def described(self) -> dict[str, tuple[int, bytes | None]]:
         answer = self.ask(Describe(self.request()))
         assert isinstance(answer, Described), answer
         return {info.name: (info.shards, info.schema) for info in answer.streams}
-
-    def tables(self) -> list[str]:
-        answer = self.ask(ListTables(self.request()))
-        assert isinstance(answer, TablesAre), answer
-        return [info.spec.name for info in answer.tables]
 
     def send_create(self, name: str, shards: int = 1) -> RequestId:
         return self.send(CreateStream(self.request(), StreamName(name), shards))

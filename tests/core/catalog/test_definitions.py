@@ -6,41 +6,33 @@ import json
 
 import msgspec
 import pytest
-from tests.core.tables.harness import spec
 
-from motet.core.catalog.state import (
-    Definition,
-    decode_definition,
-    encode_definition,
-    table_definition,
+from motet.core.catalog.state import decode_definition
+from motet.core.metadata.definitions import (
+    NEWEST,
+    KeyHash,
+    StreamDefinition,
+    encode_stream_definition,
 )
-from motet.core.metadata.definitions import NEWEST, KeyHash, StreamDefinition
-from motet.core.metadata.paths import stream_path, table_path
+from motet.core.metadata.paths import stream_path
 from motet.errors import BadRecord
-from motet.ids import StreamId, StreamName, TableId, TableName
+from motet.ids import StreamId, StreamName
 
 ORDERS = StreamDefinition(StreamId("0" * 16), StreamName("orders"), 4, 1, b"\x00schema")
-SALES = table_definition(spec("sales", engine="replacing", version="at", tombstone="gone"))
 
 
-@pytest.mark.parametrize("definition", [ORDERS, SALES])
-def test_what_is_kept_is_read_back(definition: Definition) -> None:
-    assert decode_definition("/x", encode_definition(definition)) == definition
-
-
-def test_a_table_is_the_one_that_the_log_has() -> None:
-    wanted = spec("sales", shards=3, engine="replacing", version="at", tombstone="gone")
-    assert table_definition(wanted).spec() == wanted
+def test_what_is_kept_is_read_back() -> None:
+    assert decode_definition("/x", encode_stream_definition(ORDERS)) == ORDERS
 
 
 def test_a_field_of_a_later_version_is_passed_over() -> None:
-    later = json.dumps({**json.loads(encode_definition(ORDERS)), "colour": "blue"}).encode()
+    later = json.dumps({**json.loads(encode_stream_definition(ORDERS)), "colour": "blue"}).encode()
     assert decode_definition("/x", later) == ORDERS
 
 
-@pytest.mark.parametrize("missing", ["kind", "name", "id", "shards"])
+@pytest.mark.parametrize("missing", ["name", "id", "shards"])
 def test_what_lacks_something_is_no_definition(missing: str) -> None:
-    fields = json.loads(encode_definition(ORDERS))
+    fields = json.loads(encode_stream_definition(ORDERS))
     del fields[missing]
     with pytest.raises(BadRecord, match="/motet/streams/orders"):
         decode_definition("/motet/streams/orders", json.dumps(fields).encode())
@@ -49,24 +41,16 @@ def test_what_lacks_something_is_no_definition(missing: str) -> None:
 def test_the_same_but_for_its_id() -> None:
     assert ORDERS.is_same(StreamDefinition(StreamId("1" * 16), ORDERS.name, 4, 1, ORDERS.schema))
     assert not ORDERS.is_same(StreamDefinition(ORDERS.id, ORDERS.name, 5, 1, ORDERS.schema))
-    assert SALES.is_same(
-        table_definition(
-            spec("sales", id=TableId("1" * 16), engine="replacing", version="at", tombstone="gone")
-        )
-    )
-    assert not SALES.is_same(table_definition(spec("sales")))
 
 
 def test_where_they_are() -> None:
     assert stream_path(StreamName("orders")) == "/motet/streams/orders"
-    assert table_path(TableName("sales")) == "/motet/tables/sales"
 
 
 def test_a_definition_without_a_hash_has_the_one_that_all_had_then() -> None:
     older = b'{"kind":"stream","id":"0","name":"orders","shards":4,"replicas":null}'
     found = decode_definition("/motet/streams/orders", older)
-    assert isinstance(found, StreamDefinition)
     assert found.key_hash is KeyHash.CRC32C
     newer = msgspec.structs.replace(found, key_hash=NEWEST)
     assert found.is_same(newer), "whoever repeats a create keeps the hash that is there"
-    assert decode_definition("/x", encode_definition(newer)) == newer
+    assert decode_definition("/x", encode_stream_definition(newer)) == newer

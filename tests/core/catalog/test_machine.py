@@ -1,4 +1,4 @@
-"""Streams and tables with their catalog: defined first, created then, and complete after any crash."""
+"""Streams with their catalog: defined first, created then, and complete after any crash."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ from collections.abc import Callable
 
 import pytest
 from tests.core.catalog.harness import CatalogBench, serving
-from tests.core.tables.harness import spec
 
 from motet.core.catalog.state import Phase
-from motet.core.machine import Message
 from motet.core.metadata.definitions import (
     DatabaseIdentity,
     decode_database_identity,
@@ -18,9 +16,8 @@ from motet.core.metadata.definitions import (
 )
 from motet.core.metadata.messages import SessionBegun, SessionEnded, Written
 from motet.core.onelog.messages import CreateStream, Describe, StreamReady, StreamsRefused
-from motet.core.tables.messages import CreateTable, TableReady
 from motet.errors import BadRecord
-from motet.ids import RequestId, StreamName, TableId, Zxid
+from motet.ids import RequestId, StreamName, Zxid
 from motet.limits import definition_bytes_max
 
 
@@ -46,16 +43,6 @@ def test_a_stream_is_in_the_keeper_before_it_is_in_the_log() -> None:
     assert bench.described() == {"orders": (3, None)}
 
 
-def test_a_table_is_defined_and_created() -> None:
-    bench = serving()
-    ready = bench.create_table("sales")
-    assert isinstance(ready, TableReady)
-    assert ready.created
-    kept = json.loads(bench.stored("/motet/tables/sales"))
-    assert (kept["kind"], kept["id"], kept["order_by"]) == ("table", spec("sales").id, ["key"])
-    assert bench.tables() == ["sales"]
-
-
 def test_the_same_once_more_is_fine_and_asks_the_keeper_nothing() -> None:
     bench = serving()
     bench.create("orders", 2)
@@ -64,20 +51,12 @@ def test_the_same_once_more_is_fine_and_asks_the_keeper_nothing() -> None:
     again = bench.answers[request]
     assert isinstance(again, StreamReady)
     assert not again.created
-    other = spec("sales", id=TableId("f" * 16))
-    bench.create_table("sales")
-    ready = bench.ask(CreateTable(bench.request(), other))
-    assert isinstance(ready, TableReady)
-    assert (ready.created, ready.spec.id) == (False, spec("sales").id), "C2"
 
 
 def test_something_else_of_that_name_exists_already() -> None:
     bench = serving()
     bench.create("orders", 2)
     assert bench.refused(CreateStream(bench.request(), StreamName("orders"), 3)) == "STREAM_EXISTS"
-    bench.create_table("sales")
-    wanted = CreateTable(bench.request(), spec("sales", shards=2))
-    assert bench.refused(wanted) == "TABLE_EXISTS"
 
 
 def test_of_two_at_once_the_first_in_the_keeper_is_right() -> None:
@@ -182,13 +161,11 @@ def test_what_was_asked_under_a_session_that_ended_is_unknown_and_goes_on_under_
 
 
 def test_what_is_in_the_log_and_not_in_the_keeper_is_refused() -> None:
-    for path in ("/motet/streams/orders", "/motet/tables/sales"):
-        bench = serving()
-        bench.create("orders")
-        bench.create_table("sales")
-        bench.remove(path)
-        bench.serve()
-        assert_broken(bench, "does not define")
+    bench = serving()
+    bench.create("orders")
+    bench.remove("/motet/streams/orders")
+    bench.serve()
+    assert_broken(bench, "does not define")
 
 
 def test_what_is_defined_otherwise_is_refused() -> None:
@@ -271,7 +248,7 @@ Step = Callable[[CatalogBench], object]
 
 def create_both(bench: CatalogBench) -> None:
     bench.send_create("orders", 2)
-    bench.send(CreateTable(bench.request(), spec("sales")))
+    bench.send_create("stock")
 
 
 def advance(bench: CatalogBench, moves: int) -> int:
@@ -306,21 +283,14 @@ def test_a_crash_anywhere_leaves_nothing_half_done(moves: int, is_kept: bool) ->
     bench.crash()
     bench.serve()
     assert bench.catalog.is_serving
-    streams, tables = list(bench.described()), bench.tables()
+    streams = list(bench.described())
     assert [f"/motet/streams/{name}" for name in streams] == bench.below("/motet/streams")
-    assert [f"/motet/tables/{name}" for name in tables] == bench.below("/motet/tables")
     for answer in told.values():
-        assert_there(answer, streams, tables)
-    bench.create("orders", 2)
-    bench.create_table("sales")
-    bench.append("k", stream="orders")
-
-
-def assert_there(answer: Message, streams: list[str], tables: list[str]) -> None:
-    if isinstance(answer, StreamReady):
+        assert isinstance(answer, StreamReady), answer
         assert answer.info.name in streams
-    elif isinstance(answer, TableReady):
-        assert answer.spec.name in tables
+    bench.create("orders", 2)
+    bench.create("stock")
+    bench.append("k", stream="orders")
 
 
 def test_what_is_completed_at_the_start_is_completed_after_a_crash_too() -> None:

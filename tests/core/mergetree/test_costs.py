@@ -5,11 +5,11 @@ from __future__ import annotations
 import sys
 from types import FrameType
 
-from tests.core.mergetree.stand import CLIENT, N2, TABLE, Stand, header, insert
+from tests.core.mergetree.stand import CLIENT, N2, PATHS, TABLE, Stand, header, insert
 
 from motet.core.machine import Message
 from motet.core.mergetree.entries import InsertEntry
-from motet.core.mergetree.messages import BlockInserted, ListParts, PartsListed
+from motet.core.mergetree.messages import BlockInserted, ListParts, LogHas, PartsListed
 from motet.core.mergetree.state import OwnPart, QueuedPart, Step
 from motet.ids import RequestId, Zxid
 
@@ -99,3 +99,17 @@ def test_a_list_of_ten_thousand_parts_is_answered_at_once() -> None:
         more = page.more
     assert len(set(listed)) == 10_000
     assert calls < 10_000 * 20
+
+
+def test_an_idle_replica_asks_the_keeper_once_in_ten_seconds() -> None:
+    stand = Stand()
+    stand.start()
+    stand.settle()
+    asked = []
+    for _ in range(30):
+        stand.tick()
+        asked += [each for each in stand.asked if PATHS.log in repr(each)]
+        stand.settle()
+    assert len(asked) == 3
+    stand.receive(N2, LogHas(TABLE, 0, 0))
+    assert len(stand.asked) == 1, "who is told of an entry looks at once"

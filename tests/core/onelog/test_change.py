@@ -43,9 +43,6 @@ def test_kinds_keep_their_numbers_for_ever() -> None:
     assert {kind.name: kind.value for kind in KINDS.values()} == {
         "STREAM_CREATED": 32,
         "COMMITTED": 33,
-        "TABLE_CREATED": 34,
-        "PUBLISHED": 35,
-        "WRITER_NOTED": 36,
         "FEED_ORDERED": 37,
         "CLOCK_TURNED": 40,
         "CHANGES_COMPACTED": 41,

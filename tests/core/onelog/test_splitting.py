@@ -11,10 +11,15 @@ from motet.core.clock.hlc import ZERO, Clock
 from motet.core.onelog.index import Index
 from motet.core.onelog.messages import FeedSplit, SplitFeed
 from motet.core.onelog.reading import split
-from motet.core.onelog.record import CommittedRecord, LoggedChange, LogRecord, StreamRecord
-from motet.core.tables.records import Published, WriterNoted
+from motet.core.onelog.record import (
+    ClockTurned,
+    CommittedRecord,
+    LoggedChange,
+    LogRecord,
+    StreamRecord,
+)
 from motet.errors import BadInput, NoSuchStream
-from motet.ids import Epoch, Offset, RequestId, ShardId, StreamName, TransactionId, WriterName
+from motet.ids import Epoch, Offset, RequestId, ShardId, StreamName, TransactionId
 from motet.limits import feed_splits_max
 
 DATABASE = 77
@@ -27,20 +32,18 @@ def at(counter: int) -> Clock:
 
 
 def index_of(counts: list[int]) -> Index:
-    """A log whose record i, at clock 2i + 2, has so many changes; one without is about tables."""
+    """A log whose record i, at clock 2i + 2, has so many changes; one without turns the clock on."""
     index, offset = Index(), 0
     index.add(StreamRecord(at(1), STOCK, 1, None), EPOCH)
     for number, count in enumerate(counts, start=1):
         clock = at(2 * number)
-        record: LogRecord = Published(clock, 0, (), None, None)
+        record: LogRecord = ClockTurned(clock, True)
         if count:
             changes = tuple(
                 LoggedChange(STOCK, ShardId(0), Offset(offset + each), b"k", "append", b"v", None)
                 for each in range(count)
             )
             record = CommittedRecord(clock, TransactionId(f"t{number}"), 0, changes)
-        elif number % 2:
-            record = WriterNoted(clock, 0, WriterName("shop"), "oh")
         index.add(record, EPOCH)
         offset += count
     return index

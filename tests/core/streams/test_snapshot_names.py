@@ -9,7 +9,6 @@ from motet.core.streams.latest import LatestChanges
 from motet.core.streams.orders import FeedRules
 from motet.core.streams.shard import ShardState
 from motet.core.streams.transactions import TransactionState
-from motet.core.tables.catalog import TableState
 
 
 def names_of(kind: type[msgspec.Struct]) -> set[str]:
@@ -31,4 +30,3 @@ def test_renamed_fields_keep_their_names_in_snapshots() -> None:
     assert "carried" in names_of(LatestChanges)
     assert "carried" in names_of(Index)
     assert "born" in names_of(StreamState)
-    assert "born" in names_of(TableState)

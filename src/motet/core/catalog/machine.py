@@ -1,8 +1,8 @@
-"""The streams and tables of a node, together with the catalog that says which there are.
+"""The streams of a node, together with the catalog that says which there are.
 
-What a stream or a table *is* lives in the keeper, under ``/motet/streams`` and ``/motet/tables``. *When* it
-began is in the log, for clocks and their order come from there. So creating one takes two steps: define it
-in the keeper, and bear it in the log. A crash may come between them.
+What a stream *is* lives in the keeper, under ``/motet/streams``. *When* it began is in the log, for clocks
+and their order come from there. So creating one takes two steps: define it in the keeper, and bear it in the
+log. A crash may come between them.
 
 ::
 
@@ -10,15 +10,15 @@ in the keeper, and bear it in the log. A crash may come between them.
                             ◀───── kept ──────┘
     client ◀── ready ── streams ◀── create (what the keeper has)
 
-C1  What is in the log is in the keeper: a definition is kept before its stream or table is created, and who
-    asked is told when both are durable.
+C1  What is in the log is in the keeper: a definition is kept before its stream is created, and who asked is
+    told when both are durable.
 C2  Of two who define the same name, the one whom the keeper took first is right. The other is told that it is
     there, or, if it wants something else, that it exists already.
 C3  Before anything is served all that is defined is created: what a crash has left behind its first step is
     completed.
 C4  A log and a keeper that do not belong together are not served: a log with something that is not defined,
     or defined otherwise, and a keeper with the number of another database.
-C5  What is told of streams and tables is what the keeper has, with the clock and the size that the log has.
+C5  What is told of streams is what the keeper has, with the clock and the size that the log has.
 
 If a creation is refused, for the disk is full, the definition stays, and the next who asks for it, or the
 next start, tries again.
@@ -32,16 +32,11 @@ from typing import Self
 import msgspec
 
 from motet.core.catalog.state import (
-    Creation,
-    Definition,
     DefinitionAsked,
     Phase,
     State,
-    TableDefinition,
     check_same,
     decode_definition,
-    encode_definition,
-    table_definition,
 )
 from motet.core.fingerprint import clone_plain, fingerprint
 from motet.core.machine import (
@@ -63,6 +58,7 @@ from motet.core.metadata.definitions import (
     decode_database_identity,
     drawn_incarnation,
     encode_database_identity,
+    encode_stream_definition,
 )
 from motet.core.metadata.messages import (
     METADATA,
@@ -86,7 +82,7 @@ from motet.core.metadata.messages import (
     Write,
     Written,
 )
-from motet.core.metadata.paths import DATABASE, STREAMS, TABLES, stream_path, table_path
+from motet.core.metadata.paths import DATABASE, STREAMS, stream_path
 from motet.core.onelog.checks import check
 from motet.core.onelog.context import Phase as StreamsPhase
 from motet.core.onelog.context import refusal
@@ -100,7 +96,6 @@ from motet.core.onelog.messages import (
     StreamReady,
     StreamsRefused,
 )
-from motet.core.tables.messages import CreateTable, ListTables, TableInfo, TableReady, TablesAre
 from motet.errors import BadRecord, MotetError, NodeError, OutcomeUnknown, error_of
 from motet.ids import Address, RequestId, StreamId, TimerName
 
@@ -113,7 +108,7 @@ retry_ms = 200
 
 
 class CatalogedStreams:
-    """One node's streams and tables, as a machine."""
+    """One node's streams, as a machine."""
 
     def __init__(self, streams: StreamsMachine | None = None) -> None:
         self.streams = StreamsMachine() if streams is None else streams
@@ -147,12 +142,12 @@ class CatalogedStreams:
 
     def _on_client(self, event: Received) -> list[Effect]:
         message = event.message
-        if isinstance(message, CreateStream | CreateTable):
+        if isinstance(message, CreateStream):
             return self._define(event, message)
         if not self.is_serving and self._is_log_serving and isinstance(message, StreamsRequest):
             return [refusal(event.sender, message.request, self._not_serving())]
         effects = self.streams.step(event)
-        if isinstance(message, Describe | ListTables):
+        if isinstance(message, Describe):
             return [self._as_defined(effect) for effect in effects]
         return effects
 
@@ -162,7 +157,7 @@ class CatalogedStreams:
             return NodeError(f"the catalog is out of order: {code} {what}", hint=advice)
         return NodeError(f"the node is {self.state.phase.value}", hint="try again in a moment")
 
-    def _define(self, event: Received, message: Creation) -> list[Effect]:
+    def _define(self, event: Received, message: CreateStream) -> list[Effect]:
         """C1, C2."""
         client, state = event.sender, self.state
         if not self._is_log_serving:
@@ -172,16 +167,16 @@ class CatalogedStreams:
                 raise self._not_serving()
             check(message)
             wanted = self._definition(message)
-            known = state.known(message)
+            known = state.streams.get(message.name)
             if known is not None:
                 return self._bear(client, message, wanted, known, event.now)
-            data = encode_definition(wanted)
-            state.check_room(message, data)
+            data = encode_stream_definition(wanted)
+            state.check_room(data)
         except MotetError as error:
             return [refusal(client, message.request, error)]
         number = state.number()
         state.asked[number] = DefinitionAsked(client, message, wanted)
-        return [self._create(number, _path(wanted), data)]
+        return [self._create(number, stream_path(wanted.name), data)]
 
     def _create(self, number: RequestId, path: str, data: bytes) -> Effect:
         return Send(METADATA, Write(number, self.state.session, (Create(path, data),)))
@@ -189,9 +184,7 @@ class CatalogedStreams:
     def _ask(self, number: RequestId, operations: tuple[ReadOperation, ...]) -> Effect:
         return Send(METADATA, Read(number, self.state.session, operations))
 
-    def _definition(self, message: Creation) -> Definition:
-        if isinstance(message, CreateTable):
-            return table_definition(message.spec)
+    def _definition(self, message: CreateStream) -> StreamDefinition:
         seed = f"{self.state.nonce} {self.state.numbers}".encode()
         digest = hashlib.blake2b(seed, digest_size=8, person=b"stream id").hexdigest()
         return StreamDefinition(
@@ -199,41 +192,30 @@ class CatalogedStreams:
         )
 
     def _bear(
-        self, client: Address, message: Creation, wanted: Definition, known: Definition, now: Now
+        self,
+        client: Address,
+        message: CreateStream,
+        wanted: StreamDefinition,
+        known: StreamDefinition,
+        now: Now,
     ) -> list[Effect]:
         """Have the log begin it, as the keeper has it, if that is what was wanted."""
-        if self._is_created(known):
+        if known.name in self.streams.index.streams:
             return self.streams.step(Received(now, client, message))  # which compares them too
         check_same(known, wanted)
         return self.streams.step(Received(now, client, _creation(message.request, known)))
 
-    def _is_created(self, definition: Definition) -> bool:
-        index = self.streams.index
-        if isinstance(definition, StreamDefinition):
-            return definition.name in index.streams
-        return definition.name in index.catalog.tables
-
     def _as_defined(self, effect: Effect) -> Effect:
         """C5."""
-        if not isinstance(effect, Send):
+        if not isinstance(effect, Send) or not isinstance(effect.message, Described):
             return effect
-        answer = effect.message
-        if isinstance(answer, Described):
-            streams = tuple(map(self._stream_info, answer.streams))
-            told = msgspec.structs.replace(answer, streams=streams)
-            return Send(effect.to, told, effect.after)
-        if isinstance(answer, TablesAre):
-            tables = tuple(map(self._table_info, answer.tables))
-            return Send(effect.to, TablesAre(answer.request, tables), effect.after)
-        return effect
+        streams = tuple(map(self._stream_info, effect.message.streams))
+        told = msgspec.structs.replace(effect.message, streams=streams)
+        return Send(effect.to, told, effect.after)
 
     def _stream_info(self, info: StreamInfo) -> StreamInfo:
         defined = self.state.streams[info.name]
         return msgspec.structs.replace(info, shards=defined.shards, schema=defined.schema)
-
-    def _table_info(self, info: TableInfo) -> TableInfo:
-        spec = self.state.tables[info.spec.name].spec()
-        return TableInfo(spec, info.created, info.parts, info.rows, info.size_bytes)
 
     # What the keeper says
 
@@ -255,19 +237,19 @@ class CatalogedStreams:
 
     def _on_answer(self, asked: DefinitionAsked, message: MetadataAnswer, now: Now) -> list[Effect]:
         """Of a definition that was to be kept; if somebody was first, of what is kept in its place (C2)."""
-        path = _path(asked.wanted)
+        path = stream_path(asked.wanted.name)
         if isinstance(message, Conflict) and message.why is Refusal.NODE_EXISTS:
             number = self.state.number()
             self.state.asked[number] = asked
             return [self._ask(number, (Get(path),))]
         try:
             known = self._kept(asked, path, message)
-            self.state.add(known)
+            self.state.streams[known.name] = known
             return self._bear(asked.client, asked.message, asked.wanted, known, now)
         except MotetError as error:
             return [refusal(asked.client, asked.message.request, error)]
 
-    def _kept(self, asked: DefinitionAsked, path: str, message: MetadataAnswer) -> Definition:
+    def _kept(self, asked: DefinitionAsked, path: str, message: MetadataAnswer) -> StreamDefinition:
         if isinstance(message, Written):
             return asked.wanted
         if isinstance(message, ReadDone) and isinstance(message.results[0], Found):
@@ -298,8 +280,8 @@ class CatalogedStreams:
     def _read(self) -> list[Effect]:
         """Say whose keeper this is, if nobody has, and ask it for all there is."""
         state = self.state
-        state.phase, state.listing = Phase.READING, Listing((DATABASE, STREAMS, TABLES))
-        state.streams, state.tables = {}, {}
+        state.phase, state.listing = Phase.READING, Listing((DATABASE, STREAMS))
+        state.streams = {}
         if state.session == NO_SESSION:
             return []  # as soon as there is one
         state.reading = state.number()
@@ -353,8 +335,9 @@ class CatalogedStreams:
         for node in sorted(found, key=lambda each: each.stat.czxid):
             if node.path == DATABASE:
                 self._check_database(node.data)
-            elif node.path not in (STREAMS, TABLES):
-                self.state.add(decode_definition(node.path, node.data))
+            elif node.path != STREAMS:
+                definition = decode_definition(node.path, node.data)
+                self.state.streams[definition.name] = definition
         return self._reconcile(now)
 
     def _check_database(self, data: bytes) -> None:
@@ -375,16 +358,14 @@ class CatalogedStreams:
                 stream.shards,
                 stream.schema,
             ):
-                raise _undefined("stream", name)
-        for table in index.catalog.tables.values():
-            known = state.tables.get(table.spec.name)
-            if known is None or known.spec() != table.spec:
-                raise _undefined("table", table.spec.name)
+                raise BadRecord(
+                    f"the log has a stream {name} that the keeper does not define so",
+                    hint="put back the folders `streams` and `keeper` as they were, both of them",
+                )
         state.phase = Phase.BEARING
         effects: list[Effect] = []
-        definitions: list[Definition] = [*state.streams.values(), *state.tables.values()]
-        for definition in definitions:
-            if not self._is_created(definition):
+        for definition in state.streams.values():
+            if definition.name not in index.streams:
                 request = state.number()
                 state.creations[request] = definition.name
                 effects.append(Note("catalog_completes", definition.name))
@@ -400,7 +381,7 @@ class CatalogedStreams:
                 kept.append(effect)
                 continue
             answer = effect.message
-            assert isinstance(answer, StreamReady | TableReady | StreamsRefused)
+            assert isinstance(answer, StreamReady | StreamsRefused)
             name = state.creations.pop(answer.request)
             if isinstance(answer, StreamsRefused):
                 kept.append(Note("catalog_not_completed", f"{name}: {answer.code} {answer.what}"))
@@ -424,31 +405,15 @@ class CatalogedStreams:
             return found
         index = self.streams.index
         names = [name for name in index.streams if name not in self.state.streams]
-        tables = [name for name in index.catalog.tables if name not in self.state.tables]
-        if names or tables:
-            found.append(Violation("C1", f"created and not defined: {[*names, *tables]}"))
+        if names:
+            found.append(Violation("C1", f"created and not defined: {names}"))
         return found
 
 
-def _path(definition: Definition) -> str:
-    if isinstance(definition, TableDefinition):
-        return table_path(definition.name)
-    return stream_path(definition.name)
-
-
-def _creation(request: RequestId, definition: Definition) -> Creation:
+def _creation(request: RequestId, definition: StreamDefinition) -> CreateStream:
     """Has the log begin just this."""
-    if isinstance(definition, TableDefinition):
-        return CreateTable(request, definition.spec())
     return CreateStream(
         request, definition.name, definition.shards, definition.schema, definition.key_hash
-    )
-
-
-def _undefined(what: str, name: str) -> BadRecord:
-    return BadRecord(
-        f"the log has a {what} {name} that the keeper does not define so",
-        hint="put back the folders `streams` and `keeper` as they were, both of them",
     )
 
 

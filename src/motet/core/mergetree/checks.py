@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import re
 
-import msgspec
-
 from motet.core.mergetree.context import Core
 from motet.core.mergetree.entries import PartHeader
 from motet.core.mergetree.messages import (
@@ -132,23 +130,6 @@ def check_block(core: Core, part: PartHeader, block: PartBytes | None) -> None:
         )
     if not core.node.has_room(block, core.config.block_bytes_max):
         raise TableBusy(f"this node is writing {core.node.memory.blocks_bytes} bytes of others")
-
-
-class _Dropped(msgspec.Struct, frozen=True):
-    """What of a definition says that its table is dropped."""
-
-    is_dropped: bool = False
-
-
-_decode_dropped = msgspec.json.Decoder(_Dropped).decode
-
-
-def is_dropped(definition: bytes) -> bool:
-    """Whether a table is dropped, as its definition says (T19)."""
-    try:
-        return _decode_dropped(definition).is_dropped
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return False  # whoever describes the table says so
 
 
 def check_drop(core: Core, message: DropPartitions) -> None:

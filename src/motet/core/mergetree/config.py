@@ -10,6 +10,8 @@ class MergeTreeConfig(msgspec.Struct, frozen=True):
 
     #: how often everything that is late is looked at
     tick_ms: int = 1_000
+    #: how often the log is read though nobody has told of an entry
+    pull_ms: int = 10_000
     #: how long an insert waits for its quorum, and a reader for parts
     wait_ms: int = 10_000
     #: entries in one read of the log

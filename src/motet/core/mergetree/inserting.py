@@ -20,6 +20,7 @@ import msgspec
 
 from motet.core.machine import NS_PER_MS
 from motet.core.mergetree import (
+    addressing,
     checks,
     dedup,
     ending,
@@ -65,8 +66,8 @@ from motet.core.metadata.messages import (
     WriteOperation,
     Written,
 )
-from motet.errors import BadInput, MotetError, NodeError, OutcomeUnknown, error_of
-from motet.errors.tables import QuorumFailed, TableBusy, TableReadOnly, TooFewReplicas
+from motet.errors import BadInput, MotetError, NodeError, NoSuchTable, OutcomeUnknown, error_of
+from motet.errors.tables import QuorumFailed, TableBusy, TableMoved, TableReadOnly, TooFewReplicas
 from motet.ids import Address, Zxid
 
 HOST, DEFINITION, NAME = range(3)
@@ -129,6 +130,8 @@ def _read(core: Core, number: int) -> None:
         Get(core.paths.definition),
         *dedup.reads(core.paths, message),
     ]
+    if message.name_path:
+        reads.append(Get(message.name_path))
     if insert.message.quorum > 1:
         for node in core.state.replicas:
             paths = core.paths.replica(node)
@@ -144,14 +147,15 @@ def on_read(core: Core, call: ReadForInsert, answer: MetadataAnswer) -> None:
     if not isinstance(answer, ReadDone):
         _refuse(core, call.insert, failure(answer))
         return
-    found, producers, definition, *activity = answer.results
     message = insert.message
     if not tokens.has_turn(core.state, call.insert):
         insert.step = InsertStep.HELD
         return
+    found, producers, definition, *rest = answer.results
     found = tokens.expected(core.state, message, found)
-    hashes = activity[: len(dedup.reads(core.paths, message))]
-    activity = activity[len(hashes) :]
+    hashed = len(dedup.reads(core.paths, message))
+    named = hashed + (1 if message.name_path else 0)
+    hashes, name, activity = rest[:hashed], rest[hashed:named], rest[named:]
     try:
         use = tokens.use_of(message, found, producers)
         if use is None and hashes and dedup.is_duplicate(core, insert, hashes, answer.zxid):
@@ -164,8 +168,11 @@ def on_read(core: Core, call: ReadForInsert, answer: MetadataAnswer) -> None:
         insert.version = answer.zxid
         pulling.pull(core)
         return
-    if not isinstance(definition, Found) or checks.is_dropped(definition.data):
-        _refuse(core, call.insert, BadInput("the table is dropped"))
+    try:
+        version = addressing.definition_version(definition)
+        addressing.check_named(core.key[0], name, message.name_version)
+    except MotetError as error:
+        _refuse(core, call.insert, error)
         return
     each = iter(activity)
     active = sum(
@@ -187,7 +194,7 @@ def on_read(core: Core, call: ReadForInsert, answer: MetadataAnswer) -> None:
     if known is not None:
         _refuse(core, call.insert, BadInput(f"part {message.part.id} is there already"))
         return
-    _commit(core, call.insert, definition.stat.version, found, hashes)
+    _commit(core, call.insert, version, found, hashes)
 
 
 def _commit(
@@ -269,9 +276,9 @@ def _on_conflict(core: Core, number: int, conflict: Conflict) -> None:
             core.step_back("is started by another process")
         _refuse(core, number, TableReadOnly("this replica is starting"))
     elif message.name_path and conflict.index == NAME:
-        _refuse(core, number, BadInput("the table has another name now", hint="look it up again"))
+        _refuse(core, number, TableMoved("the table has another name now"))
     elif conflict.index > DEFINITION and conflict.why is Refusal.NO_NODE and not is_built_upon:
-        _refuse(core, number, BadInput("the table is dropped"))
+        _refuse(core, number, NoSuchTable("the table is dropped"))
     elif _is_late(core, insert):
         _refuse(core, number, TableBusy("others wrote before this insert again and again"))
     elif checks.is_taken(core, message.part.id):

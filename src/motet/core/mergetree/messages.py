@@ -460,6 +460,45 @@ class ReplicasDescribed(NodeAnswer, frozen=True):
     replicas: tuple[ReplicaStanding, ...]
 
 
+class ReadShardLog(NodeRequest, frozen=True):
+    """The log of a shard from an entry on, a page of it, and on the first page the quorums that are open."""
+
+    table: TableId
+    shard: int
+    first: int = 0
+
+
+class LoggedEntry(msgspec.Struct, frozen=True, array_like=True):
+    """An entry, as people read it."""
+
+    number: int
+    #: as in the log; "bad" for what is no entry
+    kind: str
+    parts: tuple[PartId, ...]
+    #: what else it says
+    detail: str
+    version: Zxid
+    created_ms: int
+
+
+class OpenQuorum(msgspec.Struct, frozen=True, array_like=True):
+    """A block that waits for its quorum."""
+
+    part: PartId
+    wanted: int
+    members: tuple[NodeId, ...]
+    since_ms: int
+
+
+class ShardLogIs(NodeAnswer, frozen=True):
+    """The page; if there is ``more``, it begins with the next number."""
+
+    entries: tuple[LoggedEntry, ...]
+    quorums: tuple[OpenQuorum, ...]
+    next_number: int
+    more: bool
+
+
 class NodeRefused(NodeAnswer, frozen=True):
     """It was not done, or with the code ``OUTCOME_UNKNOWN`` nobody knows."""
 
@@ -540,6 +579,7 @@ NodeRequests = (
     | OpenJob
     | RenewJob
     | DescribeReplicas
+    | ReadShardLog
 )
 
 TableCall = ReplicaMessages | NodeRequests
@@ -566,6 +606,7 @@ TablesAnswer = (
     | StepFound
     | JobStanding
     | ReplicasDescribed
+    | ShardLogIs
     | NodeRefused
 )
 """All answers to clients."""

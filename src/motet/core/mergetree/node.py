@@ -23,14 +23,20 @@ from motet.core.machine import (
     WriteFailed,
     Written,
 )
+from motet.core.mergetree.changing import ChangingService
 from motet.core.mergetree.config import MergeTreeConfig
 from motet.core.mergetree.context import NodeContext, ReplicaKey
+from motet.core.mergetree.creating import CreatingService
 from motet.core.mergetree.database import DatabaseService
+from motet.core.mergetree.describing import DescribingService
 from motet.core.mergetree.hosting import HostingService
 from motet.core.mergetree.jobs import JobsService
+from motet.core.mergetree.listing import ListingService
 from motet.core.mergetree.messages import (
+    DescribeReplicas,
     NodeRefused,
     NodeRequest,
+    ReplicasDescribed,
     TableMessage,
     TableRefused,
     TableRequest,
@@ -39,6 +45,8 @@ from motet.core.mergetree.paths import shard_of
 from motet.core.mergetree.publishing import PublishingService
 from motet.core.mergetree.replica import TableReplica
 from motet.core.mergetree.service import NodeService
+from motet.core.mergetree.shard_log import ShardLogService
+from motet.core.mergetree.tree_collecting import TreeCollectingService
 from motet.core.mergetree.writers import WritersService
 from motet.core.metadata.messages import (
     METADATA,
@@ -57,9 +65,15 @@ TICK = TimerName("tables-tick")
 SERVICES: tuple[type[NodeService], ...] = (
     DatabaseService,
     HostingService,
+    CreatingService,
+    ChangingService,
+    DescribingService,
+    ListingService,
+    TreeCollectingService,
     PublishingService,
     WritersService,
     JobsService,
+    ShardLogService,
 )
 """What a node does besides its replicas."""
 
@@ -121,6 +135,7 @@ class TableNode:
 
     def _on_work(self, event: WorkDone | WorkFailed) -> None:
         owner = self.node.memory.works.pop(event.work)
+        self.node.end_block(event.work)
         result, why = (event.result, None) if isinstance(event, WorkDone) else (None, event.why)
         if isinstance(owner, str):
             self.services[owner].on_work(event.work, why)
@@ -197,6 +212,9 @@ class TableNode:
                 self._refuse(event.sender, message)
 
     def _on_node_request(self, client: Address, message: NodeRequest) -> None:
+        if isinstance(message, DescribeReplicas):
+            self._describe_replicas(client, message)
+            return
         service = self._takes.get(type(message))
         if service is not None:
             service.on_request(client, message)
@@ -204,6 +222,11 @@ class TableNode:
             error = NodeError(f"this node does not answer {type(message).__name__}")
             told = NodeRefused(message.request, error.code, error.what, error.advice)
             self.node.send(client, told)
+
+    def _describe_replicas(self, client: Address, message: DescribeReplicas) -> None:
+        own = self.node.memory.own
+        standings = tuple(replica.standing() for replica in self.replicas.values())
+        self.node.send(client, ReplicasDescribed(message.request, own, standings))
 
     def _refuse(self, client: Address, request: TableRequest) -> None:
         table, shard = request.table, request.shard

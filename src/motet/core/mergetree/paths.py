@@ -31,6 +31,7 @@
 
 from __future__ import annotations
 
+import re
 from urllib.parse import quote
 
 import msgspec
@@ -61,6 +62,17 @@ def token_name(token: str) -> str:
 def name_path(name: TableName) -> str:
     """The node that points to the table of this name."""
     return f"{TABLES}/{name}"
+
+
+_TABLE_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+def named_table(name: TableName, data: bytes) -> TableId:
+    """The table that the node of a name points to; ``BadRecord`` for junk."""
+    text = data.decode(errors="replace")
+    if _TABLE_ID.fullmatch(text):
+        return TableId(text)
+    raise BadRecord(f"{name_path(name)} in the keeper points to no table: {text[:40]!r}")
 
 
 def node_path(node: NodeId) -> str:
@@ -176,8 +188,12 @@ class ShardPaths(msgspec.Struct, frozen=True):
     def block_hash(self, partition: str, content: str) -> str:
         return f"{self.blocks}/{token_name(partition)}_{token_name(content)}"
 
+    @property
+    def statuses(self) -> str:
+        return f"{self.root}/quorum/status"
+
     def status(self, part: PartId) -> str:
-        return f"{self.root}/quorum/status/{part}"
+        return f"{self.statuses}/{part}"
 
     @property
     def last_part(self) -> str:
@@ -250,14 +266,15 @@ def entry_number(path: str) -> int:
 def layout(
     table: TableId, shards: int, replicas: tuple[NodeId, ...], *, has_dedup: bool = False
 ) -> tuple[tuple[str, bytes], ...]:
-    """The nodes of a new table but its definition and its name, parents first (T28)."""
-    return layout_of(table, (replicas,) * shards, has_dedup=has_dedup)
+    """The nodes of a table but its definition and its name, parents first; all shards have these replicas."""
+    (root, _), *rest = layout_of(table, (replicas,) * shards, has_dedup=has_dedup)
+    return ((root, NAMED), *rest)
 
 
 def layout_of(
     table: TableId, ensembles: tuple[tuple[NodeId, ...], ...], *, has_dedup: bool = False
 ) -> tuple[tuple[str, bytes], ...]:
-    """The same, with the replicas of each shard; ``has_dedup``: it is a table with ``dedup="content"``."""
+    """The nodes of a table that has no name yet (T28); ``has_dedup``: it is one with ``dedup="content"``."""
     root = table_root(table)
     nodes: list[tuple[str, bytes]] = [(root, b""), (f"{root}/shards", b"")]
     nodes += [(f"{root}/tokens", b""), (f"{root}/producers", b"")]

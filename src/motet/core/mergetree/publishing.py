@@ -23,7 +23,7 @@ from __future__ import annotations
 import msgspec
 
 from motet.core.machine import NS_PER_MS
-from motet.core.mergetree import publication, tokens, writer_state
+from motet.core.mergetree import addressing, publication, tokens, writer_state
 from motet.core.mergetree.context import NodeContext
 from motet.core.mergetree.inserting import failure
 from motet.core.mergetree.manifests import manifests_of, own_job
@@ -207,6 +207,8 @@ class PublishingService(NodeService):
         for table in message.tables:
             paths = ShardPaths(table.table, 0)
             reads.append(Get(paths.definition))
+            if table.name_path:
+                reads.append(Get(table.name_path))
             if message.token or message.producer:
                 reads.append(tokens.read_use(paths, message.token, message.producer))
                 reads.append(Get(paths.producers))
@@ -229,8 +231,10 @@ class PublishingService(NodeService):
         uses: list[ReadResult] = []
         producers: list[ReadResult] = []
         jobs: list[ReadResult] = []
-        for _ in message.tables:
+        names: list[list[ReadResult]] = []
+        for table in message.tables:
             definitions.append(results.pop(0))
+            names.append([results.pop(0)] if table.name_path else [])
             if message.token or message.producer:
                 uses.append(results.pop(0))
                 producers.append(results.pop(0))
@@ -249,6 +253,8 @@ class PublishingService(NodeService):
             publication.facts_of(found, uses[n] if uses else found)
             for n, found in enumerate(definitions)
         )
+        for table, name in zip(message.tables, names, strict=True):
+            addressing.check_named(table.table, name, table.name_version)
         _check_shards(message, tables)
         tables, open_jobs = with_jobs(each, tables, jobs)
         each.facts = PublishFacts(tables, writer, open_jobs)

@@ -4,6 +4,8 @@ L1  Entries are read by their numbers, up to so many at one moment; nothing is l
     what its node's stat says, which trimming does not change (R1).
 P1  As many are read as the log is known to have, and a few more: a look at an idle log costs next to nothing.
     If they are too large for one answer, fewer are read, down to one.
+P2  The log is watched, and inserters tell of their entries. A replica that has read all of it looks again
+    after ``pull_ms`` at the latest: a node with many replicas that is idle costs the keeper little.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ def pull(core: Core) -> None:
     if state.pulling is not None:
         state.is_pull_wanted = True
         return
-    state.is_pull_wanted = False
+    state.is_pull_wanted, state.pull_again_ns = False, 0
     first = state.history.next_number
     state.pull_max = min(state.pull_max or core.config.entries_max, core.config.entries_max)
     wanted = max(state.head_heard - first + 1, AHEAD)
@@ -88,12 +90,25 @@ def on_pulled(core: Core, call: Pull, answer: MetadataAnswer) -> None:
             state.pulling = core.read(wanted, *reads)
             return
         _execute(core, number, result.stat.czxid, entry)
-    if (
-        state.history.next_number <= head and state.history.next_number > call.first
-    ) or state.is_pull_wanted:
+    _go_on(core, call.first, is_there=isinstance(results[0], Found))
+
+
+def _go_on(core: Core, first: int, *, is_there: bool) -> None:
+    """Read what follows, at once or later."""
+    state = core.state
+    number, head = state.history.next_number, state.head_heard
+    if first < number <= head or state.is_pull_wanted:
         pull(core)
-    elif state.history.next_number <= head and not isinstance(results[0], Found):
-        core.note("entry_trimmed", f"{state.history.next_number} of {head}")
+    elif number <= head and not is_there:
+        core.note("entry_trimmed", f"{number} of {head}")
+    elif number > head:
+        state.pull_again_ns = core.later_ns(core.config.pull_ms)  # P2
+
+
+def on_tick(core: Core) -> None:
+    """P2."""
+    if core.state.pulling is None and core.now_ns >= core.state.pull_again_ns:
+        pull(core)
 
 
 def _execute(core: Core, number: int, zxid: Zxid, entry: Entry) -> None:

@@ -361,6 +361,12 @@ class GiveUp(msgspec.Struct, frozen=True, tag=True):
     part: PartId
 
 
+class ReadForDrop(msgspec.Struct, frozen=True, tag=True):
+    """What a drop has to know before it commits."""
+
+    drop: int
+
+
 class CommitDrop(msgspec.Struct, frozen=True, tag=True):
     """The multi of a drop."""
 
@@ -469,6 +475,7 @@ Call = (
     | Leave
     | ReadBroken
     | GiveUp
+    | ReadForDrop
     | CommitDrop
     | ReadJobs
     | LetGo
@@ -570,6 +577,8 @@ class State(msgspec.Struct):
     #: the log is being read; and it has to be read again then
     pulling: RequestId | None = None
     is_pull_wanted: bool = False
+    #: not before that, unless somebody tells of an entry
+    pull_again_ns: int = 0
     #: a head that somebody has named since the log was read
     head_heard: int = -1
     #: how many entries are read at a time; fewer when they were too large for one answer

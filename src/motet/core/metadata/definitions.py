@@ -135,6 +135,15 @@ def decode_table_definition(data: bytes) -> TableDefinition:
         raise BadRecord(f"this is no definition of a table: {error}") from None
 
 
+def read_table_definition(name: str, data: bytes) -> TableDefinition:
+    """The same, and the error names the table as its users do."""
+    try:
+        return decode_table_definition(data)
+    except BadRecord as error:
+        what = f"the keeper's definition of the table {name!r} cannot be read: {error.what}"
+        raise BadRecord(what) from None
+
+
 class DatabaseIdentity(msgspec.Struct, frozen=True):
     """Which database a keeper is of, and which of its lives this is: the data of ``/motet/database``.
 

@@ -1,11 +1,12 @@
 """Where the keeper has what is known of a database or a cluster; the only place that says so.
 
+Where it has tables is in :mod:`motet.core.mergetree.paths`.
+
 ::
 
     /motet
       database            which database this is, and which incarnation of its keeper
       streams/<name>      the definition of a stream
-      tables/<name>       the definition of a table
       shards/<shard>      the metadata of a shard; operators alone read and write it
       nodes/<id>          a node that lives (ephemeral)
       drains/<id>         is there while a node is to be emptied
@@ -16,12 +17,11 @@
 
 from __future__ import annotations
 
-from motet.ids import NodeId, ShardName, StreamName, TableName
+from motet.ids import NodeId, ShardName, StreamName
 
 ROOT = "/motet"
 DATABASE = f"{ROOT}/database"
 STREAMS = f"{ROOT}/streams"
-TABLES = f"{ROOT}/tables"
 SHARDS = f"{ROOT}/shards"
 NODES = f"{ROOT}/nodes"
 DRAINS = f"{ROOT}/drains"
@@ -38,11 +38,6 @@ MAP_TERM = f"{MAPS}/term"
 def stream_path(name: StreamName) -> str:
     """Names begin with a letter and have no slash: each is a step of a path."""
     return f"{STREAMS}/{name}"
-
-
-def table_path(name: TableName) -> str:
-    """The definition of a table."""
-    return f"{TABLES}/{name}"
 
 
 def shard_path(shard: ShardName) -> str:

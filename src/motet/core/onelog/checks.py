@@ -28,8 +28,6 @@ from motet.core.streams.checks import (
     check_transaction_id,
 )
 from motet.core.streams.orders import check_order
-from motet.core.tables.checks import check_table_request
-from motet.core.tables.messages import TablesCall
 from motet.errors import BadInput
 from motet.limits import (
     feed_splits_max,
@@ -61,8 +59,6 @@ def check(message: StreamsRequest) -> None:
         check_order(message.order)
         if not message.streams:
             raise BadInput("an order is about one stream at least")
-    elif isinstance(message, TablesCall):
-        check_table_request(message)
 
 
 def _check_reading(message: ReadEntries | ReadFeed | SplitFeed) -> None:

@@ -1,7 +1,7 @@
 """Giving disk back: what no feed shows any more goes from the beginning of the log, whole files at a time.
 
-The log has all streams and tables in it, so a file goes when every stream is pruned beyond it. What else it
-holds is in the index, which is put on disk first: streams, tables, tokens, cursors. Only rows are not. So
+The log has all streams in it, so a file goes when every stream is pruned beyond it. What else it
+holds is in the index, which is put on disk first: streams, tokens, cursors. Only rows are not. So
 the latest change of a key that lies in such a file is *carried*: it is written once more, as it was, in a
 record that no feed shows. Trimming itself is the log's (:mod:`motet.core.shardlog.applying`), as on a
 cluster.

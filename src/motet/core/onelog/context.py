@@ -161,7 +161,7 @@ class State(msgspec.Struct):
 
 
 DATABASE = LogName(ShardName("database"))
-"""The one shard that a database has for all of its streams and tables."""
+"""The one shard that a database has for all of its streams."""
 
 OWN = NodeId("database")
 index_step_bytes = 4096

@@ -1,4 +1,4 @@
-"""The common ground of all messages between clients and a node's streams and tables."""
+"""The common ground of all messages between clients and a node's streams."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from motet.ids import RequestId
 
 
 class StreamsMessage(Message, frozen=True, tag=lambda name: f"streams.{name}"):
-    """Above all messages about streams and tables."""
+    """Above all messages about streams."""
 
 
 class StreamsRequest(StreamsMessage, frozen=True):

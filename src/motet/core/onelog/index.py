@@ -1,4 +1,4 @@
-"""What a node knows of its durable log: where each record is, each stream and table, the latest of each key.
+"""What a node knows of its durable log: where each record is, each stream, the latest of each key.
 
 The index is the state machine of the database's log: a fold of its entries, so reading the log from the
 beginning gives the same index, which is how a restart gets it back. It holds places, not rows; rows are read
@@ -31,11 +31,11 @@ from motet.core.onelog.record import (
     LogRecord,
     StreamRecord,
     decode_record,
+    tables_in_the_log,
 )
 from motet.core.shardlog.entry import Entry, EntryKind
 from motet.core.streams.change import Token
 from motet.core.streams.orders import FeedRules
-from motet.core.tables.catalog import Catalog
 from motet.errors import BadRecord
 from motet.ids import Epoch, Offset, ShardId, StreamName, TransactionId
 from motet.limits import outcomes_remembered
@@ -184,7 +184,6 @@ class Index(msgspec.Struct, rename={"compacted": "carried"}):
     compacted: dict[int, int] = msgspec.field(default_factory=dict)
     #: the newest transactions and their clocks, in the order of the log
     transactions: dict[TransactionId, Clock] = msgspec.field(default_factory=dict)
-    catalog: Catalog = msgspec.field(default_factory=Catalog)
     #: turned_on[i] says whether what is above turned_at[i] has a clock for its readers; before all it has
     turned_at: list[Clock] = msgspec.field(default_factory=list)
     turned_on: list[bool] = msgspec.field(default_factory=list)
@@ -223,6 +222,9 @@ class Index(msgspec.Struct, rename={"compacted": "carried"}):
             raise BadRecord(f"this is no index of a database: {error}") from None
         for name in self.__struct_fields__:
             setattr(self, name, getattr(found, name))
+        if any(_decode_older(data).catalog.values()):
+            older = tables_in_the_log("the index of the log")
+            self.damage = older.what, older.advice
 
     def clone(self) -> Self:
         return clone_plain(self)
@@ -254,8 +256,6 @@ class Index(msgspec.Struct, rename={"compacted": "carried"}):
             names = [each.change.stream for each in record.changes]
             strange = [name for name in names if name not in self.streams]
             return f"there is no stream {strange[0]}" if strange else None
-        if not isinstance(record, CommittedRecord):
-            return self.catalog.objection(record)
         return self._objection_to_changes(record)
 
     def _objection_to_changes(self, record: CommittedRecord) -> str | None:
@@ -299,11 +299,9 @@ class Index(msgspec.Struct, rename={"compacted": "carried"}):
                 self.streams[name].rules.apply(record.order)
         elif isinstance(record, CompactedRecord):
             self._add_compacted(record, sequence)
-        elif isinstance(record, ClockTurned):
+        else:
             self.turned_at.append(record.clock)
             self.turned_on.append(record.is_on)
-        else:
-            self.catalog.add(record)
 
     def _add_changes(self, record: CommittedRecord, epoch: Epoch, sequence: int) -> None:
         for index, change in enumerate(record.changes):
@@ -347,5 +345,12 @@ def token_use(record: CommittedRecord, token: Token, epoch: Epoch) -> TokenUse:
     return TokenUse(token.number, change.shard, epoch, change.offset, record.clock)
 
 
+class OlderIndex(msgspec.Struct):
+    """What the index of an earlier development version had besides: tables and ordered writers."""
+
+    catalog: dict[str, dict[str, msgspec.Raw]] = msgspec.field(default_factory=dict)
+
+
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Index).decode
+_decode_older = msgspec.msgpack.Decoder(OlderIndex).decode

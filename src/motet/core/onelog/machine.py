@@ -1,7 +1,6 @@
 """The streams of one node as a machine: requests in, one log on disk, answers out.
 
-Every change goes through one log, one record per transaction, in the order of their clocks; so does what
-is published to tables. A request gets
+Every change goes through one log, one record per transaction, in the order of their clocks. A request gets
 its clock when it is put into the log and its answer when its record, and every record before it, is
 durable. So the log *is* the feed, and a page of it is a range of the file.
 
@@ -15,8 +14,6 @@ S4  A transaction is applied whole or not at all, and only if what it read is st
 S5  A token is applied once; the newest of each producer is remembered, an older one is refused.
 S6  Nothing is answered from a log that has not been read, or that is damaged.
 S7  Where the latest change of a key is, and whatever a feed shows, is in the log.
-
-The rules of tables, T1 to T5, are in :mod:`motet.core.tables.plan`.
 
 The log is a shard of :mod:`motet.core.shardlog`, an ensemble of one whose operator this machine is; the
 index is its state machine. How to read it: ``starting`` is the way to serving, ``writing`` from a request
@@ -80,7 +77,6 @@ from motet.core.onelog.reading import describe, split
 from motet.core.onelog.starting import IDENTITY_FILE
 from motet.core.shardlog.shards import BEAT
 from motet.core.shardlog.state import FinishedRead
-from motet.core.tables.reading import TableReading, answer_table
 from motet.errors import (
     BadInput,
     DiskReadFailed,
@@ -188,8 +184,6 @@ class StreamsMachine:
             return [Send(client, described)]
         if isinstance(message, GetTransaction):
             return [Send(client, writing.standing(core, message))]
-        if isinstance(message, TableReading):
-            return [Send(client, answer_table(index.catalog, message, core.tell_visible()))]
         if isinstance(message, SplitFeed):
             self._need_streams(message.streams)
             return [Send(client, split(index, message, state.database, core.tell_visible()))]

@@ -13,7 +13,6 @@ from motet.core.metadata.definitions import KeyHash
 from motet.core.onelog.conversation import StreamsMessage, StreamsRequest
 from motet.core.streams.change import FeedChange, Op, Run, Standing, Token, changes_in
 from motet.core.streams.orders import Order
-from motet.core.tables.messages import TablesAnswer, TablesCall
 from motet.ids import Epoch, Offset, RequestId, ShardId, StreamName, TransactionId
 
 # Requests
@@ -370,7 +369,6 @@ StreamsCall = (
     | SplitFeed
     | OrderFeed
     | DescribeFeed
-    | TablesCall
 )
 """All requests: what a node decodes."""
 
@@ -390,7 +388,6 @@ StreamsAnswer = (
     | FeedSplit
     | FeedObeyed
     | FeedDescribed
-    | TablesAnswer
     | StreamsRefused
 )
 """All answers: what a client decodes."""

@@ -22,12 +22,11 @@ from motet.core.onelog.record import (
     StreamRecord,
 )
 from motet.core.streams.orders import FeedRules
-from motet.core.tables.records import TableRecord
 from motet.ids import Epoch, Offset, ShardId, StreamName
 
 
 class Overlay(msgspec.Struct):
-    """Pending effects on streams, offsets, keys and tokens; pending orders and records about tables."""
+    """Pending effects on streams, offsets, keys and tokens; pending orders and turns."""
 
     streams: dict[StreamName, StreamRecord] = msgspec.field(default_factory=dict)
     #: (stream, shard) -> entries under way
@@ -38,8 +37,6 @@ class Overlay(msgspec.Struct):
     tokens: dict[tuple[StreamName, str], TokenUse] = msgspec.field(default_factory=dict)
     #: oldest first
     orders: list[FeedOrdered] = msgspec.field(default_factory=list)
-    #: oldest first
-    tables: list[TableRecord] = msgspec.field(default_factory=list)
     #: turns of clock visibility; oldest first
     turns: list[ClockTurned] = msgspec.field(default_factory=list)
 
@@ -102,10 +99,8 @@ class Overlay(msgspec.Struct):
             self.orders.append(record)
         elif isinstance(record, ClockTurned):
             self.turns.append(record)
-        elif not isinstance(
-            record, CompactedRecord
-        ):  # which changes nothing that a request is judged by
-            self.tables.append(record)
+        else:
+            assert isinstance(record, CompactedRecord), "it changes nothing that is judged by"
 
     def _add_changes(self, record: CommittedRecord, epoch: Epoch) -> None:
         for change in record.changes:
@@ -128,9 +123,6 @@ class Overlay(msgspec.Struct):
             del self.orders[0]
         elif isinstance(record, ClockTurned):
             del self.turns[0]
-        elif not isinstance(record, CompactedRecord):
-            assert self.tables[0] == record, "records become durable in their order"
-            del self.tables[0]
 
     def _remove_changes(self, record: CommittedRecord) -> None:
         for change in record.changes:

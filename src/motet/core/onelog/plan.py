@@ -39,12 +39,11 @@ from motet.core.onelog.record import (
     StreamRecord,
 )
 from motet.core.streams.change import Op
-from motet.core.tables.plan import Ahead, TableWrite, plan_table
 from motet.errors import BadInput, Conflict, NoSuchStream, StreamExists, TokenExpired
 from motet.ids import Epoch, Offset, RequestId, ShardId, StreamName, TransactionId
 from motet.limits import streams_max
 
-LogRequest = CreateStream | EnableClock | Append | Commit | FixClock | OrderFeed | TableWrite
+LogRequest = CreateStream | EnableClock | Append | Commit | FixClock | OrderFeed
 """The requests that want to write to the log."""
 
 
@@ -80,9 +79,7 @@ def plan(
         return _commit(index, overlay, message, clock, wall_ms)
     if isinstance(message, OrderFeed):
         return _plan_order(index, overlay, message, clock)
-    if isinstance(message, Compact):
-        return Planned(CompactedRecord(clock, message.changes), FeedObeyed(message.request))
-    return plan_table(Ahead(index.catalog, overlay.tables), message, clock, wall_ms)
+    return Planned(CompactedRecord(clock, message.changes), FeedObeyed(message.request))
 
 
 def _create(

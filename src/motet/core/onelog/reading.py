@@ -4,7 +4,7 @@ All of them read a range of the log, pick what was asked for, and go on with the
 page is full, the log ends, or enough has been looked at for one request. Only what is durable is read.
 
 What is kept of a feed, and for whom, follows P1 and P2 of :mod:`motet.core.streams.orders`, by stream. What
-is pruned is not shown in the feed any more; the log, which it shares with other streams and with tables,
+is pruned is not shown in the feed any more; the log, which it shares with other streams,
 gives it back a file at a time (``clearing``).
 
 The feed of several streams begins at the highest of their low watermarks. Below it some of them would be

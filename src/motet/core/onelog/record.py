@@ -16,15 +16,6 @@ from motet.core.metadata.definitions import KeyHash
 from motet.core.shardlog.entry import Entry, EntryKind
 from motet.core.streams.change import FeedChange, Op, Token
 from motet.core.streams.orders import Order
-from motet.core.tables.records import (
-    Published,
-    TableCreated,
-    TableRecord,
-    WriterNoted,
-    decode_published,
-    decode_table_created,
-    decode_writer_noted,
-)
 from motet.errors import BadRecord
 from motet.ids import Offset, ShardId, StreamName, TransactionId
 
@@ -157,17 +148,12 @@ class Answered(msgspec.Struct, frozen=True):
     clock: Clock
 
 
-LogRecord = (
-    StreamRecord | CommittedRecord | FeedOrdered | ClockTurned | CompactedRecord | TableRecord
-)
+LogRecord = StreamRecord | CommittedRecord | FeedOrdered | ClockTurned | CompactedRecord
 
 KINDS: dict[type[LogRecord], EntryKind] = {
     StreamRecord: EntryKind.STREAM_CREATED,
     CommittedRecord: EntryKind.COMMITTED,
     ClockTurned: EntryKind.CLOCK_TURNED,
-    TableCreated: EntryKind.TABLE_CREATED,
-    Published: EntryKind.PUBLISHED,
-    WriterNoted: EntryKind.WRITER_NOTED,
     FeedOrdered: EntryKind.FEED_ORDERED,
     CompactedRecord: EntryKind.CHANGES_COMPACTED,
 }
@@ -175,16 +161,25 @@ _DECODERS: dict[int, Callable[[bytes], LogRecord]] = {
     EntryKind.STREAM_CREATED: decode_stream_created,
     EntryKind.COMMITTED: decode_committed,
     EntryKind.CLOCK_TURNED: decode_clock_turned,
-    EntryKind.TABLE_CREATED: decode_table_created,
-    EntryKind.PUBLISHED: decode_published,
-    EntryKind.WRITER_NOTED: decode_writer_noted,
     EntryKind.FEED_ORDERED: decode_feed_ordered,
     EntryKind.CHANGES_COMPACTED: decode_compacted,
 }
 
+_OF_TABLES = (EntryKind.TABLE_CREATED, EntryKind.PUBLISHED, EntryKind.WRITER_NOTED)
+
+
+def tables_in_the_log(what: str) -> BadRecord:
+    """Tables are in the keeper; development versions had them in this log, which nobody reads any more."""
+    return BadRecord(
+        f"{what} is about tables: an earlier development version kept tables in the log",
+        hint="open the folder with the version that wrote it, or begin anew in another folder",
+    )
+
 
 def decode_record(entry: Entry) -> LogRecord:
-    """What an entry says; ``BadRecord`` for a kind from the future or a body that is not one."""
+    """What an entry says; ``BadRecord`` for a kind of another version or a body that is not one."""
+    if entry.kind in _OF_TABLES:
+        raise tables_in_the_log(f"entry {entry.id.offset} of the log")
     decode = _DECODERS.get(entry.kind)
     if decode is None:
         raise BadRecord(

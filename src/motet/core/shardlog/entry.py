@@ -67,6 +67,7 @@ class EntryKind(IntEnum):
     # Of a database in one log (``core.onelog``)
     STREAM_CREATED = 32
     COMMITTED = 33
+    #: of tables in the log, by development versions before tables moved into the keeper: refused
     TABLE_CREATED = 34
     PUBLISHED = 35
     WRITER_NOTED = 36

@@ -40,6 +40,7 @@ from motet.core.onelog.messages import (
     Entries,
     FeedObeyed,
     FeedPage,
+    FeedSplit,
     FixClock,
     GetLatest,
     GetTransaction,
@@ -50,6 +51,7 @@ from motet.core.onelog.messages import (
     ReadFeed,
     ReadVisible,
     ReleaseClock,
+    SplitFeed,
     StreamReady,
     StreamsRefused,
     TransactionIs,
@@ -225,6 +227,20 @@ class StreamsStorm(BenchPart):
         return self._ask(ReadFeed(self._request(), names, after, limit, up_to))
 
     @verb
+    def split(
+        self,
+        *streams: str,
+        after: Clock | None = None,
+        up_to: Clock | None = None,
+        changes_max: int | None = None,
+        splits: int = 1,
+    ) -> list[str]:
+        """Where to cut the feed."""
+        names = tuple(StreamName(name) for name in streams)
+        message = SplitFeed(self._request(), names, after, up_to, changes_max, splits)
+        return self._ask(message)
+
+    @verb
     def entries(
         self, stream: str, *, shard: int = 0, after: int = -1, limit: int = 100
     ) -> list[str]:
@@ -263,7 +279,7 @@ class StreamsStorm(BenchPart):
 
     @verb
     def write_kind(self, kind: int) -> list[str]:
-        """Put a record of another kind at the end of the log, as a newer version might."""
+        """Put a record of another kind at the end of the log, as another version might."""
         node = self.bench.node(NODE)
         machine = node.running()
         assert isinstance(machine, StreamsMachine)
@@ -342,6 +358,9 @@ class StreamsStorm(BenchPart):
                 more = ", more" if answer.more else ""
                 head = f"#{request} {len(changes)} changes, through {through}, visible {visible}"
                 return [head + more, *_listed(changes)]
+            case FeedSplit(request=request, bounds=bounds, changes=changes):
+                ends = " ".join(map(str, bounds))
+                return [f"#{request} {changes} changes up to {ends}, {answer.changes_after} behind"]
             case Described(request=request, streams=streams, clock=clock, visible=visible):
                 self._check_visible(visible)
                 head = f"#{request} {len(streams)} streams, clock {clock}, visible {visible}"

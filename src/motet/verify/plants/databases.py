@@ -15,7 +15,7 @@ DATABASE_PLANTS: tuple[Plant, ...] = (
     ),
     bypasses(
         "ack-before-durable",
-        Search("database", SEEDS_FEW, ("S1", "S2", "T1", "T3", "T4", "T5", "liveness")),
+        Search("database", SEEDS_FEW, ("S1", "S2", "liveness")),
         rule="what is confirmed is durable, and read back for ever",
         rule_id="onelog.machine S1",
         target="motet.core.machine.Written",
@@ -28,22 +28,6 @@ DATABASE_PLANTS: tuple[Plant, ...] = (
         rule_id="onelog.machine S4",
         target="motet.core.onelog.messages.Commit.reads",
         by="motet.verify.storms.database:Blind",
-    ),
-    bypasses(
-        "forget-epoch",
-        Search("database", SEEDS_FEW, ("T4", "T5"), is_quick=True),
-        rule="an ordered writer goes forward, in its epoch",
-        rule_id="tables.plan T4",
-        target="motet.core.tables.records.WriterStep.epoch",
-        by="motet.verify.storms.database:Forgets",
-    ),
-    bypasses(
-        "publish-halves",
-        Search("database", SEEDS_FEW, ("T5",), is_quick=True),
-        rule="what is published in one step is visible as a whole or not at all",
-        rule_id="tables.plan T5",
-        target="motet.core.tables.messages.Publish.parts",
-        by="motet.verify.storms.database:Halves",
     ),
     bypasses(
         "trim-without-carrying",

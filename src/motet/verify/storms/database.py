@@ -1,16 +1,14 @@
 """A database in the storm: money moves between accounts, readers follow the feed, and the books must balance.
 
 Clients move amounts between keys of one stream by read-modify-write transactions; each answer they miss
-leaves a transaction that may or may not have happened. Readers page through the feed with their own
-cursor all the while. What is checked:
+leaves a transaction that may or may not have happened. Two readers follow the feed all the while, each with
+a cursor of its own: one page by page, the other slice by slice. What is checked:
 
 S1   a transaction that was confirmed is in the feed, with its clock
 S2   what a reader saw, page by page, is exactly the feed as it stands in the end: nothing came late
 S4   after each transaction of the feed all balances add up to nothing, and each row fits what was read
 
-Meanwhile tables are derived from the feed (:mod:`motet.verify.storms.publishing`), and are checked by rules
-of their own (:mod:`motet.verify.storms.publishing`). What all of them have read is pruned
-(:mod:`motet.verify.storms.database_clients`), and the log gives its files back.
+What both have read is pruned (:mod:`motet.verify.storms.database_clients`), and the log gives its files back.
 """
 
 from __future__ import annotations
@@ -26,25 +24,23 @@ from motet.core.onelog.messages import (
     Commit,
     CommitDone,
     FeedPage,
+    FeedSplit,
     GetLatest,
     KeyRead,
     Latest,
     ReadFeed,
+    SplitFeed,
     StreamsRefused,
     Wanted,
 )
 from motet.core.streams.change import FeedChange
-from motet.core.tables.messages import Publish
-from motet.core.tables.plan import Ahead
-from motet.core.tables.records import WriterStep
 from motet.errors import Conflict
-from motet.ids import Address, RequestId, TransactionId, WriterName
+from motet.ids import Address, TransactionId
 from motet.sim.host import Stepper
 from motet.sim.world import World
 from motet.verify.plants import kind_of, plants_of
 from motet.verify.storms.database_clients import SERVER, STREAM, Actor, Pruner
 from motet.verify.storms.planting import Hurried
-from motet.verify.storms.publishing import Inserter, Publisher, Snapshooter, check_tables
 
 # A database with planted bugs: the real machine, asked for something else than what it was asked for.
 
@@ -54,9 +50,6 @@ TAIL_BYTES = 2048
 
 HURRIES = "ack-before-durable"
 """A record counts as durable as soon as its write has begun."""
-
-HALF = RequestId(-1)
-"""The second half has a number that no client has asked under, so that its answer is ignored."""
 
 
 def _machine() -> StreamsMachine:
@@ -89,48 +82,6 @@ class Blind:
         return self.machine.invariants()
 
 
-class Forgets(Blind):
-    """A step of an ordered writer passes for the next one, wherever it begins and whatever its epoch."""
-
-    def step(self, event: Event) -> list[Effect]:
-        if isinstance(event, Received) and isinstance(event.message, Publish):
-            passing = msgspec.structs.replace(event.message, step=self._next(event.message.step))
-            event = Received(event.now, event.sender, passing)
-        return self.machine.step(event)
-
-    def _next(self, step: WriterStep | None) -> WriterStep | None:
-        machine = self.machine
-        if step is None:
-            return None
-        last = Ahead(machine.index.catalog, machine.state.overlay.tables).last_step(
-            WriterName(step.writer)
-        )
-        if last is None or step.through <= last[0].through:
-            return step
-        epoch, after = last[0].epoch + 1, last[0].through
-        return msgspec.structs.replace(step, epoch=epoch, after=after)
-
-
-class Halves(Blind):
-    """What is published together for two tables is published for one, and then for the other."""
-
-    def step(self, event: Event) -> list[Effect]:
-        if not isinstance(event, Received) or not isinstance(event.message, Publish):
-            return self.machine.step(event)
-        message = event.message
-        first = tuple(part for part in message.parts if part.table == message.parts[0].table)
-        rest = tuple(part for part in message.parts if part not in first)
-        pending = self.machine.state.overlay.tables
-        before = len(pending)
-        effects = self._asked(event, msgspec.structs.replace(message, parts=first))
-        if rest and len(pending) > before:
-            effects += self._asked(event, Publish(HALF, rest))
-        return effects
-
-    def _asked(self, event: Received, message: Publish) -> list[Effect]:
-        return self.machine.step(Received(event.now, event.sender, message))
-
-
 class Drops(Blind):
     """Files go with the latest changes of keys in them."""
 
@@ -145,6 +96,8 @@ ACCOUNTS = (b"a", b"b", b"c", b"d")
 WRITERS = 3
 TRANSFERS = 15
 PAGE = 7
+SLICE_CHANGES_MAX = 20
+SPLITS_MAX = 3
 
 
 class DatabaseStorm:
@@ -164,10 +117,6 @@ class DatabaseStorm:
         "streams_bound_failed",
         "transfer_conflict",
         "transfer_unknown",
-        "step_repeated",
-        "token_repeated",
-        "writer_fenced",
-        "snapshot_past",
     )
     plants = plants_of("database")
     storm_ms = 4_000
@@ -177,61 +126,40 @@ class DatabaseStorm:
 
 
 class DatabaseRun:
-    """One node; writers and two readers of its stream; and those who fill and read its tables."""
+    """One node; writers and two readers of its stream; and who prunes it."""
 
     def __init__(self, world: World, plant: str | None) -> None:
         world.host(world.add_node(SERVER), "streams", factory(plant))
         self.writers = [Writer(world, f"w{number}") for number in range(1, WRITERS + 1)]
-        self.readers = [Reader(world, f"r{number}") for number in (1, 2)]
-        self.publishers = [Publisher(world, f"p{number}", number) for number in (1, 2)]
-        self.inserter = Inserter(world, "i1", 3)
-        self.snapshots = Snapshooter(world, "s1", 4)
+        self.readers = [Reader(world, "r1"), Slicer(world, "r2")]
         self.pruner = Pruner(world, "x1", self._read_by_all)
-        fillers = (*self.publishers, self.inserter, self.snapshots, self.pruner)
-        for actor in (*self.writers, *self.readers, *fillers):
+        for actor in (*self.writers, *self.readers, self.pruner):
             world.host(world.add_node(actor.name, immune=True), "streams", actor.itself)
 
     def _read_by_all(self) -> Clock | None:
         """Nobody will ask for the feed after a lower clock; None: somebody reads from the beginning."""
         known = [reader.after for reader in self.readers]
-        known += [publisher.after for publisher in self.publishers]
         reached = [clock for clock in known if clock is not None]
         return min(reached) if len(reached) == len(known) else None
 
     def finished(self) -> bool:
-        """Writers are done; then readers, publishers, and snapshots have come to the end once more."""
+        """Writers are done; then readers have come to the end once more."""
         if any(writer.left for writer in self.writers):
             return False
         for reader in self.readers:
             reader.is_last_round = True
-        if not all(reader.is_done for reader in self.readers):
-            return False
-        for publisher in self.publishers:
-            publisher.is_last_round = True
-        if not self.inserter.is_done or not all(each.is_done for each in self.publishers):
-            return False
-        self.snapshots.is_last_round = True
-        return self.snapshots.is_done
+        return all(reader.is_done for reader in self.readers)
 
     def permits(self, fault: str, _node: Address, /) -> bool:
         return fault != "rot"  # one copy: damage is noticed and stops the node, by design
 
     def check(self) -> list[Violation]:
         feeds = [reader.changes for reader in self.readers]
-        fillers = (*self.publishers, self.inserter, self.snapshots)
-        noticed = [violation for actor in fillers for violation in actor.violations]
-        noticed += self.pruner.violations
-        if noticed or not self.finished():
-            return noticed
+        if self.pruner.violations or not self.finished():
+            return self.pruner.violations
         if feeds[0] != feeds[1]:
             return [Violation("S2", "two readers saw different feeds")]
-        of_streams = (
-            _check_order(feeds[0]) + _check_books(feeds[0]) + self._check_outcomes(feeds[0])
-        )
-        # Tables are derived from the feed: there is nothing to compare them with when that is wrong.
-        return of_streams or check_tables(
-            feeds[0], self.publishers, self.inserter, self.snapshots.final
-        )
+        return _check_order(feeds[0]) + _check_books(feeds[0]) + self._check_outcomes(feeds[0])
 
     def _check_outcomes(self, feed: list[FeedChange]) -> list[Violation]:
         for writer in self.writers:
@@ -344,4 +272,35 @@ class Reader(Actor):
         if answer.more:
             return self.begin()
         self.is_done = self._began_last
+        return [] if self.is_done else self.pause()
+
+
+class Slicer(Reader):
+    """Has the feed cut into slices, and reads each split of a slice in its turn, page by page."""
+
+    def __init__(self, world: World, name: str) -> None:
+        super().__init__(world, name)
+        #: where the splits end that are not read yet
+        self._bounds: list[Clock] = []
+
+    def begin(self) -> list[Effect]:
+        if self._bounds:
+            page = ReadFeed(self.next_request(), (STREAM,), self.after, PAGE, self._bounds[0])
+            return self.ask(page)
+        self._began_last = self.is_last_round
+        most, splits = self.dice.between(1, SLICE_CHANGES_MAX), self.dice.between(1, SPLITS_MAX)
+        return self.ask(SplitFeed(self.next_request(), (STREAM,), self.after, None, most, splits))
+
+    def worked(self, _asked: Message, answer: Message | None) -> list[Effect]:
+        if isinstance(answer, FeedSplit):
+            if answer.changes:
+                self._bounds = list(answer.bounds)
+                return self.begin()
+            self.is_done = self._began_last
+        elif isinstance(answer, FeedPage):
+            self.changes += answer.changes
+            self.after = answer.through
+            if not answer.more:
+                del self._bounds[0]
+            return self.begin() if self._bounds else self.pause()
         return [] if self.is_done else self.pause()
