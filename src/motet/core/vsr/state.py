@@ -77,6 +77,8 @@ class PendingRead(msgspec.Struct, frozen=True):
     op: Op = Op(0)
     checksum: Checksum = b""
     ref: BlockRef | None = None
+    #: several blocks, in the order of their places
+    refs: tuple[BlockRef, ...] = ()
     client: ClientId = ClientId(0)
     #: who asked for it; None for ourselves
     asker: ReplicaIndex | None = None
