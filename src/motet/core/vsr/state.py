@@ -25,6 +25,7 @@ from motet.core.vsr.messages import DoViewChange, Reply, Request
 from motet.core.vsr.restore import Restore
 from motet.core.vsr.sessions import Sessions
 from motet.core.vsr.superblock import Superblock
+from motet.core.vsr.wal_layout import SlotRead
 from motet.ids import Address, ClientId, Op, ReadId, ReplicaIndex, View, WriteId
 
 
@@ -197,6 +198,9 @@ class State(msgspec.Struct):
 
     # Reading its files
     wal_pieces: dict[int, bytes] = {}
+    wal_headers: bytes = b""
+    #: what the slots hold, as far as they are read
+    wal_reads: list[SlotRead] = []
 
     # Repair
     #: its timer runs
