@@ -105,7 +105,7 @@ def test_it_serves_http_as_every_node_does(db: motet.Database, tmp_path: Path) -
     assert status["machines"]["streams"]["detail"]["streams"] == 2
     _, metrics = get(db.endpoint, "/metrics")
     assert b"motet_ready 1.0" in metrics
-    parts = json.loads(get(db.endpoint, f"/api/parts?database={db.database_id:016x}")[1])
+    parts = json.loads(get(db.endpoint, "/api/tables")[1])
     assert parts["folder"] == str(tmp_path / "parts")
 
 
