@@ -60,6 +60,9 @@ from motet.ports import Entropy
 if TYPE_CHECKING:
     from motet.columnar.encode import EncodedPart, EncodedRows
 
+insert_seconds_max = replica_seconds_max
+"""How long one node may take for an insert, or for a publication."""
+
 parts_at_once = 4
 """Parts of one call that are encoded and staged side by side."""
 
@@ -259,8 +262,8 @@ class TableWrites:
                 part = self._minted(made)
                 try:
                     block = await self._sent(node, part)
-                    make = partial(_insert_block, target, part, quorum, token, rows.content, block)
-                    done = await self._link.ask(node, make, BlockInserted)
+                    make = partial(_insert_block, target, part, quorum, token, rows, block)
+                    done = await self._link.ask(node, make, BlockInserted, insert_seconds_max)
                 except QuorumFailed:
                     quorums_failed += 1
                     if quorums_failed == quorum_attempts_max:
@@ -386,7 +389,7 @@ class TableWrites:
         told = await self._link.ask_any(
             lambda n: PublishParts(n, tables, text, producer, number, step, jobs),
             PartsPublished,
-            node_seconds=replica_seconds_max,
+            node_seconds=insert_seconds_max,
             seconds=publish_seconds_max,
         )
         done = told.answer
@@ -435,13 +438,14 @@ def _insert_block(
     part: EncodedPart,
     quorum: int,
     token: TableToken,
-    content: str,
+    rows: EncodedRows,
     block: PartBytes | None,
     number: RequestId,
 ) -> InsertBlock:
     table = target.table
     return InsertBlock(
-        *(target.id, part.manifest.shard, number, part.header, quorum, token.text, content),
+        *(target.id, part.manifest.shard, number, part.header, quorum, token.text, rows.content),
+        dedup_hash=rows.contents.get(part.place, ""),
         name_path=name_path(table.name),
         name_version=table.name_version,
         producer=token.producer,
