@@ -393,8 +393,17 @@ writers_max = 10_000
 writer_note_length_max = 4 * KIB
 """What an ordered writer may say about its last error."""
 
+insert_partitions_max = 1000
+"""Partitions that the rows of one insert are in: each makes a part of its own, in each shard."""
+
+bucket_count_max = 10_000
+"""Buckets of ``partition_by="bucket(n, column)"``."""
+
 insert_inline_bytes_max = MIB
 """A part that travels within the message about it; larger ones are put by HTTP before."""
+
+part_manifest_bytes_max = 8 * MIB
+"""The manifest of one part: about as many as 700,000 column chunks."""
 
 part_bytes_max = 256 * MIB
 """The file of one part: it is built in memory before it is written."""
@@ -459,6 +468,7 @@ assert entry_bytes_max < block_bytes_max < message_bytes_max
 assert block_bytes_max + KIB < shard_entry_body_bytes_max < message_bytes_max - shard_message_bytes
 assert shard_entry_body_bytes_max < shard_segment_bytes // 2
 assert 2 * shard_in_flight_bytes_max <= peer_queue_bytes_max
+assert part_manifest_bytes_max + KIB < record_bytes_max, "a manifest is one journal record"
 assert record_bytes_max <= 2 * segment_bytes
 assert transaction_bytes_max < segment_bytes // 2, "a segment takes more than one transaction"
 assert view_step_max < counter_max >> 32

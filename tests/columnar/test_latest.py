@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from motet.columnar.part_file import latest_rows
+from motet.columnar.latest import latest_rows
 from motet.errors import BadSchema
 
 CLOCK = pa.struct([("logical", pa.int64()), ("counter", pa.int32())])

@@ -31,14 +31,9 @@ from motet.columnar.filters import (
     StartsWith,
     row_groups_to_read,
 )
-from motet.columnar.part_file import (
-    PartFile,
-    read_part,
-    row_group_rows,
-    sorted_block,
-    split_blocks,
-    write_part,
-)
+from motet.columnar.ordering import sorted_block
+from motet.columnar.part_file import PartFile, read_part, split_blocks, write_part
+from motet.columnar.part_layout import row_group_rows
 from motet.errors import BadBytes, BadInput, BadSchema, ObjectMissing, TooLarge
 
 CLOCK = pa.struct([("logical", pa.int64()), ("counter", pa.int32())])

@@ -10,7 +10,7 @@ the column.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -36,6 +36,58 @@ def block_of(data: object, schema: pa.Schema) -> pa.Table:
         for field in schema
     ]
     return pa.Table.from_arrays(made, schema=schema)
+
+
+block_rows_max = 1 << 20
+"""Rows of one block of many."""
+
+block_bytes_max = 128 << 20
+"""Bytes in memory of one block of many."""
+
+
+def blocks_of(data: object, schema: pa.Schema) -> Iterator[pa.Table]:
+    """The data as blocks of this schema, none of them large; a stream is read as it goes.
+
+    What does not fit is found when its block is reached.
+    """
+    if isinstance(data, pa.Table | pa.RecordBatch) or not hasattr(data, "__arrow_c_stream__"):
+        tables: Iterator[pa.Table] = iter([block_of(data, schema)])
+    else:
+        tables = (block_of(table, schema) for table in _gathered(data))
+    for table in tables:
+        for start in range(0, table.num_rows, block_rows_max):
+            yield from halved(table.slice(start, block_rows_max), block_bytes_max)
+
+
+def _gathered(data: Any) -> Iterator[pa.Table]:
+    """The batches of a stream, as many together as make a block; one without rows if there are none."""
+    try:
+        reader = pa.RecordBatchReader.from_stream(data)
+        waiting: list[pa.RecordBatch] = []
+        rows = size_bytes = 0
+        for batch in reader:
+            if waiting and (
+                rows + batch.num_rows > block_rows_max
+                or size_bytes + batch.nbytes > block_bytes_max
+            ):
+                yield pa.Table.from_batches(waiting)
+                waiting, rows, size_bytes = [], 0, 0
+            waiting.append(batch)
+            rows += batch.num_rows
+            size_bytes += batch.nbytes
+        yield pa.Table.from_batches(waiting, schema=reader.schema)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise BadSchema(f"the data cannot be read as columns: {error}") from None
+
+
+def halved(block: pa.Table, bytes_max: int) -> Iterator[pa.Table]:
+    """The block in pieces of at most so many bytes, but for single rows."""
+    if block.num_rows <= 1 or block.nbytes <= bytes_max:
+        yield block
+        return
+    half = block.num_rows // 2
+    yield from halved(block.slice(0, half), bytes_max)
+    yield from halved(block.slice(half), bytes_max)
 
 
 def _known(schema: pa.Schema) -> str:

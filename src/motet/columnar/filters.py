@@ -245,7 +245,7 @@ def row_groups_to_read(metadata: Any, schema: pa.Schema, filters: Sequence[Filte
             may_be_true(
                 each,
                 schema.field(each.column).type,
-                _bounds(metadata.row_group(group), places[each.column]),
+                bounds_in(metadata.row_group(group), places[each.column]),
             )
             for each in filters
         )
@@ -265,7 +265,8 @@ def _leaves(kind: pa.DataType) -> int:
     return _leaves(kind.value_type) if pa.types.is_list(kind) else 1
 
 
-def _bounds(group: Any, leaf: int | None) -> Bounds:
+def bounds_in(group: Any, leaf: int | None) -> Bounds:
+    """What a row group of a file says of this one of its columns; None: of one that it cannot say it of."""
     statistics = None if leaf is None else group.column(leaf).statistics
     if statistics is None:
         return Bounds(group.num_rows, None, None, None)

@@ -193,6 +193,9 @@ def _text_ranks(values: pa.Array) -> Numbers:
 sample_rows = 1 << 16
 """Rows looked at to learn whether the values of a column repeat."""
 
+few_rows = 1 << 12
+"""Rows that mostly suffice to see that they do not."""
+
 repeats_min = 8
 """Text that occurs at least this often on average is moved as a number."""
 
@@ -282,6 +285,14 @@ def _mask(bits: int) -> np.uint64:
     return np.uint64((1 << bits) - 1)
 
 
+def sorted_block(block: pa.Table, order_by: Sequence[str]) -> pa.Table:
+    """The rows in the order of these columns, each column in one piece."""
+    check_sortable(block.schema, tuple(order_by))
+    ordering = Ordering(block.num_rows)
+    ordering.refine([block.column(name) for name in order_by])
+    return take_rows(block, ordering.order) if ordering.moved else block.combine_chunks()
+
+
 def take_rows(block: pa.Table, order: Rows) -> pa.Table:
     """The rows of a block in another order, or some of them; each column in one piece."""
     places = pa.array(order)
@@ -301,5 +312,11 @@ def _take(column: pa.ChunkedArray, places: pa.Array) -> pa.Array | pa.ChunkedArr
 
 def repeats(values: pa.Array) -> bool:
     """Whether the values of a column occur again and again, judged by the first ones."""
+    if len(values) > few_rows and _distinct(values.slice(0, few_rows)) * 10 > few_rows * 9:
+        return False  # so many different ones are not found among few that occur again and again
     sample = values.slice(0, sample_rows)
-    return bool(pc.count_distinct(sample, mode="all").as_py() * repeats_min <= len(sample))
+    return _distinct(sample) * repeats_min <= len(sample)
+
+
+def _distinct(values: pa.Array) -> int:
+    return int(pc.count_distinct(values, mode="all").as_py())

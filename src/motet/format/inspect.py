@@ -13,6 +13,7 @@ from motet.format.checksum import crc32c
 from motet.format.frame import FRAME_HEADER, FRAME_HEADER_BYTES, FRAME_MAGIC, header_fault
 from motet.format.journal import scan
 from motet.format.manifest import content_hash, describe_manifest, hash_in_name, is_manifest
+from motet.format.part_manifest import describe_part_manifest, is_part_manifest
 from motet.format.record import RECORD_HEADER_BYTES, RecordHeader, find_header, parse_body
 
 _BODY_SHOWN_BYTES = 24
@@ -29,6 +30,8 @@ def describe(data: bytes, lines_max: int = 1000, name: str = "") -> list[str]:
         return _part_file_lines(data, name)
     if is_manifest(data):
         return describe_manifest(data)
+    if is_part_manifest(data):
+        return describe_part_manifest(data)
     if data.startswith(FRAME_MAGIC):
         lines = _frame_lines(data)
         summary = f"frames in {len(data)} bytes"

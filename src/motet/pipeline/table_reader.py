@@ -31,7 +31,9 @@ from motet.client.parts import PartsLocator, open_parts
 from motet.client.publication import TableSnapshot
 from motet.client.sync import connect
 from motet.columnar.filters import Filter, GreaterOrEqual, IsNull, Less, can_filter, rows_kept
-from motet.columnar.part_file import latest_rows, read_part, row_group_rows
+from motet.columnar.latest import latest_rows
+from motet.columnar.part_file import read_part
+from motet.columnar.part_layout import row_group_rows
 from motet.ids import ObjectKey
 from motet.pipeline.arrow_types import arrow_schema, check_asked, fitted, picked, spark_schema
 from motet.pipeline.options import SourceOptions

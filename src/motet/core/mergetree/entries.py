@@ -9,6 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from motet.errors import BadRecord
+from motet.format.part_manifest import PartManifest
 from motet.ids import NodeId, PartId
 
 
@@ -29,6 +30,19 @@ class PartHeader(msgspec.Struct, frozen=True, omit_defaults=True):
 
 encode_header = msgspec.json.Encoder().encode
 """The data of ``parts/<part id>``."""
+
+
+def header_of(manifest: PartManifest) -> PartHeader:
+    """What is said of a part, from its manifest."""
+    return PartHeader(
+        id=manifest.part_id,
+        partition=manifest.partition,
+        rows=manifest.rows,
+        size_bytes=manifest.size_bytes,
+        hash=manifest.hash,
+        schema=manifest.schema_version,
+        format=manifest.format,
+    )
 
 
 class InsertEntry(msgspec.Struct, frozen=True, tag="insert", tag_field="type", omit_defaults=True):
