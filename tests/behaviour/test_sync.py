@@ -354,6 +354,7 @@ def test_the_clock_is_turned_off_and_on(sync_db: motet.Database) -> None:
     "sync.Table.insert",
     "sync.Table.select",
     "sync.Table.snapshot",
+    "sync.Table.sync",
 )
 def test_a_table_is_filled_and_asked(sync_db: motet.Database) -> None:
     name, writer, other = fresh("filled"), fresh("writer"), fresh("other")
@@ -373,6 +374,7 @@ def test_a_table_is_filled_and_asked(sync_db: motet.Database) -> None:
     ]
     assert pa.table(table).num_rows == 2
     assert sync_db.sql(f"select sum(qty) as n from {name}").to_pylist() == [{"n": 3}]
+    assert table.sync() >= table.snapshot(at=table.snapshot()).version
     assert table.snapshot().rows == sync_db.snapshot(name)[name].rows == 2
     assert name in [info.name for info in sync_db.tables()]
     found = sync_db.writer(writer)

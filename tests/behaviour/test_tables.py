@@ -128,7 +128,7 @@ async def test_a_token_is_inserted_once(db: Database) -> None:
     theirs = await db.table(other).insert([sale("c", 3)], token="batch-17")
     assert not theirs.duplicate, "a token is of one table"
     assert await rows_of(db, name) == [("a", 1), ("b", 2)]
-    for bad in ("", "x" * 200, 7, ("a", "b", "c"), ("client-1", 0)):
+    for bad in ("", "x" * 200, 7, ("a", "b", "c"), ("~1", 0)):
         with pytest.raises(BadInput, match="token"):
             await table.insert([sale("a", 1)], token=bad)  # type: ignore[arg-type]
 

@@ -195,6 +195,17 @@ async def test_a_table_has_as_many_replicas_as_are_asked_for(place: Place, db: D
         await db.create_table(fresh("never"), EVENTS, order_by=["key"], replicas=place.nodes + 1)
 
 
+@covers("Table.sync", "Table.insert")
+async def test_all_replicas_have_what_is_visible_after_a_sync(db: Database) -> None:
+    name = fresh("synced")
+    table = await db.create_table(name, EVENTS, order_by=["key"], shards=2)
+    done = await table.insert([event(n) for n in range(10)], quorum=1)
+    assert await table.sync() >= done.version
+    assert (await table.select(consistency="eventual")).num_rows == 10
+    with pytest.raises(NoSuchTable, match="nowhere"):
+        await db.table("nowhere").sync()
+
+
 # Names
 
 

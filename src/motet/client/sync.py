@@ -36,6 +36,7 @@ from motet.client.transaction import AsyncTransaction, RowOp, TransactionStatus,
 from motet.core.clock.hlc import Clock
 from motet.core.clock.writer_step import WriterStep
 from motet.core.mergetree.messages import PublishedStep
+from motet.core.mergetree.version import Version
 from motet.core.metadata.definitions import TableEngine
 from motet.core.onelog.messages import FeedSplit, StreamInfo
 from motet.core.streams.messages import Source
@@ -547,6 +548,10 @@ class Table(Face[AsyncTable]):
     def snapshot(self, at: At = None, consistency: Consistency = "sequential") -> TableSnapshot:
         """What it is, and which parts it has, at a version: that of this moment, or another one."""
         return self._portal.call(self._inner.snapshot, at, consistency)
+
+    def sync(self) -> Version:
+        """Wait until all active replicas have the version of this moment, and return it."""
+        return self._portal.call(self._inner.sync)
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """Its rows for any library that speaks Arrow."""

@@ -30,6 +30,8 @@ class SystemTables:
             "parts": self._parts,
             "replicas": self._replicas,
             "replication_queue": self._replication_queue,
+            "log": self._log,
+            "quorum": self._quorum,
             "writers": self._writers,
             "nodes": self._nodes,
             "incomplete_transactions": self._incomplete,
@@ -89,6 +91,36 @@ class SystemTables:
             }
             for each in await self._tables.replicas()
             for queued in each.standing.queue
+        ]
+
+    async def _log(self, _at: At) -> Sequence[Row]:
+        return [
+            {
+                "table": log.table,
+                "shard": log.shard,
+                "entry": each.number,
+                "type": each.kind,
+                "parts": list(each.parts),
+                "detail": each.detail,
+                "zxid": each.version,
+                "created": each.created_ms,
+            }
+            for log in await self._tables.logs()
+            for each in log.entries
+        ]
+
+    async def _quorum(self, _at: At) -> Sequence[Row]:
+        return [
+            {
+                "table": log.table,
+                "shard": log.shard,
+                "part": each.part,
+                "wanted": each.wanted,
+                "members": list(each.members),
+                "since": each.since_ms,
+            }
+            for log in await self._tables.logs()
+            for each in log.quorums
         ]
 
     async def _names(self) -> dict[TableId, TableName]:

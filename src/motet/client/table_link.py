@@ -62,7 +62,7 @@ class Told(NamedTuple, Generic[A]):
     answer: A
 
 
-class Attempts:
+class TableAttempts:
     """The attempts of one call: whether another one may follow the last."""
 
     def __init__(self, seconds: float, *, may_repeat: bool) -> None:
@@ -176,7 +176,7 @@ class TableLink:
         seconds: float = retry_seconds_max,
     ) -> Told[A]:
         """Ask data nodes one after the other until one answers."""
-        attempts = Attempts(seconds, may_repeat=may_repeat)
+        attempts = TableAttempts(seconds, may_repeat=may_repeat)
         while True:
             for node in self._in_turn():
                 try:

@@ -25,7 +25,7 @@ from motet.client.publication import Publication, TablePart, checked_parts
 from motet.client.rows import whole_number
 from motet.client.table_files import TableFiles
 from motet.client.table_link import (
-    Attempts,
+    TableAttempts,
     TableLink,
     all_of,
     replica_seconds_max,
@@ -48,7 +48,7 @@ from motet.core.mergetree.messages import (
     TableAt,
     TablePublication,
 )
-from motet.core.mergetree.paths import is_token, name_path
+from motet.core.mergetree.paths import CLIENT_PRODUCER, is_token, name_path
 from motet.core.mergetree.version import Version
 from motet.errors import BadInput, MotetError, NodeError, NoSuchTable, ObjectError
 from motet.errors.tables import QuorumFailed, StagingEnded, TableMoved
@@ -69,10 +69,6 @@ publish_seconds_max = 60.0
 quorum_attempts_max = 3
 """How often a block whose quorum has failed is inserted: a drop may have come in between."""
 
-OWN_PREFIX = "client-"
-"""Names of producers that clients make for themselves begin so: they are forgotten when nobody uses them."""
-
-
 class TableToken(NamedTuple):
     """Names an insert within its table: text, or the number of a producer."""
 
@@ -90,7 +86,7 @@ class OwnProducers:
     """
 
     def __init__(self, entropy: Entropy) -> None:
-        self._client = f"{OWN_PREFIX}{entropy.nonce():016x}"
+        self._client = f"{CLIENT_PRODUCER}{entropy.nonce():016x}"
         self._lanes = count()
         #: names that no call uses now
         self._idle: list[str] = []
@@ -114,7 +110,7 @@ def table_token(token: object) -> TableToken | None:
         return None
     if isinstance(token, tuple) and len(token) == 2 and isinstance(token[0], str):
         producer, number = token
-        if not is_token(producer) or producer.startswith(OWN_PREFIX):
+        if not is_token(producer) or producer.startswith(CLIENT_PRODUCER):
             raise BadInput(f"the producer of a token is text of 1 to {name_length_max} characters")
         whole_number("the number of a token", number, 0, token_number_max)
         return TableToken(producer=producer, number=number)
@@ -256,7 +252,7 @@ class TableWrites:
     ) -> Publication:
         """One part, by one commit of a replica."""
         (made,) = rows.parts
-        attempts = Attempts(retry_seconds_max, may_repeat=True)
+        attempts = TableAttempts(retry_seconds_max, may_repeat=True)
         quorums_failed = 0
         while True:
             for node in self._candidates(target, made.manifest.shard):
@@ -305,7 +301,7 @@ class TableWrites:
         return TablePart(target.table.name, target.id, target.table.definition_version, held)
 
     async def _held(self, target: Target, made: EncodedPart, quorum: int, job: str) -> PartStaged:
-        attempts = Attempts(retry_seconds_max, may_repeat=True)
+        attempts = TableAttempts(retry_seconds_max, may_repeat=True)
         while True:
             for node in self._candidates(target, made.manifest.shard):
                 part = self._minted(made)
@@ -448,7 +444,6 @@ def _insert_block(
         *(target.id, part.manifest.shard, number, part.header, quorum, token.text, content),
         name_path=name_path(table.name),
         name_version=table.name_version,
-        definition_version=table.definition_version,
         producer=token.producer,
         number=token.number,
         block=block,

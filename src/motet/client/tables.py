@@ -27,15 +27,19 @@ from motet.core.mergetree.messages import (
     DropTable,
     FindStep,
     ListTables,
+    LoggedEntry,
     NamedTable,
     NodeRequest,
     NoteWriter,
+    OpenQuorum,
     PublishedStep,
+    ReadShardLog,
     ReadSteps,
     ReadWriters,
     RenameTable,
     ReplicasDescribed,
     ReplicaStanding,
+    ShardLogIs,
     StepFound,
     StepsAre,
     TableChanged,
@@ -50,6 +54,7 @@ from motet.core.metadata.definitions import TableDefinition, check_name
 from motet.errors import (
     BadBytes,
     BadInput,
+    DiskReadFailed,
     MotetError,
     NodeError,
     NoSuchTable,
@@ -79,6 +84,15 @@ class ReplicaAt(NamedTuple):
     node: NodeId
     endpoint: str
     standing: ReplicaStanding
+
+
+class LogOf(NamedTuple):
+    """The log of a shard, and what waits for a quorum in it."""
+
+    table: TableName
+    shard: int
+    entries: list[LoggedEntry]
+    quorums: list[OpenQuorum]
 
 
 class Tables:
@@ -196,6 +210,34 @@ class Tables:
             for each in found.replicas
         ]
 
+    async def logs(self) -> list[LogOf]:
+        """The logs of all shards, as the keeper has them; of one that grows, its beginning."""
+        shards = [
+            (each.name, each.definition.id, shard)
+            for each in await self.named()
+            for shard in range(each.definition.shards)
+        ]
+        with self._link.under_way:
+            return await all_of(self._log(*each) for each in shards)
+
+    async def _log(self, name: TableName, table: TableId, shard: int) -> LogOf:
+        entries: list[LoggedEntry] = []
+        quorums: list[OpenQuorum] = []
+        first, more = 0, True
+        while more:
+
+            def make(number: RequestId, first: int = first) -> ReadShardLog:
+                return ReadShardLog(number, table, shard, first)
+
+            try:
+                page = (await self._link.read_any(make, ShardLogIs)).answer
+            except NoSuchTable:  # it was dropped just now
+                break
+            entries += page.entries
+            quorums += page.quorums
+            first, more = page.next_number, page.more
+        return LogOf(name, shard, entries, quorums)
+
     async def _replicas_at(self, node: Address) -> ReplicasDescribed | None:
         try:
             return await self._link.ask(node, DescribeReplicas, ReplicasDescribed, node_seconds_max)
@@ -255,14 +297,21 @@ class Tables:
             try:
                 with self._link.under_way:
                     return await use(snapshot)
-            except (BadBytes, ObjectError):
+            except (BadBytes, DiskReadFailed, ObjectError) as error:
                 if not left:
-                    raise
+                    named = " and ".join(snapshot.tables)
+                    what = f"table {named} cannot be read: {error.what}"
+                    raise type(error)(what, hint=error.advice) from None
             parts = [part for table in snapshot.tables.values() for part in table.parts]
             self.files.forget(node for part in parts for node in part.location.nodes)
             version = None if consistency == "eventual" else snapshot.version
             snapshot = await self.snapshot(names, version, consistency)
         raise AssertionError("it is tried at least once")
+
+    async def sync(self, name: TableName) -> Version:
+        """Wait until all active replicas have the version of this moment."""
+        with self._link.under_way:
+            return await self.plans.sync(name)
 
     async def select(
         self, name: TableName, columns: Sequence[str] | None, at: At, consistency: Consistency
@@ -422,6 +471,10 @@ class AsyncTable:
     ) -> TableSnapshot:
         """What it is, and which parts it has, at a version: that of this moment, or another one."""
         return (await self._tables.snapshot([self.name], at, consistency))[self.name]
+
+    async def sync(self) -> Version:
+        """Wait until all active replicas have the version of this moment, and return it."""
+        return await self._tables.sync(self.name)
 
     def __repr__(self) -> str:
         return f"<Table {self.name} of {self._database}>"

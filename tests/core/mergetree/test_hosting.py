@@ -6,6 +6,12 @@ import msgspec
 import pytest
 from tests.core.mergetree.service_stand import N1, ServiceStand
 
+from motet.core.mergetree.messages import (
+    DescribeReplicas,
+    NodeRequest,
+    ReplicasDescribed,
+    ReplicaStanding,
+)
 from motet.core.mergetree.paths import (
     NAMED,
     TABLE_DATA,
@@ -19,7 +25,7 @@ from motet.core.mergetree.paths import (
 from motet.core.mergetree.work import Clear
 from motet.core.metadata.definitions import Column, TableDefinition, encode_table_definition
 from motet.core.metadata.messages import Create, Failed, Set, Unknown
-from motet.ids import NodeId, TableId
+from motet.ids import NodeId, RequestId, TableId
 
 T = TableId("00000000000000aa")
 N2 = NodeId("n2")
@@ -284,3 +290,21 @@ def test_a_count_that_is_none_counts_for_nothing() -> None:
     count = stand.find(node_path(N1))
     assert count is not None
     assert count.data == b"0"
+
+
+def test_a_node_tells_how_it_stands_with_its_replicas() -> None:
+    stand = ServiceStand()
+    stand.begin()
+    list_table(stand, N1)
+    told = stand.ask(DescribeReplicas(RequestId(1)))
+    assert isinstance(told, ReplicasDescribed)
+    assert (told.node, [each.shard for each in told.replicas]) == (N1, [0, 1])
+    assert told.replicas[0] == ReplicaStanding(T, 0, "active", "", 0, -1, 0, 0, ())
+    stand.end()
+    told = stand.ask(DescribeReplicas(RequestId(2)))
+    assert isinstance(told, ReplicasDescribed)
+    assert told.replicas[1].why == "has no session with the keeper"
+
+
+def test_what_no_service_answers_is_refused() -> None:
+    assert ServiceStand().refusal(NodeRequest(RequestId(1))).code == "NODE"

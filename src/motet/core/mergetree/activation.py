@@ -48,6 +48,7 @@ from motet.core.mergetree.state import (
     LoadQueue,
     OwnPart,
     Phase,
+    ReadForDrop,
     ReadForInsert,
     ReadStatuses,
     SettleRead,
@@ -76,7 +77,10 @@ from motet.core.metadata.messages import (
 from motet.errors import BadRecord
 from motet.ids import NodeId, PartId
 
-OUTLAST = (ReadForInsert, CommitInsert, SettleWrite, SettleRead, CommitDrop, WatchLog)
+OUTLAST = (
+    *(ReadForInsert, CommitInsert, SettleWrite, SettleRead),
+    *(ReadForDrop, CommitDrop, WatchLog),
+)
 """Calls whose answers count whatever the replica does meanwhile (A7)."""
 
 

@@ -1,14 +1,14 @@
 """Creating tables.
 
-G1  The tree below the uuid is made first, in as many multis as it takes; the last multi makes the name, and
+M1  The tree below the uuid is made first, in as many multis as it takes; the last multi makes the name, and
     with it the table, lists its replicas at their nodes and counts them (T28). So a table is there as a whole
     or not at all, and no node hears of one that has no name.
-G2  That multi sets the root of the tree, by its version: the collector does so before it removes a tree that
+M2  That multi sets the root of the tree, by its version: the collector does so before it removes a tree that
     has no name, so one of the two comes first.
-G3  A tree is made once. When the outcome of a multi before the last is unknown, or its id is taken, another
+M3  A tree is made once. When the outcome of a multi before the last is unknown, or its id is taken, another
     tree is begun under an id of this node's own, and the collector has the former one.
-G4  The same table once more is fine; another one of the name is refused.
-G5  Replicas are placed on data nodes that live and are not to be emptied, on the least loaded ones; a node of
+M4  The same table once more is fine; another one of the name is refused.
+M5  Replicas are placed on data nodes that live and are not to be emptied, on the least loaded ones; a node of
     an embedded database has no entry, and takes them itself.
 """
 
@@ -167,7 +167,7 @@ class CreatingService(ProcedureService[Creation]):
             case CreateStep.ROOT:
                 self._on_root(procedure, answer)
 
-    # The name (G4)
+    # The name (M4)
 
     def _ask_name(self, creation: Creation) -> None:
         creation.step = CreateStep.NAME
@@ -198,7 +198,7 @@ class CreatingService(ProcedureService[Creation]):
         else:
             raise TableExists(f"the table {name!r} exists already, and is another one")
 
-    # The nodes (G5)
+    # The nodes (M5)
 
     def _ask_nodes(self, creation: Creation) -> None:
         memory = self.node.memory
@@ -236,7 +236,7 @@ class CreatingService(ProcedureService[Creation]):
             self.node.note("bad_entry", entry.path)
             return False
 
-    # The tree (G1, G3)
+    # The tree (M1, M3)
 
     def _begin_tree(self, creation: Creation) -> None:
         root, *rest = layout_of(creation.table, creation.ensembles)
@@ -272,7 +272,7 @@ class CreatingService(ProcedureService[Creation]):
         creation.table = TableId(drawn)
         self._begin_tree(creation)
 
-    # The last multi (G1, G2)
+    # The last multi (M1, M2)
 
     def _ask_counts(self, creation: Creation) -> None:
         creation.step = CreateStep.COUNTS

@@ -1,10 +1,10 @@
 """Describing tables at one moment: what a query or an insert has to know of them.
 
-Y1  Names, definitions and the heads of all logs are of one read, whose zxid is the version (R3). Names are
-    read before, to know which nodes these are; if they say something else in that read, it begins anew.
-Y2  Places of replicas are hints. They are of the same read if there are few, else of reads before it.
-Y3  What was learned of a table is kept, so that the next time one read is enough; it is not believed, but
-    compared with that read.
+DS1  Names, definitions and the heads of all logs are of one read, whose zxid is the version (R3). Names are
+     read before, to know which nodes these are; if they say something else in that read, it begins anew.
+DS2  Places of replicas are hints. They are of the same read if there are few, else of reads before it.
+DS3  What was learned of a table is kept, so that the next time one read is enough; it is not believed, but
+     compared with that read.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ class DescribingService(ProcedureService[Description]):
             case DescribeStep.HEADS:
                 self._on_heads(procedure, answer)
 
-    # Learning (Y3)
+    # Learning (DS3)
 
     def _begin_anew(self, description: Description) -> None:
         """Learn what is not known."""
@@ -185,7 +185,7 @@ class DescribingService(ProcedureService[Description]):
         else:
             self._ask_heads(description)
 
-    # At one moment (Y1, Y2)
+    # At one moment (DS1, DS2)
 
     def _ask_places(self, description: Description) -> None:
         heads, places = _heads(description), _places(description)

@@ -1,15 +1,15 @@
 """Which replicas this node has: those that the keeper lists for it, until their tables are dropped.
 
-H1  A table's shards are listed below ``/motet/table_nodes/<own>`` in the multi that gives the table its name,
-    so a node starts replicas of whole tables alone, when it is told and after each of its starts.
-H2  A definition that cannot be read is noted with its table, and stops nobody: the replica serves.
-H3  A table whose definition says that it is dropped is removed from here after readers had their time: its
-    replicas stop; when nothing of them is under way, their folders and files go; then their nodes in the
-    keeper, and with the last of those the line in the list. Each step may be done twice, and a node that
-    starts anew begins with the first.
-H4  Whoever ends the last replica of a dropped table removes what the keeper has of it; if it does not come to
-    that, the collector does.
-H5  What is listed and has no definition is let alone: garbage before loss.
+RH1  A table's shards are listed below ``/motet/table_nodes/<own>`` in the multi that gives the table its
+     name, so a node starts replicas of whole tables alone, when it is told and after each of its starts.
+RH2  A definition that cannot be read is noted with its table, and stops nobody: the replica serves.
+RH3  A table whose definition says that it is dropped is removed from here after readers had their time: its
+     replicas stop; when nothing of them is under way, their folders and files go; then their nodes in the
+     keeper, and with the last of those the line in the list. Each step may be done twice, and a node that
+     starts anew begins with the first.
+RH4  Whoever ends the last replica of a dropped table removes what the keeper has of it; if it does not come
+     to that, the collector does.
+RH5  What is listed and has no definition is let alone: garbage before loss.
 """
 
 from __future__ import annotations
@@ -227,7 +227,7 @@ class HostingService(NodeService):
             case ReadOthers(table=table):
                 self._on_others(table, answer)
 
-    # The list (H1, H2, H5)
+    # The list (RH1, RH2, RH5)
 
     def _read_list(self) -> None:
         self.memory.is_list_wanted = False
@@ -301,7 +301,7 @@ class HostingService(NodeService):
     def _watch(self, call: WatchList | WatchTable, path: str, of: WatchOf) -> None:
         self.memory.calls[self.watch(path, of)] = call
 
-    # Dropped tables (H3)
+    # Dropped tables (RH3)
 
     def _drop(self, table: TableId, hosted: HostedTable, found: Found) -> None:
         """Readers have their time since the drop, as far as the clocks of keeper and node agree."""
@@ -354,7 +354,7 @@ class HostingService(NodeService):
             if hosted.leaving is Leaving.CLEARED:
                 self._leave(table, hosted)
 
-    # Its nodes in the keeper (H3, H4)
+    # Its nodes in the keeper (RH3, RH4)
 
     def _end_replicas(self, table: TableId, hosted: HostedTable) -> None:
         if not self.node.memory.incarnation:
@@ -416,7 +416,7 @@ class HostingService(NodeService):
         self._asked(table, self.read(Children(f"{table_root(table)}/shards")), ReadOthers(table))
 
     def _on_others(self, table: TableId, answer: MetadataAnswer) -> None:
-        """H4: first the names of the shards, then the names of their replicas."""
+        """RH4: first the names of the shards, then the names of their replicas."""
         if not isinstance(answer, ReadDone):
             self._later(table)
             return

@@ -12,8 +12,6 @@ I5  Fewer active replicas than the quorum: refused at once, and nothing is logge
 I6  What became of a multi that the keeper did not answer for is found out by a write and a read under the
     same session, or after ``host`` was raised under another one. Until then its part stays (R4).
 I7  Quorum 0 is the majority of the shard's replicas, active or not.
-I8  Whoever addresses the table by its name names the versions of the name's node and of the definition: the
-    table still has that name when the insert is committed (T27).
 """
 
 from __future__ import annotations
@@ -21,7 +19,7 @@ from __future__ import annotations
 import msgspec
 
 from motet.core.machine import NS_PER_MS
-from motet.core.mergetree import checks, ending, executing, pulling, pushing, tokens
+from motet.core.mergetree import addressing, checks, ending, executing, pulling, pushing, tokens
 from motet.core.mergetree.context import Core
 from motet.core.mergetree.entries import (
     InsertEntry,
@@ -122,6 +120,8 @@ def _read(core: Core, number: int) -> None:
         Get(core.paths.producers),
         Get(core.paths.definition),
     ]
+    if message.name_path:
+        reads.append(Get(message.name_path))
     if insert.message.quorum > 1:
         for node in core.state.replicas:
             paths = core.paths.replica(node)
@@ -151,8 +151,10 @@ def on_read(core: Core, call: ReadForInsert, answer: MetadataAnswer) -> None:
     if not isinstance(answer, ReadDone):
         _refuse(core, call.insert, failure(answer))
         return
-    found, producers, definition, *activity = answer.results
     message = insert.message
+    found, producers, definition, *rest = answer.results
+    names = 1 if message.name_path else 0
+    name, activity = rest[:names], rest[names:]
     try:
         use = tokens.use_of(message, found, producers)
     except MotetError as error:
@@ -163,11 +165,11 @@ def on_read(core: Core, call: ReadForInsert, answer: MetadataAnswer) -> None:
         insert.version = answer.zxid
         pulling.pull(core)
         return
-    if not isinstance(definition, Found):
-        _refuse(core, call.insert, NoSuchTable("the table is dropped"))
-        return
-    if message.definition_version not in (-1, definition.stat.version):
-        _refuse(core, call.insert, TableMoved("the table has another name now, or is dropped"))
+    try:
+        version = addressing.definition_version(definition)
+        addressing.check_named(core.key[0], name, message.name_version)
+    except MotetError as error:
+        _refuse(core, call.insert, error)
         return
     each = iter(activity)
     active = sum(
@@ -189,7 +191,7 @@ def on_read(core: Core, call: ReadForInsert, answer: MetadataAnswer) -> None:
     if known is not None:
         _refuse(core, call.insert, BadInput(f"part {message.part.id} is there already"))
         return
-    _commit(core, call.insert, definition.stat.version, found)
+    _commit(core, call.insert, version, found)
 
 
 def _commit(core: Core, number: int, definition_version: int, found: ReadResult) -> None:

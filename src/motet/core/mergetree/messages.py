@@ -52,9 +52,6 @@ class InsertBlock(TableRequest, frozen=True):
     #: the node of the name that the table was addressed by, and its version (T27); empty: by its id
     name_path: str = ""
     name_version: int = 0
-    #: the version of the definition that the block was made by: a name's node that is made anew has the version
-    #: of the one before, a definition is set when its name changes; -1: whatever it is now
-    definition_version: int = -1
     #: instead of a token: who inserts, and the number that it has given to this insert (T8)
     producer: str = ""
     number: int = 0
@@ -291,7 +288,6 @@ class TablePublication(msgspec.Struct, frozen=True, array_like=True):
     """What one table gets of a publication."""
 
     table: TableId
-    #: of the definition that the parts were made by; with a name it has to be the one that stands (T27)
     definition_version: int
     parts: tuple[StagedPart, ...]
     #: what these partitions held before is dropped
@@ -460,6 +456,45 @@ class ReplicasDescribed(NodeAnswer, frozen=True):
     replicas: tuple[ReplicaStanding, ...]
 
 
+class ReadShardLog(NodeRequest, frozen=True):
+    """The log of a shard from an entry on, a page of it, and on the first page the quorums that are open."""
+
+    table: TableId
+    shard: int
+    first: int = 0
+
+
+class LoggedEntry(msgspec.Struct, frozen=True, array_like=True):
+    """An entry, as people read it."""
+
+    number: int
+    #: as in the log; "bad" for what is no entry
+    kind: str
+    parts: tuple[PartId, ...]
+    #: what else it says
+    detail: str
+    version: Zxid
+    created_ms: int
+
+
+class OpenQuorum(msgspec.Struct, frozen=True, array_like=True):
+    """A block that waits for its quorum."""
+
+    part: PartId
+    wanted: int
+    members: tuple[NodeId, ...]
+    since_ms: int
+
+
+class ShardLogIs(NodeAnswer, frozen=True):
+    """The page; if there is ``more``, it begins with the next number."""
+
+    entries: tuple[LoggedEntry, ...]
+    quorums: tuple[OpenQuorum, ...]
+    next_number: int
+    more: bool
+
+
 class NodeRefused(NodeAnswer, frozen=True):
     """It was not done, or with the code ``OUTCOME_UNKNOWN`` nobody knows."""
 
@@ -532,6 +567,7 @@ REFERENCE: tuple[tuple[type[Message], str, str], ...] = (
         for kind in (
             *(CreateTable, DropTable, RenameTable, ListTables, DescribeTables, PublishParts),
             *(ReadWriters, NoteWriter, ReadSteps, FindStep, OpenJob, RenewJob, DescribeReplicas),
+            ReadShardLog,
         )
     ),
     *(
@@ -539,7 +575,7 @@ REFERENCE: tuple[tuple[type[Message], str, str], ...] = (
         for kind in (
             *(TableReady, TableChanged, TablesListed, TablesDescribed, PartsPublished),
             *(WritersAre, WriterNoted, StepsAre, StepFound, JobStanding),
-            *(ReplicasDescribed, NodeRefused),
+            *(ReplicasDescribed, ShardLogIs, NodeRefused),
         )
     ),
 )
@@ -572,6 +608,7 @@ NodeRequests = (
     | OpenJob
     | RenewJob
     | DescribeReplicas
+    | ReadShardLog
 )
 
 TableCall = ReplicaMessages | NodeRequests
@@ -598,6 +635,7 @@ TablesAnswer = (
     | StepFound
     | JobStanding
     | ReplicasDescribed
+    | ShardLogIs
     | NodeRefused
 )
 """All answers to clients."""

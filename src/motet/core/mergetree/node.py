@@ -32,8 +32,10 @@ from motet.core.mergetree.hosting import HostingService
 from motet.core.mergetree.jobs import JobsService
 from motet.core.mergetree.listing import ListingService
 from motet.core.mergetree.messages import (
+    DescribeReplicas,
     NodeRefused,
     NodeRequest,
+    ReplicasDescribed,
     TableMessage,
     TableRefused,
     TableRequest,
@@ -42,6 +44,7 @@ from motet.core.mergetree.paths import shard_of
 from motet.core.mergetree.publishing import PublishingService
 from motet.core.mergetree.replica import TableReplica
 from motet.core.mergetree.service import NodeService
+from motet.core.mergetree.shard_log import ShardLogService
 from motet.core.mergetree.state import MergeTreeConfig
 from motet.core.mergetree.tree_collecting import TreeCollectingService
 from motet.core.mergetree.writers import WritersService
@@ -62,8 +65,6 @@ TICK = TimerName("tables-tick")
 SERVICES: tuple[type[NodeService], ...] = (
     DatabaseService,
     HostingService,
-    PublishingService,
-    WritersService,
     CreatingService,
     ChangingService,
     DescribingService,
@@ -72,6 +73,7 @@ SERVICES: tuple[type[NodeService], ...] = (
     PublishingService,
     WritersService,
     JobsService,
+    ShardLogService,
 )
 """What a node does besides its replicas."""
 
@@ -210,6 +212,9 @@ class TableNode:
                 self._refuse(event.sender, message)
 
     def _on_node_request(self, client: Address, message: NodeRequest) -> None:
+        if isinstance(message, DescribeReplicas):
+            self._describe_replicas(client, message)
+            return
         service = self._takes.get(type(message))
         if service is not None:
             service.on_request(client, message)
@@ -217,6 +222,11 @@ class TableNode:
             error = NodeError(f"this node does not answer {type(message).__name__}")
             told = NodeRefused(message.request, error.code, error.what, error.advice)
             self.node.send(client, told)
+
+    def _describe_replicas(self, client: Address, message: DescribeReplicas) -> None:
+        own = self.node.memory.own
+        standings = tuple(replica.standing() for replica in self.replicas.values())
+        self.node.send(client, ReplicasDescribed(message.request, own, standings))
 
     def _refuse(self, client: Address, request: TableRequest) -> None:
         table, shard = request.table, request.shard

@@ -47,6 +47,10 @@ ROOTS = (TABLES, TABLE_NODES, TABLE_DATA, WRITERS)
 """Are there before the first request."""
 
 
+CLIENT_PRODUCER = "~"
+"""Producers that clients make for themselves are called so and the client's number: each has one user."""
+
+
 def is_token(token: str) -> bool:
     """Whether text may name an insert."""
     return 1 <= len(token) <= name_length_max and token.isprintable()
@@ -176,8 +180,12 @@ class ShardPaths(msgspec.Struct, frozen=True):
         """Made sequential: the keeper adds the number."""
         return f"{self.log}/log-"
 
+    @property
+    def statuses(self) -> str:
+        return f"{self.root}/quorum/status"
+
     def status(self, part: PartId) -> str:
-        return f"{self.root}/quorum/status/{part}"
+        return f"{self.statuses}/{part}"
 
     @property
     def last_part(self) -> str:

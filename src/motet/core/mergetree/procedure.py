@@ -1,11 +1,11 @@
 """Requests of clients about whole tables, each carried out by asking the keeper one thing after the other.
 
-O1  One write makes a request true: the *commit*. What is asked before it changes nothing that others see.
-O2  A commit whose outcome is unknown is found out under the same session: a further write settles it, since
-    writes of a session take effect in their order, and what it would have made is read (R4).
-O3  Whatever ends a session ends its requests: with a commit that is not settled the outcome is unknown, else
-    nothing was done.
-O4  A request that others get in the way of begins anew, so many times and no more.
+PR1  One write makes a request true: the *commit*. What is asked before it changes nothing that others see.
+PR2  A commit whose outcome is unknown is found out under the same session: a further write settles it, since
+     writes of a session take effect in their order, and what it would have made is read (R4).
+PR3  Whatever ends a session ends its requests: with a commit that is not settled the outcome is unknown, else
+     nothing was done.
+PR4  A request that others get in the way of begins anew, so many times and no more.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from motet.errors.tables import TableBusy
 from motet.ids import Address, RequestId
 
 attempts_max = 100
-"""How often a request begins anew before it is given up (O4)."""
+"""How often a request begins anew before it is given up (PR4)."""
 
 
 class Stage(StrEnum):
@@ -94,7 +94,7 @@ class ProcedureService(NodeService, Generic[P]):
         raise NotImplementedError
 
     def look(self, procedure: P) -> None:
-        """Read what became of a commit (O2)."""
+        """Read what became of a commit (PR2)."""
         raise NotImplementedError
 
     # What happens
@@ -137,7 +137,7 @@ class ProcedureService(NodeService, Generic[P]):
         self.put(procedure, Check(TABLES, ANY_VERSION))
 
     def on_session_end(self) -> None:
-        """O3."""
+        """PR3."""
         lost, self.memory.asked = self.memory.asked, {}
         for procedure in lost.values():
             self._end(procedure, NodeError("the session with the keeper ended: nothing was done"))
@@ -163,12 +163,12 @@ class ProcedureService(NodeService, Generic[P]):
         self.memory.asked[self.write(*operations)] = procedure
 
     def commit(self, procedure: P, *operations: WriteOperation) -> None:
-        """O1."""
+        """PR1."""
         procedure.stage = Stage.COMMITTING
         self.put(procedure, *operations)
 
     def count_attempt(self, procedure: P) -> None:
-        """O4."""
+        """PR4."""
         procedure.attempts += 1
         if procedure.attempts >= attempts_max:
             raise TableBusy("others changed these tables again and again while this was to be done")

@@ -24,7 +24,7 @@ from enum import StrEnum
 import msgspec
 
 from motet.core.machine import NS_PER_MS
-from motet.core.mergetree import publication, tokens, writer_state
+from motet.core.mergetree import addressing, publication, tokens, writer_state
 from motet.core.mergetree.context import NodeContext
 from motet.core.mergetree.inserting import failure
 from motet.core.mergetree.jobs import OPEN
@@ -237,6 +237,8 @@ class PublishingService(NodeService):
         for table in message.tables:
             paths = ShardPaths(table.table, 0)
             reads.append(Get(paths.definition))
+            if table.name_path:
+                reads.append(Get(table.name_path))
             if message.token or message.producer:
                 reads.append(tokens.read_use(paths, message.token, message.producer))
                 reads.append(Get(paths.producers))
@@ -259,8 +261,10 @@ class PublishingService(NodeService):
         uses: list[ReadResult] = []
         producers: list[ReadResult] = []
         jobs: list[ReadResult] = []
-        for _ in message.tables:
+        names: list[list[ReadResult]] = []
+        for table in message.tables:
             definitions.append(results.pop(0))
+            names.append([results.pop(0)] if table.name_path else [])
             if message.token or message.producer:
                 uses.append(results.pop(0))
                 producers.append(results.pop(0))
@@ -279,8 +283,9 @@ class PublishingService(NodeService):
             publication.facts_of(found, uses[n] if uses else found)
             for n, found in enumerate(definitions)
         )
+        for table, name in zip(message.tables, names, strict=True):
+            addressing.check_named(table.table, name, table.name_version)
         _check_shards(message, tables)
-        _check_names(message, tables)
         each.facts = PublishFacts(tables, writer, _open_jobs(message, jobs))
         publication.check_size(message, each.facts)
         self._commit_or_ask(number, each)
@@ -543,13 +548,6 @@ def _check_room_for_writer(writer: ReadResult, writers: ReadResult) -> None:
     is_full = isinstance(writers, Found) and writers.stat.children >= writers_max
     if is_full and not isinstance(writer, Found):
         raise TooLarge(f"there are {writers_max} ordered writers already")
-
-
-def _check_names(message: PublishParts, tables: tuple[TableFacts, ...]) -> None:
-    """T27: a name's node that was made anew has the version of the one before, a definition has not."""
-    for table, facts in zip(message.tables, tables, strict=True):
-        if table.name_path and table.definition_version != facts.definition_version:
-            raise TableMoved("the table has another name now")
 
 
 def _check_shards(message: PublishParts, tables: tuple[TableFacts, ...]) -> None:

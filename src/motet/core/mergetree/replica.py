@@ -18,6 +18,7 @@ Each step is one event. What follows from it for the others is worked out once, 
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import islice
 from typing import Any, Self
 
 from motet.core.fingerprint import clone_plain
@@ -49,6 +50,8 @@ from motet.core.mergetree.messages import (
     PartBroken,
     PartHeld,
     PartPushed,
+    QueuedEntry,
+    ReplicaStanding,
     StagePart,
 )
 from motet.core.mergetree.state import (
@@ -75,6 +78,7 @@ from motet.core.mergetree.state import (
     Pull,
     PutPointer,
     ReadBroken,
+    ReadForDrop,
     ReadForInsert,
     ReadJobs,
     ReadLeases,
@@ -113,6 +117,7 @@ ROUTES: dict[type[Call], Callable[[Core, Any, MetadataAnswer], None]] = {
     CommitInsert: inserting.on_committed,
     SettleWrite: inserting.on_settled,
     SettleRead: inserting.on_settle_read,
+    ReadForDrop: dropping.on_read,
     CommitDrop: dropping.on_dropped,
     Locate: executing.on_located,
     ReadQuorum: executing.on_quorum,
@@ -135,6 +140,9 @@ ROUTES: dict[type[Call], Callable[[Core, Any, MetadataAnswer], None]] = {
     WatchLog: _on_watching,
 }
 """Who takes the answer to a call."""
+
+told_queue_max = 100
+"""Parts that a replica waits for, of those that it tells of."""
 
 
 class TableReplica:
@@ -264,7 +272,27 @@ class TableReplica:
         inserting.look(core)
         reading.look(core)
 
-    # What a checker needs
+    # What people and checkers need
+
+    def standing(self) -> ReplicaStanding:
+        """How it stands with it."""
+        state = self.core.state
+        stored = [own.header.size_bytes for own in state.parts.values() if own.is_stored]
+        queue = tuple(
+            QueuedEntry(each.number, part, each.reason or each.step, each.tries)
+            for part, each in islice(state.queue.items(), told_queue_max)
+        )
+        head = max(state.head_heard, state.history.next_number - 1)
+        return ReplicaStanding(
+            *self.core.key,
+            phase=str(state.phase),
+            why=state.why,
+            log_pointer=state.pointer,
+            head=head,
+            parts=len(stored),
+            size_bytes=sum(stored),
+            queue=queue,
+        )
 
     def clone(self, node: NodeContext) -> Self:
         twin = type(self)(node, self.core.key, self.core.config)

@@ -382,6 +382,12 @@ class GiveUp(msgspec.Struct, frozen=True, tag=True):
     part: PartId
 
 
+class ReadForDrop(msgspec.Struct, frozen=True, tag=True):
+    """What a drop has to know before it commits."""
+
+    drop: int
+
+
 class CommitDrop(msgspec.Struct, frozen=True, tag=True):
     """The multi of a drop."""
 
@@ -469,6 +475,7 @@ Call = (
     | Leave
     | ReadBroken
     | GiveUp
+    | ReadForDrop
     | CommitDrop
     | ReadJobs
     | LetGo

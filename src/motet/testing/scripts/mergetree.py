@@ -257,7 +257,7 @@ class MergeTreePart(MishapVerbs):
         """Insert a part whose bytes have arrived at a replica, or come with it; its rows are its name, if
         not told."""
         content = part if rows is None else rows
-        header = _header(part, rows, partition)
+        header = part_header(part, rows, partition)
         if arrived and not block:
             self.bench.folders[Address(node)].arrived[header.id] = header
         named = token or ("" if producer else f"token-of-{part}")
@@ -314,7 +314,7 @@ class MergeTreePart(MishapVerbs):
         wait: bool = True,
     ) -> list[str]:
         """Stage a part whose bytes have arrived at a replica; it has others hold it, too."""
-        header = msgspec.structs.replace(_header(part, None, partition), size_bytes=size)
+        header = msgspec.structs.replace(part_header(part, None, partition), size_bytes=size)
         self.bench.folders[Address(node)].arrived[header.id] = header
         request = self._request()
         lines = self._ask(
@@ -400,7 +400,7 @@ class MergeTreePart(MishapVerbs):
     @verb
     def arrive(self, node: str, part: str, *, rows: str | None = None) -> list[str]:
         """The bytes of a part are streamed ahead to a replica."""
-        header = _header(part, rows, PARTITION)
+        header = part_header(part, rows, PARTITION)
         self.bench.folders[Address(node)].arrived[header.id] = header
         return self.bench.receive(node, node, PartArrived(TABLE, 0, header, NodeId(node)))
 
@@ -409,7 +409,7 @@ class MergeTreePart(MishapVerbs):
         self, *parts: str, on: str = "n1", partition: str = PARTITION, replace: str | None = None
     ) -> list[str]:
         """Somebody appends the entry of a publication; some nodes have its bytes, by whatever way."""
-        headers = tuple(_header(part, None, partition) for part in parts)
+        headers = tuple(part_header(part, None, partition) for part in parts)
         holders = tuple(NodeId(node) for node in on.split(","))
         for node in holders:
             folder = self.bench.folders[Address(node)]
@@ -483,6 +483,6 @@ def _block(header: PartHeader) -> PartBytes:
     return PartBytes("parquet", b"manifest", bytes(header.size_bytes))
 
 
-def _header(part: str, rows: str | None, partition: str) -> PartHeader:
+def part_header(part: str, rows: str | None, partition: str) -> PartHeader:
     content = part if rows is None else rows
     return PartHeader(PartId(part), partition, 1, 100, f"hash of {content}")
