@@ -31,7 +31,7 @@ from motet.real.disk import RealDisk
 from motet.real.process import RealTime
 
 SCHEMA = pa.schema([("sku", pa.string()), ("qty", pa.int64())])
-NEW_BYTES_MAX = 11 << 20
+NEW_BYTES_MAX = 6 << 20
 QUIET_SECONDS = 2.5
 PARTS = 10_000
 
