@@ -4,47 +4,36 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+import urllib.request
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-import msgspec
 from tests.node.made_parts import MadePart
 
 from motet.client.keeper.client import KeeperClient
 from motet.client.link import Link
 from motet.client.part_client import PartClient
-from motet.core.keeper.acl import NODES_ACL
 from motet.core.mergetree.entries import PartHeader
 from motet.core.mergetree.messages import (
     BlockInserted,
+    CreateTable,
+    DescribeTables,
     InsertBlock,
     ListParts,
+    NodeRefused,
     PartsListed,
+    TableReady,
     TableRefused,
     TablesAnswer,
+    TablesDescribed,
 )
-from motet.core.mergetree.paths import (
-    NAMED,
-    TABLE_NODES,
-    ShardPaths,
-    definition_path,
-    hosted_path,
-    layout,
-    name_path,
-    node_path,
-    table_root,
-)
-from motet.core.mergetree.pulling import head_of
-from motet.core.metadata.definitions import TableDefinition, encode_table_definition
-from motet.core.metadata.zookeeper import stat_of
+from motet.core.mergetree.paths import ShardPaths
+from motet.core.metadata.definitions import Column, TableDefinition
 from motet.errors import MotetError, error_of
 from motet.format.frame import FrameKind
 from motet.ids import Address, NodeId, RequestId, TableId, TableName, Zxid
-from motet.node.config import Config
-from motet.node.registry import KeeperAccess
-from motet.node.settings import keeper_secret
+from motet.limits import insert_inline_bytes_max
 from motet.real.part_files import PartKey, PartState, part_folder
 from motet.testing.local_cluster import LocalCluster
 
@@ -62,49 +51,39 @@ class TableCluster:
         self.parts = PartClient()
         self._tokens = 0
 
-    @asynccontextmanager
-    async def keeper(self) -> AsyncIterator[KeeperClient]:
-        """As a node of the cluster, which has no key."""
-        endpoints = ",".join(self.cluster.zookeeper(i) for i in range(len(self.nodes)))
-        access = KeeperAccess(endpoints, keeper_secret(Config(), None), 64 << 10)
-        async with access.session(10_000) as keeper:
-            yield keeper
-
     async def create(self) -> None:
-        """A replica on each node."""
-        definition = TableDefinition(self.table, b"", (), ("a",), shards=self.shard + 1)
-        async with self.keeper() as keeper:
-            await eventually(lambda: _is_there(keeper, TABLE_NODES))
-            for path, data in layout(self.table, self.shard + 1, self.nodes):
-                named = NAMED if path == table_root(self.table) else data
-                await keeper.create(path, named, acl=NODES_ACL)
-            data = encode_table_definition(definition)
-            await keeper.create(definition_path(self.table), data, acl=NODES_ACL)
-            await keeper.create(name_path(TableName("t")), self.table.encode(), acl=NODES_ACL)
-            for node in self.nodes:
-                await keeper.ensure_path(node_path(node), acl=NODES_ACL)
-                shards = msgspec.json.encode([self.shard])
-                await keeper.create(hosted_path(node, self.table), shards, acl=NODES_ACL)
+        """A replica of each shard on each node."""
+        definition = TableDefinition(
+            self.table, b"a schema", (Column(1, "a"),), ("a",), shards=self.shard + 1
+        )
+        name, replicas = TableName("t"), len(self.nodes)
+        answer = await self._ask(
+            0, lambda request: CreateTable(request, name, definition, replicas)
+        )
+        assert isinstance(answer, TableReady)
+        assert answer.definition == definition
         for i in range(len(self.nodes)):
             await self.until_active(i)
 
     async def head(self) -> tuple[int, Zxid]:
         """The head of the log, and a version at which all of it is seen."""
-        async with self.keeper() as keeper:
-            stat = await keeper.exists(ShardPaths(self.table, self.shard).log)
-            assert stat is not None
-            return head_of(stat_of(stat)), Zxid(stat.pzxid)
+        names = (TableName("t"),)
+        answer = await self._ask(0, lambda request: DescribeTables(request, names))
+        assert isinstance(answer, TablesDescribed)
+        return answer.tables[0].shards[self.shard].head, answer.version.zxid
 
     async def insert(self, i: int, part: MadePart, *, quorum: int) -> BlockInserted:
-        """Through node i, where the part is put before."""
-        endpoint = self.cluster.endpoint(i)
-        await asyncio.to_thread(self.parts.put, endpoint, part.key, part.manifest, part.data)
+        """Through node i, where a large part is put before."""
+        is_small = len(part.data) <= insert_inline_bytes_max
+        if not is_small:
+            endpoint = self.cluster.endpoint(i)
+            await asyncio.to_thread(self.parts.put, endpoint, part.key, part.manifest, part.data)
         self._tokens += 1
-        token = f"t{self._tokens}"
+        token, block = f"t{self._tokens}", part.block if is_small else None
         answer = await self._ask(
             i,
             lambda request: InsertBlock(
-                self.table, self.shard, request, part.header, quorum, token, "c"
+                self.table, self.shard, request, part.header, quorum, token, "c", block=block
             ),
         )
         assert isinstance(answer, BlockInserted)
@@ -132,7 +111,7 @@ class TableCluster:
             wanted = {part.key.part: part.header for part in parts}
             if await self.listed(i) != wanted:
                 return False
-            async with self.keeper() as keeper:
+            async with KeeperClient(self.cluster.zookeeper(i)) as keeper:
                 paths = ShardPaths(self.table, self.shard).replica(self.nodes[i])
                 return set(await keeper.children(paths.parts)) == {*wanted}
 
@@ -147,8 +126,6 @@ class TableCluster:
 
     def status(self, i: int) -> dict[str, Any]:
         """What node i says of its replica."""
-        import urllib.request
-
         with urllib.request.urlopen(f"{self.cluster.http(i)}/api/status", timeout=30) as said:
             replicas = json.load(said)["machines"]["tables"]["detail"]["replicas"]
         found: dict[str, Any] = replicas.get(f"{self.table}/{self.shard}", {})
@@ -165,13 +142,9 @@ class TableCluster:
         )
         async with link:
             answer = await link.ask(node, lambda number: make(RequestId(number)), SECONDS_MAX)
-        if isinstance(answer, TableRefused):
+        if isinstance(answer, TableRefused | NodeRefused):
             raise error_of(answer.code, answer.what, answer.advice)
         return answer
-
-
-async def _is_there(keeper: KeeperClient, path: str) -> bool:
-    return await keeper.exists(path) is not None
 
 
 async def eventually(holds: Callable[[], Awaitable[bool]]) -> None:

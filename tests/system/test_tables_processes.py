@@ -31,7 +31,7 @@ def with_table(folder: Path, check: Callable[[TableCluster], Awaitable[None]]) -
         await check(table)
         table.parts.close()
 
-    with LocalCluster(NODES, folder, roles=ROLES, has_key=False) as cluster:
+    with LocalCluster(NODES, folder, roles=ROLES) as cluster:
         asyncio.run(main())
 
 

@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import secrets
 from collections.abc import Callable
@@ -56,6 +57,9 @@ PARTS_FOLDER = "parts"
 FOLDER_FILE = ".folder"
 session_ms = 4_000
 """Of a data node's session for its tables: so long the replicas of one that was killed count as active."""
+
+begin_seconds_max = 5.0
+"""How long a node is not ready because its tables have no session with the keeper."""
 
 part_listed_bytes = 512
 listed_bytes_min = 16 * KIB
@@ -123,12 +127,20 @@ class NodeTables:
     def start(self, driver: Driver) -> None:
         """The driver runs: begin a session with the keeper."""
         self._driver = driver
+        self._started_seconds = asyncio.get_running_loop().time()
         self._metadata.start(partial(driver.tell, TABLES_MACHINE, Received, METADATA))
 
     async def stop(self) -> None:
         """End the session, so that others know at once, and break off what is being fetched."""
         await self._metadata.stop()
         self._work.stop()
+
+    def not_begun(self) -> list[str]:
+        """Why tables cannot be asked for yet; a keeper that is away is not waited for any longer."""
+        seconds = asyncio.get_running_loop().time() - self._started_seconds
+        if self.machine.node.memory.incarnation or seconds > begin_seconds_max:
+            return []
+        return [f"{TABLES_MACHINE}: no session with the keeper yet"]
 
     def routes(self) -> list[Route]:
         """Of the parts, at the node's HTTP port."""

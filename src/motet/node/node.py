@@ -130,12 +130,12 @@ class Node:
             raise
 
     def end(self) -> None:
-        """Leave the keeper's list of nodes, which needs the machines, and then stop them."""
+        """End what others rely on in the keeper, which needs the machines, and then stop them."""
         self._ending = asyncio.get_running_loop().create_task(self._end())
 
     async def _end(self) -> None:
-        if self._registry is not None:
-            await self._registry.stop()
+        leaving = (self._tables, self._registry)
+        await asyncio.gather(*(each.stop() for each in leaving if each is not None))
         self.driver.stop()
 
     async def stop(self) -> None:
@@ -209,18 +209,24 @@ class Node:
             self._zookeeper.attach(tell, self._keeper_facts)
             await self._zookeeper.listen(settings.host, self.config.zookeeper_port)
             self._opened.push_async_callback(self._zookeeper.stop)
+        if self._tables is not None:
+            self._tables.start(self.driver)
+            self._opened.push_async_callback(self._tables.stop)
         if settings.roles:
             self._registry = Registry(self.config, self._access, self._incarnation)
             self._registry.start()
-            self.driver.also_needed = self._registry.not_entered
+            self.driver.also_needed = self._not_known
             self._opened.push_async_callback(self._registry.stop)
         if self._metadata is not None:
             self._metadata.start(partial(self.driver.tell, OPERATOR_MACHINE, Received, METADATA))
             self._opened.push_async_callback(self._metadata.stop)
-        if self._tables is not None:
-            self._tables.start(self.driver)
-            self._opened.push_async_callback(self._tables.stop)
         self._log_start()
+
+    def _not_known(self) -> list[str]:
+        """What is not begun with the keeper, of a node that has just started."""
+        assert self._registry is not None
+        reasons = self._registry.not_entered()
+        return reasons if self._tables is None else [*reasons, *self._tables.not_begun()]
 
     def _on_refusal(self, why: Refusal, detail: str) -> None:
         """A connection was closed by us: say so if somebody can do something about it."""
