@@ -156,10 +156,12 @@ async def test_partitions_are_replaced_in_the_step_that_publishes(db: Database) 
     both = [*await db.stage(name, [event(1000, day=2)]), *await db.stage(other, [event(5)])]
     with pytest.raises(BadInput, match="several tables"):
         await db.publish(both, replace=["2026-11-02"])
-    with pytest.raises(BadInput, match="no parts"):
+    with pytest.raises(NoSuchTable, match="nowhere"):
         await db.publish(both, replace={"nowhere": ["p"]})
     await db.publish(both, replace={name: ["2026-11-02"]})
     assert await numbers_of(db, name) == [*range(100, 110), 1000]
+    await db.publish([], replace={name: ["2026-11-01"]})
+    assert await numbers_of(db, name) == [1000], "replaced by nothing"
 
 
 @covers("Database.open_job", "Database.renew_job", "Database.stage", "Database.publish")
