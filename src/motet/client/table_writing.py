@@ -36,13 +36,10 @@ from motet.core.clock.writer_step import WriterStep
 from motet.core.mergetree.messages import (
     BlockInserted,
     InsertBlock,
-    JobStanding,
-    OpenJob,
     PartBytes,
     PartsPublished,
     PartStaged,
     PublishParts,
-    RenewJob,
     StagedPart,
     StagePart,
     TableAt,
@@ -51,7 +48,7 @@ from motet.core.mergetree.messages import (
 from motet.core.mergetree.paths import CLIENT_PRODUCER, is_token, name_path
 from motet.core.mergetree.version import Version
 from motet.errors import BadInput, MotetError, NodeError, NoSuchTable, ObjectError
-from motet.errors.tables import QuorumFailed, StagingEnded, TableMoved
+from motet.errors.tables import QuorumFailed, TableMoved
 from motet.format.part_manifest import encode_part_manifest
 from motet.ids import Address, PartId, RequestId, TableId, TableName
 from motet.limits import insert_inline_bytes_max, name_length_max, token_number_max
@@ -68,6 +65,7 @@ publish_seconds_max = 60.0
 
 quorum_attempts_max = 3
 """How often a block whose quorum has failed is inserted: a drop may have come in between."""
+
 
 class TableToken(NamedTuple):
     """Names an insert within its table: text, or the number of a producer."""
@@ -131,12 +129,6 @@ def job_name(job: object) -> str:
             f"the name of a staging job is text of 1 to {name_length_max} printable characters"
         )
     return job
-
-
-def check_job_open(job: str, standing: JobStanding) -> None:
-    """``StagingEnded`` for a job that is over."""
-    if standing.value != "open":
-        raise StagingEnded(f"staging job {job} is {standing.value}")
 
 
 def quorum_of(quorum: object) -> int:
@@ -314,21 +306,6 @@ class TableWrites:
                     attempts.failed(error)
             await attempts.pause()
             target = await self._looked_up_again(target)
-
-    async def open_job(self, job: object, names: Sequence[TableName]) -> None:
-        """Begin to stage parts of these tables over a longer time; to repeat it is fine."""
-        name, tables = job_name(job), await self._ids_of(names)
-        told = await self._link.ask_any(lambda n: OpenJob(n, name, tables), JobStanding)
-        check_job_open(name, told.answer)
-
-    async def renew_job(self, job: object, names: Sequence[TableName]) -> None:
-        """Say that a job goes on; ``StagingEnded`` if it does not."""
-        name, tables = job_name(job), await self._ids_of(names)
-        told = await self._link.ask_any(lambda n: RenewJob(n, name, tables), JobStanding)
-        check_job_open(name, told.answer)
-
-    async def _ids_of(self, names: Sequence[TableName]) -> tuple[TableId, ...]:
-        return tuple([(await self.target(name)).id for name in names])
 
     async def publish(
         self, parts: object, token: object, step: object, replaced: object, job: object = None

@@ -16,6 +16,7 @@ from motet.client.publication import (
     WriterInfo,
 )
 from motet.client.rows import need_pyarrow, whole_number
+from motet.client.staging_jobs import StagingJobs
 from motet.client.table_files import OwnNode, TableFiles
 from motet.client.table_link import TableLink, all_of, node_seconds_max
 from motet.client.table_reading import At, Consistency, TablePlans, check_consistency
@@ -104,6 +105,7 @@ class Tables:
         self.files = TableFiles(link, own)
         self.plans = TablePlans(link, self.files)
         self._writes = TableWrites(link, self.plans, self.files, entropy)
+        self._jobs = StagingJobs(link, self._writes)
 
     async def close(self) -> None:
         """Let what is under way be answered, and forget what was fetched."""
@@ -345,12 +347,12 @@ class Tables:
     async def open_job(self, job: str, names: Sequence[str]) -> None:
         """Begin to stage parts of these tables over a longer time."""
         with self._link.under_way:
-            await self._writes.open_job(job, [table_name(name) for name in names])
+            await self._jobs.open(job, [table_name(name) for name in names])
 
     async def renew_job(self, job: str, names: Sequence[str]) -> None:
         """Say that a job goes on."""
         with self._link.under_way:
-            await self._writes.renew_job(job, [table_name(name) for name in names])
+            await self._jobs.renew(job, [table_name(name) for name in names])
 
     async def publish(
         self, parts: object, token: object, step: object, replaced: object, job: object = None
