@@ -79,7 +79,7 @@ DATABASE = Target(
             "AsyncDatabase",
             is_owner=True,
             left_out="attempts feed_begins follow resume_after incomplete_transactions"
-            " next_transaction_id nodes parts pause",
+            " next_transaction_id nodes pause",
             property="endpoint",
             bodies={
                 "transact": """

@@ -7,6 +7,7 @@
       endpoint~     where that process serves others, from the first time it was asked
       keeper/       the files of the keeper: which streams and tables there are
       streams/      the files of the streams
+      tables/       what the replicas of its tables have executed
       parts/        the files of the parts of its tables
       pipelines/    the checkpoints of pipelines that were run on the folder
 
@@ -22,40 +23,51 @@ from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from motet.client.database import AsyncDatabase, begin
 from motet.client.keeper.client import OPEN
-from motet.client.link import HTTP_PORT_OFFSET, Link
-from motet.client.parts import DirectParts, base_url_of, prepare_folder
+from motet.client.link import Link
+from motet.client.publication import NodeFiles
 from motet.client.sync import Database
+from motet.client.table_link import TableLink
+from motet.client.tables import Tables
 from motet.core.catalog.machine import CatalogedStreams
 from motet.core.machine import Received
+from motet.core.mergetree.messages import TablesAnswer
 from motet.core.metadata.messages import METADATA
-from motet.core.metadata.paths import STREAMS, TABLES
+from motet.core.metadata.paths import STREAMS
 from motet.core.onelog.context import Phase
 from motet.core.onelog.messages import StreamsAnswer, StreamsCall
 from motet.core.onelog.starting import IDENTITY_FILE
 from motet.errors import BadInput, DatabaseLocked, MotetError, NodeError, error_of
 from motet.format.frame import FrameKind
-from motet.ids import Address
+from motet.ids import Address, NodeId
+from motet.limits import MIB
+from motet.node.assembly import NodeTables
 from motet.node.driver import Driver
 from motet.node.embedded_keeper import EmbeddedKeeper
 from motet.node.hosting import Hosting, LocalPort
 from motet.node.keeper import KEEPER_MACHINE
 from motet.node.metadata_port import MetadataPort
+from motet.node.part_draft import PartDraft
+from motet.node.table_status import TABLES_MACHINE
 from motet.ports import Disk
 from motet.real.disk import RealDisk
 from motet.real.durable import FolderLock, make_folder
 from motet.real.in_process import LOOPBACK, InProcessClient, InProcessNetwork
+from motet.real.part_files import PartKey
 from motet.real.process import RealEntropy, RealTime
 
-ADDRESS = Address("embedded")
+if TYPE_CHECKING:
+    from motet.columnar.encode import EncodedPart
+
+NODE = NodeId("embedded")
+ADDRESS = Address(NODE)
 CLUSTER = "motet"
 STREAMS_MACHINE = "streams"
 LOCK_FILE = "lock~"
 ENDPOINT_FILE = "endpoint~"
-PARTS_FOLDER = "parts"
 look_seconds_max = 0.02
 """How long is waited at most before looking again whether a node that starts can serve."""
 
@@ -70,13 +82,12 @@ class EmbeddedNode:
         self._serving = asyncio.Lock()
         #: where it serves others, once it does
         self._port: int | None = None
-        self._links: list[Link[StreamsAnswer]] = []
+        self._links: list[Link[Any]] = []
 
     async def start(self) -> None:
         """Lock the folder, and read what is in it; an error says why it cannot be served."""
         try:
             self._lock_folder()
-            self._open_parts()
             self._driver = self._make_driver()
             self._network = InProcessNetwork(ADDRESS, cluster=CLUSTER, wake=self._driver.wake)
             self._opened.push_async_callback(self._network.stop)
@@ -87,13 +98,15 @@ class EmbeddedNode:
             self._opened.push_async_callback(self._keeper.server.stop)
             self._catalog.start(partial(self._driver.tell, STREAMS_MACHINE, Received, METADATA))
             self._opened.push_async_callback(self._catalog.stop)
+            self._tables.start(self._driver)
+            self._opened.push_async_callback(self._tables.stop)
             await self._until_serving()
         except BaseException:
             await self._opened.aclose()
             raise
 
     def _make_driver(self) -> Driver:
-        """The streams, the keeper that says which there are, and what speaks to it for them."""
+        """The streams and the tables, the keeper, and what speaks to it for them."""
         streams = self._open_disk(STREAMS_MACHINE)
         time = RealTime()
         self._keeper = EmbeddedKeeper(ADDRESS, CLUSTER, self._open_disk(KEEPER_MACHINE), time)
@@ -106,10 +119,12 @@ class EmbeddedNode:
             self._keeper.prepare()
         except MotetError as error:
             raise self._named(error) from None
-        self._catalog = MetadataPort(self._keeper.client, acl=OPEN, roots=(STREAMS, TABLES))
+        self._catalog = MetadataPort(self._keeper.client, acl=OPEN, roots=(STREAMS,))
+        self._tables = NodeTables(NODE, self._folder, self._keeper.client, acl=OPEN)
         hostings: list[Hosting[Any]] = [
             host_streams(streams, self._catalog),
             self._keeper.hosting(),
+            self._tables.hosting(self._open_disk(TABLES_MACHINE)),
         ]
         return Driver(hostings, time=time, entropy=RealEntropy())
 
@@ -134,9 +149,34 @@ class EmbeddedNode:
         self._links.append(link)
         return link
 
-    async def parts(self) -> DirectParts:
-        """The files of the parts of this database."""
-        return self._parts
+    def table_link(self) -> Link[TablesAnswer]:
+        """A way to its tables."""
+        link: Link[TablesAnswer] = Link({}, FrameKind.TABLES, TablesAnswer, network=self.client)
+        self._links.append(link)
+        return link
+
+    def part_files(self) -> NodeFiles:
+        """Where the parts of its tables are."""
+        endpoint = "" if self._port is None else f"{LOOPBACK}:{self._port}"
+        return NodeFiles(str(self._tables.folders.root), self._tables.token, endpoint)
+
+    async def put_part(self, part: EncodedPart) -> None:
+        """Have the bytes of a part arrive, durably."""
+        await asyncio.to_thread(self._arrive, part)
+
+    def _arrive(self, part: EncodedPart) -> None:
+        manifest = part.manifest
+        key = PartKey.checked(manifest.table_id, manifest.shard, manifest.part_id)
+
+        def fill(draft: PartDraft) -> None:
+            if part.path is None:
+                draft.write(part.data or b"")
+                return
+            with part.path.open("rb") as file:
+                while piece := file.read(MIB):
+                    draft.write(piece)
+
+        self._tables.arrive(key, part.header, part.manifest_bytes, fill)
 
     async def endpoint(self) -> str:
         """Where other processes reach it; it serves them from the first time this is asked.
@@ -153,21 +193,11 @@ class EmbeddedNode:
     async def _serve(self) -> int:
         from motet.node.embedded_http import serve_embedded  # most never serve, and it is large
 
-        folder = self._folder / PARTS_FOLDER
         port, server = await serve_embedded(
-            self._folder, self._driver, self._network, folder, self._token
+            self._folder, self._driver, self._network, self._tables.routes()
         )
         self._opened.push_async_callback(server.stop)
-        self._parts.base_url = base_url_of(LOOPBACK, port + HTTP_PORT_OFFSET)
         return port
-
-    def _open_parts(self) -> None:
-        folder = self._folder / PARTS_FOLDER
-        try:
-            self._token = prepare_folder(folder)
-        except OSError as error:
-            raise NodeError(f"cannot use {folder} for parts: {error.strerror}") from None
-        self._parts = DirectParts(folder, token=self._token)
 
     def _lock_folder(self) -> None:
         lock_file = self._folder / LOCK_FILE
@@ -231,8 +261,11 @@ async def open_async(path: str | os.PathLike[str]) -> AsyncDatabase:
         await node.start()
         opening.push_async_callback(node.stop)
         link = await opening.enter_async_context(node.link())
+        table_link = await opening.enter_async_context(node.table_link())
+        ways = TableLink(table_link, str(folder), lambda: {ADDRESS: ""})
+        tables = Tables(ways, RealEntropy(), node)
         opened = AsyncExitStack()
-        database = await begin(link, ADDRESS, str(folder), node, opened)
+        database = await begin(link, ADDRESS, str(folder), node, tables, opened)
         opened.push_async_exit(opening.pop_all())
         return database
 
@@ -283,6 +316,5 @@ def _describe(machine: CatalogedStreams) -> Mapping[str, object]:
         "phase": state.phase.value,
         "clock": str(state.clock.last),
         "streams": len(machine.state.streams),
-        "tables": len(machine.state.tables),
         "waiting": len(state.waiting) + len(state.pending) + len(machine.state.asked),
     }

@@ -378,11 +378,21 @@ definition_bytes_max = 1_000_000
 table_shards_max = 256
 """Shards of one table."""
 
+described_tables_max = 1_000
+"""Tables that are described at one moment."""
+
+listed_bytes_max = MIB
+"""Definitions in one answer about many tables; a single one may be larger."""
+
 table_parts_max = 10_000
 """Parts of one table: the list of them is one message. More than that are too many to read well, too."""
 
 publish_parts_max = 4096
 """Parts that become visible in one step."""
+
+publish_ops_max = 2048
+"""Operations of the keeper that one publication takes: one for the entry of each shard, and one for each
+replica of it that holds its parts. The keeper's own limit for one multi may be lower."""
 
 table_tokens_max = 1_000_000
 """Insert tokens that a table remembers. None is ever forgotten, so beyond it none is taken any more."""
@@ -401,6 +411,9 @@ bucket_count_max = 10_000
 
 insert_inline_bytes_max = MIB
 """A part that travels within the message about it; larger ones are put by HTTP before."""
+
+part_file_bytes_max = 10 << 30
+"""The file of one part of a replicated table: it is never in memory as a whole."""
 
 part_manifest_bytes_max = 8 * MIB
 """The manifest of one part: about as many as 700,000 column chunks."""
@@ -421,7 +434,7 @@ checked_files_max = 1 << 16
 """Files of parts that a process remembers as checked; the others are hashed again when they are read."""
 
 put_bytes_max = 64 << 30
-"""Files of parts that were put over HTTP since a database was opened, and of which nothing was published."""
+"""Files of parts that were put over HTTP and that nothing names yet."""
 
 feed_splits_max = 256
 """Splits into which a slice of the feed is cut for readers that work side by side."""

@@ -16,7 +16,6 @@ from motet.errors import (
     BadInput,
     BadSchema,
     NodeError,
-    NotInCluster,
     OutcomeUnknown,
     StreamExists,
     TokenExpired,
@@ -150,17 +149,6 @@ DIFFERENCES = (
         "an embedded database cannot be asked about its shards as an operator is",
         "it describes them and refuses what one node cannot do, as a cluster of one does",
     ),
-    # Tables
-    *(
-        Difference(
-            file,
-            CLUSTERS,
-            NotInCluster,
-            "a cluster has no tables",
-            "tables are in the keeper, in a folder and on a cluster alike",
-        )
-        for file in ("tables", "tables_at_clock")
-    ),
     # The face without an event loop
     Difference(
         "sync::test_a_stream_is_deleted",
@@ -168,13 +156,6 @@ DIFFERENCES = (
         NodeError,
         "an embedded database does not delete streams",
         "it deletes the stream with its data, as a cluster does",
-    ),
-    Difference(
-        "sync::test_a_table_is_filled_and_asked",
-        CLUSTERS,
-        NotInCluster,
-        "a cluster has no tables",
-        "tables are in the keeper, in a folder and on a cluster alike",
     ),
     # Faults
     Difference(

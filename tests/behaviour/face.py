@@ -23,13 +23,22 @@ from motet.client.feed_status import (
     NodeStanding,
     ShardStanding,
 )
-from motet.client.publication import Publication, Snapshot, TableSnapshot
+from motet.client.publication import (
+    Publication,
+    ShownPart,
+    Snapshot,
+    TableInfo,
+    TablePart,
+    TableSnapshot,
+    WriterInfo,
+)
 from motet.client.stream import AsyncStream
 from motet.client.sync import Stream, Table, Transaction
 from motet.client.tables import AsyncTable
 from motet.client.transaction import AsyncTransaction, TransactionStatus
+from motet.core.mergetree.messages import PublishedStep
+from motet.core.mergetree.version import Version
 from motet.core.onelog.messages import FeedSplit, StreamInfo
-from motet.core.tables.messages import TableInfo, WriterInfo
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -62,10 +71,14 @@ VALUES: tuple[type, ...] = (
     OwnChange,
     Position,
     Publication,
+    PublishedStep,
     ShardStanding,
+    ShownPart,
     StreamInfo,
     TableInfo,
+    TablePart,
     TransactionStatus,
+    Version,
     WriterInfo,
 )
 """What calls answer with."""
@@ -76,7 +89,6 @@ NOT_FOR_USERS = {
     "Database.attempts": "what ``transact`` is made of",
     "Database.follow": "what a tail is made of",
     "Database.next_transaction_id": "what a transaction is named by",
-    "Database.parts_locator": "where Spark finds the parts of a table",
     "Database.pause": "how long whoever waits for the database waits",
     "Stream.follow": "what a tail is made of",
     "Stream.is_closing": "asked by a tail",
@@ -91,6 +103,9 @@ NOT_FOR_USERS = {
     "Page.runs": "what a page was sent as",
     "FeedSplit.request": "what it answers",
     "StreamInfo.firsts": "``stats`` of a stream says it",
+    "TablePart.staged": "what nodes say of it",
+    "TablePart.definition_version": "what nodes check when it is published",
+    "ShownPart.location": "where Spark finds the file",
 }
 """Public by name alone."""
 

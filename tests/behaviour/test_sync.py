@@ -14,10 +14,9 @@ from tests.behaviour.places import EMBEDDED, Place, fresh, keys_of_shards
 
 import motet
 from motet.client.change import Change
-from motet.client.parts import open_parts
 from motet.client.sync import Transaction
 from motet.core.clock.hlc import ZERO, Clock
-from motet.errors import BadInput, Conflict, NodeError, NoSuchStream
+from motet.errors import BadInput, Conflict, NodeError, NoSuchStream, NoSuchTable
 from motet.errors.shards import CursorInTheWay
 
 ASYNC_ALONE = {
@@ -30,13 +29,9 @@ ASYNC_ALONE = {
     "Database.resume_after": "``connect(after=…)`` is what readers ask for",
     "Database.incomplete_transactions": "a table of ``db.sql``",
     "Database.nodes": "a table of ``db.sql``",
-    "Database.parts": "``parts_locator`` opens them elsewhere",
     "Database.swap": "operators use the command line",
 }
 """What can be asked in an event loop alone, and what there is instead."""
-
-IN_BOTH = {"Database.parts_locator": "Spark asks for it without an event loop"}
-"""Not for users, and there in both faces all the same."""
 
 
 def test_both_faces_have_the_same_calls() -> None:
@@ -44,7 +39,7 @@ def test_both_faces_have_the_same_calls() -> None:
         ours = {name for name in dir(CLASSES[f"sync.{kind}"]) if not name.startswith("_")}
         theirs = {name for name in dir(CLASSES[kind]) if not name.startswith("_")}
         missing = {f"{kind}.{name}" for name in theirs - ours}
-        alone = {**ASYNC_ALONE, **NOT_FOR_USERS}.keys() - IN_BOTH.keys()
+        alone = {**ASYNC_ALONE, **NOT_FOR_USERS}
         assert missing == {name for name in alone if name.startswith(f"{kind}.")}
 
 
@@ -349,7 +344,9 @@ def test_the_clock_is_turned_off_and_on(sync_db: motet.Database) -> None:
     "sync.Database.publish",
     "sync.Database.snapshot",
     "sync.Database.sql",
-    "sync.Database.parts_locator",
+    "sync.Database.drop_table",
+    "sync.Database.rename_table",
+    "sync.Database.writer_steps",
     "sync.Database.writer",
     "sync.Database.writers",
     "sync.Database.note_writer",
@@ -357,9 +354,11 @@ def test_the_clock_is_turned_off_and_on(sync_db: motet.Database) -> None:
     "sync.Table.insert",
     "sync.Table.select",
     "sync.Table.snapshot",
+    "sync.Table.sync",
 )
 def test_a_table_is_filled_and_asked(sync_db: motet.Database) -> None:
-    name, writer = fresh("filled"), fresh("writer")
+    name, writer, other = fresh("filled"), fresh("writer"), fresh("other")
+    table_of_other = sync_db.table(other)
     schema = pa.schema([("sku", pa.string()), ("qty", pa.int64())])
     table = sync_db.create_table(name, schema, order_by=["sku"])
     assert (table.name, sync_db.table(name).name) == (name, name)
@@ -375,12 +374,16 @@ def test_a_table_is_filled_and_asked(sync_db: motet.Database) -> None:
     ]
     assert pa.table(table).num_rows == 2
     assert sync_db.sql(f"select sum(qty) as n from {name}").to_pylist() == [{"n": 3}]
+    assert table.sync() >= table.snapshot(at=table.snapshot()).version
     assert table.snapshot().rows == sync_db.snapshot(name)[name].rows == 2
-    assert name in [info.spec.name for info in sync_db.tables()]
+    assert name in [info.name for info in sync_db.tables()]
     found = sync_db.writer(writer)
     assert found is not None
     assert found.steps == 1
     assert found in sync_db.writers()
-    parts = open_parts(sync_db.parts_locator())
-    for key, size_bytes in table.snapshot().files():
-        assert parts.source(key, size_bytes)
+    assert [each.epoch for each in sync_db.writer_steps(writer)] == [0]
+    sync_db.rename_table(name, other)
+    assert sync_db.table(other).select().num_rows == 2
+    sync_db.drop_table(other)
+    with pytest.raises(NoSuchTable, match=other):
+        table_of_other.select()

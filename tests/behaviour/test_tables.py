@@ -1,11 +1,13 @@
 """Tables: rows in, the same rows back; tokens, ordered writers, and publishing together.
 
-What is said here stays when tables live in the keeper. What is at a clock is in ``test_tables_at_clock.py``.
+What is at a version is in ``test_tables_at_version.py``, what is in shards and partitions in
+``test_tables_divided.py``.
 """
 
 from __future__ import annotations
 
 import asyncio
+import pickle
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -17,8 +19,10 @@ from tests.behaviour.places import Place, fresh
 import motet
 import motet.aio
 from motet.aio import Database
+from motet.client.publication import TableInfo
+from motet.client.table_files import open_parts
+from motet.columnar.part_reader import read_table
 from motet.core.clock.hlc import Clock
-from motet.core.tables.messages import TableInfo
 from motet.errors import (
     BadInput,
     BadSchema,
@@ -44,7 +48,7 @@ async def rows_of(db: Database, name: str) -> list[tuple[str, int]]:
 
 
 async def info_of(db: Database, name: str) -> TableInfo | None:
-    return next((info for info in await db.tables() if info.spec.name == name), None)
+    return next((info for info in await db.tables() if info.name == name), None)
 
 
 # Rows
@@ -116,7 +120,7 @@ async def test_a_token_is_inserted_once(db: Database) -> None:
     first = await table.insert([sale("a", 1)], token="batch-17")
     again = await table.insert([sale("a", 1)], token="batch-17")
     assert (first.duplicate, again.duplicate, again.rows) == (False, True, 0)
-    assert again.parts == first.parts
+    assert (again.parts, first.version <= again.version) == (first.parts, True)
     await table.insert([sale("b", 2)], token=("loader", 1))
     async with motet.aio.connect(await db.endpoint()) as elsewhere:
         assert (await elsewhere.table(name).insert([sale("b", 2)], token=("loader", 1))).duplicate
@@ -124,7 +128,7 @@ async def test_a_token_is_inserted_once(db: Database) -> None:
     theirs = await db.table(other).insert([sale("c", 3)], token="batch-17")
     assert not theirs.duplicate, "a token is of one table"
     assert await rows_of(db, name) == [("a", 1), ("b", 2)]
-    for bad in ("", "x" * 200, 7, ("a", "b", "c")):
+    for bad in ("", "x" * 200, 7, ("a", "b", "c"), ("~1", 0)):
         with pytest.raises(BadInput, match="token"):
             await table.insert([sale("a", 1)], token=bad)  # type: ignore[arg-type]
 
@@ -140,6 +144,11 @@ async def test_parts_of_several_tables_become_visible_together(db: Database) -> 
     staged = [await db.stage(name, [sale("a", 1)]) for name in names]
     hidden = await db.snapshot(*names)
     assert [hidden[name].rows for name in names] == [0, 0]
+    tables = {info.name: info.definition.id for info in await db.tables()}
+    for name, (part,) in zip(names, staged, strict=True):
+        assert (part.table, part.table_id) == (name, tables[name])
+        assert (part.rows, part.shard, part.size_bytes > 0, len(part.id)) == (1, 0, True, 16)
+        assert pickle.loads(pickle.dumps(part)) == part
     done = await db.publish(staged)
     assert (done.rows, done.duplicate, len(done.parts)) == (2, False, 2)
     shown = await db.snapshot(*names)
@@ -164,10 +173,14 @@ async def test_parts_are_published_all_or_none(db: Database) -> None:
     assert await rows_of(db, good) == [("a", 1)]
     await db.publish(more, token="t-1")
     assert (await db.publish(more, token="t-1")).duplicate
+    with pytest.raises(BadInput, match="not both"):
+        await db.publish(more, token="t-2", step=step)
+    with pytest.raises(BadInput, match="no parts"):
+        await db.publish([])
     assert await rows_of(db, good) == [("a", 1), ("b", 2)]
 
 
-@covers("Database.publish", "Database.writer", "Database.writers")
+@covers("Database.publish", "Database.writer", "Database.writers", "Database.writer_steps")
 async def test_a_step_of_a_writer_is_done_once_and_in_order(db: Database) -> None:
     name, writer = fresh("ordered"), fresh("writer")
     await db.create_table(name, SALES, order_by=["sku"])
@@ -191,6 +204,12 @@ async def test_a_step_of_a_writer_is_done_once_and_in_order(db: Database) -> Non
     assert found is not None
     assert found.step == motet.WriterStep(writer, 1, ONE, TWO)
     assert (found.writer, found.rows, found.steps, found.tables) == (writer, 2, 2, (name,))
+    steps = await db.writer_steps(writer)
+    assert [(each.epoch, each.after, each.through) for each in steps] == [
+        (0, None, ONE),
+        (1, ONE, TWO),
+    ]
+    assert steps[1].version == found.version
     assert (found.error, found.published_ms > 0) == ("", True)
     assert found in await db.writers()
 
@@ -216,10 +235,12 @@ async def test_the_last_error_of_a_writer_is_remembered(db: Database) -> None:
 
 
 @covers("Database.tables", "Database.create_table")
-async def test_the_same_table_again_is_fine_and_another_of_that_name_is_not(db: Database) -> None:
+async def test_the_same_table_again_is_fine_and_another_of_that_name_is_not(
+    place: Place, db: Database
+) -> None:
     name = fresh("same")
     await db.create_table(name, SALES, order_by=["sku"])
-    await db.create_table(name, SALES, order_by="sku", replicas=1)
+    await db.create_table(name, SALES, order_by="sku")
     others: list[dict[str, Any]] = [
         {"order_by": ["qty"]},
         {"order_by": ["sku"], "shards": 2},
@@ -234,18 +255,20 @@ async def test_the_same_table_again_is_fine_and_another_of_that_name_is_not(db: 
     info = await info_of(db, name)
     assert info is not None
     assert (info.parts, info.rows, info.size_bytes > 0) == (1, 2, True)
-    assert (info.spec.order_by, info.spec.shards, info.spec.engine) == (("sku",), 1, "merge")
-    listed = [each.spec.name for each in await db.tables()]
+    definition = info.definition
+    assert (definition.order_by, definition.shards, definition.engine) == (("sku",), 1, "merge")
+    assert (info.replicas, info.created_ms > 0) == (place.nodes, True)
+    listed = [each.name for each in await db.tables()]
     assert listed == sorted(listed)
 
 
 @covers(
     "Table.snapshot",
     "Database.snapshot",
-    "Database.parts",
     "TableSnapshot.files",
+    "TableSnapshot.name",
     "TableSnapshot.schema",
-    "TableSnapshot.spec",
+    "TableSnapshot.definition",
     "TableSnapshot.parts",
     "Snapshot.tables",
 )
@@ -255,11 +278,19 @@ async def test_a_snapshot_names_the_files_of_its_parts(db: Database) -> None:
     await table.insert([sale("a", 1)])
     await table.insert([sale("b", 2)])
     found = await table.snapshot()
-    assert (found.spec.name, found.schema, len(found.parts)) == (name, SALES, 2)
+    assert (found.name, found.schema, len(found.parts)) == (name, SALES, 2)
+    assert found.definition.order_by == ("sku",)
     assert list((await db.snapshot(name)).tables) == [name]
-    parts = await db.parts()
-    for key, size_bytes in found.files():
-        assert (await parts.path(key, size_bytes)).stat().st_size == size_bytes
+    first, second = found.parts
+    assert first.name == "p_0.0_0.0_0"
+    assert second.name > first.name
+    assert (first.shard, first.partition, first.rows, first.size_bytes > 0) == (0, "p", 1, True)
+    assert first.id != second.id
+    with open_parts(found.files()) as sources:
+        assert read_table(found.definition, sources).sort_by("sku").to_pylist() == [
+            sale("a", 1),
+            sale("b", 2),
+        ]
 
 
 @covers("Database.sql")
@@ -313,17 +344,20 @@ WRONG: dict[str, dict[str, Any]] = {
     "tombstone that is no truth": {"engine": "replacing", "tombstone": "qty"},
     "no shards": {"shards": 0},
     "no replicas": {"replicas": 0},
+    "partition by nothing that there is": {"partition_by": "price"},
+    "disk there is not": {"disk": "s3"},
+    "shards by what is no key": {"engine": "replacing", "shard_by": "qty"},
 }
 
 
 @covers("Database.create_table")
 async def test_what_cannot_be_a_table_is_refused_and_nothing_is_created(db: Database) -> None:
-    before = [info.spec.name for info in await db.tables()]
+    before = [info.name for info in await db.tables()]
     good: dict[str, Any] = {"name": fresh("never"), "schema": SALES, "order_by": ["sku"]}
     for wrong in WRONG.values():
         with pytest.raises(BadInput):
             await db.create_table(**(good | wrong))
-    assert [info.spec.name for info in await db.tables()] == before
+    assert [info.name for info in await db.tables()] == before
 
 
 @covers("Table.insert", "Database.stage", "Table.select")
@@ -333,6 +367,7 @@ async def test_rows_that_do_not_fit_are_refused_by_their_column(db: Database) ->
     bad: list[tuple[type[MotetError], str, Any]] = [
         (BadSchema, "qty", [{"sku": "a", "qty": "many"}]),
         (BadSchema, "colour", [{**sale("a", 1), "colour": "red"}]),
+        (BadSchema, "sku", [{"sku": None, "qty": 1}]),
         (BadInput, "int", 7),
     ]
     for error, column, data in bad:

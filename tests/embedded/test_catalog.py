@@ -38,7 +38,7 @@ def test_definitions_are_in_the_keeper(tmp_path: Path) -> None:
         "/motet/tables",
         "/motet/tables/sales",
     ]
-    assert tree["/motet/database"].decode() == database
+    assert json.loads(tree["/motet/database"])["number"] == database
     orders = json.loads(tree["/motet/streams/orders"])
     assert (orders["name"], orders["shards"], orders["schema"]) == ("orders", 2, None)
     sales = json.loads(tree["/motet/tables/sales"])

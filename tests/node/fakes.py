@@ -11,12 +11,12 @@ from typing import Any, Self
 import msgspec
 
 from motet.core.fingerprint import fingerprint
-from motet.core.machine import Effect, Event, Message, Now, Received, Violation
+from motet.core.machine import Effect, Event, Message, Now, Received, Violation, Work
 from motet.errors import DiskFull, DiskReadFailed
 from motet.format.frame import Frame
 from motet.ids import Address, FileName
 from motet.node.driver import Driver
-from motet.node.hosting import Hosting
+from motet.node.hosting import Hosting, WorkEnded
 from motet.ports import Delivery
 
 KIND = 40
@@ -175,6 +175,16 @@ class MemoryNetwork:
         self.inbox.append(Delivery(sender, Frame(kind, 0, body)))
 
 
+class ManualWorkshop:
+    """Work begins and lies there until a test ends it."""
+
+    def __init__(self) -> None:
+        self.begun: list[tuple[Work, WorkEnded]] = []
+
+    def begin(self, work: Work, tell: WorkEnded) -> None:
+        self.begun.append((work, tell))
+
+
 class ManualTime:
     """Stands still until it is moved."""
 
@@ -211,6 +221,7 @@ class Bench:
         self.disks = [MemoryDisk(self.calls) for _ in behaviours]
         self.machines = [Scripted(behaviour) for behaviour in behaviours]
         self.disk, self.machine = self.disks[0], self.machines[0]
+        self.workshop = ManualWorkshop()
         hostings = [
             Hosting(
                 f"machine{i}",
@@ -220,6 +231,7 @@ class Bench:
                 self.disks[i],
                 is_bulk=i == bulk,
                 hears_who_left=i == bulk,
+                workshop=self.workshop,
             )
             for i, machine in enumerate(self.machines)
         ]

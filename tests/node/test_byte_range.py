@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from motet.node.part_routes import ByteRange, NoSuchRange, parse_range
+from motet.node.file_answer import ByteRange, NoSuchRange, parse_range
 
 DATA = bytes(range(20))
 

@@ -9,6 +9,8 @@ import pytest
 from tests.node.nodes import free_base_port
 
 from motet.core.machine import Message
+from motet.core.mergetree.messages import REFERENCE as TABLES
+from motet.core.mergetree.messages import TableCall
 from motet.core.streams.cluster_messages import REFERENCE, OperatorCall
 from motet.core.streams.messages import DataRequest
 from motet.ids import NodeId
@@ -26,7 +28,7 @@ def driver(tmp_path: Path) -> Driver:
 
 def test_every_machine_of_a_node_says_what_clients_may_say(driver: Driver) -> None:
     allowed = {hosting.name: hosting.from_clients for hosting in driver._hostings}
-    assert sorted(allowed) == ["data", "keeper", "operator", "time"]
+    assert sorted(allowed) == ["data", "keeper", "operator", "tables", "time"]
     assert None not in allowed.values()
     assert allowed["keeper"] == allowed["time"] == frozenset(), "those are for nodes alone"
     assert allowed["data"]
@@ -34,3 +36,6 @@ def test_every_machine_of_a_node_says_what_clients_may_say(driver: Driver) -> No
     said_by_clients: set[type[Message]] = {kind for kind, who, _ in REFERENCE if who == "client"}
     assert set(allowed["operator"] or ()) == said_by_clients
     assert said_by_clients < set(get_args(OperatorCall))
+    of_tables: set[type[Message]] = {kind for kind, who, _ in TABLES if who == "client"}
+    assert set(allowed["tables"] or ()) == of_tables
+    assert of_tables < set(get_args(TableCall))

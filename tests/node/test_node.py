@@ -108,7 +108,7 @@ def test_a_node_serves_its_clock_and_tells_how_it_is(tmp_path: Path) -> None:
             assert status["roles"] == list(ROLES)
             assert status["ready"] is True
             assert status["started_at"] == node.started_at.isoformat().replace("+00:00", "Z")
-            assert list(status["machines"]) == ["time", "keeper", "data", "operator"]
+            assert list(status["machines"]) == ["time", "keeper", "data", "tables", "operator"]
             assert status["machines"]["time"]["detail"]["synchronized"] is True, "it is alone"
             clock = status["clock"]
             assert second.clock <= Clock.parse(clock["clock"]) <= Clock.parse(clock["bound"])

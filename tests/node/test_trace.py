@@ -19,11 +19,13 @@ from motet.core.machine import (
     Send,
     SetTimer,
     Started,
+    Work,
+    WorkDone,
     Write,
     Written,
 )
 from motet.errors import BadInput
-from motet.ids import FileName, ReadId, TimerName, WriteId
+from motet.ids import FileName, ReadId, TimerName, WorkId, WriteId
 from motet.node.trace import TraceWriter, replay
 
 FILE = FileName("file")
@@ -36,12 +38,15 @@ def busy(event: Event) -> list[Effect]:
             Write(WriteId(0), FILE, 0, b"\x00\xff"),
             Read(ReadId(0), FILE),
             SetTimer(TimerName("tick"), 5),
+            *(Work(WorkId(n), Ping(n)) for n in range(3)),
             Note("nonce", str(event.nonce)),
         ]
     if isinstance(event, Received):
         return [Send(event.sender, Pong(1, repr(event.message)))]
     if isinstance(event, ReadBack):
         return [Note("read", event.data.hex())]
+    if isinstance(event, WorkDone):
+        return [Note("done", repr(event.result))]
     return [Note(type(event).__name__)]
 
 
@@ -53,11 +58,17 @@ def make(behaviour: Behaviour) -> Scripted:
     return Scripted(behaviour)
 
 
+#: how work ends
+ENDED = ((Pong(5), None), (None, None), (None, "the disk is full"))
+
+
 def record(path: Path, *deliver: Ping | Pong) -> list[Event]:
     async def main() -> list[Event]:
         with TraceWriter(path) as recorder:
             bench = Bench(busy, lambda _: [], recorder=recorder)
             await bench.start()
+            for (_, tell), ended in zip(bench.workshop.begun, ENDED, strict=False):
+                tell(*ended)
             bench.network.deliver(*deliver)
             bench.time.move_ms(10)
             await bench.wake()
@@ -73,7 +84,7 @@ def test_a_recorded_run_replays_to_the_same_events_and_effects(tmp_path: Path) -
     replayed = replay(path.read_bytes().splitlines(), "machine0", lambda: machine, Ping | Pong)
     assert machine.events == events
     assert {type(event).__name__ for event in events} == {
-        "Started", "Received", "ReadBack", "Written", "Fired",
+        "Started", "Received", "ReadBack", "Written", "Fired", "WorkDone", "WorkFailed",
     }  # fmt: skip
     assert replayed.steps == len(events)
     assert replayed.divergence is None

@@ -12,6 +12,9 @@ SOURCE = ROOT / "src"
 ENTRANCES = {
     "motet.__main__",
     "motet.cli.app",
+    "motet.columnar.definitions",
+    "motet.columnar.encode",
+    "motet.columnar.part_reader",
     "motet.testing.scenario",
     "motet.real.objects",
     "motet.sim.objects",

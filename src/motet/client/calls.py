@@ -32,7 +32,6 @@ from motet.core.onelog.messages import (
     Wanted,
 )
 from motet.core.streams.change import RowChange
-from motet.core.tables.messages import PublishDone, TableReady, WriterNotedDone
 from motet.errors import NodeError, OutcomeUnknown, error_of
 from motet.ids import Address, RequestId, StreamName, TransactionId
 
@@ -43,10 +42,7 @@ WRITTEN = (
     Appended,
     ClockEnabled,
     FeedObeyed,
-    PublishDone,
     StreamReady,
-    TableReady,
-    WriterNotedDone,
 )
 """Answers to requests that change something: what became of one that was lost is not known."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from contextlib import AsyncExitStack
 
@@ -11,19 +10,16 @@ from motet.client.cluster.database import AsyncClusterDatabase
 from motet.client.cluster.router import Router
 from motet.client.cursors import parse_bookmark
 from motet.client.database import AsyncDatabase, begin, connect_seconds_max
-from motet.client.link import (
-    HTTP_PORT_OFFSET,
-    Link,
-    answer_seconds_max,
-    greeting_of,
-    parse_endpoint,
-)
-from motet.client.parts import PartStore, find_parts
+from motet.client.link import Link, answer_seconds_max, greeting_of, parse_endpoint
+from motet.client.table_link import TableLink
+from motet.client.tables import Tables
+from motet.core.mergetree.messages import TablesAnswer
 from motet.core.onelog.messages import StreamsAnswer
 from motet.errors import BadConfig, MotetError, NodeError
 from motet.errors.shards import Unavailable
 from motet.format.frame import FrameKind
 from motet.ids import Address
+from motet.real.process import RealEntropy
 
 ENDPOINT_VARIABLE = "MOTET_ENDPOINT"
 
@@ -34,24 +30,11 @@ map_seconds_max = 15.0
 class _Remote:
     """A database at an endpoint."""
 
-    def __init__(self, endpoint: str, opened: AsyncExitStack) -> None:
+    def __init__(self, endpoint: str) -> None:
         self._endpoint = endpoint
-        self._opened = opened
-        self._finding = asyncio.Lock()
-        self._parts: PartStore | None = None
-        #: its number, once it has said so
-        self.database = 0
 
     async def endpoint(self) -> str:
         return self._endpoint
-
-    async def parts(self) -> PartStore:
-        async with self._finding:
-            if self._parts is None:
-                host, port = parse_endpoint(self._endpoint)
-                self._parts = await find_parts(host, port + HTTP_PORT_OFFSET, self.database)
-                self._opened.push_async_callback(self._parts.close)
-        return self._parts
 
 
 async def connect(endpoint: str | None = None, after: str | None = None) -> AsyncDatabase:
@@ -103,10 +86,11 @@ async def _connect_to(endpoint: str) -> AsyncDatabase:
     async with AsyncExitStack() as opening:
         link: Link[StreamsAnswer] = Link({node: endpoint}, FrameKind.STREAMS, StreamsAnswer)
         await opening.enter_async_context(link)
+        table_link: Link[TablesAnswer] = Link({node: endpoint}, FrameKind.TABLES, TablesAnswer)
+        await opening.enter_async_context(table_link)
+        tables = Tables(TableLink(table_link, endpoint, lambda: {node: endpoint}), RealEntropy())
         opened = AsyncExitStack()
-        home = _Remote(endpoint, opened)
-        database = await begin(link, node, endpoint, home, opened)
-        home.database = database.database_id
+        database = await begin(link, node, endpoint, _Remote(endpoint), tables, opened)
         opened.push_async_exit(opening.pop_all())
         return database
 
@@ -119,9 +103,13 @@ async def _connect_to_cluster(endpoint: str, all_endpoints: list[str]) -> AsyncD
         await router.start()
         opening.push_async_callback(router.close)
         await router.wait_for_map(map_seconds_max)
-        database = AsyncClusterDatabase(router, endpoint)
+        table_link: Link[TablesAnswer] = Link({}, FrameKind.TABLES, TablesAnswer)
+        await opening.enter_async_context(table_link)
+        link = TableLink(table_link, router.name, router.data_nodes, router.refresh)
+        opened = AsyncExitStack()
+        database = AsyncClusterDatabase(router, endpoint, Tables(link, RealEntropy()), opened)
         database.schemas.learn(info_of(place.definition) for place in router.map.streams)
-        opening.pop_all()
+        opened.push_async_exit(opening.pop_all())
         return database
 
 

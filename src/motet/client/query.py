@@ -1,4 +1,4 @@
-"""SQL over the tables of a database, all read at one clock; and the system's own tables.
+"""SQL over the tables of a database, all read at one version; and the system's own tables.
 
 These are gathered from whoever knows, as far as a query names them. The feed is among them, as
 ``system.changes`` and ``system.transaction_commit_clock``: all changes of all streams up to one clock, which
@@ -14,17 +14,16 @@ from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from motet.client.cursors import OLDEST
-from motet.client.feed_status import FeedStatus, ShardStanding
+from motet.client.publication import Snapshot
 from motet.client.rows import need_library, need_pyarrow
-from motet.client.tables import Consistency, Tables, check_consistency
+from motet.client.system_tables import SystemTables
+from motet.client.table_reading import At, Consistency, check_consistency, version_of
+from motet.client.tables import SYSTEM_PREFIX, Tables
 from motet.core.clock.hlc import Clock
 from motet.core.streams.change import FeedChange
-from motet.core.tables.checks import SYSTEM_PREFIX
-from motet.errors import BadInput, NotInCluster
-from motet.ids import TransactionId
+from motet.errors import BadInput
+from motet.ids import TableName, TransactionId
 from motet.limits import page_changes_max
 
 if TYPE_CHECKING:
@@ -33,17 +32,6 @@ if TYPE_CHECKING:
 
 
 CHANGES, COMMIT_CLOCKS = "changes", "transaction_commit_clock"
-GATHERED = (
-    "tables",
-    "parts",
-    "streams",
-    "writers",
-    "shards",
-    "nodes",
-    "clock",
-    "incomplete_transactions",
-)
-"""The system's tables that are no feed."""
 
 
 class Queries:
@@ -52,13 +40,14 @@ class Queries:
     def __init__(self, face: AsyncDatabase, tables: Tables) -> None:
         self._face = face
         self._tables = tables
+        self._system = SystemTables(face, tables)
 
     async def run(
         self,
         query: str,
         parameters: Sequence[object] | None,
         consistency: Consistency,
-        at: Clock | None,
+        at: At | Clock,
         timeout: float | None = None,  # noqa: ASYNC109 - it bounds a thread as well
         memory_bytes: int | None = None,
     ) -> Any:
@@ -68,7 +57,7 @@ class Queries:
         check_consistency(consistency)
         if not isinstance(query, str):
             raise BadInput(f"a query is text, not {type(query).__name__}")
-        from motet.sql.session import functions_of, query_bounds, run_sql, tables_of
+        from motet.sql.session import SqlTable, functions_of, query_bounds, run_sql, tables_of
 
         bounds = query_bounds(timeout, memory_bytes)
         with tempfile.TemporaryDirectory(prefix="motet-feed-") as folder:
@@ -76,31 +65,34 @@ class Queries:
                 async with asyncio.timeout(bounds.seconds_left):
                     wanted = await asyncio.to_thread(tables_of, query)
                     called = await asyncio.to_thread(functions_of, query)
-                    tables = await self._named(wanted, at)
                     clocks = await self._clocks(called)
                     extra = await self._system_tables(wanted, at, Path(folder))
+                    names = await self._named(wanted)
             except TimeoutError:
                 raise bounds.too_slow() from None
-            return await asyncio.to_thread(
-                run_sql, query, tables, parameters, extra, clocks, bounds
-            )
 
-    async def _named(self, wanted: set[str], at: Clock | None) -> dict[str, Any]:
-        """The tables that a query names, at one clock."""
-        from motet.sql.session import SqlTable
+            def answer(snapshot: Snapshot | None) -> Any:
+                shown = {} if snapshot is None else snapshot.tables
+                tables = {
+                    str(name): SqlTable(each.definition, self._tables.files.sources(each.files()))
+                    for name, each in shown.items()
+                }
+                return run_sql(query, tables, parameters, extra, clocks, bounds)
 
-        try:
-            known = {info.spec.name.lower(): info.spec.name for info in await self._tables.all()}
-        except NotInCluster:
-            known = {}  # its system tables can be asked all the same
-        names = [known[name.lower()] for name in sorted(wanted) if name.lower() in known]
-        tables: dict[str, SqlTable] = {}
-        if names:
-            snapshot = await self._tables.snapshot(names, at)
-            for name, table in snapshot.tables.items():
-                paths = await self._tables.paths(table)
-                tables[name] = SqlTable(table.spec, table.schema, paths)
-        return tables
+            async def use(snapshot: Snapshot) -> Any:
+                return await asyncio.to_thread(answer, snapshot)
+
+            if names:
+                version = version_of(at) if isinstance(at, Clock) else at
+                return await self._tables.read(names, version, consistency, use)
+            return await asyncio.to_thread(answer, None)
+
+    async def _named(self, wanted: set[str]) -> list[TableName]:
+        """The tables that a query names, as they are called."""
+        if not wanted - {each for each in wanted if each.lower().startswith(SYSTEM_PREFIX)}:
+            return []
+        known = {each.name.lower(): each.name for each in await self._tables.named()}
+        return [known[name.lower()] for name in sorted(wanted) if name.lower() in known]
 
     # The system's own tables
 
@@ -115,7 +107,7 @@ class Queries:
         return found
 
     async def _system_tables(
-        self, wanted: set[str], at: Clock | None, folder: Path
+        self, wanted: set[str], at: At | Clock, folder: Path
     ) -> dict[str, Any]:
         """Those of the system that a query names; a feed that is long goes into the folder."""
         names = {
@@ -123,15 +115,20 @@ class Queries:
             for each in wanted
             if each.lower().startswith(SYSTEM_PREFIX)
         }
-        found = {SYSTEM_PREFIX + n: await self._gathered(n, at) for n in GATHERED if n in names}
+        up_to, version = (at, None) if isinstance(at, Clock) else (None, at)
+        found = {
+            SYSTEM_PREFIX + name: await self._system.table(name, version)
+            for name in self._system.names
+            if name in names
+        }
         if names & {CHANGES, COMMIT_CLOCKS}:
-            found |= await self._feed(names, at, folder)
+            found |= await self._feed(names, up_to, folder)
         return found
 
     async def _feed(self, names: set[str], at: Clock | None, folder: Path) -> dict[str, Any]:
         """The feed up to a clock: the one that was asked for, else all that was committed before."""
         from motet.columnar.feed import feed_table
-        from motet.columnar.part_file import Spool
+        from motet.columnar.spool import Spool
         from motet.sql.statement import (
             JsonStream,
             changes_schema,
@@ -167,52 +164,6 @@ class Queries:
                 )
                 after, more = page.cursor, page.more
                 yield page
-
-    async def _gathered(self, name: str, at: Clock | None) -> Any:
-        """One of the tables that are no feed."""
-        from motet.sql import statement as system
-
-        face = self._face
-        match name:
-            case "tables":
-                return system.tables_table(await self._tables.all())
-            case "parts":
-                names = [info.spec.name for info in await self._tables.all()]
-                snapshots = [await self._tables.snapshot_of(name, at) for name in names]
-                return system.parts_table([(each.spec, each.parts) for each in snapshots])
-            case "streams":
-                return system.streams_table(await face.streams())
-            case "writers":
-                return system.writers_table(await face.writers())
-            case "nodes":
-                rows = [msgspec.structs.asdict(each) for each in await face.nodes()]
-            case "incomplete_transactions":
-                found = await face.incomplete_transactions()
-                rows = [msgspec.structs.asdict(each) for each in found]
-            case "shards":
-                status = await face.feed_status()
-                rows = [_shard_row(status, each) for each in status.shards]
-            case "clock":
-                status = await face.feed_status()
-                clocks = {"clock": status.clock, "visible": status.visible}
-                behind_ms = status.behind_ms(status.visible)
-                rows = [{**clocks, "behind_ms": behind_ms, "enabled": status.clock_enabled}]
-            case _:
-                raise AssertionError(f"no table of the system: {name}")
-        return system.standing_table(name, rows)
-
-
-def _shard_row(status: FeedStatus, shard: ShardStanding) -> dict[str, object]:
-    return {
-        "stream": shard.stream,
-        "shard": shard.shard,
-        "leader": shard.leader,
-        "ensemble": list(shard.ensemble),
-        "closed": shard.closed,
-        "behind_ms": status.behind_ms(shard.closed),
-        "held_by": shard.transaction,
-        "error": shard.error or None,
-    }
 
 
 def _untold(changes: tuple[FeedChange, ...], told: set[TransactionId]) -> list[FeedChange]:

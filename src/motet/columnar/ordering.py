@@ -312,8 +312,7 @@ def _take(column: pa.ChunkedArray, places: pa.Array) -> pa.Array | pa.ChunkedArr
 
 def repeats(values: pa.Array) -> bool:
     """Whether the values of a column occur again and again, judged by the first ones."""
-    few = values.slice(0, few_rows)
-    if _distinct(few) * 10 > few_rows * 9:
+    if len(values) > few_rows and _distinct(values.slice(0, few_rows)) * 10 > few_rows * 9:
         return False  # so many different ones are not found among few that occur again and again
     sample = values.slice(0, sample_rows)
     return _distinct(sample) * repeats_min <= len(sample)

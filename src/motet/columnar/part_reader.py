@@ -4,15 +4,16 @@ Columns of a file are found by their ids: one that was renamed keeps its values,
 null, one that is gone is left alone. Row groups that cannot have a row that is wanted are not read, and whole
 parts not even opened.
 
-With the engine ``replacing`` a key has one row, the latest (:mod:`motet.columnar.latest`). Versions of a key are
-in one shard and one partition (T10), so these are read one after the other, and within them only parts whose
-ranges of keys overlap are put together. Filters on columns of the key are applied as files are read; the others
-see the latest rows alone, since an older row must not show where the latest one does not pass.
+With the engine ``replacing`` a key has one row, the latest (:mod:`motet.columnar.latest`). Versions of a key
+are in one shard and one partition (T10), so these are read one after the other, and within them only parts
+whose ranges of keys overlap are put together. Filters on columns of the key are applied as files are read;
+the others see the latest rows alone: an older row must not show where the latest one does not pass.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -21,7 +22,7 @@ from motet.columnar.filters import Bounds, Filter, bounds_in, check_filters, may
 from motet.columnar.latest import latest_rows
 from motet.columnar.part_facts import comparable_key, leaves_of, may_match
 from motet.columnar.part_layout import row_group_rows
-from motet.columnar.part_schema import column_ids, id_of, table_schema
+from motet.columnar.part_schema import column_ids, id_of, retyped, table_schema
 from motet.columnar.part_sources import PartSource, damaged
 from motet.core.metadata.definitions import TableDefinition
 from motet.errors import BadSchema
@@ -38,11 +39,7 @@ def read_table(
     """The rows of some parts, oldest part first, that pass all filters, with these columns."""
     wanted = selected_columns(definition, columns)
     schema = pa.schema([table_schema(definition).field(name) for name in wanted])
-    batches = list(read_batches(definition, sources, wanted, filters, final=final))
-    if not len(schema):
-        # Arrow counts the rows of a table by its columns.
-        rows = sum(batch.num_rows for batch in batches)
-        return pa.table({"": pa.nulls(rows)}).select([])
+    batches = read_batches(definition, sources, wanted, filters, final=final)
     return pa.Table.from_batches(batches, schema=schema)
 
 
@@ -154,7 +151,7 @@ class _Columns:
             if place is None:
                 arrays.append(pa.nulls(batch.num_rows, field.type))
             else:
-                arrays.append(batch.column(place).cast(field.type))
+                arrays.append(retyped(batch.column(place), field.type))
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
     def _groups(self, filters: Sequence[Filter]) -> list[int]:
@@ -165,15 +162,14 @@ class _Columns:
             if all(self._may_pass(metadata.row_group(group), each) for each in filters)
         ]
 
-    def _may_pass(self, group: object, each: Filter) -> bool:
+    def _may_pass(self, group: Any, each: Filter) -> bool:
         kind = self._schema.field(each.column).type
         return may_be_true(each, kind, self._bounds(group, each.column, kind))
 
-    def _bounds(self, group: object, column: str, kind: pa.DataType) -> Bounds:
+    def _bounds(self, group: Any, column: str, kind: pa.DataType) -> Bounds:
         found = self._found.get(self._ids[column])
         if found is None:
-            rows = group.num_rows  # type: ignore[attr-defined]
-            return Bounds(rows, rows, None, None)
+            return Bounds(group.num_rows, group.num_rows, None, None)
         return bounds_in(group, None if pa.types.is_nested(kind) else found[1])
 
 

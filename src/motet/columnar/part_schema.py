@@ -91,3 +91,35 @@ def column_names(definition: TableDefinition) -> dict[int, str]:
 def column_ids(definition: TableDefinition) -> dict[str, int]:
     """The ids of the columns by what they are called now."""
     return {column.name: column.id for column in definition.columns}
+
+
+def retyped(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Values as a file has them, as those of this type."""
+    if not pa.types.is_nested(kind):
+        return values if values.type == kind else values.cast(kind)
+    if _is_alike(values.type, kind):
+        return pa.array(_Renamed(values, kind))
+    return values.cast(kind)
+
+
+def _is_alike(one: pa.DataType, other: pa.DataType) -> bool:
+    """Whether two types differ in no more than what Parquet calls the items of a list, and in ids."""
+    if pa.types.is_struct(one) and pa.types.is_struct(other):
+        fields = list(zip(one.fields, other.fields, strict=False))
+        return one.num_fields == other.num_fields and all(
+            a.name == b.name and _is_alike(a.type, b.type) for a, b in fields
+        )
+    if pa.types.is_list(one) and pa.types.is_list(other):
+        return _is_alike(one.value_type, other.value_type)
+    return bool(one == other)
+
+
+class _Renamed:
+    """The same values under a type that is alike: a cast refuses a null struct of fields without nulls."""
+
+    def __init__(self, values: pa.Array, kind: pa.DataType) -> None:
+        self._values = values
+        self._kind = kind
+
+    def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]:
+        return self._kind.__arrow_c_schema__(), self._values.__arrow_c_array__()[1]

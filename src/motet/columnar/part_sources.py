@@ -1,8 +1,8 @@
 """From where the rows of a part are read: a file on this machine, or ranges of one that is elsewhere.
 
-Nothing is believed before it is checked against the manifest. A local file is hashed before its first read in a
-process, and again when its size, its time of change or its inode has changed; nothing is remembered of one that
-is damaged, so each reader is told. Of a remote file whole pieces are fetched (M1) and each is checked.
+Nothing is believed before it is checked against the manifest. A local file is hashed before its first read in
+a process, and again when its size, its time of change or its inode has changed; nothing is remembered of one
+that is damaged, so each reader is told. Of a remote file whole pieces are fetched (M1) and each is checked.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from motet.format.part_manifest import PartManifest, PieceTable
 from motet.limits import MIB, checked_files_max
 
 State = tuple[int, int, int, str]
-"""Size in bytes, time of the last change in nanoseconds, inode, hash: another one, and the file is read again."""
+"""Size in bytes, time of the last change in nanoseconds, inode, hash: of another one the file is hashed."""
 
 Fetch = Callable[[int, int], bytes]
-"""Some bytes of a file: from an offset, so many."""
+"""Some bytes of a file: from an offset, so many. It blocks; any thread may call it, one at a time."""
 
 _locks = 64
 
@@ -121,9 +121,14 @@ class LocalPart:
         self.path = path
         self._checked = checked
 
+    def checked_path(self) -> Path:
+        """Where the file is, once it is known to be what was written."""
+        self._checked.check(self.path, self.manifest)
+        return self.path
+
     def open(self) -> pq.ParquetFile:
         """The file, checked."""
-        self._checked.check(self.path, self.manifest)
+        self.checked_path()
         return _opened(self.manifest, str(self.path), memory_map=True)
 
 
@@ -144,11 +149,11 @@ class RemotePart:
 
     def __init__(self, manifest: PartManifest, fetch: Fetch) -> None:
         self.manifest = manifest
-        self._fetch = fetch
+        self.fetch = fetch
 
     def open(self) -> pq.ParquetFile:
         """The file in place: its footer is fetched now, row groups when they are read."""
-        file = CheckedRanges(self.manifest, self._fetch)
+        file = CheckedRanges(self.manifest, self.fetch)
         # Arrow would guess where the footer begins, and fetch column chunks with it.
         footer = io.BytesIO(b"PAR1" + file.footer())
         try:

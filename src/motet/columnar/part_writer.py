@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from blake3 import blake3
 
-from motet.columnar.ordering import one_array, repeats, repeats_min, sorted_block
+from motet.columnar.ordering import repeats_min, sorted_block
 from motet.columnar.part_facts import facts_of, leaves_of
 from motet.columnar.part_layout import (
     bytes_of,
@@ -43,7 +43,7 @@ from motet.ids import PartId
 compression = "zstd"
 
 HAS_BLOOM_FILTERS = "bloom_filter_options" in inspect.signature(pq.ParquetWriter).parameters
-"""Whether this pyarrow writes bloom filters: 24 and later do."""
+"""Whether this pyarrow writes bloom filters; older ones do not."""
 
 bloom_false_positives = 0.05
 
@@ -165,7 +165,7 @@ class PartWriter:
             store_schema=False,
             sorting_columns=_sorting_columns(self._definition),
             metadata_collector=self._metadata,
-            **_bloom_filter(self._definition, first),
+            **_bloom_filter(self._definition, first, dictionary),
         )
 
 
@@ -183,7 +183,9 @@ def _sorting_columns(definition: TableDefinition) -> list[pq.SortingColumn] | No
     return columns or None
 
 
-def _bloom_filter(definition: TableDefinition, first: pa.Table) -> dict[str, Any]:
+def _bloom_filter(
+    definition: TableDefinition, first: pa.Table, dictionary: list[str]
+) -> dict[str, Any]:
     """Of the first column of the key, as large as a row group takes; none on what has two values."""
     key = definition.order_by[0]
     kind = first.schema.field(key).type
@@ -191,7 +193,7 @@ def _bloom_filter(definition: TableDefinition, first: pa.Table) -> dict[str, Any
     if not HAS_BLOOM_FILTERS or pa.types.is_nested(kind) or pa.types.is_boolean(kind) or "." in key:
         return {}
     rows = max(1, first.num_rows)
-    values = -(-rows // repeats_min) if repeats(one_array(first.column(key))) else rows
+    values = -(-rows // repeats_min) if key in dictionary else rows
     return {"bloom_filter_options": {key: {"ndv": values, "fpp": bloom_false_positives}}}
 
 

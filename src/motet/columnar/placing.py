@@ -123,7 +123,6 @@ def _words(values: pa.Array) -> list[Words]:
     """Numbers as words of 64 bits, the lowest first."""
     kind = values.type
     if pa.types.is_decimal(kind):
-        values = values.fill_null(pa.scalar(0).cast(kind)) if values.null_count else values
         both = np.frombuffer(values.buffers()[1], "<u8").reshape(-1, 2)
         both = both[values.offset : values.offset + len(values)]
         return [both[:, 0], both[:, 1]]

@@ -24,7 +24,9 @@
     │   ├── CursorExpired          the feed after a cursor is no longer kept (``errors.shards``)
     │   ├── CursorInTheWay         a named cursor has not read what is to be pruned (``errors.shards``)
     │   ├── OffsetExpired          what is asked for is no longer kept (``errors.shards``)
-    │   └── TokenReused            a token that was used for other rows (``errors.tables``)
+    │   ├── TokenReused            a token that was used for other rows (``errors.tables``)
+    │   ├── TableMoved             the name stands for another table than it did (``errors.tables``)
+    │   └── SnapshotExpired        a version that is not kept any more (``errors.tables``)
     ├── BadBytes                   bytes that are not what they should be
     │   ├── BadFrame               a frame that is torn, foreign, too large or damaged
     │   ├── BadRecord              a journal record or the file of a part that is damaged
@@ -43,7 +45,6 @@
     ├── PipelineFailed             a pipeline that ran has stopped; what it published stays whole
     ├── TokenExpired               a retry of something older than what is remembered
     ├── NodeError                  a node cannot start or go on
-    │   ├── NotInCluster           what a cluster does not do in this release
     │   ├── DatabaseLocked         another process has this database open
     │   ├── Unavailable            too few nodes answer; nothing was changed (``errors.shards``)
     │   ├── TableReadOnly          this replica of the table takes no writes now (``errors.tables``)
@@ -353,13 +354,6 @@ class NodeError(MotetError):
 
     code = "NODE"
     hint = "read the node's log"
-
-
-class NotInCluster(NodeError):
-    """Something that this release does in an embedded database and not yet in a cluster."""
-
-    code = "NOT_IN_CLUSTER"
-    hint = "use an embedded database for it: motet.open(folder)"
 
 
 class DatabaseLocked(NodeError):

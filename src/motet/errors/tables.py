@@ -45,3 +45,24 @@ class PartMissing(NodeError):
 
     code = "PART_MISSING"
     hint = "ask another replica, or try again"
+
+
+class TableMoved(BadInput):
+    """The name stands for another table than it did, or for none; nothing was changed."""
+
+    code = "TABLE_MOVED"
+    hint = "look the table up again"
+
+
+class SnapshotExpired(BadInput):
+    """A version that is not kept any more."""
+
+    code = "SNAPSHOT_EXPIRED"
+    hint = "read a newer version"
+
+
+class StagingEnded(BadInput):
+    """A staging job is not open any more; nothing was published."""
+
+    code = "STAGING_ENDED"
+    hint = "stage the parts again under another job"

@@ -50,6 +50,8 @@ class Counters:
     writes_failed: int = 0
     reads: int = 0
     reads_failed: int = 0
+    works: int = 0
+    works_failed: int = 0
     #: facts the machines noted, by (machine, what)
     notes: dict[tuple[str, str], int] = field(default_factory=dict)
     sync_seconds: Histogram = field(default_factory=lambda: Histogram(SYNC_SECONDS_BOUNDS))

@@ -126,6 +126,7 @@ class Driver:
                 recorder=self._recorder,
                 check_invariants=self._check_invariants,
                 neighbours=self._by_kind,
+                wake=self.wake,
             )
             if self.client_requests is not None:
                 hosted.answered = self.client_requests.answered

@@ -1,4 +1,4 @@
-"""The HTTP face of a node that lives in its user's process: the same paths, and its parts.
+"""The HTTP face of a node that lives in its user's process: the same paths as any node's.
 
 Its two ports are found together: HTTP is three above the native one, as with every node, so that whoever
 knows one knows the other.
@@ -7,19 +7,20 @@ knows one knows the other.
 from __future__ import annotations
 
 import socket
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+
+from starlette.routing import Route
 
 from motet.client.link import HTTP_PORT_OFFSET
 from motet.core.catalog.machine import CatalogedStreams
 from motet.core.onelog.machine import StreamsMachine
-from motet.core.tables.catalog import TableState
 from motet.errors import NodeError
-from motet.ids import NodeId, PartId, TableId
+from motet.ids import NodeId
 from motet.node.config import Config, NodeSettings
 from motet.node.driver import Driver
 from motet.node.http import HttpServer
-from motet.node.part_routes import ServedParts
 from motet.node.status import ClientCounts, Metrics, NodeStatus, node_status
 from motet.real.in_process import LOOPBACK, InProcessNetwork
 from motet.real.network import TcpNetwork
@@ -57,22 +58,6 @@ class EmbeddedView:
         """Nobody is made to wait for room, there is no ZooKeeper port, and HTTP is not counted here."""
         return ClientCounts()
 
-    def database(self) -> int:
-        """The number of the database."""
-        return self.streams().state.database
-
-    def has_table(self, table: TableId) -> bool:
-        return self._table(table) is not None
-
-    def has_part(self, table: TableId, part: PartId) -> bool:
-        """Whether it was published."""
-        found = self._table(table)
-        return found is not None and part in found.places
-
-    def _table(self, table: TableId) -> TableState | None:
-        tables = self.streams().index.catalog.tables.values()
-        return next((found for found in tables if found.spec.id == table), None)
-
     def streams(self) -> StreamsMachine:
         machine = self.driver.hosted[0].machine
         assert isinstance(machine, CatalogedStreams)
@@ -80,9 +65,9 @@ class EmbeddedView:
 
 
 async def serve_embedded(
-    folder: Path, driver: Driver, network: InProcessNetwork, parts_folder: Path, token: str
+    folder: Path, driver: Driver, network: InProcessNetwork, parts: Sequence[Route]
 ) -> tuple[int, HttpServer]:
-    """Listen at two ports of this machine; the native one, and the server at the other."""
+    """Listen at two ports of this machine; the native one, and the server at the other, with these routes."""
     port, listening = await _listen(network, driver.kinds)
     view = EmbeddedView(folder, port, driver, network.door)
     try:
@@ -92,7 +77,7 @@ async def serve_embedded(
             metrics=Metrics(view),
             status=view.status,
             not_serving=driver.not_serving,
-            parts=ServedParts(parts_folder, token, view).routes(),
+            parts=parts,
         )
         await server.start(listening)
     except BaseException:

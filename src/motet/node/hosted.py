@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -21,12 +22,15 @@ from motet.core.machine import (
     Received,
     Send,
     SetTimer,
+    Work,
+    WorkDone,
+    WorkFailed,
     Write,
     Written,
 )
 from motet.errors import NodeError
 from motet.format.frame import Frame
-from motet.ids import Address, TimerName
+from motet.ids import Address, TimerName, WorkId
 from motet.limits import inbox_messages_max, message_bytes_max, timers_max
 from motet.node.counters import Counters
 from motet.node.disk_work import DiskWork, Pending
@@ -136,6 +140,7 @@ class Hosted:
         recorder: Recorder | None,
         check_invariants: bool,
         neighbours: Mapping[int, Hosted] | None = None,
+        wake: Callable[[], None] = lambda: None,
     ) -> None:
         self.hosting = hosting
         self.name = hosting.name
@@ -157,6 +162,10 @@ class Hosted:
         self.decode: Callable[[bytes], Message] = msgspec.msgpack.Decoder(hosting.messages).decode
         #: what clients may say, None: everything
         self.from_clients = hosting.from_clients
+        #: has the driver take a turn
+        self._wake = wake
+        #: work that has begun and not ended
+        self.works: dict[WorkId, None] = {}
         #: what the machine is to be told in the next turn
         self.local: deque[Pending] = deque()
         self.disk = DiskWork(hosting.name, hosting.disk, counters, self.local.append)
@@ -176,6 +185,7 @@ class Hosted:
             SetTimer: self._set_timer,
             CancelTimer: self._cancel_timer,
             Note: self._note,
+            Work: self._begin_work,
             **self.disk.effects,
         }
 
@@ -344,6 +354,26 @@ class Hosted:
     def _drop(self, why: str, to: Address) -> None:
         count = self._counters.drop_send(why)
         complain(count, "send_dropped", machine=self.name, to=to, why=why)
+
+    # Work
+
+    def _begin_work(self, effect: Work) -> None:
+        workshop, work = self.hosting.workshop, effect.id
+        assert workshop is not None, f"{self.name} asks for work, and nobody does it"
+        assert work not in self.works, "each work has a number of its own"
+        self.works[work] = None
+        self._counters.works += 1
+        workshop.begin(effect, partial(self._end_work, work))
+
+    def _end_work(self, work: WorkId, result: Message | None, why: str | None) -> None:
+        assert work in self.works, "E5: work has ended twice"
+        del self.works[work]
+        if why is None:
+            self.local.append((WorkDone, (work, result)))
+        else:
+            self._counters.works_failed += 1
+            self.local.append((WorkFailed, (work, why)))
+        self._wake()
 
     # Timers and notes
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
-from motet.core.machine import Machine, Message
+from motet.core.machine import Machine, Message, Work
 from motet.ids import Address
 from motet.ports import Disk
 
@@ -27,6 +27,17 @@ class LocalPort(Protocol):
 
     def flush(self) -> None:
         """Hand over all that is queued."""
+
+
+WorkEnded = Callable[[Message | None, str | None], None]
+"""Hears how work has ended: with a result, or with why there is none."""
+
+
+class Workshop(Protocol):
+    """Does the work that a machine asks for, in threads of its own."""
+
+    def begin(self, work: Work, tell: WorkEnded) -> None:
+        """Begin it and return at once; ``tell`` is called once, in the loop, unless the node stops (E5)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +64,8 @@ class Hosting(Generic[M]):
     readable: Callable[[M, str], str] = lambda _, text: text
     #: whom it talks to in this process
     local: LocalPort | None = None
+    #: does its work; None: it asks for none
+    workshop: Workshop | None = None
     #: its messages may be many, and those of all others go before them
     is_bulk: bool = False
     #: frames of this kind are for it as well, and go before its others

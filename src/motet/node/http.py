@@ -1,7 +1,7 @@
 """The HTTP face of a node: is it alive, can it serve, what does it count, how is it; and the bytes of parts.
 
 It runs inside the node's own loop, so an answer is one look at plain data and never waits; files are read
-and written in threads (:mod:`motet.node.part_routes`). There is no access log. Every answer that is an error
+and written in threads (:mod:`motet.node.table_routes`). There is no access log. Every answer that is an error
 is JSON with a code, what happened and what to do.
 
 A page from anywhere can have its reader's browser ask a server on the reader's own machine, by a name that it

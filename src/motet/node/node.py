@@ -31,6 +31,8 @@ from motet.format.zookeeper.four_letter import ServerFacts
 from motet.ids import Address
 from motet.limits import open_files_max, shard_files_open_max
 from motet.node import logs
+from motet.node.assembly import NodeTables
+from motet.node.assembly import session_ms as table_session_ms
 from motet.node.client_requests import ClientRequests
 from motet.node.config import DATA_ROLE, KEEPER_ROLE, OPERATOR_ROLE, Config, check_roles
 from motet.node.driver import Driver
@@ -54,6 +56,7 @@ from motet.node.registry import KeeperAccess, Registry, keeper_endpoints, next_i
 from motet.node.replica_files import prepare_files
 from motet.node.settings import REFUSAL_HINTS, keeper_secret, load_cluster_key, vote_key
 from motet.node.status import ClientCounts, Metrics, NodeStatus, node_status
+from motet.node.table_status import TABLES_MACHINE
 from motet.node.trace import (
     KnownMetadata,
     Look,
@@ -112,6 +115,8 @@ class Node:
             self._metadata = operator_metadata(
                 self._access, OperatorWatch(config.node.peers, config.node.cluster)
             )
+        #: table replicas, if data is one of our roles
+        self._tables: NodeTables | None = None
         self._registry: Registry | None = None
         #: what has to be closed at the end, the last first
         self._opened = contextlib.AsyncExitStack()
@@ -125,12 +130,12 @@ class Node:
             raise
 
     def end(self) -> None:
-        """Leave the keeper's list of nodes, which needs the machines, and then stop them."""
+        """End what others rely on in the keeper, which needs the machines, and then stop them."""
         self._ending = asyncio.get_running_loop().create_task(self._end())
 
     async def _end(self) -> None:
-        if self._registry is not None:
-            await self._registry.stop()
+        leaving = (self._tables, self._registry)
+        await asyncio.gather(*(each.stop() for each in leaving if each is not None))
         self.driver.stop()
 
     async def stop(self) -> None:
@@ -191,6 +196,7 @@ class Node:
             metrics=Metrics(self),
             status=self.status,
             not_serving=self.driver.not_serving,
+            parts=() if self._tables is None else self._tables.routes(),
             connections_max=self._limits.http,
             hosts=allowed_hosts(self.config),
         )
@@ -203,15 +209,24 @@ class Node:
             self._zookeeper.attach(tell, self._keeper_facts)
             await self._zookeeper.listen(settings.host, self.config.zookeeper_port)
             self._opened.push_async_callback(self._zookeeper.stop)
+        if self._tables is not None:
+            self._tables.start(self.driver)
+            self._opened.push_async_callback(self._tables.stop)
         if settings.roles:
             self._registry = Registry(self.config, self._access, self._incarnation)
             self._registry.start()
-            self.driver.also_needed = self._registry.not_entered
+            self.driver.also_needed = self._not_known
             self._opened.push_async_callback(self._registry.stop)
         if self._metadata is not None:
             self._metadata.start(partial(self.driver.tell, OPERATOR_MACHINE, Received, METADATA))
             self._opened.push_async_callback(self._metadata.stop)
         self._log_start()
+
+    def _not_known(self) -> list[str]:
+        """What is not begun with the keeper, of a node that has just started."""
+        assert self._registry is not None
+        reasons = self._registry.not_entered()
+        return reasons if self._tables is None else [*reasons, *self._tables.not_begun()]
 
     def _on_refusal(self, why: Refusal, detail: str) -> None:
         """A connection was closed by us: say so if somebody can do something about it."""
@@ -278,6 +293,8 @@ class Node:
             disk = self._open_disk(DATA_MACHINE, open_files)
             votes = vote_key(self._key)
             hostings.append(host_data(settings.id, replicas, disk, self._time, votes))
+            self._tables = self._make_tables()
+            hostings.append(self._tables.hosting(self._open_disk(TABLES_MACHINE, open_files)))
         if self._metadata is not None:
             disk = self._open_disk(OPERATOR_MACHINE)
             hostings.append(host_operator(settings.id, disk, self._metadata))
@@ -287,6 +304,16 @@ class Node:
             entropy=RealEntropy(),
             recorder=recorder,
             check_invariants=debug.invariants,
+        )
+
+    def _make_tables(self) -> NodeTables:
+        settings = self.config.node
+        return NodeTables(
+            settings.id,
+            Path(settings.data),
+            partial(self._access.session, table_session_ms),
+            endpoint=settings.peers.get(settings.id, f"{settings.host}:{settings.port}"),
+            endpoint_of=settings.peers.get,
         )
 
     def _open_trace(self, setting: str, file: str, make: Callable[[Path], R]) -> R:

@@ -23,10 +23,12 @@ from prometheus_client.core import (
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
+from motet.core.mergetree.node import TableNode
 from motet.ids import Address, NodeId
 from motet.node.config import KEEPER_ROLE, Config
 from motet.node.counters import Histogram
 from motet.node.driver import Driver
+from motet.node.table_status import table_families
 from motet.real.network import TcpNetwork
 from motet.version import __version__
 
@@ -184,6 +186,8 @@ COUNTERS = {
     "writes_failed": "Changes the full disk refused.",
     "reads": "Reads from files.",
     "reads_failed": "Reads the disk could not do.",
+    "works": "Pieces of work that the machines asked for, as storing or fetching a part.",
+    "works_failed": "Pieces of work that ended without a result.",
     "network_in_bytes": "Bytes of frames that came in.",
     "network_out_bytes": "Bytes of frames that left.",
     "dials": "Connections tried.",
@@ -228,6 +232,12 @@ def _keeper_families(node: NodeView) -> Iterator[Metric]:
             yield GaugeMetricFamily(f"motet_keeper_{name}", meaning, int(value))
 
 
+def _table_families(node: NodeView) -> Iterator[Metric]:
+    for hosted in node.driver.hosted:
+        if isinstance(hosted.machine, TableNode):
+            yield from table_families(hosted.machine)
+
+
 class _NodeCollector(Collector):
     def __init__(self, node: NodeView) -> None:
         self._node = node
@@ -256,6 +266,7 @@ class _NodeCollector(Collector):
             notes.add_metric([machine, what], count)
         yield notes
         yield from _keeper_families(node)
+        yield from _table_families(node)
 
 
 def _gauges(node: NodeView) -> dict[str, float]:

@@ -47,6 +47,8 @@ from motet.core.machine import (
     Received,
     Send,
     Started,
+    WorkDone,
+    WorkFailed,
     WriteFailed,
     Written,
 )
@@ -58,7 +60,7 @@ from motet.core.streams.node import DataNode
 from motet.core.vsr.look import LookLine, Observed, can_be_seen, changed_slots, observed
 from motet.core.vsr.messages import DoViewChange
 from motet.errors import BadInput
-from motet.ids import Address, NodeId, ShardName
+from motet.ids import Address, NodeId, ShardName, WorkId
 from motet.node.hosted import Recorder
 
 
@@ -95,10 +97,26 @@ class _Received(msgspec.Struct, frozen=True, tag="Received"):
     is_followed: bool = False
 
 
+class _WorkDone(msgspec.Struct, frozen=True, tag="WorkDone"):
+    """``WorkDone``, likewise."""
+
+    now: Now
+    work: WorkId
+    result: msgspec.Raw
+
+
 _encode = msgspec.json.Encoder().encode
 _decode_line = msgspec.json.Decoder(TraceLine).decode
 _decode_event: Callable[[msgspec.Raw], Any] = msgspec.json.Decoder(
-    Started | _Received | Written | WriteFailed | ReadBack | ReadFailed | Fired
+    Started
+    | _Received
+    | Written
+    | WriteFailed
+    | ReadBack
+    | ReadFailed
+    | Fired
+    | _WorkDone
+    | WorkFailed
 ).decode
 
 
@@ -164,10 +182,13 @@ def replay(
 
 
 def _read_event(line: TraceLine, decode_message: Callable[[msgspec.Raw], Message]) -> Event:
-    event: Event | _Received = _decode_event(line.event)
+    event: Event | _Received | _WorkDone = _decode_event(line.event)
     if isinstance(event, _Received):
         message = decode_message(event.message)
         return Received(event.now, event.sender, message, event.is_followed)
+    if isinstance(event, _WorkDone):
+        result = None if bytes(event.result) == b"null" else decode_message(event.result)
+        return WorkDone(event.now, event.work, result)
     return event
 
 

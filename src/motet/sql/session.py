@@ -24,11 +24,13 @@ from typing import Any
 import duckdb
 import msgspec
 import pyarrow as pa
-import pyarrow.parquet as pq
+import pyarrow.dataset as pa_dataset
 
-from motet.columnar.part_file import read_table
+from motet.columnar.part_reader import read_table
+from motet.columnar.part_sources import CheckedRanges, LocalPart, PartSource, RemotePart
+from motet.columnar.schema import decode_schema
 from motet.core.clock.hlc import Clock
-from motet.core.tables.records import TableSpec
+from motet.core.metadata.definitions import TableDefinition
 from motet.errors import BadInput, DiskReadFailed, MotetError, NoSuchTable
 from motet.errors.queries import QueryStopped
 from motet.limits import MIB, sql_memory_bytes_min, sql_seconds_default, sql_seconds_max
@@ -148,9 +150,10 @@ def collected(answer: duckdb.DuckDBPyRelation, bounds: QueryBounds) -> pa.Table:
     return pa.Table.from_batches(batches, schema=reader.schema)
 
 
-def size_in_memory(path: str) -> int:
-    """What the rows of a Parquet file need at least."""
-    metadata = pq.read_metadata(path)
+def size_in_memory(source: PartSource) -> int:
+    """What the rows of a part need at least."""
+    with source.open() as file:
+        metadata = file.metadata
     groups = range(metadata.num_row_groups)
     return sum(metadata.row_group(number).total_byte_size for number in groups)
 
@@ -164,12 +167,16 @@ GLOB_CHARACTERS = frozenset("*?[")
 
 
 class SqlTable(msgspec.Struct, frozen=True):
-    """A table at some clock."""
+    """A table at some version."""
 
-    spec: TableSpec
-    schema: Any  # a pyarrow.Schema
-    #: the files of its parts, oldest first
-    paths: list[Path]
+    definition: TableDefinition
+    #: its parts, of each shard oldest first
+    sources: list[PartSource]
+
+    @property
+    def paths(self) -> list[Path]:
+        """The files of its parts that are on this machine."""
+        return [each.path.absolute() for each in self.sources if isinstance(each, LocalPart)]
 
 
 def run_sql(
@@ -186,6 +193,8 @@ def run_sql(
     """
     extra = {} if extra is None else extra
     bounds = query_bounds(None, None) if bounds is None else bounds
+    #: what has gone wrong with parts that are elsewhere
+    failures: list[MotetError] = []
     with (
         tempfile.TemporaryDirectory(prefix="motet-sql-") as overflow,
         _connected(bounds) as connection,
@@ -195,7 +204,7 @@ def run_sql(
             connection.execute("set TimeZone = 'UTC'")
             connection.execute(f"set temp_directory = {_text(overflow)}")
             for name, table in tables.items():
-                _show(connection, name, table, bounds)
+                _show(connection, name, table, bounds, failures)
             for name, rows in extra.items():
                 connection.register(name, rows)
             _define(connection, clocks or {})
@@ -206,7 +215,9 @@ def run_sql(
                 answer = connection.sql(ready, params=_plain(parameters))
                 types = list(map(str, answer.types))
                 return _whole_numbers(collected(answer, bounds), types)
-        except (duckdb.Error, AnswerFailed) as error:
+        except (duckdb.Error, AnswerFailed, pa.ArrowException, OSError) as error:
+            if failures:
+                raise failures[0] from None
             raise _refused(error, query, {*tables, *extra}, bounds) from None
 
 
@@ -240,22 +251,68 @@ def _connected(bounds: QueryBounds) -> duckdb.DuckDBPyConnection:
 
 
 def _show(
-    connection: duckdb.DuckDBPyConnection, name: str, table: SqlTable, bounds: QueryBounds
+    connection: duckdb.DuckDBPyConnection,
+    name: str,
+    table: SqlTable,
+    bounds: QueryBounds,
+    failures: list[MotetError],
 ) -> None:
     """Make a table visible under its name."""
-    is_replacing = table.spec.engine == "replacing"
-    is_odd = any(GLOB_CHARACTERS & set(str(path.absolute())) for path in table.paths)
-    if is_replacing or is_odd or not table.paths:
-        size_bytes = sum(size_in_memory(str(path)) for path in table.paths)
+    definition, sources = table.definition, table.sources
+    is_local = len(table.paths) == len(sources)
+    is_odd = any(GLOB_CHARACTERS & set(str(path)) for path in table.paths)
+    if definition.engine == "replacing" or not sources or (is_local and is_odd):
+        size_bytes = sum(map(size_in_memory, sources))
         bounds.check_fits(f"table {name}, which is read as a whole,", size_bytes)
-        connection.register(name, read_table(table.spec, [str(path) for path in table.paths]))
+        connection.register(name, read_table(definition, sources))
         return
-    columns = ", ".join(_name(column) for column in table.schema.names)
-    paths = ", ".join(_text(str(path.absolute())) for path in table.paths)
+    if not is_local:
+        connection.register(name, _dataset(definition, sources, failures))
+        return
+    for source in sources:
+        assert isinstance(source, LocalPart)
+        source.checked_path()
+    columns = ", ".join(_name(column.name) for column in definition.columns)
+    paths = ", ".join(map(_text, map(str, table.paths)))
     connection.execute(
         f"create view {_name(name)} as select {columns} "  # noqa: S608
         f"from read_parquet([{paths}], hive_partitioning = false)"
     )
+
+
+class _Noted(CheckedRanges):
+    """Ranges of a file; what goes wrong is noted, since Arrow and DuckDB make a text of it."""
+
+    def __init__(self, part: RemotePart, failures: list[MotetError]) -> None:
+        super().__init__(part.manifest, part.fetch)
+        self._failures = failures
+
+    def read(self, size: int | None = -1) -> bytes:
+        try:
+            return super().read(size)
+        except MotetError as error:
+            self._failures.append(error)
+            raise
+
+
+def _dataset(
+    definition: TableDefinition, sources: Sequence[PartSource], failures: list[MotetError]
+) -> pa_dataset.Dataset:
+    """Parts of which some are elsewhere: of these, what a query needs is fetched."""
+    parquet = pa_dataset.ParquetFileFormat()
+    files = [
+        pa.PythonFile(_Noted(each, failures), mode="r")
+        if isinstance(each, RemotePart)
+        else _local(each)
+        for each in sources
+    ]
+    fragments = [parquet.make_fragment(file) for file in files]
+    return pa_dataset.FileSystemDataset(fragments, decode_schema(definition.schema), parquet)
+
+
+def _local(source: PartSource) -> Any:
+    assert isinstance(source, LocalPart)
+    return pa.memory_map(str(source.checked_path()))
 
 
 def _define(connection: duckdb.DuckDBPyConnection, clocks: Mapping[str, Clock]) -> None:
@@ -268,7 +325,7 @@ def _define(connection: duckdb.DuckDBPyConnection, clocks: Mapping[str, Clock]) 
 
 def _lock(connection: duckdb.DuckDBPyConnection, paths: Sequence[Path]) -> None:
     """From here on nothing but these files can be opened, and no setting changed."""
-    listed = ", ".join(_text(str(path.absolute())) for path in paths)
+    listed = ", ".join(map(_text, map(str, paths)))
     connection.execute(f"set allowed_paths = [{listed}]")
     connection.execute("set enable_external_access = false")
     connection.execute("set lock_configuration = true")

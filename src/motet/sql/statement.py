@@ -15,12 +15,9 @@ import msgspec
 import pyarrow as pa
 
 from motet.columnar.feed import AT, CLOCK, clock_column, feed_schema
-from motet.columnar.schema import decode_schema
 from motet.core.clock.hlc import Clock
 from motet.core.onelog.messages import StreamInfo
 from motet.core.streams.change import FeedChange
-from motet.core.tables.messages import TableInfo, VisiblePart, WriterInfo
-from motet.core.tables.records import TableSpec
 from motet.errors import BadInput
 from motet.ids import StreamName
 
@@ -170,31 +167,6 @@ def _table(rows: Iterable[Any], columns: Columns) -> pa.Table:
     )
 
 
-_TABLES: Columns = (
-    ("name", pa.string(), lambda info: info.spec.name),
-    ("engine", pa.string(), lambda info: info.spec.engine),
-    ("order_by", STRINGS, lambda info: list(info.spec.order_by)),
-    ("version", pa.string(), lambda info: info.spec.version),
-    ("tombstone", pa.string(), lambda info: info.spec.tombstone),
-    ("columns", STRINGS, lambda info: list(decode_schema(info.spec.schema).names)),
-    ("shards", pa.int32(), lambda info: info.spec.shards),
-    ("parts", pa.int64(), lambda info: info.parts),
-    ("rows", pa.int64(), lambda info: info.rows),
-    ("bytes", pa.int64(), lambda info: info.size_bytes),
-    ("created", CLOCK, lambda info: _clock(info.created)),
-)
-#: of a table and one of its parts
-_PARTS: Columns = (
-    ("table", pa.string(), lambda row: row[0].name),
-    ("name", pa.string(), lambda row: str(row[1].part.name)),
-    ("id", pa.string(), lambda row: row[1].part.staged.id),
-    ("shard", pa.int32(), lambda row: row[1].part.staged.shard),
-    ("rows", pa.int64(), lambda row: row[1].part.staged.rows),
-    ("bytes", pa.int64(), lambda row: row[1].part.staged.size_bytes),
-    ("clock", CLOCK, lambda row: _clock(row[1].clock)),
-    ("writer", pa.string(), lambda row: row[1].step and row[1].step.writer),
-    ("epoch", pa.int64(), lambda row: row[1].step and row[1].step.epoch),
-)
 #: entries and clock are not known while a shard has no leader
 _STREAMS: Columns = (
     ("name", pa.string(), lambda info: info.name),
@@ -203,35 +175,11 @@ _STREAMS: Columns = (
     ("typed", pa.bool_(), lambda info: info.schema is not None),
     ("created", CLOCK, lambda info: _clock(info.created) if info.entries else None),
 )
-_WRITERS: Columns = (
-    ("name", pa.string(), lambda info: info.writer),
-    ("epoch", pa.int64(), lambda info: info.step and info.step.epoch),
-    ("through", CLOCK, lambda info: info.step and _clock(info.step.through)),
-    ("rows", pa.int64(), lambda info: info.rows),
-    ("steps", pa.int64(), lambda info: info.steps),
-    ("tables", STRINGS, lambda info: list(info.tables)),
-    ("error", pa.string(), lambda info: info.error),
-)
-
-
-def tables_table(tables: Iterable[TableInfo]) -> pa.Table:
-    """``system.tables``"""
-    return _table(tables, _TABLES)
-
-
-def parts_table(tables: Iterable[tuple[TableSpec, Sequence[VisiblePart]]]) -> pa.Table:
-    """``system.parts``"""
-    return _table([(spec, visible) for spec, parts in tables for visible in parts], _PARTS)
 
 
 def streams_table(streams: Iterable[StreamInfo]) -> pa.Table:
     """``system.streams``"""
     return _table(streams, _STREAMS)
-
-
-def writers_table(writers: Iterable[WriterInfo]) -> pa.Table:
-    """``system.writers``"""
-    return _table(writers, _WRITERS)
 
 
 def _clock(clock: Clock) -> dict[str, int]:
@@ -270,7 +218,103 @@ def commit_clock_table(changes: Sequence[FeedChange]) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=commit_clock_schema())
 
 
+MOMENT = pa.timestamp("ms", tz="UTC")
+
 STANDINGS: dict[str, pa.Schema] = {
+    "tables": pa.schema(
+        [
+            ("name", pa.string()),
+            ("id", pa.string()),
+            ("engine", pa.string()),
+            ("order_by", STRINGS),
+            ("partition_by", pa.string()),
+            ("shard_by", STRINGS),
+            ("version", pa.string()),
+            ("tombstone", pa.string()),
+            ("dedup", pa.string()),
+            ("columns", STRINGS),
+            ("shards", pa.int32()),
+            ("replicas", pa.int32()),
+            ("parts", pa.int64()),
+            ("rows", pa.int64()),
+            ("bytes", pa.int64()),
+            ("created", MOMENT),
+        ]
+    ),
+    "parts": pa.schema(
+        [
+            ("table", pa.string()),
+            ("shard", pa.int32()),
+            ("name", pa.string()),
+            ("id", pa.string()),
+            ("partition", pa.string()),
+            ("rows", pa.int64()),
+            ("bytes", pa.int64()),
+            ("hash", pa.string()),
+        ]
+    ),
+    "replicas": pa.schema(
+        [
+            ("table", pa.string()),
+            ("table_id", pa.string()),
+            ("shard", pa.int32()),
+            ("node", pa.string()),
+            ("endpoint", pa.string()),
+            ("phase", pa.string()),
+            ("why", pa.string()),
+            ("log_pointer", pa.int64()),
+            ("head", pa.int64()),
+            ("queue", pa.int64()),
+            ("parts", pa.int64()),
+            ("bytes", pa.int64()),
+        ]
+    ),
+    "replication_queue": pa.schema(
+        [
+            ("table", pa.string()),
+            ("shard", pa.int32()),
+            ("node", pa.string()),
+            ("entry", pa.int64()),
+            ("part", pa.string()),
+            ("reason", pa.string()),
+            ("tries", pa.int64()),
+        ]
+    ),
+    "log": pa.schema(
+        [
+            ("table", pa.string()),
+            ("shard", pa.int32()),
+            ("entry", pa.int64()),
+            ("type", pa.string()),
+            ("parts", STRINGS),
+            ("detail", pa.string()),
+            ("zxid", pa.int64()),
+            ("created", MOMENT),
+        ]
+    ),
+    "quorum": pa.schema(
+        [
+            ("table", pa.string()),
+            ("shard", pa.int32()),
+            ("part", pa.string()),
+            ("wanted", pa.int32()),
+            ("members", STRINGS),
+            ("since", MOMENT),
+        ]
+    ),
+    "writers": pa.schema(
+        [
+            ("name", pa.string()),
+            ("epoch", pa.int64()),
+            ("through", CLOCK),
+            ("version", pa.string()),
+            ("published", MOMENT),
+            ("rows", pa.int64()),
+            ("steps", pa.int64()),
+            ("tables", STRINGS),
+            ("error", pa.string()),
+        ]
+    ),
     "shards": pa.schema(
         [
             ("stream", pa.string()),

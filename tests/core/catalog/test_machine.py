@@ -9,6 +9,11 @@ import pytest
 from tests.core.catalog.harness import CatalogBench, serving
 
 from motet.core.catalog.state import Phase
+from motet.core.metadata.definitions import (
+    DatabaseIdentity,
+    decode_database_identity,
+    encode_database_identity,
+)
 from motet.core.metadata.messages import SessionBegun, SessionEnded, Written
 from motet.core.onelog.messages import CreateStream, Describe, StreamReady, StreamsRefused
 from motet.errors import BadRecord
@@ -175,9 +180,28 @@ def test_what_is_defined_otherwise_is_refused() -> None:
 def test_the_keeper_of_another_database_is_refused() -> None:
     bench = serving()
     bench.create("orders")
-    bench.put("/motet/database", b"0123456789abcdef")
+    identity = DatabaseIdentity("a1b2", "0123456789abcdef")
+    bench.put("/motet/database", encode_database_identity(identity))
     bench.serve()
     assert_broken(bench, "another")
+
+
+def test_a_keeper_whose_database_has_no_number_yet_gets_that_of_its_log() -> None:
+    bench = serving()
+    bench.put("/motet/database", encode_database_identity(DatabaseIdentity("a1b2")))
+    bench.serve()
+    identity = decode_database_identity(bench.stored("/motet/database"))
+    assert identity.incarnation == "a1b2"
+    assert identity.number == f"{bench.catalog.streams.state.database:016x}"
+    assert bench.catalog.is_serving
+
+
+def test_a_database_that_says_nothing_of_itself_is_refused() -> None:
+    for data in (b"0123456789abcdef", b"{}", b'{"incarnation":"x","number":""}', b"\xff"):
+        bench = serving()
+        bench.put("/motet/database", data)
+        bench.serve()
+        assert_broken(bench, "/motet/database does not say")
 
 
 def test_a_keeper_that_is_there_without_its_log_is_refused() -> None:

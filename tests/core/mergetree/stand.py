@@ -186,12 +186,19 @@ class Stand:
             self._perform(effect)
         assert not self.is_checked or not self.node.invariants()
 
+    def _ask(self, request: MetadataRequest) -> None:
+        """What services ask is answered at once: this stand is about a replica."""
+        if isinstance(self.node.node.memory.requests.get(request.request), str):
+            self.receive(METADATA, self.tree.answer(request))
+        else:
+            self.asked.append(request)
+
     def _perform(self, effect: Effect) -> None:
         match effect:
             case Send(to=to, message=message):
                 if to == METADATA:
                     assert isinstance(message, MetadataRequest)
-                    self.asked.append(message)
+                    self._ask(message)
                 elif isinstance(message, TableAnswer):
                     self.told.append(message)
             case Work(id=work, task=task):

@@ -4,9 +4,20 @@ from __future__ import annotations
 
 from tests.core.mergetree.stand import CLIENT, N1, N2, OWN, PATHS, TABLE, Stand, header, insert
 
+from motet.core.machine import Started
 from motet.core.mergetree.messages import LogHas, PartArrived, TableRefused
+from motet.core.mergetree.node import TableNode
 from motet.core.mergetree.state import Phase
-from motet.core.metadata.messages import METADATA, Create, Delete, Read, SessionBegun, Set, Write
+from motet.core.metadata.messages import (
+    METADATA,
+    Conflict,
+    Create,
+    Delete,
+    Read,
+    SessionBegun,
+    Set,
+    Write,
+)
 from motet.ids import PartId
 
 
@@ -89,7 +100,7 @@ def test_a_replica_with_another_log_than_the_keeper_does_not_fall() -> None:
         copy.append_elsewhere("b")
     copy.start()
     assert copy.state.phase is Phase.READ_ONLY
-    assert "another log" in copy.state.why
+    assert "another entry 0" in copy.state.why
 
 
 def test_the_pointer_goes_back_with_a_file_that_is_lost() -> None:
@@ -142,3 +153,44 @@ def test_a_fetch_that_ends_while_the_disk_is_read_is_not_lost() -> None:
     stand.tick()
     stand.settle()
     assert stand.state.parts[PartId("a")].is_registered
+
+
+def test_another_entry_of_the_same_number_and_zxid_is_another_log() -> None:
+    """A4: an older copy counts on from an older zxid, too."""
+    stand = Stand()
+    stand.start()
+    stand.append_elsewhere("a")
+    stand.receive("n2", LogHas(TABLE, 0, 0))
+    stand.settle()
+    stand.state.last_entry = stand.state.last_entry.replace(b"hash of a", b"hash of b")
+    stand.begin()
+    stand.settle()
+    assert stand.state.phase is Phase.READ_ONLY
+    assert "another entry 0" in stand.state.why
+
+
+def test_a_late_pointer_of_a_former_life_passes_no_file() -> None:
+    """L8: the file is gone when the pointer of the life before comes."""
+    stand = Stand()
+    stand.start()
+    stand.append_elsewhere("a")
+    stand.receive("n2", LogHas(TABLE, 0, 0))
+    stand.settle()
+    stand.tick(2_000)
+    late = next(
+        each
+        for each in stand.asked
+        if isinstance(each, Write) and any(op.path == OWN.log_pointer for op in each.operations)
+    )
+    stand.node = TableNode(N1, ((TABLE, 0),), None, "folder of n1", "n1:7400")
+    stand.asked, stand.working, stand.file = [], {}, b""
+    stand.step(Started(stand.now(), nonce=2))
+    stand.session = stand.tree.begin_session()
+    stand.receive(METADATA, SessionBegun(stand.session))
+    while stand.state.phase is not Phase.ACTIVE:
+        if stand.asked:
+            stand.answer()
+        else:
+            stand.work()
+    assert isinstance(stand.tree.answer(late), Conflict)
+    assert stand.tree.get(OWN.log_pointer) == b"0"

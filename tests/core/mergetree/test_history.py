@@ -17,8 +17,10 @@ from motet.core.mergetree.entries import (
     encode_entry,
     parts_of,
 )
-from motet.core.mergetree.history import History, tile
+from motet.core.mergetree.history import BlockState, History
 from motet.core.mergetree.names import Block, PartName
+from motet.core.mergetree.state import OwnPart
+from motet.core.mergetree.tiling import tile
 from motet.ids import NodeId, PartId, Zxid
 
 N1 = NodeId("n1")
@@ -125,24 +127,54 @@ def test_parts_tile_a_version_or_what_is_missing_is_named(
     log: list[Entry], version: int, data: st.DataObject
 ) -> None:
     history = history_of(log)
-    there = [each.name for each in history.blocks.values() if data.draw(st.booleans())]
-    there += [
+    held = {
+        each.header.id: OwnPart(each.header, is_stored=True)
+        for each in history.blocks.values()
+        if data.draw(st.booleans())
+    }
+    merged = [
         PartName(partition, Block(low), Block(high, 9), 1)
         for partition in ("p", "q")
         for low, high in [sorted((data.draw(st.integers(0, 9)), data.draw(st.integers(0, 9))))]
         if data.draw(st.booleans())
     ]
     seen = {(each.header.partition, each.block) for each in history.seen_at(Zxid(version))}
-    tiling = tile(history, Zxid(version), there)
-    shown: list[tuple[str, Block]] = [
-        (each.header.partition, each.block)
-        for part in tiling.parts
-        for each in history.blocks.values()
-        if part.holds(each.header.partition, each.block) and not each.has_failed
-    ]
-    missing = {(each.header.partition, each.block) for each in tiling.missing}
-    assert len(shown) == len(set(shown)), "no block is shown twice"
-    assert set(shown) | missing == seen, "V5"
-    assert not set(shown) & missing
-    for each in tiling.missing:
-        assert each.name not in there, "what is here is used"
+    whole = tile(history, Zxid(version), held, merged)
+    most = data.draw(st.integers(1, 3))
+    # Parts may have been merged between two pages (V6).
+    paged = tiled_by_pages(history, Zxid(version), held, merged, most, data)
+    for parts, missing_blocks in ((whole.parts, whole.missing), paged):
+        shown: list[tuple[str, Block]] = [
+            (each.header.partition, each.block)
+            for part in parts
+            for each in history.blocks.values()
+            if part.holds(each.header.partition, each.block) and not each.has_failed
+        ]
+        missing = {(each.header.partition, each.block) for each in missing_blocks}
+        assert len(shown) == len(set(shown)), "no block is shown twice"
+        assert set(shown) | missing == seen, "V5"
+        assert not set(shown) & missing
+        assert not [each for each in missing_blocks if each.header.id in held]
+
+
+def tiled_by_pages(
+    history: History,
+    version: Zxid,
+    held: dict[PartId, OwnPart],
+    merged: list[PartName],
+    most: int,
+    data: st.DataObject,
+) -> tuple[tuple[PartName, ...], tuple[BlockState, ...]]:
+    """What a client has that reads page after page, until a block is missing."""
+    parts: tuple[PartName, ...] = ()
+    while True:
+        known = merged if data.draw(st.booleans()) else []
+        page = tile(history, version, held, known, parts[-1] if parts else None, most)
+        if page.missing:  # what is left is asked for as a whole
+            rest = tile(history, version, held, known, parts[-1] if parts else None)
+            return (*parts, *rest.parts), rest.missing
+        parts += page.parts
+        assert len(page.parts) <= most
+        assert page.parts or not page.more
+        if not page.more:
+            return parts, ()

@@ -43,7 +43,7 @@ def test_an_entry(junk: bytes) -> None:
     stand = Stand()
     stand.start()
     stand.write(Create(PATHS.new_entry, junk, sequential=True))
-    stand.tick()
+    stand.receive("n2", LogHas(TABLE, 0, 0))
     stand.settle()
     assert [each.what for each in stand.notes].count("table_bad_entry") == 1
     assert stand.state.history.next_number == 0

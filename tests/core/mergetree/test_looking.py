@@ -57,6 +57,7 @@ def test_an_activation_that_begins_anew_waits_for_nothing_of_the_last_one(
 ) -> None:
     core = replica.core
     core.state.is_read, core.node.memory.session = True, SessionId(7)
+    core.node.memory.incarnation = "a1b2"
     for _ in range(2):
         core.state.phase = Phase.WAITING
         activation.begin(core)

@@ -1,7 +1,4 @@
-"""The requests of a database, answered by a cluster: by the operator, and by the leaders of its shards.
-
-Tables live in an embedded database in this release; a cluster says so, and nothing has been done.
-"""
+"""The requests of a database about streams, answered by a cluster: by the operator and leaders of shards."""
 
 from __future__ import annotations
 
@@ -49,7 +46,7 @@ from motet.core.streams.cluster_messages import (
     StreamCreated,
     StreamPlace,
 )
-from motet.errors import MotetError, NotInCluster
+from motet.errors import MotetError
 from motet.errors.operator import MapTooOld, NoNodeToPlaceOn
 from motet.ids import RequestId, StreamId, StreamName, TransactionId
 from motet.real.process import RealEntropy
@@ -143,9 +140,7 @@ class ClusterCalls(Calls):
             return await self.described()
         if isinstance(message, CreateStream):
             return await self.create(message.name, message.shards, None, message.schema)
-        raise NotInCluster(
-            f"{type(message).__name__} is not something that a cluster does in this release"
-        )
+        raise AssertionError(f"a cluster is not asked for {type(message).__name__}")
 
     async def create(
         self, name: StreamName, shards: int, replicas: int | None, schema: bytes | None

@@ -15,9 +15,9 @@ from motet.client.cursors import Bookmark, NamedCursor, bookmark_clock, bookmark
 from motet.client.database import AsyncDatabase
 from motet.client.feed_status import FeedStatus, IncompleteTransaction, NodeStanding
 from motet.client.link import answer_seconds_max
-from motet.client.parts import PartStore
 from motet.client.rows import shard_count, stream_name, whole_number
 from motet.client.stream import AsyncStream
+from motet.client.tables import Tables
 from motet.core.clock.hlc import Clock
 from motet.core.onelog.messages import StreamInfo
 from motet.core.streams.cluster_messages import (
@@ -34,7 +34,7 @@ from motet.core.streams.cluster_messages import (
 )
 from motet.core.streams.messages import OrderShard, ShardOrdered
 from motet.core.streams.orders import FeedRules, Order, Prune
-from motet.errors import NotInCluster, OutcomeUnknown
+from motet.errors import OutcomeUnknown
 from motet.errors.operator import NoLeader
 from motet.ids import NodeId, ShardId, ShardName, StreamName
 
@@ -54,19 +54,19 @@ class ClusterHome:
 
     async def endpoint(self) -> str:
         """All data nodes, the one that has answered first: whoever gets this can do without any of them."""
-        nodes = [place.native for place in self._router.map.nodes if "data" in place.roles]
+        nodes = self._router.data_nodes().values()
         return ",".join([self._endpoint, *(each for each in nodes if each != self._endpoint)])
-
-    async def parts(self) -> PartStore:
-        raise NotInCluster("a cluster has no tables in this release")
 
 
 class AsyncClusterDatabase(AsyncDatabase):
     """A cluster; made by ``motet.aio.connect`` to any of its nodes."""
 
-    def __init__(self, router: Router, endpoint: str) -> None:
+    def __init__(
+        self, router: Router, endpoint: str, tables: Tables, opened: AsyncExitStack
+    ) -> None:
         calls = ClusterCalls(router)
-        super().__init__(calls, router.map.cluster, ClusterHome(endpoint, router), AsyncExitStack())
+        home = ClusterHome(endpoint, router)
+        super().__init__(calls, router.map.cluster, home, tables, opened)
         self._cluster = calls
         #: the ways to its nodes
         self.router = router

@@ -168,6 +168,11 @@ class Router:
         self._known = [Address(place.id) for place in found.nodes] or self._known
         self.on_map(found)
 
+    def data_nodes(self) -> dict[Address, str]:
+        """Where the data nodes are, by the map at hand."""
+        places = () if self._map is None else self._map.nodes
+        return {Address(each.id): each.native for each in places if "data" in each.roles}
+
     def known_stream(self, name: StreamName) -> StreamPlace | None:
         """A stream and its shards, if the map at hand has it."""
         return self._streams.get(name)

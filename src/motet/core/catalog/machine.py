@@ -51,7 +51,15 @@ from motet.core.machine import (
     Started,
     Violation,
 )
-from motet.core.metadata.definitions import NEWEST, StreamDefinition, encode_stream_definition
+from motet.core.metadata.definitions import (
+    NEWEST,
+    DatabaseIdentity,
+    StreamDefinition,
+    decode_database_identity,
+    drawn_incarnation,
+    encode_database_identity,
+    encode_stream_definition,
+)
 from motet.core.metadata.messages import (
     METADATA,
     NO_SESSION,
@@ -69,6 +77,7 @@ from motet.core.metadata.messages import (
     SessionBegun,
     SessionEnded,
     SessionOver,
+    Set,
     Unknown,
     Write,
     Written,
@@ -276,8 +285,13 @@ class CatalogedStreams:
         if state.session == NO_SESSION:
             return []  # as soon as there is one
         state.reading = state.number()
-        number = f"{self.streams.state.database:016x}".encode()
-        return [self._create(state.reading, DATABASE, number)]
+        own = DatabaseIdentity(drawn_incarnation(state.nonce), self._own_number)
+        return [self._create(state.reading, DATABASE, encode_database_identity(own))]
+
+    @property
+    def _own_number(self) -> str:
+        """Of the log."""
+        return f"{self.streams.state.database:016x}"
 
     def _on_read(self, message: MetadataAnswer, now: Now) -> list[Effect]:
         state = self.state
@@ -295,14 +309,28 @@ class CatalogedStreams:
             return [self._ask(state.reading, operations)]
         assert is_read, "a listing begins with the names"
         try:
-            self._take(state.listing.found)
-            return self._reconcile(now)
+            return self._claim() or self._take(state.listing.found, now)
         except MotetError as error:
             state.phase = Phase.BROKEN
             state.broken = (error.code, error.what, error.advice)
             return [Note("catalog_broken", f"{error.code} {error.what}")]
 
-    def _take(self, found: tuple[Found, ...]) -> None:
+    def _claim(self) -> list[Effect]:
+        """Give the keeper of a new folder the number of its log, if tables came first; then read again."""
+        state = self.state
+        for node in state.listing.found:
+            if node.path == DATABASE:
+                identity = decode_database_identity(node.data)
+                if identity.number:
+                    return []
+                own = msgspec.structs.replace(identity, number=self._own_number)
+                state.reading, state.listing = state.number(), Listing(state.listing.paths)
+                data = encode_database_identity(own)
+                write = Set(DATABASE, data, node.stat.version)
+                return [Send(METADATA, Write(state.reading, state.session, (write,)))]
+        return []
+
+    def _take(self, found: tuple[Found, ...], now: Now) -> list[Effect]:
         """Definitions in the order in which they were made."""
         for node in sorted(found, key=lambda each: each.stat.czxid):
             if node.path == DATABASE:
@@ -310,11 +338,12 @@ class CatalogedStreams:
             elif node.path != STREAMS:
                 definition = decode_definition(node.path, node.data)
                 self.state.streams[definition.name] = definition
+        return self._reconcile(now)
 
     def _check_database(self, data: bytes) -> None:
         """C4."""
-        own = f"{self.streams.state.database:016x}"
-        if data != own.encode():
+        own = self._own_number
+        if decode_database_identity(data).number != own:
             raise BadRecord(
                 f"the log is that of database {own}, and the keeper that of another one",
                 hint="put back the folders `streams` and `keeper` as they were, both of them",
@@ -389,7 +418,9 @@ def _creation(request: RequestId, definition: StreamDefinition) -> CreateStream:
 
 
 def _is_there(message: MetadataAnswer) -> bool:
-    return isinstance(message, Conflict) and message.why is Refusal.NODE_EXISTS
+    """Somebody was first."""
+    there = (Refusal.NODE_EXISTS, Refusal.BAD_VERSION)
+    return isinstance(message, Conflict) and message.why in there
 
 
 def _error_in(message: MetadataAnswer) -> MotetError:

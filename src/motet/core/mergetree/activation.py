@@ -5,10 +5,13 @@ A1  A process makes ``is_active`` under its session, with the id of its folder. 
 A2  ``host`` is raised with it, before disk and keeper are compared (R4). Every multi that names own parts
     checks the version of ``host``: what a former life has sent changes nothing when it comes late.
 A3  A part that is registered and not on disk is deregistered before anything else, and leaves an open quorum
-    in the same multi (T23); it is fetched then. What is on disk and not registered is put aside, and never
-    removed (T37); a queue that names it finds it there (T24).
+    in the same multi (T23); it is fetched then, unless it is dropped. A damaged one stays registered, and is
+    looked after later (``damage``). What is on disk and not registered is put aside, where a queue that names
+    it finds it (T24); what is dropped goes. Nothing else is removed (T37).
 A4  The keeper's files may be an older copy: with a head below what this replica has executed, or with another
-    entry where it has executed one, it is read-only until a person says otherwise (T38).
+    entry where it has executed one, or of an incarnation that this replica has left behind, it is read-only
+    until a person draws a new incarnation (T38). Under a new one whatever log the keeper has is right: if
+    it is another one the own file begins anew, and parts above it are put aside (T1).
 A5  Whoever is lost is not active (T23): the multi that raises ``host`` checks that ``is_lost`` is what was
     read. Whoever marks it lost checks ``host``, so one of the two comes first.
 A6  If the own file holds less than the pointer says, the pointer goes back with that multi: what is read of
@@ -19,12 +22,23 @@ A7  A replica that begins anew takes no answer of the attempt before; only inser
 
 from __future__ import annotations
 
-from motet.core.mergetree import executing, inserting, pulling
+from motet.core.mergetree import (
+    damage,
+    executed,
+    executing,
+    finding,
+    inserting,
+    pulling,
+    reading,
+    staging,
+)
 from motet.core.mergetree.context import Core
-from motet.core.mergetree.entries import decode_entry, decode_status, encode_status, parts_of
+from motet.core.mergetree.entries import decode_entry, decode_header, parts_of
+from motet.core.mergetree.history import BlockStanding
 from motet.core.mergetree.paths import is_number
 from motet.core.mergetree.state import (
     Activate,
+    Broken,
     CommitDrop,
     CommitInsert,
     Compare,
@@ -34,13 +48,14 @@ from motet.core.mergetree.state import (
     LoadQueue,
     OwnPart,
     Phase,
+    ReadForDrop,
     ReadForInsert,
     ReadStatuses,
     SettleRead,
     SettleWrite,
     WatchLog,
 )
-from motet.core.mergetree.work import NOBODY, Detach, LookAtDisk, Looked
+from motet.core.mergetree.work import NOBODY, Detach, Forget, LookAtDisk, Looked
 from motet.core.metadata.messages import (
     ANY_VERSION,
     Check,
@@ -53,6 +68,7 @@ from motet.core.metadata.messages import (
     MetadataAnswer,
     Names,
     ReadDone,
+    ReadResult,
     Set,
     WatchOf,
     WriteOperation,
@@ -61,14 +77,19 @@ from motet.core.metadata.messages import (
 from motet.errors import BadRecord
 from motet.ids import NodeId, PartId
 
-OUTLAST = (ReadForInsert, CommitInsert, SettleWrite, SettleRead, CommitDrop, WatchLog)
+OUTLAST = (
+    *(ReadForInsert, CommitInsert, SettleWrite, SettleRead),
+    *(ReadForDrop, CommitDrop, WatchLog),
+)
 """Calls whose answers count whatever the replica does meanwhile (A7)."""
 
 
 def begin(core: Core) -> None:
     """A session has begun: read how things stand, if the own file has been read."""
-    state = core.state
-    if not state.is_read or not core.node.memory.session or state.phase is Phase.LOADING:
+    state, memory = core.state, core.node.memory
+    if not state.is_read or not memory.session or not memory.incarnation:
+        return
+    if state.phase is Phase.LOADING:
         return
     state.phase, state.why = Phase.LOADING, "reads its nodes"
     state.calls = {each: call for each, call in state.calls.items() if isinstance(call, OUTLAST)}
@@ -91,6 +112,8 @@ def end(core: Core) -> None:
     state = core.state
     state.phase, state.why = Phase.WAITING, "has no session with the keeper"
     inserting.on_session_end(core)
+    staging.on_session_end(core)
+    finding.on_session_end(core)
     state.calls.clear()
     state.pulling, state.pointer_call, state.look = None, None, None
     state.host_version = -1
@@ -113,16 +136,9 @@ def on_own(core: Core, _call: LoadOwn, answer: MetadataAnswer) -> None:
         _read_only(core, "is unknown to the keeper")
         return
     state.replicas = tuple(NodeId(name) for name in replicas.names)
-    head = pulling.head_of(log.stat)
-    if head < state.history.next_number - 1:
-        done = state.history.next_number - 1
-        _read_only(core, f"has executed entry {done}, and the keeper's log ends at {head}")
+    if not _is_own_log(core, pulling.head_of(log.stat), last):
         return
-    is_other = isinstance(last, Found) and last.stat.czxid != state.history.zxid
-    if is_other and state.history.next_number > 0:
-        _read_only(core, "has executed another log than the keeper has")
-        return
-    state.is_lost = is_lost.data == b"1"
+    state.is_lost, state.is_lost_version = is_lost.data == b"1", is_lost.stat.version
     if state.is_lost:
         _read_only(core, "is lost: entries that it needs have been trimmed")
         return
@@ -147,6 +163,49 @@ def on_own(core: Core, _call: LoadOwn, answer: MetadataAnswer) -> None:
     core.write(Activate(), *operations)
 
 
+def _is_own_log(core: Core, head: int, last: ReadResult) -> bool:
+    """A4: whether the keeper has the log that was executed here, or one that is to be executed now."""
+    state, incarnation = core.state, core.node.memory.incarnation
+    why = _why_other(core, head, last)
+    state.is_other_log = why is not None
+    if incarnation in state.incarnations[:-1]:
+        now = state.incarnations[-1]
+        why = f"has executed the log of incarnation {now}, and the keeper is of the former {incarnation}"
+        state.is_other_log = True
+    is_new = bool(state.incarnations) and incarnation not in state.incarnations
+    if why is not None and is_new:
+        if state.writing is not None:
+            _again(core, "waits for its file")
+            return False
+        core.note("begins_anew", f"under incarnation {incarnation}: it {why}")
+        executed.begin_anew(core, incarnation)
+        reading.refuse_all(core, "begins anew with the log of a keeper that was restored")
+        state.is_other_log = False
+    elif why is not None:
+        _read_only(core, f"{why}: its files are an older copy, until a new incarnation is drawn")
+        return False
+    elif incarnation not in state.incarnations:
+        state.incarnations = (*state.incarnations, incarnation)
+    return True
+
+
+def _why_other(core: Core, head: int, last: ReadResult) -> str | None:
+    """What tells that the keeper's log is not the one that was executed; None: nothing does."""
+    state = core.state
+    done = state.history.next_number - 1
+    if head < done:
+        return f"has executed entry {done}, and the keeper's log ends at {head}"
+    if done < 0 or not isinstance(last, Found):
+        return None  # it has been trimmed
+    try:
+        is_same = decode_entry(last.data) == decode_entry(state.last_entry)
+    except BadRecord:
+        is_same = False
+    if is_same and last.stat.czxid == state.history.zxid:
+        return None
+    return f"has executed another entry {done} than the keeper's log has"
+
+
 def on_activated(core: Core, _call: Activate, answer: MetadataAnswer) -> None:
     """A2: only now is it read what there is."""
     if not isinstance(answer, Written):
@@ -157,11 +216,13 @@ def on_activated(core: Core, _call: Activate, answer: MetadataAnswer) -> None:
     assert isinstance(version, int), "the set of host is the last operation"
     state.phase, state.why = Phase.COMPARING, "compares its disk with the keeper"
     state.host_version = version
+    state.damaged = {part: None for part, own in state.parts.items() if own.is_broken}
     state.parts = {part: own for part, own in state.parts.items() if own.is_stored}
+    state.broken = {}
     state.queue, state.to_fail, state.to_leave, state.queued = {}, {}, {}, {}
     state.todo, state.fetching, state.line = {}, {}, {}
     state.aside = {}  # what arrives from now on may come too late for the look
-    state.look = core.work(LookAtDisk(*core.key), NOBODY)
+    state.look, state.look_ns = core.work(LookAtDisk(*core.key), NOBODY), core.now_ns
 
 
 def on_looked(core: Core, looked: Looked) -> None:
@@ -176,10 +237,16 @@ def on_looked(core: Core, looked: Looked) -> None:
     }
     for part, own in state.parts.items():
         own.is_stored = own.is_stored and part in kept
+    # Of what was known to be damaged a look says nothing: it does not read the bytes.
+    damaged = [each.id for each in looked.stored if each.id in state.damaged]
+    state.damaged = dict.fromkeys((*damaged, *looked.broken))
     for header in looked.stored:
+        if header.id in state.damaged:
+            continue
         own = state.parts.setdefault(header.id, OwnPart(header))
         own.is_stored, own.is_registered = True, False
     state.aside.update({header.id: header for header in looked.aside})
+    staging.on_looked(core, looked)
     paths = core.own_paths
     core.read(Compare(), Children(paths.parts), Children(paths.queue))
 
@@ -211,7 +278,9 @@ def _deregister(core: Core, missing: tuple[PartId, ...]) -> None:
     """A3, for so many parts at a time as fit into a multi."""
     parts, left = missing[: core.config.batch_max], missing[core.config.batch_max :]
     if parts:
-        core.read(ReadStatuses(parts, left), *(Get(core.paths.status(part)) for part in parts))
+        own, paths = core.own_paths, core.paths
+        reads = [Get(path) for part in parts for path in (own.part(part), paths.status(part))]
+        core.read(ReadStatuses(parts, left), *reads)
     else:
         _load_queue(core, tuple(core.state.queued))
 
@@ -221,32 +290,56 @@ def on_statuses(core: Core, call: ReadStatuses, answer: MetadataAnswer) -> None:
     if not isinstance(answer, ReadDone):
         _again(core, "could not read its parts")
         return
-    operations: list[WriteOperation] = [Check(core.own_paths.host, core.state.host_version)]
-    for part, result in zip(call.parts, answer.results, strict=True):
+    gone: list[PartId] = []
+    operations: list[WriteOperation] = [
+        Check(core.own_paths.host, core.state.host_version),
+        Set(core.own_paths.is_lost, b"0", core.state.is_lost_version),
+    ]
+    each = iter(answer.results)
+    for part, own, status in zip(call.parts, each, each, strict=True):
+        if part in core.state.damaged and not isinstance(status, Found) and _keep(core, own):
+            continue
+        gone.append(part)
         operations.append(Delete(core.own_paths.part(part), ANY_VERSION))
-        if isinstance(result, Found):
+        if isinstance(status, Found):
             try:
-                status = decode_status(result.data)
+                operations.append(damage.left_by(core.own, status))
             except BadRecord as error:
                 core.note("bad_status", f"{part}: {error.what}")
-                continue
-            members = tuple(member for member in status.members if member != core.own)
-            left = encode_status(type(status)(status.wanted, members))
-            operations.append(Set(result.path, left, result.stat.version))
-    core.write(Deregister(call.parts, call.left), *operations)
+    if gone:
+        core.write(Deregister(tuple(gone), call.left), *operations)
+    else:
+        _deregister(core, call.left)
+
+
+def _keep(core: Core, own: ReadResult) -> bool:
+    """A damaged part stays registered, until it is known who else has it; False: nobody knows what it is."""
+    if not isinstance(own, Found):
+        return False
+    try:
+        header = decode_header(own.data)
+    except BadRecord as error:
+        core.note("bad_part", error.what)
+        return False
+    core.state.parts[header.id] = OwnPart(header, is_registered=True, is_broken=True)
+    core.state.broken[header.id] = Broken()
+    core.note("part_broken", header.id)
+    return True
 
 
 def on_deregistered(core: Core, call: Deregister, answer: MetadataAnswer) -> None:
     """What is gone is fetched again, unless nobody wants it any more."""
-    if isinstance(answer, Conflict) and answer.index > 0:
+    if isinstance(answer, Conflict) and answer.index > 1:
         _deregister(core, call.parts + call.left)
         return
     if not isinstance(answer, Written):
         _again(core, "could not deregister its parts")
         return
+    state = core.state
+    state.is_lost_version += 1
     for part in call.parts:
         core.note("part_missing", part)
-        core.state.parts.pop(part, None)
+        state.parts.pop(part, None)
     _deregister(core, call.left)
 
 
@@ -279,18 +372,32 @@ def _serve(core: Core) -> None:
     """Take inserts and follow the log from now on."""
     state = core.state
     executing.resume(core)
-    settled = {insert.message.part.id for insert in state.inserts.values()}
-    for part, own in list(state.parts.items()):
-        if not own.is_registered and part not in state.queue and part not in settled:
-            # The log may still name it: it stays within reach until that is read (T24).
-            core.put_away(Detach(*core.key, part, "not registered"))
-            state.aside[part] = own.header
-            del state.parts[part]
-    state.phase, state.why = Phase.ACTIVE, ""
+    _put_away_unexpected(core)
+    state.phase, state.why, state.noted = Phase.ACTIVE, "", ""
     state.pointer_due_ns = core.later_ns(core.config.pointer_ms)
     core.note("active", f"pointer {state.pointer}")
     core.watch(core.paths.log, WatchOf.CHILDREN)
     pulling.pull(core)
+
+
+def _put_away_unexpected(core: Core) -> None:
+    """A3: what is on disk, and not registered."""
+    state = core.state
+    settled = {insert.message.part.id for insert in state.inserts.values()}
+    for part in state.damaged:
+        if part not in state.parts and part not in settled:
+            core.put_away(Detach(*core.key, part, "damaged, and not registered"))
+    state.damaged = {}
+    for part, own in list(state.parts.items()):
+        if own.is_registered or part in state.queue or part in settled:
+            continue
+        block = state.history.of_part(part)
+        if block is not None and block.standing is BlockStanding.DROPPED:
+            core.put_away(Forget(*core.key, part))
+        else:  # The log may still name it: it stays within reach until that is read (T24).
+            core.put_away(Detach(*core.key, part, "not registered"))
+            state.aside[part] = own.header
+        del state.parts[part]
 
 
 def _again(core: Core, why: str) -> None:
@@ -299,6 +406,6 @@ def _again(core: Core, why: str) -> None:
 
 
 def _read_only(core: Core, why: str) -> None:
-    if core.state.why != why:
+    if core.state.noted != why:
         core.note("read_only", why)
-    core.state.phase, core.state.why = Phase.READ_ONLY, why
+    core.state.phase, core.state.why, core.state.noted = Phase.READ_ONLY, why, why

@@ -12,7 +12,14 @@ import re
 
 from motet.core.mergetree.context import Core
 from motet.core.mergetree.entries import PartHeader
-from motet.core.mergetree.messages import DropPartitions, InsertBlock, PartBytes, PartPushed
+from motet.core.mergetree.messages import (
+    DropPartitions,
+    HoldPart,
+    InsertBlock,
+    PartBytes,
+    PartPushed,
+    StagePart,
+)
 from motet.core.mergetree.paths import TABLES, is_token
 from motet.errors import BadInput, TooLarge
 from motet.errors.tables import TableBusy, TableReadOnly
@@ -31,16 +38,15 @@ _partitions_max = 1_000
 def check_insert(core: Core, message: InsertBlock) -> None:
     """Raise the error that an insert is refused with."""
     _check_active(core, len(core.state.inserts))
-    _check_header(message.part)
+    check_header(message.part)
     if message.producer:
         is_named = is_token(message.producer) and not message.token
         if not is_named or not 0 <= message.number <= token_number_max:
             raise BadInput("a producer has a name, counts from 0, and uses no text tokens")
     elif not is_token(message.token):
         raise BadInput("the token of an insert is printable text of 1 to 128 characters")
-    if not 1 <= len(message.content) <= _text_length_max:
-        raise BadInput(f"the content of an insert is a hash of 1 to {_text_length_max} characters")
-    _check_name(message.name_path, message.name_version)
+    check_content(message.content)
+    check_name(message.name_path, message.name_version)
     check_quorum(core, message.quorum)
     check_block(core, message.part, message.block)
     if is_known(core, message.part.id):
@@ -52,8 +58,50 @@ def check_insert(core: Core, message: InsertBlock) -> None:
 def check_push(core: Core, message: PartPushed) -> None:
     """Raise the error for which bytes of a peer are not taken."""
     _check_active(core, len(core.state.arriving))
-    _check_header(message.part)
+    check_header(message.part)
     check_block(core, message.part, message.block)
+
+
+def check_stage(core: Core, message: StagePart) -> None:
+    """Raise the error that a client is refused with who wants a part staged."""
+    _check_active(core, len(core.state.staging))
+    check_header(message.part)
+    check_job(message.job)
+    check_quorum(core, message.quorum)
+    check_block(core, message.part, message.block)
+    _check_held(core, message.part)
+
+
+def check_hold(core: Core, message: HoldPart) -> None:
+    """H1, H2: raise the error for which a part is not held here."""
+    state = core.state
+    if state.host_version < 0 or state.is_lost:
+        raise TableReadOnly(f"this replica {state.why or 'is starting'}")
+    check_room(core, len(state.holding))
+    check_header(message.part)
+    check_job(message.job)
+    check_block(core, message.part, message.block)
+    _check_held(core, message.part)
+
+
+def _check_held(core: Core, part: PartHeader) -> None:
+    """A part is its id and its hash."""
+    state = core.state
+    held = state.held.get(part.id)
+    if held is not None and held.header.hash != part.hash:
+        raise BadInput(f"other bytes are staged as part {part.id}")
+    own = state.parts.get(part.id)
+    is_published = own is not None and own.is_registered and own.header.hash == part.hash
+    if held is None and not is_published and is_known(core, part.id):
+        raise BadInput(f"part {part.id} is there already", hint="mint an id for each attempt")
+    if held is None and len(state.held) >= core.config.held_max:
+        raise TableBusy(f"{len(state.held)} parts are staged here and not published")
+
+
+def check_job(job: str) -> None:
+    """Of a part that is staged; empty: it is in none."""
+    if job and not is_token(job):
+        raise BadInput("the name of a staging job is printable text of 1 to 128 characters")
 
 
 def check_quorum(core: Core, quorum: int) -> None:
@@ -78,20 +126,15 @@ def check_block(core: Core, part: PartHeader, block: PartBytes | None) -> None:
             " for one within a message",
             hint="put its bytes over HTTP first",
         )
-    under_way = core.node.memory.blocks_bytes
-    if under_way + len(block.data) + len(block.manifest) > core.config.block_bytes_max:
-        raise TableBusy(f"this node is writing {under_way} bytes of other requests")
+    if not core.node.has_room(block, core.config.block_bytes_max):
+        raise TableBusy(f"this node is writing {core.node.memory.blocks_bytes} bytes of others")
 
 
 def check_drop(core: Core, message: DropPartitions) -> None:
     """Raise the error that a drop is refused with."""
     _check_active(core, len(core.state.drops))
-    _check_name(message.name_path, message.name_version)
-    partitions = message.partitions or ()
-    if len(partitions) > _partitions_max:
-        raise BadInput(f"{len(partitions)} partitions exceed the limit of {_partitions_max}")
-    for partition in partitions:
-        _check_partition(partition)
+    check_name(message.name_path, message.name_version)
+    check_partitions(message.partitions or ())
 
 
 def is_known(core: Core, part: PartId) -> bool:
@@ -120,13 +163,14 @@ def _check_active(core: Core, waiting: int) -> None:
     check_room(core, waiting)
 
 
-def _check_header(header: PartHeader) -> None:
+def check_header(header: PartHeader) -> None:
+    """C1."""
     if _PART_ID.fullmatch(header.id) is None:
         raise BadInput(
             f"{header.id[:80]!r} is not the id of a part",
             hint="1 to 64 letters, digits, dots, dashes or underscores",
         )
-    _check_partition(header.partition)
+    check_partition(header.partition)
     if not 1 <= len(header.hash) <= _text_length_max:
         raise BadInput(f"the hash of a part has 1 to {_text_length_max} characters")
     numbers = (header.rows, header.size_bytes, header.schema, header.format)
@@ -134,7 +178,22 @@ def _check_header(header: PartHeader) -> None:
         raise BadInput(f"part {header.id} has a count below zero, or beyond 64 bits")
 
 
-def _check_partition(partition: str) -> None:
+def check_content(content: str, least: int = 1) -> None:
+    """Of an insert, or what a table gets of a publication."""
+    if not least <= len(content) <= _text_length_max:
+        raise BadInput(f"the content of an insert is a hash of 1 to {_text_length_max} characters")
+
+
+def check_partitions(partitions: tuple[str, ...]) -> None:
+    """Of a drop, or an overwrite."""
+    if len(partitions) > _partitions_max:
+        raise BadInput(f"{len(partitions)} partitions exceed the limit of {_partitions_max}")
+    for partition in partitions:
+        check_partition(partition)
+
+
+def check_partition(partition: str) -> None:
+    """C1."""
     if _PARTITION.fullmatch(partition) is None or not _is_encodable(partition):
         raise BadInput(
             f"{partition[:80]!r} is not the name of a partition",
@@ -142,7 +201,7 @@ def _check_partition(partition: str) -> None:
         )
 
 
-def _check_name(path: str, version: int) -> None:
+def check_name(path: str, version: int) -> None:
     """Of whom was addressed by name (T27); empty: by its id."""
     is_path = _NAME_PATH.fullmatch(path) is not None and _is_encodable(path)
     if path and not (is_path and 0 <= version <= _version_max):

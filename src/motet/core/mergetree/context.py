@@ -25,13 +25,16 @@ from motet.core.mergetree.state import (
     Step,
     WatchLog,
 )
+from motet.core.mergetree.version import Version
 from motet.core.mergetree.work import Arrive, Detach, Forget, Hold, Keep, Release, Task
 from motet.core.metadata.messages import (
     METADATA,
     NO_SESSION,
     MetadataRequest,
+    Names,
     Read,
     ReadOperation,
+    ReadResult,
     Watch,
     WatchOf,
     WriteOperation,
@@ -48,16 +51,16 @@ from motet.ids import (
     TableId,
     WorkId,
     WriteId,
+    Zxid,
 )
-
-
-def size_of(block: PartBytes) -> int:
-    """What it takes in memory."""
-    return len(block.manifest) + len(block.data)
-
 
 ReplicaKey = tuple[TableId, int]
 """A table and the number of a shard: there is one replica of each on a node."""
+
+
+def executed_file(key: ReplicaKey) -> FileName:
+    """Holds every entry that a replica has executed."""
+    return FileName(f"table-{key[0]}-{key[1]}-log")
 
 
 class NodeMemory(msgspec.Struct):
@@ -68,15 +71,19 @@ class NodeMemory(msgspec.Struct):
     folder: str = ""
     #: where others reach this node, as people read it in ``host``
     endpoint: str = ""
+    #: randomness of this process
+    nonce: int = 0
     session: SessionId = NO_SESSION
+    #: of the keeper, as read under this session; empty: it has not been read yet (T1)
+    incarnation: str = ""
     next_request: int = 1
     next_work: int = 1
     next_write: int = 1
     next_read: int = 1
     #: who asked for what is under way: a replica, or a service of the node by its name
     requests: dict[RequestId, ReplicaKey | str] = msgspec.field(default_factory=dict)
-    works: dict[WorkId, ReplicaKey] = msgspec.field(default_factory=dict)
-    writes: dict[WriteId, ReplicaKey] = msgspec.field(default_factory=dict)
+    works: dict[WorkId, ReplicaKey | str] = msgspec.field(default_factory=dict)
+    writes: dict[WriteId, ReplicaKey | str] = msgspec.field(default_factory=dict)
     reads: dict[int, ReplicaKey] = msgspec.field(default_factory=dict)
     #: the size of blocks that came within messages and are being written, by the work that does it
     blocks: dict[WorkId, int] = msgspec.field(default_factory=dict)
@@ -86,10 +93,18 @@ class NodeMemory(msgspec.Struct):
 class NodeContext:
     """The memory of a node, and the time and the effects of one step."""
 
-    def __init__(self, own: NodeId, endpoint: str = "") -> None:
+    def __init__(
+        self, own: NodeId, endpoint: str = "", config: MergeTreeConfig | None = None
+    ) -> None:
         self.memory = NodeMemory(own, endpoint=endpoint)
+        self.config = MergeTreeConfig() if config is None else config
         self.now = Now(0, 0)
         self.items: list[Effect] = []
+        #: replicas that this step starts and stops
+        self.to_start: list[ReplicaKey] = []
+        self.to_stop: list[ReplicaKey] = []
+        #: what a part of the node says to another one, within this step
+        self.to_own: list[Message] = []
 
     def new_request(self, owner: ReplicaKey | str) -> RequestId:
         """The number of a request to the keeper; its owner is told of the answer."""
@@ -103,13 +118,49 @@ class NodeContext:
         self.items.append(Send(METADATA, message))
         return message.request
 
-    def end_work(self, work: WorkId) -> ReplicaKey:
-        """Whose work it was; the bytes that it wrote are not in memory any more."""
+    def begin_work(self, owner: ReplicaKey | str, task: Task) -> WorkId:
+        """Have something done with bytes; its owner is told when it has ended."""
+        work = WorkId(self.memory.next_work)
+        self.memory.next_work += 1
+        self.memory.works[work] = owner
+        self.items.append(Work(work, task))
+        return work
+
+    def new_write(self, owner: ReplicaKey | str) -> WriteId:
+        """The number of a change of a file; its owner is told when it is durable."""
+        write = WriteId(self.memory.next_write)
+        self.memory.next_write += 1
+        self.memory.writes[write] = owner
+        return write
+
+    def later_ns(self, after_ms: int) -> int:
+        return self.now.monotonic_ns + after_ms * NS_PER_MS
+
+    def begin_block(self, work: WorkId, block: PartBytes) -> None:
+        """Its bytes are in memory until this work has ended."""
+        self.memory.blocks[work] = size = len(block.manifest) + len(block.data)
+        self.memory.blocks_bytes += size
+
+    def end_block(self, work: WorkId) -> None:
         self.memory.blocks_bytes -= self.memory.blocks.pop(work, 0)
-        return self.memory.works.pop(work)
+
+    def has_room(self, block: PartBytes, most: int) -> bool:
+        """Whether one more may be written; those of replicas that have gone since do not count."""
+        memory, size = self.memory, len(block.manifest) + len(block.data)
+        if memory.blocks_bytes + size > most:
+            memory.blocks = {w: b for w, b in memory.blocks.items() if w in memory.works}
+            memory.blocks_bytes = sum(memory.blocks.values())
+        return memory.blocks_bytes + size <= most
+
+    def version(self, zxid: Zxid) -> Version:
+        """A moment of the keeper, with its incarnation."""
+        return Version(self.memory.incarnation, zxid)
 
     def send(self, to: Address | NodeId, message: Message) -> None:
-        self.items.append(Send(Address(to), message))
+        if to == self.memory.own:
+            self.to_own.append(message)
+        else:
+            self.items.append(Send(Address(to), message))
 
     def note(self, what: str, detail: str = "") -> None:
         self.items.append(Note(f"table_{what}", detail))
@@ -120,7 +171,7 @@ class NodeContext:
         return items
 
     def clone(self) -> Self:
-        twin = type(self)(self.memory.own)
+        twin = type(self)(self.memory.own, config=self.config)
         twin.memory, twin.now = clone_plain(self.memory), self.now
         return twin
 
@@ -162,12 +213,11 @@ class Core:
         return self.node.now.monotonic_ns
 
     def later_ns(self, after_ms: int) -> int:
-        return self.now_ns + after_ms * NS_PER_MS
+        return self.node.later_ns(after_ms)
 
     @property
     def file(self) -> FileName:
-        """Holds every entry that was executed."""
-        return FileName(f"table-{self.key[0]}-{self.key[1]}-log")
+        return executed_file(self.key)
 
     # Effects
 
@@ -190,21 +240,15 @@ class Core:
         self._ask(WatchLog(), Watch(self._new_request(), self.node.memory.session, path, of))
 
     def work(self, task: Task, part: PartId) -> WorkId:
-        memory = self.node.memory
-        work = WorkId(memory.next_work)
-        memory.next_work += 1
-        memory.works[work] = self.key
+        work = self.node.begin_work(self.key, task)
         self.state.works[work] = part
-        self.node.items.append(Work(work, task))
         return work
 
     def work_on_block(self, task: Keep | Hold | Arrive) -> WorkId:
         """Work with bytes that came within a message: they are counted until it has ended."""
         work = self.work(task, task.part.id)
         if task.block is not None:
-            memory, size = self.node.memory, size_of(task.block)
-            memory.blocks[work] = size
-            memory.blocks_bytes += size
+            self.node.begin_block(work, task.block)
         return work
 
     def put_away(self, task: Forget | Detach | Release) -> None:
@@ -212,10 +256,7 @@ class Core:
         self.state.leaving[self.work(task, task.part)] = task.part
 
     def append_to_file(self, data: bytes) -> WriteId:
-        memory = self.node.memory
-        write = WriteId(memory.next_write)
-        memory.next_write += 1
-        memory.writes[write] = self.key
+        write = self.node.new_write(self.key)
         offset = self.state.file_bytes
         self.node.items.append(
             Write(write, self.file, offset, data) if offset else Replace(write, self.file, data)
@@ -228,9 +269,9 @@ class Core:
     def note(self, what: str, detail: str = "") -> None:
         self.node.note(what, f"{self.name} {detail}".rstrip())
 
-    def refuse(self, client: Address, request: TableRequest, error: MotetError) -> None:
-        table, shard = self.key
-        told = TableRefused(table, shard, request.request, error.code, error.what, error.advice)
+    def refuse(self, client: Address, request: TableRequest | RequestId, error: MotetError) -> None:
+        number = request.request if isinstance(request, TableRequest) else request
+        told = TableRefused(*self.key, number, error.code, error.what, error.advice)
         self.send(client, told)
 
     def step_back(self, why: str) -> None:
@@ -255,6 +296,11 @@ class Core:
                 self.send(node, LogHas(table, shard, number))
 
     # Looking
+
+    def know_replicas(self, found: ReadResult) -> None:
+        """Remember who the replicas of the shard are."""
+        if isinstance(found, Names):
+            self.state.replicas = tuple(NodeId(name) for name in found.names)
 
     def insert_of(self, part: PartId) -> Insert | None:
         """The insert that brings this part, while it is under way."""

@@ -7,26 +7,31 @@ D2  Drops set ``log``, whose data version merges check (T30).
 
 from __future__ import annotations
 
-from motet.core.mergetree import checks, pulling
+from motet.core.mergetree import addressing, checks, pulling
 from motet.core.mergetree.context import Core
 from motet.core.mergetree.entries import DropEntry, encode_entry
 from motet.core.mergetree.inserting import failure
 from motet.core.mergetree.messages import DropPartitions, PartitionsDropped
 from motet.core.mergetree.paths import entry_number
-from motet.core.mergetree.state import CommitDrop, Dropping
+from motet.core.mergetree.state import CommitDrop, Dropping, ReadForDrop
 from motet.core.metadata.messages import (
     ANY_VERSION,
     Check,
     Conflict,
     Create,
+    Get,
     MetadataAnswer,
+    ReadDone,
     Set,
     Unknown,
     WriteOperation,
     Written,
 )
-from motet.errors import BadInput, MotetError, NodeError, OutcomeUnknown
+from motet.errors import MotetError, NoSuchTable, OutcomeUnknown
 from motet.ids import Address
+
+NAME = 1
+"""Where the name is in the multi, if the table was addressed by one; before it is the definition."""
 
 
 def drop(core: Core, client: Address, message: DropPartitions) -> None:
@@ -40,7 +45,39 @@ def drop(core: Core, client: Address, message: DropPartitions) -> None:
     number = state.next_insert
     state.next_insert += 1
     state.drops[number] = Dropping(client, message)
-    operations: list[WriteOperation] = [Check(core.paths.definition, ANY_VERSION)]
+    if message.name_path:
+        _read(core, number)
+    else:
+        _commit(core, number, ANY_VERSION)
+
+
+def _read(core: Core, number: int) -> None:
+    name = core.state.drops[number].message.name_path
+    core.read(ReadForDrop(number), Get(core.paths.definition), Get(name))
+
+
+def on_read(core: Core, call: ReadForDrop, answer: MetadataAnswer) -> None:
+    """D1."""
+    dropping = core.state.drops.get(call.drop)
+    if dropping is None:
+        return
+    message = dropping.message
+    try:
+        if not isinstance(answer, ReadDone):
+            raise failure(answer)
+        definition, *name = answer.results
+        version = addressing.definition_version(definition)
+        addressing.check_named(core.key[0], name, message.name_version)
+    except MotetError as error:
+        del core.state.drops[call.drop]
+        core.refuse(dropping.client, message, error)
+        return
+    _commit(core, call.drop, version)
+
+
+def _commit(core: Core, number: int, definition_version: int) -> None:
+    message = core.state.drops[number].message
+    operations: list[WriteOperation] = [Check(core.paths.definition, definition_version)]
     if message.name_path:
         operations.append(Check(message.name_path, message.name_version))
     entry = encode_entry(DropEntry(message.partitions))
@@ -50,9 +87,13 @@ def drop(core: Core, client: Address, message: DropPartitions) -> None:
 
 
 def on_dropped(core: Core, call: CommitDrop, answer: MetadataAnswer) -> None:
-    dropping = core.state.drops.pop(call.drop, None)
+    dropping = core.state.drops.get(call.drop)
     if dropping is None:
         return
+    if isinstance(answer, Conflict) and dropping.message.name_path and answer.index <= NAME:
+        _read(core, call.drop)  # it tells what is in the way
+        return
+    del core.state.drops[call.drop]
     if isinstance(answer, Written):
         path = answer.results[-1]
         assert isinstance(path, str), "the entry is the last operation"
@@ -62,20 +103,10 @@ def on_dropped(core: Core, call: CommitDrop, answer: MetadataAnswer) -> None:
         core.tell_others(entry_number(path))
         pulling.pull(core)
     elif isinstance(answer, Conflict):
-        core.refuse(
-            dropping.client, dropping.message, failure_of(answer, dropping.message.name_path)
-        )
+        error: MotetError = NoSuchTable("the table is dropped")
+        core.refuse(dropping.client, dropping.message, error)
     elif isinstance(answer, Unknown):
         error = OutcomeUnknown("the drop may have been done")
         core.refuse(dropping.client, dropping.message, error)
     else:
         core.refuse(dropping.client, dropping.message, failure(answer))
-
-
-def failure_of(conflict: Conflict, name_path: str) -> MotetError:
-    """Nothing was done: what is in the way."""
-    if conflict.index == 0:
-        return BadInput("the table is dropped")
-    if conflict.index == 1 and name_path:
-        return BadInput("the table has another name now", hint="look it up again")
-    return NodeError("the keeper refused the drop", hint="try again in a moment")

@@ -1,7 +1,8 @@
 """Ending blocks that get no quorum, and what they leave.
 
 Q1  If no active replica has the part of an open quorum, whoever wants to join fails it: the multi deletes the
-    status by its version, checks the host of every replica, appends ``failed``, and removes the token.
+    status by its version, checks the host of every replica, appends ``failed``, and removes the token. Who
+    these are is read at the same moment, and ``replicas`` is checked: whoever adds a replica sets it.
 Q2  Below a drop or an overwrite an open block is failed without the hosts (T32): nobody joins it any more, so
     it would stay open, and retries of its token would wait for ever.
 Q3  A part of a block that has failed is deregistered, then put aside. Nothing is removed. That it is not
@@ -20,6 +21,7 @@ from motet.core.mergetree.work import Detach
 from motet.core.metadata.messages import (
     ANY_VERSION,
     Check,
+    Children,
     Conflict,
     Create,
     Delete,
@@ -83,11 +85,13 @@ def read_to_fail(core: Core, part: PartId, *, is_dropped: bool) -> None:
     block = core.state.history.of_part(part)
     token, producer = (None, None) if block is None else (block.token, block.producer)
     named = tokens.read_use(core.paths, token, producer)
+    replicas = core.paths.replicas
     reads: list[ReadOperation] = [Get(core.paths.status(part)), named]
+    reads += [Children(replicas), Get(replicas)]
     for node in core.state.replicas:
         paths = core.paths.replica(node)
         reads += [Get(paths.host), Get(paths.is_active), Get(paths.is_lost), Get(paths.part(part))]
-    core.read(ReadToFail(part, is_dropped), *reads)
+    core.read(ReadToFail(part, core.state.replicas, is_dropped), *reads)
 
 
 def on_read_to_fail(core: Core, call: ReadToFail, answer: MetadataAnswer) -> None:
@@ -98,11 +102,17 @@ def on_read_to_fail(core: Core, call: ReadToFail, answer: MetadataAnswer) -> Non
     if not isinstance(answer, ReadDone):
         _not_failed(core, call, "the keeper did not answer")
         return
-    found, token, *results = answer.results
+    found, token, names, replicas, *results = answer.results
     if not isinstance(found, Found):
         _not_failed(core, call, "its quorum has ended, and the log is to say how")
         return
+    core.know_replicas(names)
+    if core.state.replicas != call.replicas or not isinstance(replicas, Found):
+        _not_failed(core, call, "there are other replicas")
+        return
     hosts: list[WriteOperation] = []
+    if not call.is_dropped:
+        hosts.append(Check(replicas.path, replicas.stat.version))
     each = iter(results)
     for host, is_active, is_lost, part in zip(each, each, each, each, strict=False):
         is_there = isinstance(is_active, Found) and not (

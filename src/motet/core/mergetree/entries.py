@@ -30,6 +30,15 @@ class PartHeader(msgspec.Struct, frozen=True, omit_defaults=True):
 
 encode_header = msgspec.json.Encoder().encode
 """The data of ``parts/<part id>``."""
+_header_decoder = msgspec.json.Decoder(PartHeader)
+
+
+def decode_header(data: bytes) -> PartHeader:
+    """Read a header back; ``BadRecord`` for what is none."""
+    try:
+        return _header_decoder.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise BadRecord(f"this is no header of a part: {error}") from None
 
 
 def header_of(manifest: PartManifest) -> PartHeader:

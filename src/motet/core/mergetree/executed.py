@@ -7,6 +7,11 @@ L4  The pointer moves with the replica's next write, or after a second (T39). An
     any more leaves the queue with it, or with the next tick.
 L5  A multi takes so many entries and no more: until the others are queued, the pointer stays before them.
 L6  What became of a multi that nobody answered for is read. The replica goes on meanwhile.
+L7  The file names the incarnations of the keeper that it was written under (T38). When the keeper was
+    restored, and its log is another one than was executed, the file begins anew (T1): its next write
+    replaces it.
+L8  The multi of the pointer checks the own ``host``: one of a former life would pass what the file of this
+    one holds (R4).
 """
 
 from __future__ import annotations
@@ -19,7 +24,9 @@ from motet.core.mergetree.history import History
 from motet.core.mergetree.paths import is_number
 from motet.core.mergetree.state import PutPointer, ReadPointer
 from motet.core.metadata.messages import (
+    Check,
     Children,
+    Conflict,
     Create,
     Delete,
     Failed,
@@ -32,11 +39,19 @@ from motet.core.metadata.messages import (
     WriteOperation,
     Written,
 )
+from motet.errors import BadRecord
 from motet.format.record import RECORD_VERSION, encode_record, parse_body, parse_header
 from motet.ids import WriteId, Zxid
 
 ENTRY_KIND = ord("e")
 """A record of the own file: one entry of the log as it was executed."""
+
+
+INCARNATION_KIND = ord("i")
+"""Another one: whose log the entries after it are of."""
+
+incarnations_max = 100
+"""That a file names: the last ones."""
 
 
 class ExecutedEntry(msgspec.Struct, frozen=True, array_like=True):
@@ -48,18 +63,27 @@ class ExecutedEntry(msgspec.Struct, frozen=True, array_like=True):
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(ExecutedEntry).decode
+_decode_incarnations = msgspec.msgpack.Decoder(tuple[str, ...]).decode
 
 
 # The file
 
 
 def write_file(core: Core) -> None:
-    """Make durable what was executed; one write at a time (L2)."""
+    """Make durable what was executed, and under whom; one write at a time (L2, L7)."""
     state = core.state
-    if state.writing is not None or not state.unwritten or core.now_ns < state.write_again_ns:
+    if state.writing is not None or core.now_ns < state.write_again_ns:
+        return
+    is_named = state.written_incarnations == len(state.incarnations)
+    if is_named and not state.unwritten:
         return
     data = b"".join(_record(*each) for each in state.unwritten)
-    state.writing_number, state.writing_bytes = state.unwritten[-1][0] + 1, len(data)
+    if not is_named:
+        body = _encode(state.incarnations[-incarnations_max:])
+        data = encode_record(0, state.durable_number, INCARNATION_KIND, body) + data
+    state.writing_incarnations = len(state.incarnations)
+    state.writing_number = state.durable_number + len(state.unwritten)
+    state.writing_bytes = len(data)
     state.writing = core.append_to_file(data)
 
 
@@ -73,6 +97,7 @@ def on_written(core: Core, write: WriteId) -> None:
         return
     state.writing, state.durable_number = None, state.writing_number
     state.file_bytes += state.writing_bytes
+    state.written_incarnations = state.writing_incarnations
     state.unwritten = [each for each in state.unwritten if each[0] >= state.durable_number]
     write_file(core)
     if not state.pointer_due_ns:
@@ -93,14 +118,41 @@ def on_file_read(core: Core, data: bytes) -> None:
     history = History()
     while (header := parse_header(data, at)) is not None:
         body = parse_body(data, at, header)
-        is_known = header.kind == ENTRY_KIND and header.version == RECORD_VERSION
-        if body is None or not is_known or header.sequence != history.next_number:
+        is_ours = header.version == RECORD_VERSION and header.sequence == history.next_number
+        if body is None or not is_ours or not _take(core, history, header.kind, body):
             break
-        executed = _decode(body)
-        history.apply(header.sequence, executed.zxid, decode_entry(executed.data))
         at += header.record_bytes
     state.history, state.file_bytes, state.is_read = history, at, True
     state.durable_number = history.next_number
+    state.written_incarnations = len(state.incarnations)
+
+
+def _take(core: Core, history: History, kind: int, body: bytes) -> bool:
+    """Take a record of the file; False: only a newer program knows what it says, and the log has it, too."""
+    state = core.state
+    if kind == INCARNATION_KIND:
+        state.incarnations = _decode_incarnations(body)
+        return True
+    if kind != ENTRY_KIND:
+        return False
+    executed = _decode(body)
+    try:
+        entry = decode_entry(executed.data)
+    except BadRecord as error:
+        core.note("bad_entry", f"own file {history.next_number}: {error.what}")
+        return False
+    history.apply(history.next_number, executed.zxid, entry)
+    state.last_entry = executed.data
+    return True
+
+
+def begin_anew(core: Core, incarnation: str) -> None:
+    """L7: nothing of what was executed is in the keeper's log, as far as anybody can say."""
+    state = core.state
+    assert state.writing is None, "what is being written would follow"
+    state.history, state.unwritten, state.last_entry = History(), [], b""
+    state.file_bytes, state.durable_number = 0, 0
+    state.incarnations, state.written_incarnations = (*state.incarnations, incarnation), 0
 
 
 # The pointer
@@ -115,11 +167,11 @@ def pointer_operations(core: Core) -> tuple[PutPointer, list[WriteOperation]] | 
     new = sorted(number for number in waiting if number not in state.queued)
     gone = [number for number in state.queued if number not in waiting]
     queued, size = 0, 0
-    operations: list[WriteOperation] = []
+    operations: list[WriteOperation] = [Check(own.host, state.host_version)]
     for number in new[: core.config.batch_max]:
         data = encode_entry(PublishEntry(tuple(waiting[number]), ()))
         size += len(data)
-        if operations and size > core.config.batch_bytes:
+        if queued and size > core.config.batch_bytes:
             break
         operations.append(Create(own.queued(number), data))
         queued += 1
@@ -170,6 +222,8 @@ def on_pointer(core: Core, call: PutPointer, answer: MetadataAnswer) -> None:
         note_pointer(core, call)
     elif isinstance(answer, Failed):
         state.pointer_due_ns = core.later_ns(core.config.pointer_ms)
+    elif isinstance(answer, Conflict) and answer.index == 0:
+        core.step_back("is started by another process")
     else:
         own = core.own_paths
         state.pointer_call = core.read(ReadPointer(), Get(own.log_pointer), Children(own.queue))

@@ -50,6 +50,7 @@ from motet.core.mergetree.state import (
 from motet.core.mergetree.work import Detach, Fetch, Keep
 from motet.core.metadata.messages import (
     Check,
+    Children,
     Conflict,
     Create,
     Delete,
@@ -57,6 +58,7 @@ from motet.core.metadata.messages import (
     Get,
     MetadataAnswer,
     ReadDone,
+    ReadOperation,
     Refusal,
     Set,
     WriteOperation,
@@ -132,7 +134,7 @@ def _advance(core: Core, part: PartId) -> None:
     block = state.history.of_part(part)
     if own is not None and own.is_registered:
         unqueue(core, part)
-    elif block is not None and _is_unwanted(block):
+    elif block is not None and is_unwanted(block):
         if queued.step in (Step.WANTED, Step.STORED):
             # What is stored stays: a registration that is unknown may come late (R4).
             unqueue(core, part)
@@ -150,7 +152,7 @@ def unqueue(core: Core, part: PartId) -> None:
     state.fetching.pop(part, None)
 
 
-def _is_unwanted(block: BlockState) -> bool:
+def is_unwanted(block: BlockState) -> bool:
     """E2."""
     return block.standing in (BlockStanding.FAILED, BlockStanding.DROPPED) or (
         block.is_open and block.dropped is not None
@@ -178,7 +180,7 @@ def _get(core: Core, queued: QueuedPart) -> None:
         core.wait(queued, "its bytes are being put away")
         return
     is_aside_tried, queued.is_aside_tried = queued.is_aside_tried, False
-    if part in state.aside and not is_aside_tried:
+    if (part in state.aside or part in state.held) and not is_aside_tried:
         queued.is_aside_tried = True
         queued.step, queued.reason = Step.FETCHING, "takes the bytes that have arrived"
         state.fetching[part] = None
@@ -196,7 +198,8 @@ def _locate(core: Core, queued: QueuedPart) -> None:
     others = tuple(node for node in core.state.replicas if node != core.own)
     queued.step, queued.reason = Step.LOCATING, queued.reason or "looks who has it"
     core.state.fetching[queued.header.id] = None
-    part, reads = queued.header.id, []
+    part = queued.header.id
+    reads: list[ReadOperation] = [Children(core.paths.replicas)]
     for node in others:
         paths = core.paths.replica(node)
         reads += [Get(paths.is_active), Get(paths.is_lost), Get(paths.part(part))]
@@ -218,7 +221,9 @@ def on_located(core: Core, call: Locate, answer: MetadataAnswer) -> None:
         return
     holders: list[NodeId] = []
     away: list[NodeId] = []
-    results = iter(answer.results)
+    names, *found = answer.results
+    core.know_replicas(names)  # whoever is new is asked the next time
+    results = iter(found)
     for node, is_active, is_lost, part in zip(
         call.replicas, results, results, results, strict=False
     ):
@@ -263,6 +268,7 @@ def on_stored(core: Core, part: PartId, work: WorkId) -> None:
     queued, header = state.queue.get(part), state.storing.pop(work, None)
     state.aside.pop(part, None)
     state.pushed.pop(part, None)
+    state.held.pop(part, None)
     if queued is not None and queued.work == work:
         state.parts[part] = OwnPart(queued.header, is_stored=True)
         queued.step, queued.reason, queued.work = Step.STORED, "", None
@@ -309,7 +315,7 @@ def on_quorum(core: Core, call: ReadQuorum, answer: MetadataAnswer) -> None:
         core.wait(queued, "the keeper did not answer")
         return
     block = core.state.history.of_part(call.part)
-    if block is not None and _is_unwanted(block):
+    if block is not None and is_unwanted(block):
         # It may be on its way out: registering it now would come after that.
         queued.step, core.state.todo[call.part] = Step.STORED, None
         return

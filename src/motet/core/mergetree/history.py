@@ -7,15 +7,12 @@ V3  A drop takes all blocks of its partitions with lower numbers, open ones too,
     ``done`` comes after it, the block was ordered before the drop and was never seen.
 V4  A *version* is a zxid. At version V a reader sees the blocks that are visible at or below V and that no
     drop at or below V has taken. It is a set, not a frontier: no plain block is hidden by a quorum in flight.
-V5  A version is answered through parts that *tile* its blocks: each block lies in one of them, and all blocks
-    of each are visible at V. So a version is the same before a merge and after it.
 
 This is kept apart from the parts that a replica has: executing ``done`` without the part is allowed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from enum import StrEnum
 
 import msgspec
@@ -93,6 +90,12 @@ class History(msgspec.Struct):
     #: in the order of the log
     blocks: dict[Block, BlockState] = msgspec.field(default_factory=dict)
     by_part: dict[PartId, Block] = msgspec.field(default_factory=dict)
+    #: the same blocks by their partitions, and those that are open
+    partitions: dict[str, dict[Block, None]] = msgspec.field(default_factory=dict)
+    open: dict[Block, None] = msgspec.field(default_factory=dict)
+    #: the last drop of a partition, and the last one of all
+    drops: dict[str, Zxid] = msgspec.field(default_factory=dict)
+    dropped_all: Zxid = Zxid(0)
 
     def apply(self, number: int, zxid: Zxid, entry: Entry) -> None:
         """Take the next entry (V1)."""
@@ -125,19 +128,31 @@ class History(msgspec.Struct):
             state.visible = zxid if quorum <= 1 else None
             self.blocks[block] = state
             self.by_part[header.id] = block
+            self.partitions.setdefault(header.partition, {})[block] = None
+            if state.is_open:
+                self.open[block] = None
 
     def _end(self, number: int, visible: Zxid | None) -> None:
         """V2."""
         state = self.blocks.get(Block(number))
         if state is not None and state.is_open:
             state.visible, state.has_failed = visible, visible is None
+            del self.open[state.block]
 
     def _drop(self, partitions: tuple[str, ...] | None, number: int, zxid: Zxid) -> None:
         """V3."""
-        for state in self.blocks.values():
-            is_meant = partitions is None or state.header.partition in partitions
-            if is_meant and state.block.entry < number and state.dropped is None:
-                state.dropped = zxid
+        if partitions is None:
+            self.dropped_all = zxid
+        for partition in self.partitions if partitions is None else partitions:
+            self.drops[partition] = zxid
+            for block in self.partitions.get(partition, ()):
+                state = self.blocks[block]
+                if block.entry < number and state.dropped is None:
+                    state.dropped = zxid
+
+    def last_drop(self, partition: str) -> Zxid:
+        """The version from which on everything older in a partition is dropped; 0: nothing is."""
+        return max(self.drops.get(partition, Zxid(0)), self.dropped_all)
 
     def of_part(self, part: PartId) -> BlockState | None:
         """The block that was inserted as this part, if its entry has been read."""
@@ -151,45 +166,8 @@ class History(msgspec.Struct):
     def open_below(self, number: int, partitions: tuple[str, ...] | None) -> list[BlockState]:
         """What a drop of this number has to end (V3)."""
         return [
-            state
-            for state in self.blocks.values()
-            if state.is_open
-            and state.block.entry < number
-            and (partitions is None or state.header.partition in partitions)
+            self.blocks[block]
+            for block in self.open
+            if block.entry < number
+            and (partitions is None or self.blocks[block].header.partition in partitions)
         ]
-
-
-class Tiling(msgspec.Struct, frozen=True):
-    """How some parts answer a version."""
-
-    #: each block of the version is in one of them
-    parts: tuple[PartName, ...]
-    #: blocks that no part answers for
-    missing: tuple[BlockState, ...]
-
-
-def tile(history: History, version: Zxid, parts: Iterable[PartName]) -> Tiling:
-    """Choose parts for a version: merged ones whose blocks are all of it, the widest first; then blocks."""
-    left = {(each.header.partition, each.block): each for each in history.seen_at(version)}
-    chosen: list[PartName] = []
-    by_level = sorted(parts, key=lambda part: (-part.level, part))
-    for part in by_level:
-        if part.low == part.high and part.level == 0:
-            if left.pop((part.partition, part.low), None) is not None:
-                chosen.append(part)
-            continue
-        held = _held(history, part)
-        if held and all((each.header.partition, each.block) in left for each in held):
-            chosen.append(part)
-            for each in held:
-                del left[each.header.partition, each.block]
-    return Tiling(tuple(sorted(chosen)), tuple(left.values()))
-
-
-def _held(history: History, part: PartName) -> list[BlockState]:
-    """The blocks in a part; failed ones in its range are not in it."""
-    return [
-        each
-        for each in history.blocks.values()
-        if not each.has_failed and part.holds(each.header.partition, each.block)
-    ]

@@ -19,7 +19,7 @@ from __future__ import annotations
 import msgspec
 
 from motet.core.machine import NS_PER_MS
-from motet.core.mergetree import checks, ending, executing, pulling, pushing, tokens
+from motet.core.mergetree import addressing, checks, ending, executing, pulling, pushing, tokens
 from motet.core.mergetree.context import Core
 from motet.core.mergetree.entries import (
     InsertEntry,
@@ -57,8 +57,8 @@ from motet.core.metadata.messages import (
     WriteOperation,
     Written,
 )
-from motet.errors import BadInput, MotetError, NodeError, OutcomeUnknown, error_of
-from motet.errors.tables import QuorumFailed, TableBusy, TableReadOnly, TooFewReplicas
+from motet.errors import BadInput, MotetError, NodeError, NoSuchTable, OutcomeUnknown, error_of
+from motet.errors.tables import QuorumFailed, TableBusy, TableMoved, TableReadOnly, TooFewReplicas
 from motet.ids import Address, Zxid
 
 HOST, DEFINITION, NAME = range(3)
@@ -120,6 +120,8 @@ def _read(core: Core, number: int) -> None:
         Get(core.paths.producers),
         Get(core.paths.definition),
     ]
+    if message.name_path:
+        reads.append(Get(message.name_path))
     if insert.message.quorum > 1:
         for node in core.state.replicas:
             paths = core.paths.replica(node)
@@ -149,8 +151,10 @@ def on_read(core: Core, call: ReadForInsert, answer: MetadataAnswer) -> None:
     if not isinstance(answer, ReadDone):
         _refuse(core, call.insert, failure(answer))
         return
-    found, producers, definition, *activity = answer.results
     message = insert.message
+    found, producers, definition, *rest = answer.results
+    names = 1 if message.name_path else 0
+    name, activity = rest[:names], rest[names:]
     try:
         use = tokens.use_of(message, found, producers)
     except MotetError as error:
@@ -161,8 +165,11 @@ def on_read(core: Core, call: ReadForInsert, answer: MetadataAnswer) -> None:
         insert.version = answer.zxid
         pulling.pull(core)
         return
-    if not isinstance(definition, Found):
-        _refuse(core, call.insert, BadInput("the table is dropped"))
+    try:
+        version = addressing.definition_version(definition)
+        addressing.check_named(core.key[0], name, message.name_version)
+    except MotetError as error:
+        _refuse(core, call.insert, error)
         return
     each = iter(activity)
     active = sum(
@@ -184,7 +191,7 @@ def on_read(core: Core, call: ReadForInsert, answer: MetadataAnswer) -> None:
     if known is not None:
         _refuse(core, call.insert, BadInput(f"part {message.part.id} is there already"))
         return
-    _commit(core, call.insert, definition.stat.version, found)
+    _commit(core, call.insert, version, found)
 
 
 def _commit(core: Core, number: int, definition_version: int, found: ReadResult) -> None:
@@ -247,13 +254,16 @@ def _on_conflict(core: Core, number: int, conflict: Conflict) -> None:
     insert = core.state.inserts[number]
     message = insert.message
     if conflict.index == HOST:
+        if insert.host_version != core.state.host_version and core.is_active:
+            _read(core, number)  # this replica has raised it meanwhile
+            return
         if insert.host_version == core.state.host_version:
             core.step_back("is started by another process")
         _refuse(core, number, TableReadOnly("this replica is starting"))
     elif message.name_path and conflict.index == NAME:
-        _refuse(core, number, BadInput("the table has another name now", hint="look it up again"))
+        _refuse(core, number, TableMoved("the table has another name now"))
     elif conflict.index > DEFINITION and conflict.why is Refusal.NO_NODE and not message.producer:
-        _refuse(core, number, BadInput("the table is dropped"))
+        _refuse(core, number, NoSuchTable("the table is dropped"))
     elif _is_late(core, insert):
         _refuse(core, number, TableBusy("others wrote before this insert again and again"))
     elif checks.is_taken(core, message.part.id):

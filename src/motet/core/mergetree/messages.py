@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
+from motet.core.clock.hlc import Clock
 from motet.core.clock.writer_step import WriterStep
 from motet.core.machine import Message
 from motet.core.mergetree.entries import PartHeader
@@ -74,6 +75,10 @@ class ListParts(TableRequest, frozen=True):
     version: Zxid
     #: whatever is here, whatever head and version say (T40)
     is_eventual: bool = False
+    #: the name of the last part of the page before; empty: the first page (V6)
+    after: str = ""
+    #: of the version; empty: it is not told
+    incarnation: str = ""
 
 
 class StagePart(TableRequest, frozen=True):
@@ -128,9 +133,10 @@ class ListedPart(msgspec.Struct, frozen=True, array_like=True):
 
 
 class PartsListed(TableAnswer, frozen=True):
-    """All rows of the version are in these parts."""
+    """All rows of a page of the version are in these parts; if there are more, ask again after the last."""
 
     parts: tuple[ListedPart, ...]
+    more: bool = False
 
 
 class PartStaged(TableAnswer, frozen=True):
@@ -357,6 +363,63 @@ class WriterNoted(NodeAnswer, frozen=True):
     """It is remembered."""
 
 
+class PublishedStep(msgspec.Struct, frozen=True, array_like=True):
+    """A step of an ordered writer, and the version at which it became visible."""
+
+    epoch: int
+    after: Clock | None
+    through: Clock
+    version: Version
+
+
+class ReadSteps(NodeRequest, frozen=True):
+    """The steps of an ordered writer after an epoch, a page of them; those that are remembered."""
+
+    writer: WriterName
+    after_epoch: int = -1
+
+
+class StepsAre(NodeAnswer, frozen=True):
+    """They are in their order; ``more`` if others follow."""
+
+    steps: tuple[PublishedStep, ...]
+    more: bool
+
+
+class FindStep(NodeRequest, frozen=True):
+    """The first step of an ordered writer that reflects the feed up to a clock."""
+
+    writer: WriterName
+    through: Clock
+
+
+class StepFound(NodeAnswer, frozen=True):
+    """It; None: the writer is not there yet, or the step ``is_forgotten``."""
+
+    step: PublishedStep | None
+    is_forgotten: bool = False
+
+
+class OpenJob(NodeRequest, frozen=True):
+    """Begin staging parts for these tables over a longer time; to repeat it is fine."""
+
+    job: str
+    tables: tuple[TableId, ...]
+
+
+class RenewJob(NodeRequest, frozen=True):
+    """Whoever stages is still there: to be said every 20 s; after 60 s of silence the parts are collected."""
+
+    job: str
+    tables: tuple[TableId, ...]
+
+
+class JobStanding(NodeAnswer, frozen=True):
+    """How it stands with the job, in the table where it is worst: open, published, collected or absent."""
+
+    value: str
+
+
 class DescribeReplicas(NodeRequest, frozen=True):
     """How it stands with the replicas of this very node."""
 
@@ -391,6 +454,45 @@ class ReplicasDescribed(NodeAnswer, frozen=True):
 
     node: NodeId
     replicas: tuple[ReplicaStanding, ...]
+
+
+class ReadShardLog(NodeRequest, frozen=True):
+    """The log of a shard from an entry on, a page of it, and on the first page the quorums that are open."""
+
+    table: TableId
+    shard: int
+    first: int = 0
+
+
+class LoggedEntry(msgspec.Struct, frozen=True, array_like=True):
+    """An entry, as people read it."""
+
+    number: int
+    #: as in the log; "bad" for what is no entry
+    kind: str
+    parts: tuple[PartId, ...]
+    #: what else it says
+    detail: str
+    version: Zxid
+    created_ms: int
+
+
+class OpenQuorum(msgspec.Struct, frozen=True, array_like=True):
+    """A block that waits for its quorum."""
+
+    part: PartId
+    wanted: int
+    members: tuple[NodeId, ...]
+    since_ms: int
+
+
+class ShardLogIs(NodeAnswer, frozen=True):
+    """The page; if there is ``more``, it begins with the next number."""
+
+    entries: tuple[LoggedEntry, ...]
+    quorums: tuple[OpenQuorum, ...]
+    next_number: int
+    more: bool
 
 
 class NodeRefused(NodeAnswer, frozen=True):
@@ -440,6 +542,12 @@ class PartArrived(TableMessage, frozen=True):
     sender: NodeId
 
 
+class PartBroken(TableMessage, frozen=True):
+    """From the node itself: the bytes of a stored part are not what was written (T37)."""
+
+    part: PartId
+
+
 REFERENCE: tuple[tuple[type[Message], str, str], ...] = (
     (InsertBlock, "client", "replica"),
     (BlockInserted, "replica", "client"),
@@ -452,23 +560,22 @@ REFERENCE: tuple[tuple[type[Message], str, str], ...] = (
     (FindVersion, "client", "replica"),
     (VersionFound, "replica", "client"),
     (TableRefused, "replica", "client"),
-    (LogHas, "replica", "replica"),
-    (PartPushed, "replica", "replica"),
-    (HoldPart, "replica", "replica"),
-    (PartHeld, "replica", "replica"),
-    (PartArrived, "node", "replica"),
+    *((kind, "replica", "replica") for kind in (LogHas, PartPushed, HoldPart, PartHeld)),
+    *((kind, "node", "replica") for kind in (PartArrived, PartBroken)),
     *(
         (kind, *("client", "node"))
         for kind in (
             *(CreateTable, DropTable, RenameTable, ListTables, DescribeTables, PublishParts),
-            *(ReadWriters, NoteWriter, DescribeReplicas),
+            *(ReadWriters, NoteWriter, ReadSteps, FindStep, OpenJob, RenewJob, DescribeReplicas),
+            ReadShardLog,
         )
     ),
     *(
         (kind, *("node", "client"))
         for kind in (
             *(TableReady, TableChanged, TablesListed, TablesDescribed, PartsPublished),
-            *(WritersAre, WriterNoted, ReplicasDescribed, NodeRefused),
+            *(WritersAre, WriterNoted, StepsAre, StepFound, JobStanding),
+            *(ReplicasDescribed, ShardLogIs, NodeRefused),
         )
     ),
 )
@@ -496,7 +603,12 @@ NodeRequests = (
     | PublishParts
     | ReadWriters
     | NoteWriter
+    | ReadSteps
+    | FindStep
+    | OpenJob
+    | RenewJob
     | DescribeReplicas
+    | ReadShardLog
 )
 
 TableCall = ReplicaMessages | NodeRequests
@@ -519,7 +631,11 @@ TablesAnswer = (
     | PartsPublished
     | WritersAre
     | WriterNoted
+    | StepsAre
+    | StepFound
+    | JobStanding
     | ReplicasDescribed
+    | ShardLogIs
     | NodeRefused
 )
 """All answers to clients."""

@@ -4,13 +4,16 @@
 
     /motet/database                     the number of the database, and the incarnation of the keeper
     /motet/tables/<name>                the table that has the name: its uuid
-    /motet/table_nodes/<node>           which replicas a data node has: uuids and numbers of shards
+    /motet/table_nodes/<node>           a data node: how many replicas it has
+      <uuid>                            of which shards of a table
     /motet/writers/<id>                 an ordered writer: its last step, and how it fares
       steps-<k>                         a chunk of its former steps
-    /motet/table_data/<uuid>
+    /motet/table_data/<uuid>            empty: the table is being made; `named`; `collected`: it goes
       definition                        columns, order, partition, engine
       tokens/<token>                    what was inserted under a token
       producers/<name>                  what a producer has inserted last, by its numbers
+      staging/<job>                     open, published or collected
+        lease                           set while whoever stages parts for the job is there
       shards/<i>
         log/log-<n>                     the entries
         quorum/status/<part id>         an open quorum: how many are wanted, and who has joined
@@ -27,12 +30,14 @@
 
 from __future__ import annotations
 
+import re
 from urllib.parse import quote
 
 import msgspec
 
+from motet.errors import BadRecord
 from motet.ids import NodeId, PartId, TableId, TableName, WriterName
-from motet.limits import name_length_max
+from motet.limits import name_length_max, table_shards_max
 
 TABLES = "/motet/tables"
 TABLE_NODES = "/motet/table_nodes"
@@ -40,6 +45,10 @@ TABLE_DATA = "/motet/table_data"
 WRITERS = "/motet/writers"
 ROOTS = (TABLES, TABLE_NODES, TABLE_DATA, WRITERS)
 """Are there before the first request."""
+
+
+CLIENT_PRODUCER = "~"
+"""Producers that clients make for themselves are called so and the client's number: each has one user."""
 
 
 def is_token(token: str) -> bool:
@@ -58,9 +67,45 @@ def name_path(name: TableName) -> str:
     return f"{TABLES}/{name}"
 
 
+_TABLE_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+def named_table(name: TableName, data: bytes) -> TableId:
+    """The table that the node of a name points to; ``BadRecord`` for junk."""
+    text = data.decode(errors="replace")
+    if _TABLE_ID.fullmatch(text):
+        return TableId(text)
+    raise BadRecord(f"{name_path(name)} in the keeper points to no table: {text[:40]!r}")
+
+
 def node_path(node: NodeId) -> str:
     """The node that says which replicas a data node has."""
     return f"{TABLE_NODES}/{node}"
+
+
+def hosted_path(node: NodeId, table: TableId) -> str:
+    """Which shards of a table a data node has replicas of."""
+    return f"{node_path(node)}/{table}"
+
+
+encode_shards = msgspec.json.Encoder().encode
+_shards_decoder = msgspec.json.Decoder(tuple[int, ...])
+
+
+def decode_shards(data: bytes) -> tuple[int, ...]:
+    """Numbers of shards; ``BadRecord`` for what is none."""
+    try:
+        shards = _shards_decoder.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        shards = (-1,)
+    if all(0 <= shard < table_shards_max for shard in shards):
+        return shards
+    raise BadRecord(f"{data[:40]!r} is no list of shards")
+
+
+def count_of(data: bytes) -> int:
+    """How many replicas a data node has; nonsense counts for nothing, it is used for balance alone."""
+    return int(data) if data.isdigit() and len(data) < 10 else 0
 
 
 def writer_path(writer: WriterName) -> str:
@@ -71,6 +116,21 @@ def writer_path(writer: WriterName) -> str:
 def table_root(table: TableId) -> str:
     """Everything of a table but its name."""
     return f"{TABLE_DATA}/{table}"
+
+
+NAMED = b"named"
+COLLECTED = b"collected"
+"""What the root of a table says: who gives it its name and who collects it set it by its version."""
+
+
+def definition_path(table: TableId) -> str:
+    """What a table is."""
+    return f"{table_root(table)}/definition"
+
+
+def table_of(path: str) -> TableId:
+    """The table that a path below its root is of."""
+    return TableId(path.removeprefix(f"{TABLE_DATA}/").partition("/")[0])
 
 
 class ShardPaths(msgspec.Struct, frozen=True):
@@ -85,7 +145,7 @@ class ShardPaths(msgspec.Struct, frozen=True):
 
     @property
     def definition(self) -> str:
-        return f"{table_root(self.table)}/definition"
+        return definition_path(self.table)
 
     def token(self, token: str) -> str:
         return f"{table_root(self.table)}/tokens/{token_name(token)}"
@@ -93,6 +153,17 @@ class ShardPaths(msgspec.Struct, frozen=True):
     @property
     def producers(self) -> str:
         return f"{table_root(self.table)}/producers"
+
+    @property
+    def staging(self) -> str:
+        """Made with the table's first job."""
+        return f"{table_root(self.table)}/staging"
+
+    def job(self, job: str) -> str:
+        return f"{self.staging}/{token_name(job)}"
+
+    def lease(self, job: str) -> str:
+        return f"{self.job(job)}/lease"
 
     def producer(self, name: str) -> str:
         return f"{self.producers}/{token_name(name)}"
@@ -109,8 +180,12 @@ class ShardPaths(msgspec.Struct, frozen=True):
         """Made sequential: the keeper adds the number."""
         return f"{self.log}/log-"
 
+    @property
+    def statuses(self) -> str:
+        return f"{self.root}/quorum/status"
+
     def status(self, part: PartId) -> str:
-        return f"{self.root}/quorum/status/{part}"
+        return f"{self.statuses}/{part}"
 
     @property
     def last_part(self) -> str:
@@ -183,11 +258,19 @@ def entry_number(path: str) -> int:
 def layout(
     table: TableId, shards: int, replicas: tuple[NodeId, ...]
 ) -> tuple[tuple[str, bytes], ...]:
-    """The nodes of a new table but its definition and its name, parents first (T28)."""
+    """The nodes of a table but its definition and its name, parents first; all shards have these replicas."""
+    (root, _), *rest = layout_of(table, (replicas,) * shards)
+    return ((root, NAMED), *rest)
+
+
+def layout_of(
+    table: TableId, ensembles: tuple[tuple[NodeId, ...], ...]
+) -> tuple[tuple[str, bytes], ...]:
+    """The nodes of a table that has no name yet (T28)."""
     root = table_root(table)
     nodes: list[tuple[str, bytes]] = [(root, b""), (f"{root}/shards", b"")]
     nodes += [(f"{root}/tokens", b""), (f"{root}/producers", b"")]
-    for shard in range(shards):
+    for shard, replicas in enumerate(ensembles):
         paths = ShardPaths(table, shard)
         quorum = f"{paths.root}/quorum"
         nodes += [(paths.root, b""), (paths.log, b""), (paths.replicas, b""), (quorum, b"")]

@@ -4,6 +4,8 @@ L1  Entries are read by their numbers, up to so many at one moment; nothing is l
     what its node's stat says, which trimming does not change (R1).
 P1  As many are read as the log is known to have, and a few more: a look at an idle log costs next to nothing.
     If they are too large for one answer, fewer are read, down to one.
+P2  The log is watched, and inserters tell of their entries. A replica that has read all of it looks again
+    after ``pull_ms`` at the latest: a node with many replicas that is idle costs the keeper little.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from __future__ import annotations
 from motet.core.mergetree import executing
 from motet.core.mergetree.context import Core
 from motet.core.mergetree.entries import decode_entry, encode_entry
-from motet.core.mergetree.state import Phase, Pull
+from motet.core.mergetree.state import Pull
 from motet.core.metadata.messages import Failed, Found, Get, MetadataAnswer, NodeStat, ReadDone
 from motet.errors import BadRecord
 
@@ -35,7 +37,7 @@ def pull(core: Core) -> None:
     if state.pulling is not None:
         state.is_pull_wanted = True
         return
-    state.is_pull_wanted = False
+    state.is_pull_wanted, state.pull_again_ns = False, 0
     first = state.history.next_number
     state.pull_max = min(state.pull_max or core.config.entries_max, core.config.entries_max)
     wanted = max(state.head_heard - first + 1, AHEAD)
@@ -65,13 +67,16 @@ def on_pulled(core: Core, call: Pull, answer: MetadataAnswer) -> None:
         return
     assert call.first == state.history.next_number, "one read at a time"
     head = state.head_heard = head_of(log.stat)
+    if head < call.first - 1:
+        _is_other_log(core)
+        return
     state.pull_max *= 2
     for result in results:
         if not isinstance(result, Found):
             break
         number = state.history.next_number
         if result.stat.czxid <= state.history.zxid:
-            state.phase, state.why = Phase.READ_ONLY, "has executed another log than the keeper has"
+            _is_other_log(core)
             return
         try:
             entry = decode_entry(result.data)
@@ -79,7 +84,8 @@ def on_pulled(core: Core, call: Pull, answer: MetadataAnswer) -> None:
             core.note("bad_entry", f"{number}: {error.what}")
             break
         state.history.apply(number, result.stat.czxid, entry)
-        state.unwritten.append((number, result.stat.czxid, encode_entry(entry)))
+        state.last_entry = encode_entry(entry)
+        state.unwritten.append((number, result.stat.czxid, state.last_entry))
         core.note("executed", f"{number} {type(entry).__name__.removesuffix('Entry').lower()}")
         executing.execute(core, number, entry)
     if (
@@ -88,3 +94,17 @@ def on_pulled(core: Core, call: Pull, answer: MetadataAnswer) -> None:
         pull(core)
     elif state.history.next_number <= head and not isinstance(results[0], Found):
         core.note("entry_trimmed", f"{state.history.next_number} of {head}")
+    elif state.history.next_number > head:
+        state.pull_again_ns = core.later_ns(core.config.pull_ms)  # P2
+
+
+def on_tick(core: Core) -> None:
+    """P2."""
+    if core.state.pulling is None and core.now_ns >= core.state.pull_again_ns:
+        pull(core)
+
+
+def _is_other_log(core: Core) -> None:
+    """T38: the next activation says what is to be done."""
+    core.state.is_other_log = True
+    core.step_back("has executed another log than the keeper has")

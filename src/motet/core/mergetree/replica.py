@@ -6,6 +6,7 @@
 ``executed``    the file of what was executed, and ``log_pointer``
 ``executing``   getting the parts that entries bring, registering them, joining quorums
 ``ending``      failing quorums, and what failed blocks leave
+``damage``      parts whose bytes are not what was written
 ``inserting``   inserts of clients
 ``dropping``    drops of clients
 ``reading``     answering readers as of a head
@@ -17,29 +18,41 @@ Each step is one event. What follows from it for the others is worked out once, 
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import islice
 from typing import Any, Self
 
 from motet.core.fingerprint import clone_plain
 from motet.core.machine import Message, Violation
 from motet.core.mergetree import (
     activation,
+    collecting,
+    damage,
     dropping,
     ending,
     executed,
     executing,
+    finding,
     inserting,
     pulling,
     pushing,
     reading,
+    staging,
 )
 from motet.core.mergetree.context import Core, NodeContext, ReplicaKey
 from motet.core.mergetree.messages import (
     DropPartitions,
+    FindVersion,
+    HoldPart,
     InsertBlock,
     ListParts,
     LogHas,
     PartArrived,
+    PartBroken,
+    PartHeld,
     PartPushed,
+    QueuedEntry,
+    ReplicaStanding,
+    StagePart,
 )
 from motet.core.mergetree.state import (
     Activate,
@@ -48,8 +61,15 @@ from motet.core.mergetree.state import (
     CommitInsert,
     Compare,
     Deregister,
+    EndJob,
     Fail,
+    FindEntries,
+    FindHead,
+    GiveUp,
+    JudgeLeases,
     Leave,
+    LetGo,
+    ListJobs,
     LoadOwn,
     LoadQueue,
     Locate,
@@ -57,7 +77,12 @@ from motet.core.mergetree.state import (
     Phase,
     Pull,
     PutPointer,
+    ReadBroken,
+    ReadForDrop,
     ReadForInsert,
+    ReadJobs,
+    ReadLeases,
+    ReadLogHead,
     ReadPointer,
     ReadQuorum,
     ReadStatuses,
@@ -65,6 +90,7 @@ from motet.core.mergetree.state import (
     Register,
     SettleRead,
     SettleWrite,
+    TouchStaging,
     WatchLog,
 )
 from motet.core.mergetree.work import NOBODY, Looked
@@ -91,6 +117,7 @@ ROUTES: dict[type[Call], Callable[[Core, Any, MetadataAnswer], None]] = {
     CommitInsert: inserting.on_committed,
     SettleWrite: inserting.on_settled,
     SettleRead: inserting.on_settle_read,
+    ReadForDrop: dropping.on_read,
     CommitDrop: dropping.on_dropped,
     Locate: executing.on_located,
     ReadQuorum: executing.on_quorum,
@@ -98,9 +125,24 @@ ROUTES: dict[type[Call], Callable[[Core, Any, MetadataAnswer], None]] = {
     ReadToFail: ending.on_read_to_fail,
     Fail: ending.on_failed,
     Leave: ending.on_left,
+    ReadBroken: damage.on_read_broken,
+    GiveUp: damage.on_given_up,
+    ReadJobs: staging.on_jobs,
+    LetGo: staging.on_let_go,
+    ReadLogHead: staging.on_log_head,
+    ListJobs: collecting.on_jobs,
+    ReadLeases: collecting.on_leases,
+    TouchStaging: collecting.on_touched,
+    JudgeLeases: collecting.on_judged,
+    EndJob: collecting.on_ended,
+    FindHead: finding.on_head,
+    FindEntries: finding.on_entries,
     WatchLog: _on_watching,
 }
 """Who takes the answer to a call."""
+
+told_queue_max = 100
+"""Parts that a replica waits for, of those that it tells of."""
 
 
 class TableReplica:
@@ -136,8 +178,19 @@ class TableReplica:
             pulling.hear(core, message.number)
         elif isinstance(message, PartArrived):
             executing.on_arrived(core, message.part)
+            damage.on_arrived(core, message.part)
+        elif isinstance(message, PartBroken):
+            damage.on_broken(core, message.part)
         elif isinstance(message, PartPushed):
             pushing.take(core, message)
+        elif isinstance(message, FindVersion):
+            finding.take(core, sender, message)
+        elif isinstance(message, StagePart):
+            staging.take(core, sender, message)
+        elif isinstance(message, HoldPart):
+            staging.hold(core, sender, message)
+        elif isinstance(message, PartHeld):
+            staging.on_held(core, sender, message)
 
     def on_changed(self, changed: Changed) -> None:
         if changed.path == self.core.paths.log:
@@ -151,6 +204,7 @@ class TableReplica:
     def on_work(self, work: WorkId, result: Message | None, why: str | None) -> None:
         """Work has ended: well, or not, and why."""
         core, state = self.core, self.core.state
+        core.node.end_block(work)
         part = state.works.pop(work)
         if work == state.look:
             if isinstance(result, Looked):
@@ -167,6 +221,9 @@ class TableReplica:
         if work in state.arriving:
             pushing.on_arrived(core, work, why)
             return
+        if work in state.holding:
+            staging.on_hold_ended(core, work, why)
+            return
         for number, insert in list(state.inserts.items()):
             if insert.work == work:
                 if why is None:
@@ -174,6 +231,8 @@ class TableReplica:
                 else:
                     inserting.on_not_kept(core, number, why)
                 return
+        if damage.on_work(core, part, work, why):
+            return
         if why is None:
             executing.on_stored(core, part, work)
         else:
@@ -187,14 +246,16 @@ class TableReplica:
 
     def on_tick(self) -> None:
         core = self.core
+        finding.on_tick(core)
         if core.state.phase in (Phase.WAITING, Phase.READ_ONLY):
             activation.begin(core)
         elif core.is_active:
             inserting.on_tick(core)
             executing.on_tick(core)
             pushing.on_tick(core)
-            if core.state.pulling is None:
-                pulling.pull(core)
+            staging.on_tick(core)
+            collecting.on_tick(core)
+            pulling.on_tick(core)
             if executed.is_pointer_due(core):
                 executed.put_pointer(core)
 
@@ -205,10 +266,33 @@ class TableReplica:
         if core.is_active:
             executing.advance(core)
             ending.advance(core)
+            damage.advance(core)
+            staging.release(core)
+        staging.look(core)
         inserting.look(core)
         reading.look(core)
 
-    # What a checker needs
+    # What people and checkers need
+
+    def standing(self) -> ReplicaStanding:
+        """How it stands with it."""
+        state = self.core.state
+        stored = [own.header.size_bytes for own in state.parts.values() if own.is_stored]
+        queue = tuple(
+            QueuedEntry(each.number, part, each.reason or each.step, each.tries)
+            for part, each in islice(state.queue.items(), told_queue_max)
+        )
+        head = max(state.head_heard, state.history.next_number - 1)
+        return ReplicaStanding(
+            *self.core.key,
+            phase=str(state.phase),
+            why=state.why,
+            log_pointer=state.pointer,
+            head=head,
+            parts=len(stored),
+            size_bytes=sum(stored),
+            queue=queue,
+        )
 
     def clone(self, node: NodeContext) -> Self:
         twin = type(self)(node, self.core.key, self.core.config)
@@ -224,6 +308,8 @@ class TableReplica:
         found += [
             Violation("E4", f"{part} is registered and not synced")
             for part, own in state.parts.items()
-            if own.is_registered and not own.is_stored and state.phase is Phase.ACTIVE
+            if own.is_registered
+            and not (own.is_stored or own.is_broken)
+            and state.phase is Phase.ACTIVE
         ]
         return found

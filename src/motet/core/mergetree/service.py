@@ -7,7 +7,7 @@ number of its own; what it waits for is data in ``memory``, so that a node can b
 from __future__ import annotations
 
 from motet.core.mergetree.context import NodeContext
-from motet.core.mergetree.messages import NodeRefused, NodeRequest
+from motet.core.mergetree.messages import NodeRefused, NodeRequest, TableMessage
 from motet.core.metadata.messages import (
     Changed,
     MetadataAnswer,
@@ -19,7 +19,7 @@ from motet.core.metadata.messages import (
     WriteOperation,
 )
 from motet.errors import MotetError
-from motet.ids import Address, RequestId
+from motet.ids import Address, RequestId, WorkId, WriteId
 
 
 class NodeService:
@@ -29,6 +29,8 @@ class NodeService:
     name = ""
     #: the requests that it answers
     takes: tuple[type[NodeRequest], ...] = ()
+    #: what replicas say that it wants to hear, too
+    hears: tuple[type[TableMessage], ...] = ()
 
     def __init__(self, node: NodeContext) -> None:
         self.node = node
@@ -46,8 +48,17 @@ class NodeService:
     def on_request(self, client: Address, message: NodeRequest) -> None:
         """A client asks."""
 
+    def on_message(self, sender: Address, message: TableMessage) -> None:
+        """A replica says something that this service hears."""
+
     def on_answer(self, request: RequestId, answer: MetadataAnswer) -> None:
         """The keeper has answered."""
+
+    def on_work(self, work: WorkId, why: str | None) -> None:
+        """Work has ended: well, or not, and why."""
+
+    def on_written(self, write: WriteId, why: str | None) -> None:
+        """A file is changed, durably; or it is not, and why."""
 
     def on_changed(self, changed: Changed) -> None:
         """Something that some service watches has changed."""

@@ -8,7 +8,8 @@ import msgspec
 
 from motet.core.mergetree.entries import PartHeader
 from motet.core.mergetree.history import History
-from motet.core.mergetree.messages import DropPartitions, InsertBlock, ListParts
+from motet.core.mergetree.messages import DropPartitions, FindVersion, InsertBlock, ListParts
+from motet.core.mergetree.names import PartName
 from motet.ids import Address, NodeId, PartId, RequestId, WorkId, WriteId, Zxid
 
 
@@ -17,6 +18,8 @@ class MergeTreeConfig(msgspec.Struct, frozen=True):
 
     #: how often everything that is late is looked at
     tick_ms: int = 1_000
+    #: how often the log is read though nobody has told of an entry
+    pull_ms: int = 10_000
     #: how long an insert waits for its quorum, and a reader for parts
     wait_ms: int = 10_000
     #: entries in one read of the log
@@ -35,10 +38,23 @@ class MergeTreeConfig(msgspec.Struct, frozen=True):
     pushes_max: int = 4
     #: pushed bytes that no entry names go after so long
     pushed_ms: int = 60_000
+    #: parts that are held for publications
+    held_max: int = 100_000
+    #: how often those that are old are looked at; how old a part has to be that is in no job, and one that is
+    staged_look_ms: int = 10_000
+    staged_keep_ms: int = 3_600_000
+    job_part_keep_ms: int = 60_000
+    #: how often staging jobs are looked at, and how old a lease has to be whose job is collected
+    jobs_look_ms: int = 20_000
+    lease_ms: int = 60_000
     #: inserts, drops and readers that may wait, of each so many
     requests_max: int = 1_000
+    #: parts in one page of a list: 2 KiB each at most, so that a page is a message
+    page_max: int = 2_000
     #: the pointer is written so long after it could be, unless it rides on something else
     pointer_ms: int = 1_000
+    #: queries that began before the drop of a table may read its parts for so long
+    dropped_ms: int = 60_000
 
 
 class Phase(StrEnum):
@@ -66,6 +82,8 @@ class OwnPart(msgspec.Struct):
     is_stored: bool = False
     #: its node is below our ``parts``
     is_registered: bool = False
+    #: its bytes are there, and are not what was written
+    is_broken: bool = False
 
 
 class Step(StrEnum):
@@ -112,6 +130,19 @@ class Ending(msgspec.Struct):
     again_ns: int = 0
 
 
+class Broken(msgspec.Struct):
+    """A part whose bytes are not what was written."""
+
+    #: the keeper has been asked
+    is_asked: bool = False
+    #: look again then
+    again_ns: int = 0
+    #: no other replica that is active has it
+    is_only: bool = False
+    #: what stores it once more
+    work: WorkId | None = None
+
+
 class InsertStep(StrEnum):
     """How far an insert is."""
 
@@ -151,8 +182,66 @@ class Reader(msgspec.Struct):
     client: Address
     message: ListParts
     since_ns: int
-    #: a part without which it cannot be answered
-    waits_for: PartId | None = None
+    #: the last part of the page before
+    after: PartName | None = None
+    #: parts without which it cannot be answered, in their order
+    missing: dict[PartId, None] = msgspec.field(default_factory=dict)
+
+
+class Finding(msgspec.Struct):
+    """A client that asks for the version of a moment."""
+
+    client: Address
+    message: FindVersion
+    since_ns: int
+    #: the last entry that was appended until then, as far as is known, and its zxid
+    low: int = -1
+    version: Zxid = Zxid(0)
+    #: the entries up to ``low`` have been trimmed
+    has_gap: bool = False
+    #: the last entry that may have been
+    high: int = -1
+
+
+class HeldPart(msgspec.Struct):
+    """A part that is staged here, or is to be."""
+
+    header: PartHeader
+    #: the staging job; empty: it is in none; None: it was found here at a start
+    job: str | None
+    #: when it was synced, or asked for last
+    since_ns: int
+    #: its bytes are among the staged ones
+    is_synced: bool = False
+    #: what stages it, and who waits for that
+    work: WorkId | None = None
+    asked_by: dict[Address, None] = msgspec.field(default_factory=dict)
+
+
+class Staging(msgspec.Struct):
+    """A client whose part is being staged."""
+
+    client: Address
+    request: RequestId
+    part: PartHeader
+    job: str
+    quorum: int
+    since_ns: int
+    #: others are asked again then
+    again_ns: int = 0
+    #: who holds it, and the version of whose ``host``
+    holders: dict[NodeId, int] = msgspec.field(default_factory=dict)
+    refused: dict[NodeId, None] = msgspec.field(default_factory=dict)
+
+
+class Releasing(msgspec.Struct):
+    """Staged parts that are to go."""
+
+    parts: dict[PartId, None] = msgspec.field(default_factory=dict)
+    #: ``host`` is being raised for them: which version it has is not known
+    is_raising: bool = False
+    #: when the log has been read up to here; None: that is not known yet
+    head: int | None = None
 
 
 class Dropping(msgspec.Struct, frozen=True):
@@ -262,6 +351,7 @@ class ReadToFail(msgspec.Struct, frozen=True, tag=True):
     """What the multi that fails a quorum checks."""
 
     part: PartId
+    replicas: tuple[NodeId, ...]
     #: a drop took the block: hosts are not checked (T32)
     is_dropped: bool
 
@@ -279,10 +369,84 @@ class Leave(msgspec.Struct, frozen=True, tag=True):
     part: PartId
 
 
+class ReadBroken(msgspec.Struct, frozen=True, tag=True):
+    """Who else has a part that is damaged here."""
+
+    part: PartId
+    replicas: tuple[NodeId, ...]
+
+
+class GiveUp(msgspec.Struct, frozen=True, tag=True):
+    """The multi that deregisters a part that is damaged here."""
+
+    part: PartId
+
+
+class ReadForDrop(msgspec.Struct, frozen=True, tag=True):
+    """What a drop has to know before it commits."""
+
+    drop: int
+
+
 class CommitDrop(msgspec.Struct, frozen=True, tag=True):
     """The multi of a drop."""
 
     drop: int
+
+
+class ReadJobs(msgspec.Struct, frozen=True, tag=True):
+    """Staging jobs that old parts belong to."""
+
+    jobs: tuple[str, ...]
+
+
+class LetGo(msgspec.Struct, frozen=True, tag=True):
+    """``host`` is raised before staged parts go."""
+
+
+class ReadLogHead(msgspec.Struct, frozen=True, tag=True):
+    """The head of the log after that."""
+
+
+class ListJobs(msgspec.Struct, frozen=True, tag=True):
+    """The staging jobs of the table."""
+
+
+class ReadLeases(msgspec.Struct, frozen=True, tag=True):
+    """How it stands with some of them."""
+
+    jobs: tuple[str, ...]
+
+
+class TouchStaging(msgspec.Struct, frozen=True, tag=True):
+    """A write that tells the keeper's time, for jobs that are silent."""
+
+    jobs: tuple[str, ...]
+
+
+class JudgeLeases(msgspec.Struct, frozen=True, tag=True):
+    """That time, and their leases."""
+
+    jobs: tuple[str, ...]
+
+
+class EndJob(msgspec.Struct, frozen=True, tag=True):
+    """A job is collected, or removed."""
+
+    job: str
+
+
+class FindHead(msgspec.Struct, frozen=True, tag=True):
+    """How many entries there are to search in."""
+
+    finding: int
+
+
+class FindEntries(msgspec.Struct, frozen=True, tag=True):
+    """When some entries were appended."""
+
+    finding: int
+    numbers: tuple[int, ...]
 
 
 class WatchLog(msgspec.Struct, frozen=True, tag=True):
@@ -309,7 +473,20 @@ Call = (
     | ReadToFail
     | Fail
     | Leave
+    | ReadBroken
+    | GiveUp
+    | ReadForDrop
     | CommitDrop
+    | ReadJobs
+    | LetGo
+    | ReadLogHead
+    | ListJobs
+    | ReadLeases
+    | TouchStaging
+    | JudgeLeases
+    | EndJob
+    | FindHead
+    | FindEntries
     | WatchLog
 )
 
@@ -318,17 +495,26 @@ class State(msgspec.Struct):
     """A replica's memory."""
 
     phase: Phase = Phase.WAITING
-    #: why it is read-only or waiting, in words
+    #: why it is read-only or waiting, in words; and what of it was noted
     why: str = ""
+    noted: str = ""
     #: the file with what was executed has been read
     is_read: bool = False
     #: so has the disk: what parts are here is known
     is_looked: bool = False
     #: entries that it needs have been trimmed (T23)
     is_lost: bool = False
+    #: the keeper has another log than was executed here (T38)
+    is_other_log: bool = False
+    #: of the keepers whose log was executed, the present one last (T1); and how many of them the file has
+    incarnations: tuple[str, ...] = ()
+    written_incarnations: int = 0
+    writing_incarnations: int = 0
     #: what the log says, and every entry that the file does not hold yet
     history: History = msgspec.field(default_factory=History)
     unwritten: list[tuple[int, Zxid, bytes]] = msgspec.field(default_factory=list)
+    #: the last entry that was executed
+    last_entry: bytes = b""
     #: the size of the file, what is being written to it, and up to which entry it is durable
     file_bytes: int = 0
     writing: WriteId | None = None
@@ -339,6 +525,7 @@ class State(msgspec.Struct):
     durable_number: int = 0
     #: what own nodes in the keeper say
     host_version: int = -1
+    is_lost_version: int = -1
     pointer: int = 0
     pointer_version: int = -1
     queued: dict[int, None] = msgspec.field(default_factory=dict)
@@ -353,6 +540,18 @@ class State(msgspec.Struct):
     #: bytes that are pushed to us: what writes them, and when they came
     arriving: dict[WorkId, PartHeader] = msgspec.field(default_factory=dict)
     pushed: dict[PartId, int] = msgspec.field(default_factory=dict)
+    #: parts that are staged here; what stages them; clients that wait for that
+    held: dict[PartId, HeldPart] = msgspec.field(default_factory=dict)
+    holding: dict[WorkId, PartId] = msgspec.field(default_factory=dict)
+    staging: dict[int, Staging] = msgspec.field(default_factory=dict)
+    releasing: Releasing = msgspec.field(default_factory=Releasing)
+    staged_look_ns: int = 0
+    #: staging jobs of the table: when they are looked at, up to which, and when each lease was renewed
+    jobs_look_ns: int = 0
+    jobs_seen: str = ""
+    leases: dict[str, Zxid] = msgspec.field(default_factory=dict)
+    #: when the disk was looked at last
+    look_ns: int = 0
     #: parts that are not registered here, in the order of the log
     queue: dict[PartId, QueuedPart] = msgspec.field(default_factory=dict)
     #: of them: what the step has something to do for, what is being fetched, what waits until less is
@@ -363,9 +562,14 @@ class State(msgspec.Struct):
     to_fail: dict[PartId, Ending] = msgspec.field(default_factory=dict)
     #: parts of blocks that have failed, which are to be put aside
     to_leave: dict[PartId, Ending] = msgspec.field(default_factory=dict)
+    #: parts whose bytes are damaged here; and those that a look has found so
+    broken: dict[PartId, Broken] = msgspec.field(default_factory=dict)
+    damaged: dict[PartId, None] = msgspec.field(default_factory=dict)
     #: the log is being read; and it has to be read again then
     pulling: RequestId | None = None
     is_pull_wanted: bool = False
+    #: not before that, unless somebody tells of an entry
+    pull_again_ns: int = 0
     #: a head that somebody has named since the log was read
     head_heard: int = -1
     #: how many entries are read at a time; fewer when they were too large for one answer
@@ -374,6 +578,7 @@ class State(msgspec.Struct):
     next_insert: int = 1
     #: producer -> the insert that reads and sets its node
     busy: dict[str, int] = msgspec.field(default_factory=dict)
+    findings: dict[int, Finding] = msgspec.field(default_factory=dict)
     drops: dict[int, Dropping] = msgspec.field(default_factory=dict)
     readers: list[Reader] = msgspec.field(default_factory=list)
     #: what is being done with the bytes of which part; and whose bytes are on their way out

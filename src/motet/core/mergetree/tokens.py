@@ -96,6 +96,15 @@ def use_of(
     return _checked(message, known.uses.get(message.number))
 
 
+def used(message: InsertBlock, found: ReadResult) -> UsedToken | NumberUse | None:
+    """What was inserted under the token, or the number, whatever its content."""
+    if not isinstance(found, Found):
+        return None
+    if not message.producer:
+        return _decode_token(found.data)
+    return _decode_producer(found.data).uses.get(message.number)
+
+
 def _checked(
     message: InsertBlock, use: UsedToken | NumberUse | None
 ) -> UsedToken | NumberUse | None:

@@ -36,7 +36,7 @@ class Arrive(Task, frozen=True):
 
 class Keep(Task, frozen=True):
     """Store a part: from these bytes, or one that is staged, has arrived, or was detached with this hash; one
-    that is stored is fine."""
+    that is stored and whole is fine, one that is damaged is replaced."""
 
     part: PartHeader
     block: PartBytes | None = None
@@ -77,15 +77,22 @@ class Detach(Task, frozen=True):
     why: str
 
 
+class Clear(Task, frozen=True):
+    """Remove all folders of a replica whose table is dropped."""
+
+
 class TaskResult(Message, frozen=True, tag=lambda name: f"tables.work.{name}"):
     """Above what tasks find."""
 
 
 class Looked(TaskResult, frozen=True):
-    """What is on disk, whole."""
+    """What is on disk."""
 
+    #: whole, as far as their manifests say
     stored: tuple[PartHeader, ...]
     #: arrived, or detached: bytes that may be stored again (T24)
     aside: tuple[PartHeader, ...]
     #: held for publications
     staged: tuple[PartHeader, ...] = ()
+    #: among the stored ones, and not what was written: the file, or its manifest, is missing or damaged
+    broken: tuple[PartId, ...] = ()

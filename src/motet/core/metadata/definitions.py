@@ -1,4 +1,4 @@
-"""Definitions of streams and tables, the names of the shards of a stream, and which of them a key belongs to.
+"""Definitions of databases, streams and tables, the names of the shards of a stream, and the shard of a key.
 
 The shard of a key is the same for every client and for as long as the stream exists: a definition names the
 hash it was created with. New streams get :data:`NEWEST`; a stream that exists keeps its own, since its keys
@@ -133,6 +133,52 @@ def decode_table_definition(data: bytes) -> TableDefinition:
         return _table_decoder.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise BadRecord(f"this is no definition of a table: {error}") from None
+
+
+def read_table_definition(name: str, data: bytes) -> TableDefinition:
+    """The same, and the error names the table as its users do."""
+    try:
+        return decode_table_definition(data)
+    except BadRecord as error:
+        what = f"the keeper's definition of the table {name!r} cannot be read: {error.what}"
+        raise BadRecord(what) from None
+
+
+class DatabaseIdentity(msgspec.Struct, frozen=True):
+    """Which database a keeper is of, and which of its lives this is: the data of ``/motet/database``.
+
+    The first node that finds none writes it. Another incarnation is drawn when the keeper is restored (T1).
+    """
+
+    incarnation: str
+    #: of the log of a folder, 16 hex digits; empty: it has not been there yet, or this is a cluster
+    number: str = ""
+
+
+_INCARNATION = re.compile(r"[0-9a-f]{4,16}")
+_NUMBER = re.compile(r"[0-9a-f]{16}|")
+
+encode_database_identity = msgspec.json.Encoder(order="deterministic").encode
+_database_decoder = msgspec.json.Decoder(DatabaseIdentity)
+
+
+def drawn_incarnation(nonce: int) -> str:
+    """An incarnation as it is printed in versions, from fresh randomness."""
+    return f"{nonce % (1 << 32):08x}"
+
+
+def decode_database_identity(data: bytes) -> DatabaseIdentity:
+    """Read it back; ``BadRecord`` for what is none."""
+    try:
+        found = _database_decoder.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        found = None
+    if found and _INCARNATION.fullmatch(found.incarnation) and _NUMBER.fullmatch(found.number):
+        return found
+    raise BadRecord(
+        "the keeper's /motet/database does not say which database this is",
+        hint="it is damaged, or of an older development format, which cannot be opened",
+    )
 
 
 NAME = re.compile(rf"[A-Za-z][A-Za-z0-9_.-]{{0,{name_length_max - 1}}}")

@@ -5,7 +5,7 @@ Where it has tables is in :mod:`motet.core.mergetree.paths`.
 ::
 
     /motet
-      database            which database this is: its number
+      database            which database this is, and which incarnation of its keeper
       streams/<name>      the definition of a stream
       shards/<shard>      the metadata of a shard; operators alone read and write it
       nodes/<id>          a node that lives (ephemeral)

@@ -16,6 +16,7 @@ PARTS: dict[str, str] = {
     "operator": "motet.testing.scripts.operator:OperatorPart",
     "shardlog": "motet.testing.scripts.shardlog:ShardlogPart",
     "streams": "motet.testing.scripts.streams:StreamsStorm",
+    "tables": "motet.testing.scripts.mergetree_tables:TablesPart",
     "transactions": "motet.testing.scripts.transactions:TransactionsStorm",
     "vsr": "motet.testing.scripts.vsr:VsrStorm",
 }

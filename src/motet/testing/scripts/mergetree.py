@@ -9,19 +9,34 @@ from __future__ import annotations
 
 from typing import Literal
 
+import msgspec
+
+from motet.core.clock.hlc import Clock
+from motet.core.clock.writer_step import WriterStep
 from motet.core.machine import Message
+from motet.core.mergetree.context import ReplicaKey
 from motet.core.mergetree.entries import PartHeader, PublishEntry, encode_entry
 from motet.core.mergetree.messages import (
     DropPartitions,
+    FindVersion,
     InsertBlock,
     ListParts,
+    NodeAnswer,
+    OpenJob,
     PartArrived,
     PartBytes,
+    PartStaged,
+    PublishParts,
+    ReadWriters,
+    RenewJob,
+    StagedPart,
+    StagePart,
     TableAnswer,
+    TablePublication,
 )
 from motet.core.mergetree.names import PARTITION
 from motet.core.mergetree.node import TableNode
-from motet.core.mergetree.paths import TABLE_DATA, ShardPaths, layout
+from motet.core.mergetree.paths import TABLE_DATA, WRITERS, ShardPaths, layout
 from motet.core.mergetree.pulling import head_of
 from motet.core.mergetree.state import MergeTreeConfig
 from motet.core.metadata.messages import (
@@ -37,39 +52,46 @@ from motet.core.metadata.messages import (
     Written,
 )
 from motet.errors import BadScenario
-from motet.ids import Address, NodeId, PartId, RequestId, TableId, Zxid
-from motet.testing.bench_part import BenchPart
+from motet.ids import Address, NodeId, PartId, RequestId, TableId, WriterName, Zxid
 from motet.testing.part import verb
-from motet.testing.scripts.mergetree_bench import MergeTreeBench, PartFolder, WatchedKeeper
+from motet.testing.scripts.mergetree_bench import PartFolder, WatchedKeeper
+from motet.testing.scripts.mergetree_mishaps import KEY, PATHS, TABLE, MishapVerbs
 from motet.testing.workbench import Lost
 
 CLIENT = Address("client")
-TABLE = TableId("t")
-KEY = (TABLE, 0)
-PATHS = ShardPaths(*KEY)
+TABLES = "tuv"
 
 
-class MergeTreePart(BenchPart):
+class MergeTreePart(MishapVerbs):
     """Commands for the replicas of a table's shard."""
 
     name = "mergetree"
 
     def __init__(self) -> None:
-        self.bench: MergeTreeBench = MergeTreeBench()
+        super().__init__()
         self.config = MergeTreeConfig()
         self.requests = 0
+        self.keys: tuple[ReplicaKey, ...] = (KEY,)
+        #: parts as their clients were told that they are staged
+        self.staged: dict[str, PartStaged] = {}
 
     # The cluster
 
     @verb
-    def cluster(self, *, replicas: int = 3) -> list[str]:
-        """Make a table with so many replicas, and start them."""
+    def cluster(self, *, replicas: int = 3, shards: int = 1, tables: int = 1) -> list[str]:
+        """Make tables t, u, … with so many replicas of so many shards, and start them."""
         self.bench.add(str(METADATA), WatchedKeeper)
         self.bench.start(str(METADATA))
         nodes = tuple(NodeId(f"n{number}") for number in range(1, replicas + 1))
         keeper = self._keeper()
-        for path, data in ((TABLE_DATA, b""), *layout(TABLE, 1, nodes), (PATHS.definition, b"{}")):
-            keeper.put(path, data)
+        definition = b"{}" if shards == 1 else b'{"shards":%d}' % shards
+        keeper.put(TABLE_DATA, b"")
+        for name in TABLES[:tables]:
+            table = TableId(name)
+            paths = ShardPaths(table, 0)
+            for path, data in (*layout(table, shards, nodes), (paths.definition, definition)):
+                keeper.put(path, data)
+        self.keys = tuple((TableId(t), n) for t in TABLES[:tables] for n in range(shards))
         for node in nodes:
             self._add(node, node)
         self.bench.show = ()
@@ -79,9 +101,10 @@ class MergeTreePart(BenchPart):
 
     def _add(self, name: str, own: NodeId) -> None:
         address = Address(name)
-        folder = self.bench.folders[address] = PartFolder({}, {}, {})
+        folder = self.bench.folders[address] = PartFolder({}, {}, {}, {}, {})
         node = self.bench.add(
-            name, lambda: TableNode(own, (KEY,), self.config, f"folder of {name}", f"{name}:7400")
+            name,
+            lambda: TableNode(own, self.keys, self.config, f"folder of {name}", f"{name}:7400"),
         )
         node.workshop = lambda work, now: self.bench.work(address, work, now)
         assert folder is self.bench.folders[address]
@@ -95,7 +118,7 @@ class MergeTreePart(BenchPart):
     @verb
     def config_(self, name: str, value: int) -> list[str]:
         """Change a setting of replicas that are started from now on."""
-        self.config = MergeTreeConfig(**{name: value})
+        self.config = msgspec.structs.replace(self.config, **{name: value})
         return []
 
     @verb
@@ -126,11 +149,6 @@ class MergeTreePart(BenchPart):
         return self.start(name)
 
     # The keeper
-
-    def _keeper(self) -> WatchedKeeper:
-        keeper = self.bench.node(str(METADATA)).running()
-        assert isinstance(keeper, WatchedKeeper)
-        return keeper
 
     @verb
     def session(self, node: str) -> list[str]:
@@ -173,6 +191,12 @@ class MergeTreePart(BenchPart):
         return []
 
     @verb
+    def put(self, path: str, data: str) -> list[str]:
+        """Somebody sets a node below the shard."""
+        self._keeper().put(f"{PATHS.root}/{path}", data.encode())
+        return []
+
+    @verb
     def tree(self, path: str = "") -> list[str]:
         """The keeper's nodes below the shard, with their data."""
         root = f"{PATHS.root}/{path}" if path else PATHS.root
@@ -188,12 +212,12 @@ class MergeTreePart(BenchPart):
         return lines
 
     @verb
-    def log(self) -> list[str]:
+    def log(self, table: str = "t", shard: int = 0) -> list[str]:
         """The entries of the log."""
-        keeper = self._keeper()
+        keeper, path = self._keeper(), ShardPaths(TableId(table), shard).log
         return [
-            f"{int(name[4:])} {(keeper.get(f'{PATHS.log}/{name}') or (b'', 0))[0].decode()}"
-            for name in keeper.tree.names(PATHS.log)
+            f"{int(name[4:])} {(keeper.get(f'{path}/{name}') or (b'', 0))[0].decode()}"
+            for name in keeper.tree.names(path)
         ] or ["no entries"]
 
     # Clients
@@ -204,13 +228,11 @@ class MergeTreePart(BenchPart):
 
     def _ask(self, node: str, message: Message, wait: bool) -> list[str]:
         lines = self.bench.receive(node, CLIENT, message)
-        request = (
-            message.request if isinstance(message, InsertBlock | DropPartitions | ListParts) else 0
-        )
+        request = getattr(message, "request", 0)
 
         def is_answered() -> bool:
             return any(
-                isinstance(each, TableAnswer) and each.request == request
+                isinstance(each, TableAnswer | NodeAnswer) and each.request == request
                 for each in self.bench.received.get(CLIENT, [])
             )
 
@@ -235,7 +257,7 @@ class MergeTreePart(BenchPart):
         """Insert a part whose bytes have arrived at a replica, or come with it; its rows are its name, if
         not told."""
         content = part if rows is None else rows
-        header = _header(part, rows, partition)
+        header = part_header(part, rows, partition)
         if arrived and not block:
             self.bench.folders[Address(node)].arrived[header.id] = header
         named = token or ("" if producer else f"token-of-{part}")
@@ -255,7 +277,13 @@ class MergeTreePart(BenchPart):
 
     @verb
     def select(
-        self, node: str, *, version: int | None = None, eventual: bool = False, wait: bool = True
+        self,
+        node: str,
+        *,
+        version: int | None = None,
+        eventual: bool = False,
+        after: str = "",
+        wait: bool = True,
     ) -> list[str]:
         """Read the head and the zxid from the keeper, then ask a replica for the parts of that version."""
         keeper = self._keeper()
@@ -266,8 +294,101 @@ class MergeTreePart(BenchPart):
         log = read.results[0]
         assert isinstance(log, Found)
         at = read.zxid if version is None else Zxid(version)
-        message = ListParts(TABLE, 0, self._request(), head_of(log.stat), at, eventual)
+        message = ListParts(TABLE, 0, self._request(), head_of(log.stat), at, eventual, after)
         return self._ask(node, message, wait)
+
+    # Publications
+
+    @verb
+    def stage(
+        self,
+        node: str,
+        part: str,
+        *,
+        table: str = "t",
+        shard: int = 0,
+        quorum: int = 0,
+        partition: str = PARTITION,
+        size: int = 100,
+        job: str = "",
+        wait: bool = True,
+    ) -> list[str]:
+        """Stage a part whose bytes have arrived at a replica; it has others hold it, too."""
+        header = msgspec.structs.replace(part_header(part, None, partition), size_bytes=size)
+        self.bench.folders[Address(node)].arrived[header.id] = header
+        request = self._request()
+        lines = self._ask(
+            node, StagePart(TableId(table), shard, request, header, quorum, job), wait
+        )
+        for told in self.bench.received.get(CLIENT, []):
+            if isinstance(told, PartStaged) and told.request == request:
+                self.staged[part] = told
+        return lines
+
+    @verb
+    def publish(
+        self,
+        node: str,
+        *parts: str,
+        token: str = "",
+        step: str = "",
+        replace: str = "",
+        content: str = "c",
+        tables: str = "",
+        job: str = "",
+        wait: bool = True,
+    ) -> list[str]:
+        """Publish staged parts; step=writer:epoch:after:through, clocks are numbers, - is none."""
+        each: dict[str, list[StagedPart]] = {name: [] for name in tables}
+        for part in parts:
+            told = self.staged[part]
+            staged = StagedPart(told.shard, told.part, told.holders)
+            each.setdefault(told.table, []).append(staged)
+        replaced = tuple(replace.split(",")) if replace else ()
+        publications = tuple(
+            TablePublication(TableId(name), 0, tuple(staged), replaced, content=content)
+            for name, staged in each.items()
+        )
+        message = PublishParts(
+            self._request(),
+            publications,
+            token,
+            step=_step(step) if step else None,
+            jobs=(job,) if job else (),
+        )
+        if step:
+            self._keeper().put(WRITERS, b"") if self._keeper().get(WRITERS) is None else None
+        return self._ask(node, message, wait)
+
+    @verb
+    def open_job(self, node: str, job: str, tables: str = "t") -> list[str]:
+        """Open a staging job."""
+        return self._ask(
+            node, OpenJob(self._request(), job, tuple(map(TableId, tables))), wait=True
+        )
+
+    @verb
+    def renew_job(self, node: str, job: str, tables: str = "t") -> list[str]:
+        """Renew the lease of a staging job."""
+        return self._ask(
+            node, RenewJob(self._request(), job, tuple(map(TableId, tables))), wait=True
+        )
+
+    @verb
+    def jobs(self, table: str = "t") -> list[str]:
+        """The staging jobs of a table, in the keeper."""
+        path = ShardPaths(TableId(table), 0).staging
+        return self._below(path, len(path) + 1) or ["no jobs"]
+
+    @verb
+    def find_version(self, node: str, time: int) -> list[str]:
+        """The version of the shard at a moment of the keeper's clock."""
+        return self._ask(node, FindVersion(*KEY, self._request(), time), wait=True)
+
+    @verb
+    def writer(self, node: str, name: str) -> list[str]:
+        """How far is an ordered writer?"""
+        return self._ask(node, ReadWriters(self._request(), WriterName(name)), wait=True)
 
     @verb
     def run_(self, ms: int) -> list[str]:
@@ -279,16 +400,16 @@ class MergeTreePart(BenchPart):
     @verb
     def arrive(self, node: str, part: str, *, rows: str | None = None) -> list[str]:
         """The bytes of a part are streamed ahead to a replica."""
-        header = _header(part, rows, PARTITION)
+        header = part_header(part, rows, PARTITION)
         self.bench.folders[Address(node)].arrived[header.id] = header
         return self.bench.receive(node, node, PartArrived(TABLE, 0, header, NodeId(node)))
 
     @verb
-    def publish(
+    def append_publication(
         self, *parts: str, on: str = "n1", partition: str = PARTITION, replace: str | None = None
     ) -> list[str]:
-        """A publication commits parts that are staged on some replicas, with one entry."""
-        headers = tuple(_header(part, None, partition) for part in parts)
+        """Somebody appends the entry of a publication; some nodes have its bytes, by whatever way."""
+        headers = tuple(part_header(part, None, partition) for part in parts)
         holders = tuple(NodeId(node) for node in on.split(","))
         for node in holders:
             folder = self.bench.folders[Address(node)]
@@ -326,28 +447,42 @@ class MergeTreePart(BenchPart):
         return []
 
     @verb
+    def wipe(self, *nodes: str) -> list[str]:
+        """Somebody deletes all that these nodes have staged."""
+        for node in nodes:
+            self.bench.folders[Address(node)].staged.clear()
+        return []
+
+    @verb
     def parts(self, *nodes: str) -> list[str]:
         """What replicas hold on their disks, and what they wait for."""
         lines = []
         for name in nodes or [str(each) for each in self.bench.folders]:
             folder = self.bench.folders[Address(name)]
             held = " ".join(folder.stored) or "nothing"
-            aside = [*folder.arrived, *folder.detached]
+            rotten = [f"damaged {part}" for part in folder.rotten]
+            aside = [*folder.arrived, *folder.detached, *rotten]
             line = f"{name}: {held}" + (f"; aside {' '.join(aside)}" if aside else "")
             lines.append(line + (f"; staged {' '.join(folder.staged)}" if folder.staged else ""))
             machine = self.bench.node(name).machine
-            if isinstance(machine, TableNode):
-                state = machine.replicas[KEY].core.state
+            for replica in machine.replicas.values() if isinstance(machine, TableNode) else ():
+                state = replica.core.state
                 lines += [f"  waits for {p}: {q.reason}" for p, q in state.queue.items()]
                 if state.why:
                     lines.append(f"  {state.phase}: {state.why}")
         return lines
 
 
+def _step(text: str) -> WriterStep:
+    writer, epoch, after, through = text.split(":")
+    begun = None if after == "-" else Clock(int(after), 0)
+    return WriterStep(writer, int(epoch), begun, Clock(int(through), 0))
+
+
 def _block(header: PartHeader) -> PartBytes:
     return PartBytes("parquet", b"manifest", bytes(header.size_bytes))
 
 
-def _header(part: str, rows: str | None, partition: str) -> PartHeader:
+def part_header(part: str, rows: str | None, partition: str) -> PartHeader:
     content = part if rows is None else rows
     return PartHeader(PartId(part), partition, 1, 100, f"hash of {content}")

@@ -7,6 +7,7 @@ from typing import Self
 import msgspec
 
 from motet.core.machine import (
+    NS_PER_MS,
     Effect,
     Event,
     Message,
@@ -21,14 +22,25 @@ from motet.core.machine import (
 from motet.core.mergetree.entries import PartHeader
 from motet.core.mergetree.messages import (
     BlockInserted,
+    HoldPart,
+    JobStanding,
+    NodeRefused,
     PartBytes,
+    PartHeld,
     PartitionsDropped,
     PartPushed,
     PartsListed,
+    PartsPublished,
+    PartStaged,
     TableRefused,
+    VersionFound,
+    WritersAre,
+    WriterStanding,
 )
+from motet.core.mergetree.paths import TABLE_NODES, TABLES, WRITERS
 from motet.core.mergetree.work import (
     Arrive,
+    Clear,
     Detach,
     Fetch,
     Forget,
@@ -38,26 +50,33 @@ from motet.core.mergetree.work import (
     Looked,
     Release,
 )
+from motet.core.metadata.definitions import DatabaseIdentity, encode_database_identity
 from motet.core.metadata.messages import MetadataRequest
+from motet.core.metadata.paths import DATABASE, DRAINS, NODES, ROOT, SETTINGS
 from motet.core.render import render
 from motet.ids import Address, NodeId, PartId, SessionId
 from motet.testing.bench_network import InFlight, Line
 from motet.testing.scripts.operator_bench import OperatorBench, kind_of, told_message
 from motet.testing.scripts.operator_puppets import PuppetKeeper
 
+INCARNATION = "a1b2"
+
 
 class WatchedKeeper(PuppetKeeper):
     """A keeper that tells sessions what they watch."""
 
+    roots = (ROOT, DRAINS, NODES, SETTINGS, TABLES, TABLE_NODES, WRITERS)
+
     def __init__(self) -> None:
         super().__init__()
+        self.put(DATABASE, encode_database_identity(DatabaseIdentity(INCARNATION)))
         #: whose session it is
         self.sessions: dict[SessionId, Address] = {}
 
     def step(self, event: Event) -> list[Effect]:
         if not isinstance(event, Received) or not isinstance(event.message, MetadataRequest):
             return []
-        answer = self._answer(event.message)
+        answer = self._answer(event.message, event.now.monotonic_ns // NS_PER_MS)
         return [Send(event.sender, answer), *self.news()]
 
     def news(self) -> list[Send]:
@@ -78,6 +97,24 @@ class PartFolder(msgspec.Struct):
     arrived: dict[PartId, PartHeader] = {}
     staged: dict[PartId, PartHeader] = {}
     detached: dict[PartId, PartHeader] = {}
+    #: of them those that are damaged
+    rotten: dict[PartId, PartHeader] = {}
+
+    def look(self) -> Looked:
+        """What is there."""
+        stored = tuple(header for header, is_whole in self.stored.values() if is_whole)
+        broken = tuple(part for part, each in self.stored.items() if not each[1])
+        aside = (*self.arrived.values(), *self.detached.values())
+        return Looked(stored, aside, tuple(self.staged.values()), broken)
+
+    def detach(self, part: PartId) -> None:
+        kept = self.stored.pop(part, None)
+        if kept is not None:
+            (self.detached if kept[1] else self.rotten)[part] = kept[0]
+
+    def clear(self) -> None:
+        for each in (self.stored, self.arrived, self.staged, self.detached):
+            each.clear()
 
 
 class MergeTreeBench(OperatorBench):
@@ -97,9 +134,7 @@ class MergeTreeBench(OperatorBench):
     ) -> tuple[str | None, Message | None]:
         match task:
             case LookAtDisk():
-                stored = tuple(header for header, is_whole in folder.stored.values() if is_whole)
-                aside = (*folder.arrived.values(), *folder.detached.values())
-                return None, Looked(stored, aside, tuple(folder.staged.values()))
+                return None, folder.look()
             case Arrive(part=part):
                 if self.nodes[name].disk.full:
                     return "disk full", None
@@ -119,15 +154,15 @@ class MergeTreeBench(OperatorBench):
             case Forget(part=part_id):
                 folder.stored.pop(part_id, None)
             case Detach(part=part_id):
-                kept = folder.stored.pop(part_id, None)
-                if kept is not None:
-                    folder.detached[part_id] = kept[0]
+                folder.detach(part_id)
+            case Clear():
+                folder.clear()
         return None, None
 
     def _keep(
         self, name: Address, folder: PartFolder, part: PartHeader, block: PartBytes | None
     ) -> str | None:
-        if part.id in folder.stored:
+        if folder.stored.get(part.id, (part, False))[1]:
             return None
         if self.nodes[name].disk.full:
             return "disk full"
@@ -192,9 +227,19 @@ class MergeTreeBench(OperatorBench):
 def told(message: Message) -> str:
     """A message in one line: of a part its id."""
     match message:
-        case PartPushed(part=part):
+        case PartPushed(part=part) | HoldPart(part=part):
             return f"{kind_of(message)} {part.id}"
+        case PartHeld(part=part_id, host_version=version):
+            return f"{kind_of(message)} {part_id} host {version}"
     return told_message(message)
+
+
+def _told_writer(each: WriterStanding) -> str:
+    step = "no step" if each.step is None else f"epoch {each.step.epoch} to {each.step.through}"
+    version = "" if each.version is None else f" at {each.version.zxid}"
+    tables = " ".join(each.tables)
+    error = f", error {each.error}" if each.error else ""
+    return f"{each.writer}: {step}{version}, {each.rows} rows, {each.steps} steps, {tables}{error}"
 
 
 def told_answer(message: Message) -> str:
@@ -204,8 +249,24 @@ def told_answer(message: Message) -> str:
             return f"inserted {name} at {version}{', was there' if is_duplicate else ''}"
         case PartitionsDropped(version=version):
             return f"dropped at {version}"
-        case PartsListed(parts=parts):
-            return " ".join(f"{each.header.id}={each.name}" for each in parts) or "no rows"
-        case TableRefused(code=code, what=what, advice=advice):
+        case PartsListed(parts=parts, more=more):
+            listed = " ".join(f"{each.header.id}={each.name}" for each in parts) or "no rows"
+            return f"{listed}, and more" if more else listed
+        case PartStaged(part=part, holders=holders):
+            told_holders = " ".join(f"{each.node}@{each.host_version}" for each in holders)
+            return f"staged {part.id} on {told_holders}"
+        case JobStanding(value=value):
+            return f"job {value}"
+        case VersionFound(version=version):
+            return f"version {version}"
+        case PartsPublished(version=version, names=names, is_duplicate=is_duplicate):
+            listed = " ".join(names) or "nothing new"
+            return f"published {listed} at {version.zxid}{', was there' if is_duplicate else ''}"
+        case WritersAre(writers=writers):
+            return "; ".join(map(_told_writer, writers)) or "no writer"
+        case (
+            TableRefused(code=code, what=what, advice=advice)
+            | NodeRefused(code=code, what=what, advice=advice)
+        ):
             return f"{code} {what}; {advice}"
     return render(message)

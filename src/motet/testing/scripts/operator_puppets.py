@@ -313,13 +313,16 @@ def _refused(message: ShardMessage, replica: PuppetReplica, why: Refusal) -> Ref
 class PuppetKeeper:
     """The keeper: a tree, and what is to go wrong next. It tells nobody anything by itself: scripts do."""
 
+    #: are there from the beginning
+    roots: tuple[str, ...] = (ROOT, DRAINS, MAPS, NODES, OPERATORS, SETTINGS, SHARDS, STREAMS)
+
     def __init__(self) -> None:
         self.tree = MetadataTree()
         #: for what scripts write
         self._session = self.tree.begin_session()
         #: how the next writes end: ``unknown`` (written, not told), ``lost`` (neither), ``fail``
         self.mishaps: list[str] = []
-        for path in (ROOT, DRAINS, MAPS, NODES, OPERATORS, SETTINGS, SHARDS, STREAMS):
+        for path in self.roots:
             self._write(Create(path))
 
     def step(self, event: Event) -> list[Effect]:
@@ -329,13 +332,13 @@ class PuppetKeeper:
         self.tree.take_news()
         return [Send(event.sender, answer)]
 
-    def _answer(self, message: MetadataRequest) -> Message:
+    def _answer(self, message: MetadataRequest, now_ms: int = 0) -> Message:
         if not isinstance(message, Write):
             return self.tree.answer(message)
         mishap = self.mishaps.pop(0) if self.mishaps else ""
         if mishap == "fail":
             return Failed(message.request, "NODE", "not reachable", "try again")
-        answer = Unknown(message.request) if mishap == "lost" else self.tree.answer(message)
+        answer = Unknown(message.request) if mishap == "lost" else self.tree.answer(message, now_ms)
         return Unknown(message.request) if mishap == "unknown" else answer
 
     # For scripts

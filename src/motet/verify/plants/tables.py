@@ -39,7 +39,7 @@ TABLE_PLANTS: tuple[Plant, ...] = (
         rule="a part of a block that has failed is not wanted any more, and holds nothing up",
         rule_id="mergetree.executing E2",
         how="replaces",
-        target="motet.core.mergetree.executing._is_unwanted",
+        target="motet.core.mergetree.executing.is_unwanted",
         planted_by=f"{_BY}WantsFailed",
         searches=(Search("tables", SEEDS_FEW, ("Converged",)),),
     ),

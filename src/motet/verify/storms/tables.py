@@ -3,14 +3,14 @@
 Two to four nodes have replicas of one or two shards. The keeper is a store with the same promises
 (``tables_store``); parts lie in simulated folders, where work with them takes a while and may fail
 (``tables_parts``); clients insert, publish, drop and read (``tables_clients``). Files are deleted and damaged
-while their node is down, as long as another one has the part. What must hold is in ``tables_checks``; the
-planted bugs are in ``tables_plants``.
+while their node is down, and damaged while it serves, as long as another one has the part. What must hold is
+in ``tables_checks``; the planted bugs are in ``tables_plants``.
 """
 
 from __future__ import annotations
 
 from motet.core.machine import NS_PER_MS, Violation
-from motet.core.mergetree.paths import TABLE_DATA, ShardPaths, layout
+from motet.core.mergetree.paths import TABLE_DATA, WRITERS, ShardPaths, layout
 from motet.core.mergetree.state import MergeTreeConfig, Phase
 from motet.core.metadata.messages import Create, Written
 from motet.ids import Address, NodeId
@@ -25,8 +25,8 @@ from motet.verify.storms.tables_clients import (
     READ_OLD,
     RETRIED,
     TABLE,
-    Changer,
     Cluster,
+    Dropper,
     Inserter,
     Reader,
     TableClient,
@@ -39,6 +39,7 @@ from motet.verify.storms.tables_parts import (
     Folder,
 )
 from motet.verify.storms.tables_plants import table_node
+from motet.verify.storms.tables_publisher import REPUBLISHED, RESTAGED, Publisher
 from motet.verify.storms.tables_store import (
     CONFLICT,
     LATE_WRITE,
@@ -52,13 +53,15 @@ from motet.verify.storms.tables_store import (
 )
 
 HOST = "tables"
-SPOILED = "part_spoiled"
+SPOILED, FOUND_BROKEN = "part_spoiled", "part_found_broken"
 MARKS = (
     *("crash", "crash_all", "crash_writing", "lost_write", "torn_write", "full_disk", "pause"),
     *("partition", "partition_one_way", LATE, LATE_AFTER_RESTART),
     *(UNKNOWN, LATE_WRITE, ORPHAN, OLD_SESSION, CONFLICT, WHIM),
-    *(FETCHED_ROTTEN, FETCH_CUT, KEPT_ASIDE, SPOILED, GIVEN_UP, RETRIED, READ_OLD),
-    *("quorum_failed", "dropped", "dropped_open", "published", "duplicate_acknowledged"),
+    *(FOUND_BROKEN, FETCHED_ROTTEN, FETCH_CUT, KEPT_ASIDE, SPOILED, GIVEN_UP, RETRIED, READ_OLD),
+    *("quorum_failed", "dropped", "dropped_open", "duplicate_acknowledged"),
+    *("published", "published_by_token", "published_by_step", RESTAGED, REPUBLISHED),
+    *("table_part_released", "table_not_held"),
     *("table_part_missing", "table_part_waits", "table_log_not_written", "table_quorum_failed"),
     *("refused_outcome_unknown", "refused_too_few_replicas", "refused_quorum_failed"),
 )
@@ -87,6 +90,9 @@ def draw_config(dice: Dice) -> MergeTreeConfig:
         fetches_max=dice.pick([1, 4]),
         pointer_ms=dice.pick([10, 50]),
         pushed_ms=dice.pick([30, 300]),
+        staged_look_ms=dice.pick([50, 400]),
+        staged_keep_ms=dice.pick([1_000, 3_000]),
+        jobs_look_ms=1_000,
     )
 
 
@@ -138,8 +144,9 @@ class TablesRun:
 
     def _make_table(self) -> None:
         paths = ShardPaths(TABLE, 0)
+        definition = b'{"shards":%d}' % self.shards
         nodes = [(TABLE_DATA, b""), *layout(TABLE, self.shards, self.nodes)]
-        for path, data in (("/motet", b""), *nodes, (paths.definition, b"{}")):
+        for path, data in (("/motet", b""), *nodes, (WRITERS, b""), (paths.definition, definition)):
             written = self.store.write(Create(path, data))
             assert isinstance(written, Written), (path, written)
 
@@ -174,9 +181,13 @@ class TablesRun:
         )
         pause_ms = dice.pick([40, 150])
         inserters = [Inserter(cluster, f"w{n}", pause_ms) for n in range(1, dice.between(2, 4) + 1)]
-        changer = Changer(cluster, "c1", dice.pick([100, 400]), dice.pick([0.0, 0.2, 0.5]))
+        dropper = Dropper(cluster, "c1", dice.pick([100, 400]), dice.pick([0.0, 0.2, 0.5]))
+        publishers = [
+            Publisher(cluster, "p1", dice.pick([20, 100]), ordered=False),
+            Publisher(cluster, "o1", dice.pick([20, 100]), ordered=True),
+        ]
         self.readers = [Reader(cluster, f"r{number}", dice.pick([20, 80])) for number in (1, 2)]
-        self.writers: list[TableClient] = [*inserters, changer]
+        self.writers: list[TableClient] = [*inserters, dropper, *publishers]
         for client in (*self.writers, *self.readers):
             world.host(world.add_node(client.name, immune=True), HOST, client.itself)
 
@@ -194,7 +205,12 @@ class TablesRun:
         for address, folder in self.folders.items():
             others = [each for each in self.folders.values() if each is not folder]
             spare = [p for p in folder.stored if any(each.has_whole(p) for each in others)]
-            if self._world.nodes[address].up or not spare:
+            if not spare:
+                continue
+            if self._world.nodes[address].up:
+                if self.hosts[address].listening and self._dice.chance(0.3):
+                    folder.find_broken(self._dice.pick(spare), TABLE)
+                    self._world.mark(FOUND_BROKEN)
                 continue
             for part in self._dice.subset(spare, 0.3):
                 folder.spoil(part, is_deleted=self._dice.chance(0.6))

@@ -11,6 +11,7 @@ Quorum            at the moment of ``done n`` the block is registered and stored
 Registered        at the moment when a multi registers a part its bytes are stored there
 SameVersion       a version is what the log says at it, on any replica, however often it is read
 Linearizable      a read that begins after an acknowledgement has a version at or above its version
+Held              at the moment when a part is published it is synced on as many replicas as it was staged for
 PublicationWhole  a publication is whole or absent in every read
 Readable          a part that a replica names to a reader is on its disk, whole
 ExecutedOnce      no replica fetches or stores a part that is registered there and on its disk, whole
@@ -40,9 +41,9 @@ from motet.core.mergetree.entries import (
 from motet.core.mergetree.messages import BlockInserted, PartsListed
 from motet.core.mergetree.names import parse_part_name
 from motet.core.mergetree.work import Fetch, Keep
-from motet.core.metadata.messages import Create, Set, Write, Written
+from motet.core.metadata.messages import Check, Create, Set, Write, Written
 from motet.format.record import parse_body, parse_header
-from motet.ids import Address, FileName, PartId, TableId, Zxid
+from motet.ids import Address, FileName, NodeId, PartId, TableId, Zxid
 from motet.sim.host import Host
 from motet.sim.world import World
 from motet.verify.storms.tables_parts import Folder, rows_of
@@ -108,6 +109,8 @@ class Truth:
         self.shards = [ShardTruth() for _ in range(shards)]
         self.folders: Mapping[Address, Folder] = {}
         self.hosts: Mapping[Address, Host] = {}
+        #: on how many replicas a part is to be when it is published
+        self.wanted: dict[PartId, int] = {}
         #: rows that somebody has asked to insert
         self.asked: dict[str, None] = {}
         #: replica and part -> it is registered
@@ -127,7 +130,7 @@ class Truth:
     def _wrote_part(self, operation: object) -> None:
         path = getattr(operation, "path", "")
         found = _PART.fullmatch(path)
-        if found is not None:
+        if found is not None and not isinstance(operation, Check):
             key = int(found[1]), found[2], PartId(found[3])
             if not isinstance(operation, Create):
                 self._registered.pop(key, None)
@@ -154,9 +157,11 @@ class Truth:
         match entry:
             case InsertEntry(part=part, quorum=quorum, token=token):
                 self._inserted(truth, BlockTruth(number, 0, part, zxid, quorum, token))
-            case PublishEntry(parts=parts, replace=replace):
+            case PublishEntry(parts=parts, replace=replace, holders=holders):
+                self._world.mark("published")
                 self._drop(truth, replace, number, zxid)
                 for index, part in enumerate(parts):
+                    self._check_held(shard, part, holders)
                     block = BlockTruth(number, index, part, zxid, 1, publication=number)
                     self._inserted(truth, block)
             case DoneEntry(number=ended):
@@ -169,6 +174,13 @@ class Truth:
                 self._world.mark("quorum_failed")
             case DropEntry(partitions=partitions):
                 self._drop(truth, partitions, number, zxid)
+
+    def _check_held(self, shard: int, part: PartHeader, holders: tuple[NodeId, ...]) -> None:
+        wanted = self.wanted.get(part.id, 0)
+        having = [node for node in holders if self.folders[Address(node)].has_promised(part.id)]
+        if len(having) < wanted:
+            what = f"{part.id} is on {' '.join(having) or 'none'} of {' '.join(holders)}, wanted {wanted}"
+            self._world.violated("Held", f"shard {shard}: {what}")
 
     def _inserted(self, truth: ShardTruth, block: BlockTruth) -> None:
         if block.quorum == 1:
@@ -228,6 +240,16 @@ class Truth:
             truth.newest_acknowledged = max(truth.newest_acknowledged, told.version)
             if told.is_duplicate:
                 self._world.mark("duplicate_acknowledged")
+
+    def acknowledge_part(self, shard: int, rows: str, version: Zxid) -> None:
+        """A publication was acknowledged, in which a shard gets these rows."""
+        truth = self.shards[shard]
+        block = next((each for each in truth.blocks if each.header.hash == rows), None)
+        if block is None or block.visible is None or block.visible > version:
+            self._world.violated("AckedOnce", f"{rows} at {version} is not published")
+        else:
+            truth.acknowledged.append(Acknowledged(block, version))
+            truth.newest_acknowledged = max(truth.newest_acknowledged, version)
 
     def read(
         self, shard: int, version: Zxid, rows: list[str], who: str, acknowledged: Zxid | None

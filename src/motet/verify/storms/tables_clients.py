@@ -1,11 +1,11 @@
-"""Who works with a table in the storm: inserters, a publisher that also drops, and readers."""
+"""Who works with a table in the storm: inserters, who drops partitions, and readers."""
 
 from __future__ import annotations
 
 import msgspec
 
-from motet.core.machine import NS_PER_MS, Effect, Message
-from motet.core.mergetree.entries import PartHeader, PublishEntry, encode_entry
+from motet.core.machine import Effect, Message
+from motet.core.mergetree.entries import PartHeader
 from motet.core.mergetree.messages import (
     BlockInserted,
     DropPartitions,
@@ -17,9 +17,8 @@ from motet.core.mergetree.messages import (
     TableRefused,
 )
 from motet.core.mergetree.paths import ShardPaths
-from motet.core.metadata.messages import ANY_VERSION, Check, Create, Set, WriteOperation
 from motet.errors.tables import TokenReused
-from motet.ids import Address, NodeId, PartId, RequestId, TableId, Zxid
+from motet.ids import Address, PartId, RequestId, TableId, Zxid
 from motet.sim.world import World
 from motet.verify.storms.asker import Asker
 from motet.verify.storms.tables_checks import Truth
@@ -161,13 +160,12 @@ class Inserter(TableClient):
         return self.pause()
 
 
-class Changer(TableClient):
-    """Publishes staged parts, and drops partitions."""
+class Dropper(TableClient):
+    """Drops partitions."""
 
     def __init__(self, cluster: Cluster, name: str, between_ms_max: int, drops: float) -> None:
         super().__init__(cluster, name, between_ms_max)
         self._drops = drops
-        self._publications = 0
 
     def begin(self) -> list[Effect]:
         if self.is_last_round:
@@ -178,41 +176,7 @@ class Changer(TableClient):
             partitions = tuple(self.dice.subset(PARTITIONS)) or None
             request = self.next_request()
             return self.ask(DropPartitions(TABLE, self.pick_shard(), request, partitions))
-        self._publish()
         return self.pause()
-
-    def _publish(self) -> None:
-        """Staged on some replicas, then committed by one multi, whoever hears of that."""
-        self._publications += 1
-        cluster = self.cluster
-        up = [node for node in cluster.nodes if cluster.reaches(self.name, node)]
-        if not up:
-            return
-        first = self.dice.between(0, cluster.shards - 1)
-        shards = [first] if self.dice.chance(0.5) else list(range(cluster.shards))
-        operations: list[WriteOperation] = []
-        for shard in shards:
-            holders = self.dice.shuffled(up)[: self.dice.between(1, len(up))]
-            parts = tuple(
-                self.new_part(f"{self.name}.{self._publications}.{shard}.{number}")
-                for number in range(self.dice.between(1, 4))
-            )
-            for node in holders:
-                for part in parts:
-                    cluster.folders[node].stage(part, TABLE, shard)
-            replace = tuple(self.dice.subset(PARTITIONS)) if self.dice.chance(0.2) else ()
-            entry = PublishEntry(parts, tuple(NodeId(node) for node in holders), replace)
-            paths = ShardPaths(TABLE, shard)
-            if replace:
-                operations.append(Set(paths.log, b"", ANY_VERSION))
-            operations.append(Create(paths.new_entry, encode_entry(entry), sequential=True))
-        check = Check(ShardPaths(TABLE, 0).definition, ANY_VERSION)
-        after_ns = self.dice.between(1, 20 * NS_PER_MS)
-        self.world.at(after_ns, self._commit, (check, *operations))
-
-    def _commit(self, *operations: WriteOperation) -> None:
-        self.cluster.store.write(*operations)
-        self.world.mark("published")
 
     def answered(self, asked: Message, answer: Message | None) -> list[Effect]:
         if isinstance(answer, PartitionsDropped):

@@ -11,12 +11,13 @@ import msgspec
 
 from motet.core.machine import NS_PER_MS, Message, Received, Work
 from motet.core.mergetree.entries import PartHeader
-from motet.core.mergetree.messages import PartArrived
+from motet.core.mergetree.messages import PartArrived, PartBroken
 from motet.core.mergetree.work import (
     Arrive,
     Detach,
     Fetch,
     Forget,
+    Hold,
     Keep,
     LookAtDisk,
     Looked,
@@ -112,8 +113,10 @@ class Folder:
     # Tasks
 
     def _look(self, shard: int) -> Looked:
-        aside = {**self.arrived, **self.staged, **self.detached}
-        return Looked(_whole(self.stored, shard), _whole(aside, shard))
+        aside = {**self.arrived, **self.detached}
+        staged = _whole(self.staged, shard)
+        broken = (p for p, e in self.stored.items() if e.shard == shard and not e.is_whole)
+        return Looked(_whole(self.stored, shard), _whole(aside, shard), staged, tuple(broken))
 
     def _do(self, task: Message) -> str | None:
         """Carry it out; why it could not be done, or None."""
@@ -122,6 +125,8 @@ class Folder:
                 if block is not None and part.id not in self.stored:
                     self.take_in(part, shard)
                 return self._keep(part, shard)
+            case Hold(shard=shard, part=part, block=block, source=source):
+                return self._hold(part, shard, is_sent=block is not None, source=source)
             case Arrive(shard=shard, part=part):
                 if self._host.disk.full:
                     return "disk full"
@@ -155,24 +160,49 @@ class Folder:
                 return None
         return "no such bytes have arrived"
 
+    def _hold(
+        self, part: PartHeader, shard: int, *, is_sent: bool, source: NodeId | None
+    ) -> str | None:
+        if self._host.disk.full:
+            return "disk full"
+        places = (self.staged, self.arrived, self.stored, self.detached)
+        found = [each[part.id] for each in places if part.id in each]
+        is_here = any(each.is_whole and each.content == part.hash for each in found)
+        if not is_here and not is_sent:
+            if source is None:
+                return "no such bytes have arrived"
+            why = self._get(part, source)
+            if why is not None:
+                return why
+        self.arrived.pop(part.id, None)
+        self.staged[part.id] = Bytes(part, part.hash, shard)
+        return None
+
     def _fetch(self, part: PartHeader, shard: int, source: NodeId) -> str | None:
         if part.id in self.stored and self.stored[part.id].is_whole:
             return None
         if self._host.disk.full:
             return "disk full"
+        why = self._get(part, source)
+        if why is None:
+            self._store(part, shard)
+        return why
+
+    def _get(self, part: PartHeader, source: NodeId) -> str | None:
+        """Ask another replica for its bytes: why that failed, or None."""
         own, other, fabric = self._host.node, self._world.nodes[Address(source)], self._world.fabric
         links = ((own.address, other.address), (other.address, own.address))
         if not other.up or any(link in fabric.blocked for link in links):
             self._world.mark(FETCH_CUT)
             return f"{source} does not answer"
-        found = self._others[other.address].stored.get(part.id)
+        folder = self._others[other.address]
+        found = folder.stored.get(part.id) or folder.staged.get(part.id)
         if found is None:
             return f"{source} does not have it"
         is_rotten = not fabric.healed and self._dice.chance(self._trouble.rot)
         if is_rotten or found.content != part.hash:
             self._world.mark(FETCHED_ROTTEN)
             return f"{source} sent other bytes"
-        self._store(part, shard)
         return None
 
     def _store(self, part: PartHeader, shard: int) -> None:
@@ -195,12 +225,6 @@ class Folder:
             self.take_in(header, shard)
             self._tell(header, table, shard)
 
-    def stage(self, header: PartHeader, table: TableId, shard: int) -> None:
-        """Bytes of a publication are here, and promised."""
-        self.staged[header.id] = Bytes(header, header.hash, shard)
-        if self._host.listening:
-            self._world.at_node(self._host.node, NS_PER_MS, self._tell, (header, table, shard))
-
     def _tell(self, header: PartHeader, table: TableId, shard: int) -> None:
         node = self._host.node
         message = PartArrived(table, shard, header, NodeId(node.address))
@@ -214,10 +238,21 @@ class Folder:
         if not is_deleted:
             self.stored[part] = Bytes(found.header, ROTTEN, found.shard)
 
+    def find_broken(self, part: PartId, table: TableId) -> None:
+        """The bytes of a stored part rot, and the node sees it at once."""
+        shard, node = self.stored[part].shard, self._host.node
+        self.spoil(part, is_deleted=False)
+        message = PartBroken(table, shard, part)
+        self._host.step(Received(node.time.now(), node.address, message))
+
     def has_whole(self, part: PartId) -> bool:
         """Whether it is stored, or staged, as it was written."""
         found = self.stored.get(part) or self.staged.get(part)
         return found is not None and found.is_whole
+
+    def has_promised(self, part: PartId) -> bool:
+        """Whether it is stored or staged as it was written, or was until somebody took it away."""
+        return part in self.taken or self.has_whole(part)
 
     def is_stored(self, part: PartId) -> bool:
         """Whether it is stored as it was written, or was until somebody took it away."""
@@ -231,7 +266,7 @@ def _whole(parts: dict[PartId, Bytes], shard: int) -> tuple[PartHeader, ...]:
 
 def _part_of(task: Message) -> PartId | None:
     match task:
-        case Keep(part=part) | Fetch(part=part) | Arrive(part=part):
+        case Keep(part=part) | Fetch(part=part) | Arrive(part=part) | Hold(part=part):
             return part.id
         case Forget(part=part_id) | Detach(part=part_id) | Release(part=part_id):
             return part_id

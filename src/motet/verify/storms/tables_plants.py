@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
 from motet.core.machine import Effect, Event
-from motet.core.mergetree import executed, executing, history, inserting, reading
+from motet.core.mergetree import executed, executing, inserting, reading, tiling
 from motet.core.mergetree.context import Core
 from motet.core.mergetree.entries import PartHeader
-from motet.core.mergetree.history import BlockState, History, Tiling
+from motet.core.mergetree.history import BlockState, History
 from motet.core.mergetree.names import PartName
 from motet.core.mergetree.node import TableNode
 from motet.core.mergetree.state import Call, InsertStep, PutPointer, QueuedPart
+from motet.core.mergetree.tiling import HasBytes, Tiling
 from motet.core.metadata.messages import ANY_VERSION, Check, WriteOperation
-from motet.ids import RequestId, Zxid
+from motet.ids import PartId, RequestId, Zxid
 from motet.verify.plants import kind_of
 from motet.verify.storms.planting import instead
 
-_look, _is_unwanted = inserting.look, executing._is_unwanted
-_pointer_operations, _tile, _write = executed.pointer_operations, history.tile, Core.write
+_look, _is_unwanted = inserting.look, executing.is_unwanted
+_pointer_operations, _tile, _write = executed.pointer_operations, tiling.tile, Core.write
 
 
 def table_node(plant: str | None) -> type[TableNode]:
@@ -81,7 +82,7 @@ def _wants_failed(block: BlockState) -> bool:
 class WantsFailed(PlantedTables):
     """The part of a block that has failed is waited for."""
 
-    planted = (executing, "_is_unwanted", _wants_failed)
+    planted = (executing, "is_unwanted", _wants_failed)
 
 
 def _write_unchecked(core: Core, call: Call, *operations: WriteOperation) -> RequestId:
@@ -99,8 +100,14 @@ class SendsUnchecked(PlantedTables):
     planted = (Core, "write", _write_unchecked)
 
 
-def _tile_halves(history: History, version: Zxid, parts: Iterable[PartName]) -> Tiling:
-    tiling = _tile(history, version, parts)
+def _tile_halves(
+    history: History,
+    version: Zxid,
+    held: Mapping[PartId, HasBytes],
+    after: PartName | None = None,
+    most: int | None = None,
+) -> Tiling:
+    tiling = _tile(history, version, held, after=after, most=most)
     begun = {part.low.entry for part in tiling.parts}
     missing = tuple(each for each in tiling.missing if each.block.entry not in begun)
     return msgspec.structs.replace(tiling, missing=missing)

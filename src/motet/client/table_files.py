@@ -1,0 +1,245 @@
+"""Where a client finds the files of parts: in folders of its own machine, or behind the HTTP ports of nodes.
+
+A node says which folder it has, and a token that lies in it. Whoever reads the same token there reads the
+files by their paths. Everything else is read in ranges over HTTP. Either way the bytes are compared with the
+manifest of the part, and that with what the log says of it. Of several nodes that have a part the next one is
+asked when one cannot give it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from motet.client.part_client import PartClient
+from motet.client.publication import NodeFiles, PartLocation
+from motet.client.table_link import TableLink
+from motet.errors import BadBytes, BadRecord, MotetError, NodeError, ObjectError, ObjectMissing
+from motet.format.part_manifest import PART_FILE, PartManifest, decode_part_manifest
+from motet.ids import Address
+from motet.real.part_files import PartKey, find_part, parts_token, read_manifest
+
+if TYPE_CHECKING:
+    from motet.columnar.encode import EncodedPart
+    from motet.columnar.part_sources import PartSource
+
+R = TypeVar("R")
+
+fetch_bytes = 8 << 20
+
+
+class OwnNode(Protocol):
+    """The node that lives in this process."""
+
+    def part_files(self) -> NodeFiles:
+        """Where its parts are; behind its endpoint too, once it serves."""
+
+    async def put_part(self, part: EncodedPart) -> None:
+        """Have the bytes of a part arrive, durably."""
+
+
+class TableFiles:
+    """The files of parts of one database."""
+
+    def __init__(self, link: TableLink, own: OwnNode | None = None) -> None:
+        self._link = link
+        self._own = own
+        #: of nodes that have told, by their endpoints
+        self._found: dict[str, NodeFiles] = {}
+        self._client = PartClient()
+
+    async def close(self) -> None:
+        """Break off what is read over HTTP."""
+        await asyncio.to_thread(self._client.close)
+
+    async def of_node(self, node: Address) -> NodeFiles:
+        """Where a node has its files; one that does not answer now may do so later."""
+        endpoint = self._link.endpoint_of(node)
+        if not endpoint:
+            assert self._own is not None, "a node without an endpoint is in this process"
+            return self._own.part_files()
+        if endpoint not in self._found:
+            try:
+                place = await asyncio.to_thread(self._client.place, endpoint)
+            except MotetError:
+                return NodeFiles("", "", endpoint)
+            self._found[endpoint] = NodeFiles(place.folder, place.token, endpoint)
+        return self._found[endpoint]
+
+    def forget(self, nodes: Iterable[NodeFiles]) -> None:
+        """Ask these nodes again where their files are: they may have been started anew."""
+        for node in nodes:
+            self._found.pop(node.endpoint, None)
+
+    async def put(self, node: Address, part: EncodedPart) -> None:
+        """Have the bytes of a part arrive at a node, durably."""
+        endpoint = self._link.endpoint_of(node)
+        if endpoint:
+            await asyncio.to_thread(_put, self._client, endpoint, part)
+            return
+        assert self._own is not None, "a node without an endpoint is in this process"
+        await self._own.put_part(part)
+
+    def sources(self, locations: Iterable[PartLocation]) -> list[PartSource]:
+        """The parts for whoever reads their rows. It blocks."""
+        return part_sources(list(locations), self._client)
+
+    def path(self, location: PartLocation, folder: Path) -> Path:
+        """A file on this machine; one that is elsewhere is fetched into this folder. It blocks."""
+        here = local_path(location)
+        if here is not None:
+            return here
+        target = folder / f"{location.header.id}.parquet"
+        if not target.exists():
+            _fetch(location, self._client, target)
+        return target
+
+
+# What blocks
+
+
+@contextmanager
+def open_parts(locations: Iterable[PartLocation]) -> Iterator[list[PartSource]]:
+    """Parts for whoever reads their rows in any process: all they need is where they are."""
+    client = PartClient()
+    try:
+        yield part_sources(list(locations), client)
+    finally:
+        client.close()
+
+
+def part_sources(locations: Sequence[PartLocation], client: PartClient) -> list[PartSource]:
+    """Parts as they are read: those whose folder is at hand from there, the others by ranges."""
+    known: dict[tuple[str, str], bool] = {}
+    return [_source(location, client, known) for location in locations]
+
+
+def _source(
+    location: PartLocation, client: PartClient, known: dict[tuple[str, str], bool]
+) -> PartSource:
+    from motet.columnar.part_sources import LocalPart, RemotePart
+
+    found = _at_hand(location, known)
+    if found is not None:
+        manifest, folder = found
+        return LocalPart(manifest, folder / PART_FILE)
+    endpoints = [node.endpoint for node in location.nodes if node.endpoint]
+    manifest = _from_any(location, endpoints, lambda at: _remote_manifest(location, client, at))
+    return RemotePart(manifest, _Ranges(location, client, endpoints))
+
+
+def _at_hand(
+    location: PartLocation, known: dict[tuple[str, str], bool]
+) -> tuple[PartManifest, Path] | None:
+    """The manifest and the folder of a part on this machine; ``known``: which folders are at hand."""
+    for node in location.nodes:
+        at = node.folder, node.token
+        if at not in known:
+            known[at] = bool(node.folder) and parts_token(Path(node.folder)) == node.token
+        folder = find_part(Path(node.folder), key_of(location)) if known[at] else None
+        if folder is None:
+            continue
+        with suppress(BadBytes, ObjectError):  # another node may have it whole
+            manifest = read_manifest(folder)
+            _check_same(manifest, location)
+            return manifest, folder
+    return None
+
+
+def local_path(location: PartLocation) -> Path | None:
+    """The file in a folder at hand, compared with its hash; None if no node has one here."""
+    from motet.columnar.part_sources import CHECKED
+
+    found = _at_hand(location, {})
+    if found is None:
+        return None
+    manifest, folder = found
+    CHECKED.check(folder / PART_FILE, manifest)
+    return folder / PART_FILE
+
+
+def key_of(location: PartLocation) -> PartKey:
+    """The part as files are named by it."""
+    return PartKey.checked(location.table, location.shard, location.header.id)
+
+
+class _Ranges:
+    """Ranges of one file, from the first node that gives them."""
+
+    def __init__(self, location: PartLocation, client: PartClient, endpoints: list[str]) -> None:
+        self._location, self._client, self._endpoints = location, client, endpoints
+
+    def __call__(self, start: int, length: int) -> bytes:
+        location = self._location
+        key, size_bytes = key_of(location), location.header.size_bytes
+        return _from_any(
+            location,
+            self._endpoints,
+            lambda at: self._client.read(at, key, start, length, size_bytes=size_bytes),
+        )
+
+
+def _from_any(location: PartLocation, endpoints: list[str], ask: Callable[[str], R]) -> R:
+    """What the first node gives that can; it is asked first from then on."""
+    last: MotetError = ObjectMissing(
+        f"part {location.header.id} cannot be reached from here",
+        hint="ask the database for its endpoint first: it serves its parts from then on",
+    )
+    for endpoint in list(endpoints):
+        try:
+            found = ask(endpoint)
+        except (BadBytes, NodeError, ObjectError) as error:
+            last = error
+            continue
+        endpoints.remove(endpoint)
+        endpoints.insert(0, endpoint)
+        return found
+    raise last
+
+
+def _remote_manifest(location: PartLocation, client: PartClient, endpoint: str) -> PartManifest:
+    manifest = decode_part_manifest(client.manifest(endpoint, key_of(location)))
+    _check_same(manifest, location)
+    return manifest
+
+
+def _check_same(manifest: PartManifest, location: PartLocation) -> None:
+    header = location.header
+    if (manifest.part_id, manifest.hash) != (header.id, header.hash):
+        raise BadRecord(
+            f"part {header.id} is not what was committed: its manifest says {manifest.hash}, and the"
+            f" log {header.hash}"
+        )
+
+
+def _fetch(location: PartLocation, client: PartClient, target: Path) -> None:
+    """The whole file of a part, checked piece by piece."""
+    from motet.columnar.part_sources import CheckedRanges
+
+    endpoints = [node.endpoint for node in location.nodes if node.endpoint]
+    manifest = _from_any(location, endpoints, lambda at: _remote_manifest(location, client, at))
+    source = CheckedRanges(manifest, _Ranges(location, client, endpoints))
+    unfinished = target.with_name(f"{target.name}~{os.getpid()}")
+    try:
+        with unfinished.open("wb") as file:
+            shutil.copyfileobj(source, file, fetch_bytes)
+        unfinished.replace(target)
+    except OSError as error:
+        raise ObjectError(f"cannot keep {target}: {error.strerror}") from None
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def _put(client: PartClient, endpoint: str, part: EncodedPart) -> None:
+    manifest = part.manifest
+    key = PartKey.checked(manifest.table_id, manifest.shard, manifest.part_id)
+    if part.path is None:
+        client.put(endpoint, key, part.manifest_bytes, part.data or b"")
+        return
+    with part.path.open("rb") as file:
+        client.put(endpoint, key, part.manifest_bytes, file)
