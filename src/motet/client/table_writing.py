@@ -60,6 +60,9 @@ from motet.ports import Entropy
 if TYPE_CHECKING:
     from motet.columnar.encode import EncodedPart, EncodedRows
 
+insert_seconds_max = replica_seconds_max
+"""How long one node may take for an insert, or for a publication."""
+
 parts_at_once = 4
 """Parts of one call that are encoded and staged side by side."""
 
@@ -260,7 +263,7 @@ class TableWrites:
                 try:
                     block = await self._sent(node, part)
                     make = partial(_insert_block, target, part, quorum, token, rows.content, block)
-                    done = await self._link.ask(node, make, BlockInserted)
+                    done = await self._link.ask(node, make, BlockInserted, insert_seconds_max)
                 except QuorumFailed:
                     quorums_failed += 1
                     if quorums_failed == quorum_attempts_max:
@@ -386,7 +389,7 @@ class TableWrites:
         told = await self._link.ask_any(
             lambda n: PublishParts(n, tables, text, producer, number, step, jobs),
             PartsPublished,
-            node_seconds=replica_seconds_max,
+            node_seconds=insert_seconds_max,
             seconds=publish_seconds_max,
         )
         done = told.answer
