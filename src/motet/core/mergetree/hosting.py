@@ -10,6 +10,7 @@ RH3  A table whose definition says that it is dropped is removed from here after
 RH4  Whoever ends the last replica of a dropped table removes what the keeper has of it; if it does not come
      to that, the collector does.
 RH5  What is listed and has no definition is let alone: garbage before loss.
+RH6  A watch that the keeper has not set is asked for again: without it a node serves what is dropped.
 """
 
 from __future__ import annotations
@@ -165,6 +166,8 @@ class HostingMemory(msgspec.Struct):
     calls: dict[RequestId, HostingCall] = msgspec.field(default_factory=dict)
     #: the list is to be read with the next tick
     is_list_wanted: bool = False
+    #: watches that the keeper has not set, to be asked for again with the next tick
+    to_watch: list[WatchList | WatchTable] = msgspec.field(default_factory=list)
     works: dict[WorkId, TableId] = msgspec.field(default_factory=dict)
     writes: dict[WriteId, TableId] = msgspec.field(default_factory=dict)
 
@@ -181,7 +184,7 @@ class HostingService(NodeService):
     # What happens
 
     def on_session(self) -> None:
-        self._watch(WatchList(), node_path(self.node.memory.own), WatchOf.CHILDREN)
+        self._watch(WatchList())
         self._read_list()
 
     def on_session_end(self) -> None:
@@ -189,6 +192,7 @@ class HostingService(NodeService):
         memory.calls.clear()
         memory.read.clear()
         memory.is_list_wanted = False
+        memory.to_watch.clear()
         for hosted in memory.tables.values():
             hosted.is_asked = False
 
@@ -201,8 +205,12 @@ class HostingService(NodeService):
 
     def on_tick(self) -> None:
         memory = self.memory
-        if memory.is_list_wanted and self.node.memory.incarnation:
-            self._read_list()
+        if self.node.memory.incarnation:
+            to_watch, memory.to_watch = memory.to_watch, []
+            for call in to_watch:
+                self._watch(call)
+            if memory.is_list_wanted:
+                self._read_list()
         for table, hosted in list(memory.tables.items()):
             if hosted.leaving is not Leaving.SERVED:
                 self._leave(table, hosted)
@@ -214,6 +222,8 @@ class HostingService(NodeService):
                 self._read_list()  # what came before the watch is told by nobody
             case WatchTable(table=table) if isinstance(answer, Watching):
                 self._read_tables((table,))
+            case WatchList() | WatchTable():
+                self.memory.to_watch.append(call)  # RH6
             case ReadList():
                 self._on_list(answer)
             case ReadTables():
@@ -280,7 +290,7 @@ class HostingService(NodeService):
             memory.tables[table] = hosted
         is_dropped = self._is_dropped(table, hosted, definition)
         if is_new:
-            self._watch(WatchTable(table), definition.path, WatchOf.NODE)
+            self._watch(WatchTable(table))
         if not is_dropped:
             self.node.to_start += self._keys(table, hosted)
         elif hosted.leaving is Leaving.SERVED:
@@ -298,7 +308,10 @@ class HostingService(NodeService):
     def _keys(self, table: TableId, hosted: HostedTable) -> list[ReplicaKey]:
         return [(table, shard) for shard in hosted.shards]
 
-    def _watch(self, call: WatchList | WatchTable, path: str, of: WatchOf) -> None:
+    def _watch(self, call: WatchList | WatchTable) -> None:
+        path, of = node_path(self.node.memory.own), WatchOf.CHILDREN
+        if isinstance(call, WatchTable):
+            path, of = definition_path(call.table), WatchOf.NODE
         self.memory.calls[self.watch(path, of)] = call
 
     # Dropped tables (RH3)

@@ -224,7 +224,7 @@ class TablesRun:
             Publisher(cluster, "p1", dice.pick([20, 100]), ordered=False),
             Publisher(cluster, "o1", dice.pick([20, 100]), ordered=True),
         ]
-        steward = Steward(cluster, "k1", dice.pick([20, 200]), dice.pick([0.0, 0.2, 0.6]))
+        steward = Steward(cluster, "k1", dice.pick([20, 200]), dice.pick([0.0, 0.0, 0.2, 0.6]))
         self.readers = [Reader(cluster, f"r{number}", dice.pick([20, 80])) for number in (1, 2)]
         self.writers: list[TableClient] = [*inserters, dropper, *publishers, steward]
         for client in (*self.writers, *self.readers):
