@@ -5,8 +5,9 @@ RH1  A table's shards are listed below ``/motet/table_nodes/<own>`` in the multi
 RH2  A definition that cannot be read is noted with its table, and stops nobody: the replica serves.
 RH3  A table whose definition says that it is dropped is removed from here after readers had their time: its
      replicas stop; when nothing of them is under way, their folders and files go; then their nodes in the
-     keeper, and with the last of those the line in the list. Each step may be done twice, and a node that
-     starts anew begins with the first.
+     keeper, and in one multi the last of those and the line in the list: as long as it is listed here nobody
+     takes it for ended everywhere (RH4). Each step may be done twice, and a node that starts anew begins
+     with the first.
 RH4  Whoever ends the last replica of a dropped table removes what the keeper has of it; if it does not come
      to that, the collector does.
 RH5  What is listed and has no definition is let alone: garbage before loss.
@@ -332,7 +333,7 @@ class HostingService(NodeService):
         if hosted.leaving is Leaving.STOPPED and not self._is_busy(table):
             self._clear(table, hosted)
         elif hosted.leaving is Leaving.CLEARED and not hosted.is_asked:
-            self._end_replicas(table, hosted)
+            self._end_replicas(table)
 
     def _is_busy(self, table: TableId) -> bool:
         """Whether something that a replica has begun has not ended."""
@@ -369,12 +370,16 @@ class HostingService(NodeService):
 
     # Its nodes in the keeper (RH3, RH4)
 
-    def _end_replicas(self, table: TableId, hosted: HostedTable) -> None:
+    def _end_replicas(self, table: TableId) -> None:
         if not self.node.memory.incarnation:
             return  # a tick under the next session begins with it
-        own = self.node.memory.own
-        roots = (ShardPaths(table, shard).replica(own).root for shard in hosted.shards)
-        self._remove(EndReplicas(table, TreeRemoval.of(*roots)))
+        roots = self._roots(table)
+        self._remove(EndReplicas(table, TreeRemoval.of(*roots, kept=roots[0])))
+
+    def _roots(self, table: TableId) -> list[str]:
+        """Own nodes of a table's shards."""
+        own, shards = self.node.memory.own, self.memory.tables[table].shards or (0,)
+        return [ShardPaths(table, shard).replica(own).root for shard in shards]
 
     def _remove(self, call: EndReplicas | EndTable) -> None:
         removal = call.removal
@@ -383,9 +388,9 @@ class HostingService(NodeService):
         elif writes := removal.writes:
             self._asked(call.table, self.write(*writes), call)
         elif isinstance(call, EndReplicas):
-            own = self.node.memory.own
-            request = self.read(Get(node_path(own)), Get(hosted_path(own, call.table)))
-            self._asked(call.table, request, ReadLine(call.table))
+            own, (last, *_) = self.node.memory.own, self._roots(call.table)
+            reads = (Get(node_path(own)), Get(hosted_path(own, call.table)), Get(last))
+            self._asked(call.table, self.read(*reads), ReadLine(call.table))
         else:
             self._forget(call.table)
 
@@ -407,14 +412,17 @@ class HostingService(NodeService):
         if not isinstance(answer, ReadDone):
             self._later(table)
             return
-        count, line = answer.results
+        count, line, last = answer.results
         operations: list[WriteOperation] = []
+        if isinstance(last, Found):
+            operations.append(Delete(last.path, last.stat.version))
         if isinstance(line, Found):
             operations.append(Delete(line.path, line.stat.version))
             if isinstance(count, Found):
                 left = count_of(count.data) - len(self.memory.tables[table].shards)
                 data = str(max(left, 0)).encode()
                 operations.append(Set(count.path, data, count.stat.version))
+        if operations:
             self._asked(table, self.write(*operations), EndLine(table))
         else:
             self._read_others(table)
