@@ -105,8 +105,8 @@ class TablesStorm:
 
 
 def may_keep(message: Message) -> bool:
-    """Whether copies of it may come late: one that creates a table, after that was dropped, would make another
-    one of its id, and what the first one has promised would be taken for promises of the second."""
+    """Whether copies of it may come late: one that creates a table, when that is dropped already, would make
+    another of the same id, and what the first one has promised would be taken for its promises."""
     return not isinstance(message, CreateTable)
 
 

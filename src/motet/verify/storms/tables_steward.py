@@ -29,12 +29,10 @@ class Steward(TableClient):
 
     def begin(self) -> list[Effect]:
         living = [name for name in NAMES if self.cluster.look_up(name) is not None]
+        self.is_done = self.is_last_round and bool(living)
         if not living:
-            return self._create(NAMES[0])
-        if self.is_last_round:
-            self.is_done = True
-            return []
-        if not self.dice.chance(self._changes):
+            return self._create(NAMES[0])  # in the last round, too: a drop may have come late
+        if self.is_last_round or not self.dice.chance(self._changes):
             return self.pause()
         self.turn_to_any()
         free = [name for name in NAMES if name not in living]
