@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import IO
 
 import pytest
-from motet.core.tables.records import WriterStep
 
 import motet
 from motet.cli.interrupt import patience_seconds
+from motet.core.tables.records import WriterStep
 from motet.ids import WriterName
 from motet.testing.port_block import PortBlock
 

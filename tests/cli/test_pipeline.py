@@ -9,10 +9,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from motet.core.tables.records import WriterStep
 
 import motet
 from motet.core.clock.hlc import ZERO, Clock
+from motet.core.tables.records import WriterStep
 from motet.errors.shards import CursorInTheWay
 from motet.ids import WriterName
 from motet.pipeline.progress import FeedCursor, cursor_name

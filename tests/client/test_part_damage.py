@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from motet.client.parts import STORE_FILE, CheckedFiles
 from tests.client.damage import SUM, file_of, fill, flips, is_told, overwrite
 from tests.client.parts import ask, part_file
 
 import motet
 from motet.client.link import HTTP_PORT_OFFSET
+from motet.client.parts import STORE_FILE, CheckedFiles
 from motet.errors import BadRecord, DiskReadFailed, ObjectMissing
 
 PLACES = 60

@@ -14,11 +14,11 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from motet.client.part_http import HttpParts, attempts_max
-from motet.client.parts import base_url_of
 from tests.client.parts import TABLE, PartFile, part_file, serving
 
 from motet.client import http_calls
+from motet.client.part_http import HttpParts, attempts_max
+from motet.client.parts import base_url_of
 from motet.errors import BadRecord, NodeError, ObjectError, OutcomeUnknown
 from motet.format.manifest import content_hash, part_key
 from motet.ids import PartId

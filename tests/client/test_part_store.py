@@ -11,6 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.client.parts import TABLE, manifest_of, number_of, part_file, serving
+from tests.embedded.processes import line_of, python_running
+
+import motet
+from motet.client.link import HTTP_PORT_OFFSET
 from motet.client.part_http import HttpParts
 from motet.client.parts import (
     STORE_FILE,
@@ -23,11 +28,6 @@ from motet.client.parts import (
     prepare_folder,
     token_of,
 )
-from tests.client.parts import TABLE, manifest_of, number_of, part_file, serving
-from tests.embedded.processes import line_of, python_running
-
-import motet
-from motet.client.link import HTTP_PORT_OFFSET
 from motet.errors import (
     BadInput,
     BadRecord,

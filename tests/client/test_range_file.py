@@ -10,9 +10,9 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from motet.client.part_http import RangeFile, range_bytes, ranges_max
 
 from motet.client import part_http
+from motet.client.part_http import RangeFile, range_bytes, ranges_max
 
 Step = tuple[str, int, int]
 steps = st.lists(

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from motet.client.parts import STORE_FILE
 from tests.client.parts import ask, part_file, serving
 
 import motet
+from motet.client.parts import STORE_FILE
 from motet.columnar import part_file as part_file_module
 from motet.errors import DiskFull
 from motet.real import objects

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from motet.core.tables.records import WriterStep
 
 from motet.core.clock.hlc import ZERO, Clock
+from motet.core.tables.records import WriterStep
 from motet.errors import BadCheckpoint
 from motet.ids import WriterName
 from motet.pipeline.progress import Slice, decide, done_through, slices_of, worked_on

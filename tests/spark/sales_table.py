@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from motet.client.parts import open_parts
 from msgspec.structs import replace
 
 import motet
+from motet.client.parts import open_parts
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

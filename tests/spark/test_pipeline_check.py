@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from motet.core.tables.messages import VisiblePart
-from motet.core.tables.part_name import of_block
-from motet.core.tables.records import PublishedPart, StagedPart, WriterStep
 from tests.spark.pipeline_shop import PIPELINE, open_shop, sell
 
 import motet
 from motet.core.clock.hlc import Clock
+from motet.core.tables.messages import VisiblePart
+from motet.core.tables.part_name import of_block
+from motet.core.tables.records import PublishedPart, StagedPart, WriterStep
 from motet.errors import BadPipeline, NoSuchTable
 from motet.ids import PartId, ShardId, TableId, TableName, WriterName
 from motet.pipeline.definition import Pipeline, load_pipeline

@@ -9,11 +9,11 @@ from typing import Any, Literal
 
 import pyarrow as pa
 import pytest
-from motet.columnar.part_file import write_part
-from motet.core.tables.records import TableSpec
 
 from motet.columnar.block import block_of
+from motet.columnar.part_file import write_part
 from motet.columnar.schema import decode_schema, encode_schema
+from motet.core.tables.records import TableSpec
 from motet.errors import BadInput, DiskReadFailed, NoSuchTable
 from motet.ids import TableId, TableName
 from motet.sql.session import SqlTable, run_sql
