@@ -32,6 +32,9 @@ R = TypeVar("R")
 
 fetch_bytes = 8 << 20
 
+place_seconds_max = 2.0
+"""How long a node may take to say where its files are; without that they are read over HTTP."""
+
 
 class OwnNode(Protocol):
     """The node that lives in this process."""
@@ -59,6 +62,15 @@ class TableFiles:
         """Break off what is read over HTTP."""
         self._client.close()  # at once: also when the interpreter ends, which takes no new threads
 
+    async def of_nodes(self, nodes: Sequence[Address]) -> tuple[NodeFiles, ...]:
+        """Where they have their files; of all but the first one it is enough to know how to reach them."""
+        first, *others = nodes
+        found = [await self.of_node(first)]
+        for node in others:
+            endpoint = self._link.endpoint_of(node)
+            found.append(self._found.get(endpoint) or NodeFiles("", "", endpoint))
+        return tuple(found)
+
     async def of_node(self, node: Address) -> NodeFiles:
         """Where a node has its files; one that does not answer now may do so later."""
         endpoint = self._link.endpoint_of(node)
@@ -67,8 +79,9 @@ class TableFiles:
             return self._own.part_files()
         if not self._is_current(endpoint):
             try:
-                place = await asyncio.to_thread(self._client.place, endpoint)
-            except MotetError:
+                async with asyncio.timeout(place_seconds_max):
+                    place = await asyncio.to_thread(self._client.place, endpoint)
+            except (MotetError, TimeoutError):
                 return NodeFiles("", "", endpoint)
             self._found[endpoint] = NodeFiles(place.folder, place.token, endpoint)
             if parts_token(Path(place.folder)) == place.token:
