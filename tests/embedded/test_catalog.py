@@ -12,13 +12,7 @@ from tests.embedded.keeper_tree import tree_of
 from tests.embedded.processes import line_of, python_running
 
 import motet
-from motet.core.clock.hlc import plus
-from motet.core.onelog.context import DATABASE
-from motet.core.shardlog.entry import Entry, EntryId, decode_entry, encode_entry
-from motet.core.shardlog.meta import decode_meta, meta_file, segment_file
 from motet.errors import BadRecord, NodeError, StreamExists, TableExists
-from motet.format.journal import scan
-from motet.ids import Offset
 
 SCHEMA = pa.schema([("sku", pa.string()), ("qty", pa.int64())])
 FOLDER_BYTES_MAX = 24 << 20
@@ -35,19 +29,13 @@ def test_definitions_are_in_the_keeper(tmp_path: Path) -> None:
         fill(db)
         database = f"{db._inner.database_id:016x}"
     tree = tree_of(tmp_path)
-    assert [path for path in tree if path.startswith(("/motet/streams", "/motet/tables"))] == [
-        "/motet/streams",
-        "/motet/streams/orders",
-        "/motet/streams/stock",
-        "/motet/tables",
-        "/motet/tables/sales",
-    ]
     assert json.loads(tree["/motet/database"])["number"] == database
     orders = json.loads(tree["/motet/streams/orders"])
     assert (orders["name"], orders["shards"], orders["schema"]) == ("orders", 2, None)
-    table = tree["/motet/tables/sales"].decode()
-    sales = json.loads(tree[f"/motet/table_data/{table}/definition"])
+    table = f"/motet/table_data/{tree['/motet/tables/sales'].decode()}"
+    sales = json.loads(tree[f"{table}/definition"])
     assert (sales["order_by"], sales["engine"]) == (["sku"], "merge")
+    assert f"{table}/shards/0/replicas/embedded/log_pointer" in tree
     with motet.open(tmp_path) as db:
         assert [info.name for info in db.streams()] == ["orders", "stock"]
         assert [info.name for info in db.tables()] == ["sales"]
@@ -85,21 +73,27 @@ def test_it_can_be_opened_more_often_than_the_keeper_has_places_for_clients(tmp_
 
 DIES = """
     import os, signal, sys
+    import pyarrow as pa
     import motet
     from motet.core.catalog.machine import CatalogedStreams
+    from motet.core.mergetree.replica import TableReplica
 
     def die(*_):
         print("defined", flush=True)
         os.kill(os.getpid(), signal.SIGKILL)
 
     db = motet.open(sys.argv[1])
-    CatalogedStreams._bear = die
-    db.create_stream("orders", shards=3)
+    if sys.argv[2] == "stream":
+        CatalogedStreams._bear = die
+        db.create_stream("orders", shards=3)
+    else:
+        TableReplica.on_session = die
+        db.create_table("sales", pa.schema([("sku", pa.string())]), order_by=["sku"])
     """
 
 
 def test_a_stream_whose_creator_was_killed_between_the_steps_is_there(tmp_path: Path) -> None:
-    with python_running(DIES, tmp_path) as process:
+    with python_running(DIES, tmp_path, "stream") as process:
         assert line_of(process) == "defined"
         assert process.wait(60) == -9
     assert "/motet/streams/orders" in tree_of(tmp_path)
@@ -110,6 +104,16 @@ def test_a_stream_whose_creator_was_killed_between_the_steps_is_there(tmp_path: 
         assert len(db.changes("orders")) == 1
     with motet.open(tmp_path) as db:
         assert len(db.changes("orders")) == 1
+
+
+def test_a_table_whose_creator_was_killed_between_the_steps_is_there(tmp_path: Path) -> None:
+    with python_running(DIES, tmp_path, "table") as process:
+        assert line_of(process) == "defined"
+        assert process.wait(60) == -9
+    with motet.open(tmp_path) as db:
+        rows = pa.table({"sku": ["a", "b"]})
+        db.table("sales").insert(rows)
+        assert db.sql("select count(*) as n from sales").to_pylist() == [{"n": 2}]
 
 
 # Folders that are not whole
@@ -150,29 +154,3 @@ def test_a_garbled_keeper_says_so(tmp_path: Path) -> None:
     superblock.write_bytes(bytes(superblock.stat().st_size))
     with pytest.raises(NodeError, match="keeper"):
         motet.open(tmp_path)
-
-
-@pytest.mark.parametrize("kind", [34, 35, 36])
-def test_a_folder_of_an_older_version_with_tables_in_its_log_is_refused(
-    tmp_path: Path, kind: int
-) -> None:
-    with motet.open(tmp_path) as db:
-        db.create_stream("orders").append("k", b"v")
-    log_one_more(tmp_path / "streams", kind, b"\x92\x92\xcd\x03\xe8\x01")
-    with pytest.raises(BadRecord, match="is about tables: an earlier") as raised:
-        motet.open(tmp_path)
-    assert "begin anew in another folder" in raised.value.advice
-
-
-def log_one_more(folder: Path, kind: int, body: bytes) -> None:
-    """Put one more entry at the end of the log."""
-    last = decode_meta(DATABASE, (folder / meta_file(DATABASE)).read_bytes()).segments[-1]
-    file = folder / segment_file(DATABASE, last.number)
-    data = file.read_bytes()
-    found = scan(data, last.salt, last.first)
-    newest = found.records[-1]
-    before = decode_entry(newest.sequence, newest.kind, newest.body)
-    place = EntryId(before.id.epoch, Offset(found.next_sequence))
-    entry = Entry(place, kind, plus(before.clock, 1), body)
-    record, end = encode_entry(last.salt, entry, place.offset), found.end_offset
-    file.write_bytes(data[:end] + record + data[end + len(record) :])

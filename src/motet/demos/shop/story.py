@@ -93,6 +93,8 @@ class Shop:
     lives: list[int] = field(default_factory=lambda: [0] * WRITERS)
     driver: Child | None = None
     drivers: int = 0
+    #: the node that was killed
+    lost_node: int | None = None
     kills: dict[str, float] = field(default_factory=dict)
 
     @property
@@ -140,7 +142,7 @@ class Shop:
         )
 
     def kill_leader(self) -> None:
-        """Kill the node that leads a shard, wait until everybody sells again, and have it back."""
+        """Kill the node that leads a shard, and wait until everybody sells again."""
         assert self.cluster is not None
         leader = self.db.feed_status(STOCK).shards[0].leader
         assert leader is not None
@@ -155,7 +157,13 @@ class Shop:
             "the writers to sell without that node",
             lambda: all(self.done_by(n) >= before[n] + done_after_leader for n in range(WRITERS)),
         )
-        self.cluster.restart(node)
+        self.lost_node = node
+
+    def restart_node(self) -> None:
+        """Have the node back that was killed; what it has missed it fetches by itself."""
+        assert self.cluster is not None
+        assert self.lost_node is not None
+        self.cluster.restart(self.lost_node)
 
     def start_driver(self) -> None:
         """Start the pipeline in a process of its own."""
@@ -293,8 +301,10 @@ def run(folder: Path, progress: Progress, spark_environment: dict[str, str] | No
             with progress.phase("kill_leader", "a shard leader with tables is killed with -9"):
                 shop.kill_leader()
         if with_spark:
-            with progress.phase("recover", "Spark goes on from what is published"):
+            with progress.phase("recover", "Spark goes on, without that node"):
                 shop.follow_some()
+            with progress.phase("restart", "the node comes back"):
+                shop.restart_node()
         with progress.phase("close", "the writers finish"):
             shop.close()
             selling_seconds = time.monotonic() - began
