@@ -39,7 +39,7 @@ import numpy as np
 import pyarrow as pa
 
 import motet
-from motet.client.parts import open_parts
+from motet.client.table_files import local_path
 from motet.pipeline.session import local_session, read_table
 from peers.bare_source import bare_source
 
@@ -90,8 +90,7 @@ def fill(db: motet.Database, name: str, rows: int) -> list[str]:
     table = db.create_table(name, SCHEMA, order_by=["sku", "at"])
     for part in range(PARTS):
         table.insert(block(part * (rows // PARTS), rows // PARTS))
-    store = open_parts(db.parts_locator())
-    return [str(store.source(key, size)) for key, size in db.snapshot(name)[name].files()]
+    return [str(local_path(location)) for location in db.snapshot(name)[name].files()]
 
 
 class Readers:

@@ -128,7 +128,7 @@ async def test_a_token_is_inserted_once(db: Database) -> None:
     theirs = await db.table(other).insert([sale("c", 3)], token="batch-17")
     assert not theirs.duplicate, "a token is of one table"
     assert await rows_of(db, name) == [("a", 1), ("b", 2)]
-    for bad in ("", "x" * 200, 7, ("a", "b", "c"), ("client-1", 0)):
+    for bad in ("", "x" * 200, 7, ("a", "b", "c"), ("~1", 0)):
         with pytest.raises(BadInput, match="token"):
             await table.insert([sale("a", 1)], token=bad)  # type: ignore[arg-type]
 
@@ -144,7 +144,7 @@ async def test_parts_of_several_tables_become_visible_together(db: Database) -> 
     staged = [await db.stage(name, [sale("a", 1)]) for name in names]
     hidden = await db.snapshot(*names)
     assert [hidden[name].rows for name in names] == [0, 0]
-    tables = {info.name: info.definition.id for info in await db.tables()}
+    tables = {str(info.name): info.definition.id for info in await db.tables()}
     for name, (part,) in zip(names, staged, strict=True):
         assert (part.table, part.table_id) == (name, tables[name])
         assert (part.rows, part.shard, part.size_bytes > 0, len(part.id)) == (1, 0, True, 16)
@@ -254,7 +254,7 @@ async def test_the_same_table_again_is_fine_and_another_of_that_name_is_not(
     await db.table(name).insert([sale("a", 1), sale("b", 2)])
     info = await info_of(db, name)
     assert info is not None
-    assert (info.parts, info.rows, info.size_bytes > 0) == (1, 2, True)
+    assert (info.parts, info.rows, (info.size_bytes or 0) > 0) == (1, 2, True)
     definition = info.definition
     assert (definition.order_by, definition.shards, definition.engine) == (("sku",), 1, "merge")
     assert (info.replicas, info.created_ms > 0) == (place.nodes, True)

@@ -52,9 +52,9 @@ def test_a_file_is_inserted_once_per_token(data: Path, tmp_path: Path, kind: str
     again = run(table.app, "insert", "sales", file, "--token", "t-1", data=data)
     assert (first[0]["rows"], first[0]["duplicate"]) == (2, False)
     assert again[0]["duplicate"] is True
-    shown = run(table.app, "show", "sales", data=data)
+    shown = run(table.app, "select", "sales", data=data)
     assert shown == [{"sku": "a", "qty": 2}, {"sku": "b", "qty": 1}]
-    assert run(table.app, "show", "sales", "--columns", "qty", "--limit", "1", data=data) == [
+    assert run(table.app, "select", "sales", "--columns", "qty", "--limit", "1", data=data) == [
         {"qty": 2}
     ]
 
@@ -65,17 +65,36 @@ def test_sql_answers_and_the_lists_tell_what_is_there(data: Path, tmp_path: Path
     assert run(table.app, "list", data=data)[0]["rows"] == 2
     parts = run(table.app, "parts", "sales", data=data)
     assert [part["part"] for part in parts] == done[0]["parts"]
-    at = str(done[0]["clock"])
+    at = str(done[0]["version"])
     run(table.app, "insert", "sales", str(rows_file(tmp_path, "csv")), data=data)
     assert run(table.sql_app, "select sum(qty) as n from sales", "--at", at, data=data) == [
         {"n": 3}
     ]
+    assert len(run(table.app, "select", "sales", "--at", at, data=data)) == 2
+    assert len(run(table.app, "parts", "sales", "--at", at, data=data)) == 1
+    (replica,) = run(table.app, "describe", "sales", data=data)
+    assert (replica["shard"], replica["phase"], replica["parts"]) == (0, "active", 2)
+    (synced,) = run(table.app, "sync", "sales", data=data)
+    assert "@" in str(synced["version"])
+
+
+def test_a_table_is_renamed_and_dropped(data: Path) -> None:
+    options = ["--partition-by", "bucket(4, day)", "--shards", "2", "--shard-by", "sku"]
+    schema = ["--schema", "day date, sku string", "--order-by", "sku,day"]
+    (made,) = run(table.app, "create", "old", *schema, *options, data=data)
+    assert (made["shards"], made["partition_by"], made["replicas"]) == (2, "bucket(4, day)", 1)
+    run(table.app, "rename", "old", "new", data=data)
+    assert [each["table"] for each in run(table.app, "list", data=data)] == ["new", "sales"]
+    run(table.app, "drop", "new", data=data)
+    assert [each["table"] for each in run(table.app, "list", data=data)] == ["sales"]
 
 
 @pytest.mark.parametrize(
     ("arguments", "error", "says"),
     [
-        (["show", "nothing"], NoSuchTable, "nothing"),
+        (["select", "nothing"], NoSuchTable, "nothing"),
+        (["drop", "nothing"], NoSuchTable, "nothing"),
+        (["describe", "nothing"], NoSuchTable, "nothing"),
         (["insert", "sales", "missing.csv"], BadInput, "missing.csv"),
         (["insert", "sales", "rows.xlsx"], BadInput, "rows.xlsx"),
         (["create", "x", "--schema", "a what", "--order-by", "a"], BadSchema, "what"),

@@ -10,6 +10,9 @@ from pathlib import Path
 import pyarrow as pa
 
 import motet
+from motet.client.table_files import key_of
+from motet.format.part_manifest import PART_FILE
+from motet.real.part_files import find_part
 
 ROWS = 2_000
 #: they hardly compress, so that most of the file is values
@@ -28,9 +31,10 @@ def fill(db: motet.Database) -> Path:
 
 def file_of(db: motet.Database, table: str) -> Path:
     """The file of the last part of a table."""
-    staged = db.snapshot(table)[table].parts[-1].part.staged
-    (path,) = Path(db.parts_locator().folder).glob(f"*/{staged.id}*/{staged.file}")
-    return path
+    part = db.snapshot(table)[table].parts[-1]
+    folder = find_part(Path(part.location.nodes[0].folder), key_of(part.location))
+    assert folder is not None
+    return folder / PART_FILE
 
 
 def flips(path: Path, places: int) -> Iterator[int]:
@@ -51,6 +55,5 @@ def overwrite(path: Path, data: bytes) -> None:
 
 
 def is_told(error: BaseException, path: Path) -> bool:
-    """Whether an error names the table, the part and the file."""
-    part = path.parent.name.removesuffix("+")
-    return all(word in str(error) for word in ("BAD_RECORD", "table hurt", part, path.name))
+    """Whether an error names the table and the part."""
+    return all(word in str(error) for word in ("BAD_RECORD", "table hurt", path.parent.name))

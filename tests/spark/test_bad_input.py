@@ -84,7 +84,7 @@ def test_one_table_that_fails_holds_all_of_them_at_the_last_whole_step(
         ),
         (
             '@pipeline.table(engine="replacing", order_by=["key"], tombstone="op")',
-            "table wrong: the tombstone column op is string, not a boolean",
+            "table wrong: the tombstone column 'op' has to be a boolean",
         ),
     ],
 )

@@ -99,7 +99,7 @@ def test_a_pipeline_whose_changes_were_pruned_by_force_says_so(shop: Shop) -> No
     sell(shop.db, 5, 6)
     with pytest.raises(CursorExpired, match=r"anew has published nothing yet, .* is kept after"):
         shop.run(checkpoint=shop.folder / "anew")
-    assert not [info for info in shop.db.tables() if info.spec.name.startswith("new_")]
+    assert not [info for info in shop.db.tables() if info.name.startswith("new_")]
     assert shop.run(checkpoint=shop.folder / "anew", after="oldest").steps == 1, (
         "as the hint says, also where not all are kept from the same clock on"
     )

@@ -31,7 +31,7 @@ def test_options_become_a_struct() -> None:
 
 
 def test_they_travel_to_other_processes() -> None:
-    asked = parse_options({"endpoint": ENDPOINT, "table": "sales", "at": "(5,1)"})
+    asked = parse_options({"endpoint": ENDPOINT, "table": "sales", "at": "5@a1b2"})
     assert pickle.loads(pickle.dumps(asked)) == asked
 
 
@@ -52,6 +52,9 @@ def test_both_names_bound_a_batch(name: str) -> None:
         ("where", " "),
         ("consistency", "strong"),
         ("at", "yesterday"),
+        ("at", "5@x"),
+        ("at", "2026-11-16T12:00"),
+        ("partitionOverwriteMode", "some"),
         ("after", "(1,2"),
         ("up_to", "(1,99999999)"),
         ("startingClock", ""),
@@ -127,7 +130,7 @@ EXAMPLES = {
     "columns": "a",
     "where": "a = 1",
     "consistency": "eventual",
-    "at": "(1,1)",
+    "at": "5@a1b2",
     "after": "(1,1)",
     "up_to": "(1,1)",
     "startingClock": "(1,1)",
@@ -135,6 +138,7 @@ EXAMPLES = {
     "maxRowsPerBatch": "5",
     "cursor": "billing",
     "token": "x",
+    "partitionOverwriteMode": "dynamic",
 }
 
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 import pyarrow as pa
 import pytest
 
-from motet.columnar.block import block_of
-from motet.columnar.part_file import write_part
-from motet.columnar.schema import decode_schema, encode_schema
-from motet.core.tables.records import TableSpec
-from motet.errors import BadInput, DiskReadFailed, NoSuchTable
-from motet.ids import TableId, TableName
+from motet.columnar.definitions import make_definition
+from motet.columnar.encode import encode_parts
+from motet.columnar.part_sources import LocalPart, PartSource, RemotePart
+from motet.errors import BadInput, NoSuchTable, ObjectMissing
+from motet.ids import PartId, TableId
 from motet.sql.session import SqlTable, run_sql
 
 SALES = pa.schema(
@@ -39,24 +39,39 @@ def table_of(
     parts: Sequence[list[dict[str, Any]]],
     engine: Literal["merge", "replacing"] = "merge",
 ) -> SqlTable:
-    encoded = encode_schema(schema, what="the table")
     is_replacing = engine == "replacing"
-    spec = TableSpec(
-        name=TableName("any"),
-        id=TableId("0" * 16),
-        schema=encoded,
-        order_by=("sku",),
-        shards=1,
+    definition = make_definition(
+        "any",
+        TableId("0" * 16),
+        schema,
+        order_by=["sku"],
         engine=engine,
         version="version" if is_replacing else None,
         tombstone="gone" if is_replacing else None,
     )
     folder.mkdir(parents=True, exist_ok=True)
-    paths = []
+    sources: list[PartSource] = []
     for number, rows in enumerate(parts):
-        paths.append(folder / f"0-{number}")
-        paths[-1].write_bytes(write_part(block_of(rows, decode_schema(encoded)), ["sku"]).data)
-    return SqlTable(spec, decode_schema(encoded), paths)
+        part = PartId(f"{number:016x}")
+        (made,) = encode_parts(definition, rows, lambda part=part: part).parts
+        assert made.data is not None
+        path = folder / f"{part}.parquet"
+        path.write_bytes(made.data)
+        sources.append(LocalPart(made.manifest, path))
+    return SqlTable(definition, sources)
+
+
+def far_away(table: SqlTable) -> SqlTable:
+    """The same table with its parts behind ranges of bytes."""
+
+    def fetch(path: Path, start: int, length: int) -> bytes:
+        return path.read_bytes()[start : start + length]
+
+    remote: list[PartSource] = [
+        RemotePart(each.manifest, partial(fetch, path))
+        for each, path in zip(table.sources, table.paths, strict=True)
+    ]
+    return SqlTable(table.definition, remote)
 
 
 @pytest.fixture
@@ -81,6 +96,14 @@ def test_a_merge_table_is_all_rows_of_its_parts(sales: SqlTable) -> None:
     )
     assert isinstance(found, pa.Table)
     assert found.to_pydict() == {"sku": ["a", "b"], "n": [1, 5]}
+
+
+def test_parts_that_are_elsewhere_are_read_by_ranges(sales: SqlTable, stock: SqlTable) -> None:
+    query = 'select sku, qty, "left" from sales join stock using (sku) order by sku, qty'
+    near = run_sql(query, {"sales": sales, "stock": stock})
+    assert run_sql(query, {"sales": far_away(sales), "stock": far_away(stock)}) == near
+    mixed = SqlTable(sales.definition, [sales.sources[0], far_away(sales).sources[1]])
+    assert run_sql(query, {"sales": mixed, "stock": stock}) == near
 
 
 def test_every_type_comes_back_as_it_was(sales: SqlTable) -> None:
@@ -232,7 +255,7 @@ def test_what_duckdb_says_is_passed_on(sales: SqlTable) -> None:
 
 def test_a_part_that_is_gone_is_not_the_callers_fault(sales: SqlTable) -> None:
     sales.paths[0].unlink()
-    with pytest.raises(DiskReadFailed):
+    with pytest.raises(ObjectMissing):
         run_sql("select * from sales", {"sales": sales})
 
 

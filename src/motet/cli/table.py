@@ -1,4 +1,4 @@
-"""``motet table`` and ``motet sql``: create tables, fill them from files, look at their rows and parts."""
+"""``motet table`` and ``motet sql``: create tables, fill them from files, look at what is in them."""
 
 from __future__ import annotations
 
@@ -10,20 +10,26 @@ import typer
 from motet.cli import command_app
 from motet.cli.database import DataOption, EndpointOption, open_database
 from motet.cli.output import OUTPUT_OPTION, Output, parse_duration, print_rows
-from motet.errors import BadInput
+from motet.errors import BadInput, NoSuchTable
 
 if TYPE_CHECKING:
-    from motet.core.tables.messages import TableInfo
+    from motet.client.publication import TableInfo
+    from motet.client.sync import Database
+    from motet.client.table_reading import Consistency
 
 
 app = command_app()
 
 NameArgument = Annotated[str, typer.Argument(help="Name of the table.")]
+AtOption = Annotated[
+    str | None, typer.Option(help="At this version, as 500@a1b2; now if left out.")
+]
+ConsistencyOption = Annotated[str, typer.Option(help="sequential or eventual.")]
 
 
 @app.callback()
 def table() -> None:
-    """Create and list tables, insert files, show rows and parts."""
+    """Create, list, rename and drop tables, insert files, show rows, parts and replicas."""
 
 
 @app.command()
@@ -31,10 +37,22 @@ def create(
     name: NameArgument,
     schema: Annotated[str, typer.Option(help="Columns, as `sku string not null, qty int`.")],
     order_by: Annotated[str, typer.Option(help="Columns of the key, comma separated.")],
+    partition_by: Annotated[
+        str | None, typer.Option(help="A column, day(column), month(…), year(…) or bucket(n, …).")
+    ] = None,
+    shards: Annotated[int, typer.Option(help="How many shards.")] = 1,
+    replicas: Annotated[
+        int | None, typer.Option(help="Of each shard; three, or one per data node, if left out.")
+    ] = None,
+    shard_by: Annotated[
+        str | None, typer.Option(help="Columns that place a row; the first of the key if left out.")
+    ] = None,
     engine: Annotated[str, typer.Option(help="merge or replacing.")] = "merge",
     version: Annotated[str | None, typer.Option(help="replacing: the column that decides.")] = None,
     tombstone: Annotated[str | None, typer.Option(help="replacing: says a row is gone.")] = None,
-    shards: Annotated[int, typer.Option(help="How many shards.")] = 1,
+    dedup: Annotated[
+        str | None, typer.Option(help="content: equal blocks are inserted once.")
+    ] = None,
     data: DataOption = None,
     endpoint: EndpointOption = None,
     output: Output = OUTPUT_OPTION,
@@ -53,13 +71,17 @@ def create(
         db.create_table(
             name,
             columns,
-            [column.strip() for column in order_by.split(",")],
+            _columns(order_by),
+            partition_by=partition_by,
             shards=shards,
+            replicas=replicas,
+            shard_by=None if shard_by is None else _columns(shard_by),
             engine=cast("Literal['merge', 'replacing']", engine),
             version=version,
             tombstone=tombstone,
+            dedup=dedup,
         )
-        print_rows([_described(info) for info in db.tables() if info.spec.name == name], output)
+        print_rows([_described(_info(db, name))], output)
 
 
 @app.command("list")
@@ -75,10 +97,82 @@ def list_tables(
 
 
 @app.command()
+def describe(
+    name: NameArgument,
+    data: DataOption = None,
+    endpoint: EndpointOption = None,
+    output: Output = OUTPUT_OPTION,
+) -> None:
+    """Show the replicas of a table, and how far they are.
+
+    Example: motet table describe sales --endpoint 127.0.0.1:7400
+    """
+    with open_database(data, endpoint) as db:
+        _info(db, name)
+        print_rows(db.sql(_REPLICAS, [name]).to_pylist(), output)
+
+
+_REPLICAS = """
+select shard, node, phase, why, log_pointer, head, queue, parts, bytes
+from system.replicas where "table" = ? order by shard, node
+"""
+
+
+@app.command()
+def drop(
+    name: NameArgument,
+    data: DataOption = None,
+    endpoint: EndpointOption = None,
+    output: Output = OUTPUT_OPTION,
+) -> None:
+    """Drop a table with all its rows.
+
+    Example: motet table drop sales --data data/
+    """
+    with open_database(data, endpoint) as db:
+        db.drop_table(name)
+    print_rows([{"table": name, "done": "dropped"}], output)
+
+
+@app.command()
+def rename(
+    name: NameArgument,
+    new_name: Annotated[str, typer.Argument(help="What it is to be called.")],
+    data: DataOption = None,
+    endpoint: EndpointOption = None,
+    output: Output = OUTPUT_OPTION,
+) -> None:
+    """Give a table another name.
+
+    Example: motet table rename sales sales_2025 --data data/
+    """
+    with open_database(data, endpoint) as db:
+        db.rename_table(name, new_name)
+    print_rows([{"table": new_name, "former_name": name}], output)
+
+
+@app.command()
+def sync(
+    name: NameArgument,
+    data: DataOption = None,
+    endpoint: EndpointOption = None,
+    output: Output = OUTPUT_OPTION,
+) -> None:
+    """Wait until all active replicas of a table have everything that is visible now.
+
+    Example: motet table sync sales --endpoint 127.0.0.1:7400
+    """
+    with open_database(data, endpoint) as db:
+        version = db.table(name).sync()
+    print_rows([{"table": name, "version": str(version)}], output)
+
+
+@app.command()
 def insert(
     name: NameArgument,
     file: Annotated[Path, typer.Argument(help="A Parquet, CSV or JSON-lines file.")],
     token: Annotated[str | None, typer.Option(help="A repeated one is inserted once.")] = None,
+    quorum: Annotated[str, typer.Option(help="majority, or how many replicas.")] = "majority",
     data: DataOption = None,
     endpoint: EndpointOption = None,
     output: Output = OUTPUT_OPTION,
@@ -91,71 +185,89 @@ def insert(
 
     need_pyarrow("a table")
     rows = _read_file(file)
+    wanted: int | str = int(quorum) if quorum.isdecimal() else quorum
     with open_database(data, endpoint) as db:
-        done = db.table(name).insert(rows, token=token)
+        done = db.table(name).insert(rows, quorum=wanted, token=token)
         row = {
             "rows": done.rows,
-            "parts": [str(part) for part in done.parts],
-            "clock": str(done.clock),
+            "parts": list(done.parts),
+            "version": str(done.version),
             "duplicate": done.duplicate,
         }
         print_rows([row], output)
 
 
 @app.command()
-def show(
+def select(
     name: NameArgument,
     columns: Annotated[str | None, typer.Option(help="Only these, comma separated.")] = None,
     limit: Annotated[int, typer.Option(min=1, help="At most so many rows.")] = 100,
+    consistency: ConsistencyOption = "sequential",
+    at: AtOption = None,
     data: DataOption = None,
     endpoint: EndpointOption = None,
     output: Output = OUTPUT_OPTION,
 ) -> None:
     """Show the rows of a table; of one that replaces, the latest of each key.
 
-    Example: motet table show stock_now --limit 20 --data data/
+    Example: motet table select stock_now --limit 20 --data data/
     """
-    wanted = None if columns is None else [column.strip() for column in columns.split(",")]
+    wanted = None if columns is None else _columns(columns)
     with open_database(data, endpoint) as db:
-        print_rows(db.table(name).select(wanted).slice(0, limit).to_pylist(), output)
+        found = db.table(name).select(wanted, at, cast("Consistency", consistency))
+        print_rows([_row(row) for row in found.slice(0, limit).to_pylist()], output)
 
 
 @app.command()
 def parts(
     name: NameArgument,
+    at: AtOption = None,
     data: DataOption = None,
     endpoint: EndpointOption = None,
     output: Output = OUTPUT_OPTION,
 ) -> None:
-    """List the parts of a table, oldest first.
+    """List the parts of a table, of each shard and partition oldest first.
 
     Example: motet table parts sales --data data/
     """
     with open_database(data, endpoint) as db:
+        snapshot = db.table(name).snapshot(at)
         rows = [
             {
-                "part": str(visible.part.name),
-                "id": visible.part.staged.id,
-                "shard": visible.part.staged.shard,
-                "rows": visible.part.staged.rows,
-                "bytes": visible.part.staged.size_bytes,
-                "clock": str(visible.clock),
-                "writer": None if visible.step is None else visible.step.writer,
-                "epoch": None if visible.step is None else visible.step.epoch,
+                "part": part.name,
+                "id": part.id,
+                "shard": part.shard,
+                "partition": part.partition,
+                "rows": part.rows,
+                "bytes": part.size_bytes,
+                "version": str(snapshot.version),
             }
-            for visible in db.table(name).snapshot().parts
+            for part in snapshot.parts
         ]
         print_rows(rows, output)
 
 
+def _columns(text: str) -> list[str]:
+    return [column.strip() for column in text.split(",")]
+
+
+def _info(db: Database, name: str) -> TableInfo:
+    for info in db.tables():
+        if info.name == name:
+            return info
+    raise NoSuchTable(f"there is no table {name!r}")
+
+
 def _described(info: TableInfo) -> dict[str, object]:
-    spec = info.spec
+    definition = info.definition
     return {
-        "table": spec.name,
-        "engine": spec.engine,
-        "order_by": spec.order_by,
-        "version": spec.version,
-        "shards": spec.shards,
+        "table": info.name,
+        "engine": definition.engine,
+        "order_by": definition.order_by,
+        "partition_by": definition.partition_by,
+        "version": definition.version,
+        "shards": definition.shards,
+        "replicas": info.replicas,
         "parts": info.parts,
         "rows": info.rows,
         "bytes": info.size_bytes,
@@ -189,8 +301,11 @@ sql_app = command_app()
 @sql_app.command()
 def sql(
     query: Annotated[str, typer.Argument(help="One statement, in DuckDB's SQL.")],
-    consistency: Annotated[str, typer.Option(help="sequential or eventual.")] = "sequential",
-    at: Annotated[str | None, typer.Option(help="At this clock, as (logical,counter).")] = None,
+    consistency: ConsistencyOption = "sequential",
+    at: Annotated[
+        str | None,
+        typer.Option(help="At this version, as 500@a1b2; the feed at a clock, (logical,counter)."),
+    ] = None,
     timeout: Annotated[
         str | None, typer.Option(help="Stop it after 90s, 30m or 2h; after 1h if left out.")
     ] = None,
@@ -203,26 +318,29 @@ def sql(
 ) -> None:
     """Ask the tables in SQL, and the system's own.
 
-    These are system.tables, parts, streams, writers, shards, nodes, clock, changes,
-    transaction_commit_clock and incomplete_transactions; cluster_clock() and visible_clock() are functions.
+    These are system.tables, parts, replicas, replication_queue, log, quorum, writers, streams, shards, nodes,
+    clock, changes, transaction_commit_clock and incomplete_transactions; cluster_clock() and visible_clock()
+    are functions.
 
     Example: motet sql "select sku, sum(qty) from sales group by sku" --data data/
     """
-    from motet.client.tables import Consistency
     from motet.core.clock.hlc import Clock
 
-    clock = None if at is None else Clock.parse(at)
+    moment = Clock.parse(at) if at is not None and at.startswith("(") else at
     seconds = None if timeout is None else parse_duration(timeout).total_seconds()
     with open_database(data, endpoint) as db:
         found = db.sql(
             query,
             consistency=cast("Consistency", consistency),
-            at=clock,
+            at=moment,
             timeout=seconds,
             memory_bytes=memory_bytes,
         )
-        rows = [{name: _shown(value) for name, value in row.items()} for row in found.to_pylist()]
-        print_rows(rows, output)
+        print_rows([_row(row) for row in found.to_pylist()], output)
+
+
+def _row(row: dict[str, object]) -> dict[str, object]:
+    return {name: _shown(value) for name, value in row.items()}
 
 
 def _shown(value: object) -> object:

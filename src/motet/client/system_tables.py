@@ -10,7 +10,8 @@ import msgspec
 from motet.client.feed_status import FeedStatus, ShardStanding
 from motet.client.publication import TableInfo, WriterInfo
 from motet.client.table_reading import At
-from motet.client.tables import ReplicaAt, Tables
+from motet.client.table_standings import LogOf, ReplicaAt
+from motet.client.tables import Tables
 from motet.ids import TableId, TableName
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ class SystemTables:
             "parts": self._parts,
             "replicas": self._replicas,
             "replication_queue": self._replication_queue,
+            "log": self._log,
+            "quorum": self._quorum,
             "writers": self._writers,
             "nodes": self._nodes,
             "incomplete_transactions": self._incomplete,
@@ -73,7 +76,7 @@ class SystemTables:
 
     async def _replicas(self, _at: At) -> Sequence[Row]:
         names = await self._names()
-        return [_replica_row(each, names) for each in await self._tables.replicas()]
+        return [_replica_row(each, names) for each in await self._tables.standings.replicas()]
 
     async def _replication_queue(self, _at: At) -> Sequence[Row]:
         names = await self._names()
@@ -87,8 +90,41 @@ class SystemTables:
                 "reason": queued.reason,
                 "tries": queued.tries,
             }
-            for each in await self._tables.replicas()
+            for each in await self._tables.standings.replicas()
             for queued in each.standing.queue
+        ]
+
+    async def _log(self, _at: At) -> Sequence[Row]:
+        return [
+            {
+                "table": log.table,
+                "shard": log.shard,
+                "entry": each.number,
+                "type": each.kind,
+                "parts": list(each.parts),
+                "detail": each.detail,
+                "zxid": each.version,
+                "created": each.created_ms,
+            }
+            for log in await self._logs()
+            for each in log.entries
+        ]
+
+    async def _logs(self) -> list[LogOf]:
+        return await self._tables.standings.logs(await self._tables.named())
+
+    async def _quorum(self, _at: At) -> Sequence[Row]:
+        return [
+            {
+                "table": log.table,
+                "shard": log.shard,
+                "part": each.part,
+                "wanted": each.wanted,
+                "members": list(each.members),
+                "since": each.since_ms,
+            }
+            for log in await self._logs()
+            for each in log.quorums
         ]
 
     async def _names(self) -> dict[TableId, TableName]:

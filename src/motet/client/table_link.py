@@ -20,15 +20,15 @@ from motet.client.calls import closed
 from motet.client.cluster.session import UnderWay
 from motet.client.link import Link, answer_seconds_max
 from motet.core.machine import Message
+from motet.core.mergetree.conversation import TablesAnswer
 from motet.core.mergetree.messages import (
     NodeRefused,
     NodeRequest,
     ReplicaPlace,
     TableRefused,
     TableRequest,
-    TablesAnswer,
 )
-from motet.errors import MotetError, NodeError, OutcomeUnknown, error_of
+from motet.errors import DiskFull, MotetError, NodeError, OutcomeUnknown, error_of
 from motet.errors.operator import NoNodeToPlaceOn
 from motet.errors.shards import Unavailable
 from motet.errors.tables import TableBusy, TableReadOnly
@@ -62,7 +62,7 @@ class Told(NamedTuple, Generic[A]):
     answer: A
 
 
-class Attempts:
+class TableAttempts:
     """The attempts of one call: whether another one may follow the last."""
 
     def __init__(self, seconds: float, *, may_repeat: bool) -> None:
@@ -82,7 +82,7 @@ class Attempts:
             self.unknown = error
             if not self._may_repeat:
                 raise error
-        elif type(error) not in PASSING:
+        elif type(error) not in PASSING and not isinstance(error, DiskFull):
             raise self.final()
 
     def final(self) -> MotetError:
@@ -91,8 +91,14 @@ class Attempts:
         return self.unknown if self.unknown is not None and is_about_nodes else self.last
 
     async def pause(self) -> None:
-        """Wait a little before all are asked again; the error is raised at the deadline."""
-        if self._loop.time() + self._pause_seconds > self._deadline:
+        """Wait a little before all are asked again; the error is raised at the deadline.
+
+        Where there is no room there is none in a moment either.
+        """
+        if (
+            isinstance(self.last, DiskFull)
+            or self._loop.time() + self._pause_seconds > self._deadline
+        ):
             raise self.final()
         await asyncio.sleep(self._pause_seconds)
         self._pause_seconds = min(2 * self._pause_seconds, pause_seconds_max)
@@ -176,7 +182,7 @@ class TableLink:
         seconds: float = retry_seconds_max,
     ) -> Told[A]:
         """Ask data nodes one after the other until one answers."""
-        attempts = Attempts(seconds, may_repeat=may_repeat)
+        attempts = TableAttempts(seconds, may_repeat=may_repeat)
         while True:
             for node in self._in_turn():
                 try:

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import Literal, NamedTuple, get_args
 
 from motet.client.publication import PartLocation, ShownPart, Snapshot, TableSnapshot
 from motet.client.table_files import TableFiles
-from motet.client.table_link import Attempts, TableLink, Told, all_of
+from motet.client.table_link import TableAttempts, TableLink, Told, all_of
 from motet.core.mergetree.messages import (
     DescribeTables,
     FindVersion,
@@ -25,12 +26,13 @@ from motet.core.mergetree.messages import (
     ListParts,
     PartsListed,
     ReplicaPlace,
+    ShardAt,
     TableAt,
     TablesDescribed,
     VersionFound,
 )
 from motet.core.mergetree.version import Version, parse_version
-from motet.errors import BadInput, MotetError, NodeError, OutcomeUnknown
+from motet.errors import BadInput, BadRecord, MotetError, NodeError, OutcomeUnknown
 from motet.errors.shards import Unavailable
 from motet.errors.tables import PartMissing, SnapshotExpired
 from motet.ids import Address, RequestId, TableId, TableName, Zxid
@@ -41,10 +43,13 @@ At = Version | str | Snapshot | TableSnapshot | datetime | None
 plan_seconds_max = 10.0
 """How long is looked for replicas that can be asked at all."""
 
+serve_seconds_max = 5.0
+"""How long is waited for the replicas of a new table."""
+
 shards_at_once = 16
 
 
-class Listing(NamedTuple):
+class ShardParts(NamedTuple):
     """The parts of a shard, and the nodes that have them, who has listed them first."""
 
     parts: tuple[ListedPart, ...]
@@ -69,7 +74,7 @@ class TablePlans:
     ) -> Snapshot:
         """Some tables at one version: that of this moment, unless another is asked for."""
         is_eventual = consistency == "eventual" and at is None
-        attempts: Attempts | None = None
+        attempts: TableAttempts | None = None
         while True:
             told = await self.describe(names)
             try:
@@ -77,7 +82,7 @@ class TablePlans:
                 return await self._planned(told, version, is_eventual)
             except Unavailable as error:
                 self._link.check_open()
-                attempts = attempts or Attempts(plan_seconds_max, may_repeat=True)
+                attempts = attempts or TableAttempts(plan_seconds_max, may_repeat=True)
                 attempts.last = error
                 await attempts.pause()
 
@@ -108,7 +113,7 @@ class TablePlans:
 
     async def _list(
         self, told_by: Address, table: TableAt, shard: int, version: Version, is_eventual: bool
-    ) -> Listing:
+    ) -> ShardParts:
         """The parts of a shard, by the first replica that can tell."""
         places = readable(table, shard, is_eventual)
         nodes = [self._link.node_of(place, told_by) for place in places]
@@ -117,11 +122,11 @@ class TablePlans:
             try:
                 async with self._turn:
                     parts = await self._pages(node, table, shard, version, is_eventual)
-            except (NodeError, OutcomeUnknown) as error:
+            except (BadRecord, NodeError, OutcomeUnknown) as error:
                 failures.append(error)
                 continue
             nodes.remove(node)
-            return Listing(parts, (node, *nodes))
+            return ShardParts(parts, (node, *nodes))
         raise cannot_read(table, shard, failures)
 
     async def _pages(
@@ -142,6 +147,25 @@ class TablePlans:
             found += page.parts
             more = page.more
         return tuple(found)
+
+    async def sync(self, name: TableName) -> Version:
+        """Wait until all active replicas have the version of this moment; an error names what one lacks."""
+        told = await self.describe([name])
+        (table,) = told.answer.tables
+        version = told.answer.version
+        await all_of(
+            self._pages(self._link.node_of(place, told.node), table, shard, version, False)
+            for shard in range(len(table.shards))
+            for place in readable(table, shard, is_eventual=False)
+        )
+        return version
+
+    async def until_served(self, name: TableName) -> None:
+        """Wait until a majority of the replicas of each shard is active, but not for ever."""
+        attempts = TableAttempts(serve_seconds_max, may_repeat=True)
+        with suppress(MotetError):  # it is there: who writes or reads is told what is in the way
+            while not all(map(_is_served, (await self.describe([name])).answer.tables[0].shards)):
+                await attempts.pause()
 
     # Versions
 
@@ -201,11 +225,16 @@ def readable(table: TableAt, shard: int, is_eventual: bool) -> list[ReplicaPlace
     return places[first:] + places[:first]
 
 
+def _is_served(shard: ShardAt) -> bool:
+    active = sum(place.is_active and not place.is_lost for place in shard.replicas)
+    return 2 * active > len(shard.replicas)
+
+
 def cannot_read(table: TableAt, shard: int, failures: Sequence[MotetError]) -> MotetError:
     """Why no replica of a shard can tell."""
     for failure in failures:
-        if isinstance(failure, PartMissing):
-            return failure  # it names the part, and who has it
+        if isinstance(failure, BadRecord | PartMissing):  # it names the part, and who has it
+            return type(failure)(f"table {table.name}: {failure.what}", hint=failure.advice)
     what = f"shard {shard} of table {table.name} cannot be read"
     if failures:
         return Unavailable(f"{what}: {', '.join(failure.what for failure in failures)}")

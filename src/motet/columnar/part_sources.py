@@ -149,15 +149,11 @@ class RemotePart:
 
     def __init__(self, manifest: PartManifest, fetch: Fetch) -> None:
         self.manifest = manifest
-        self._fetch = fetch
-
-    def file(self) -> CheckedRanges:
-        """The file in place, for whoever reads Parquet by itself."""
-        return CheckedRanges(self.manifest, self._fetch)
+        self.fetch = fetch
 
     def open(self) -> pq.ParquetFile:
         """The file in place: its footer is fetched now, row groups when they are read."""
-        file = self.file()
+        file = CheckedRanges(self.manifest, self.fetch)
         # Arrow would guess where the footer begins, and fetch column chunks with it.
         footer = io.BytesIO(b"PAR1" + file.footer())
         try:

@@ -1,4 +1,4 @@
-"""Pieces of a table that may be more than fits into memory: the first stays there, all others go into a file."""
+"""Pieces of a table that may be more than fits into memory: the first stays there, others go into a file."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ import pyarrow as pa
 import pyarrow.dataset as pa_dataset
 
 from motet.columnar.part_reader import read_table
-from motet.columnar.part_sources import LocalPart, PartSource, RemotePart
+from motet.columnar.part_sources import CheckedRanges, LocalPart, PartSource, RemotePart
 from motet.columnar.schema import decode_schema
 from motet.core.clock.hlc import Clock
 from motet.core.metadata.definitions import TableDefinition
@@ -193,6 +193,8 @@ def run_sql(
     """
     extra = {} if extra is None else extra
     bounds = query_bounds(None, None) if bounds is None else bounds
+    #: what has gone wrong with parts that are elsewhere
+    failures: list[MotetError] = []
     with (
         tempfile.TemporaryDirectory(prefix="motet-sql-") as overflow,
         _connected(bounds) as connection,
@@ -202,7 +204,7 @@ def run_sql(
             connection.execute("set TimeZone = 'UTC'")
             connection.execute(f"set temp_directory = {_text(overflow)}")
             for name, table in tables.items():
-                _show(connection, name, table, bounds)
+                _show(connection, name, table, bounds, failures)
             for name, rows in extra.items():
                 connection.register(name, rows)
             _define(connection, clocks or {})
@@ -213,7 +215,9 @@ def run_sql(
                 answer = connection.sql(ready, params=_plain(parameters))
                 types = list(map(str, answer.types))
                 return _whole_numbers(collected(answer, bounds), types)
-        except (duckdb.Error, AnswerFailed) as error:
+        except (duckdb.Error, AnswerFailed, pa.ArrowException, OSError) as error:
+            if failures:
+                raise failures[0] from None
             raise _refused(error, query, {*tables, *extra}, bounds) from None
 
 
@@ -247,7 +251,11 @@ def _connected(bounds: QueryBounds) -> duckdb.DuckDBPyConnection:
 
 
 def _show(
-    connection: duckdb.DuckDBPyConnection, name: str, table: SqlTable, bounds: QueryBounds
+    connection: duckdb.DuckDBPyConnection,
+    name: str,
+    table: SqlTable,
+    bounds: QueryBounds,
+    failures: list[MotetError],
 ) -> None:
     """Make a table visible under its name."""
     definition, sources = table.definition, table.sources
@@ -259,7 +267,7 @@ def _show(
         connection.register(name, read_table(definition, sources))
         return
     if not is_local:
-        connection.register(name, _dataset(definition, sources))
+        connection.register(name, _dataset(definition, sources, failures))
         return
     for source in sources:
         assert isinstance(source, LocalPart)
@@ -272,11 +280,30 @@ def _show(
     )
 
 
-def _dataset(definition: TableDefinition, sources: Sequence[PartSource]) -> pa_dataset.Dataset:
+class _Noted(CheckedRanges):
+    """Ranges of a file; what goes wrong is noted, since Arrow and DuckDB make a text of it."""
+
+    def __init__(self, part: RemotePart, failures: list[MotetError]) -> None:
+        super().__init__(part.manifest, part.fetch)
+        self._failures = failures
+
+    def read(self, size: int | None = -1) -> bytes:
+        try:
+            return super().read(size)
+        except MotetError as error:
+            self._failures.append(error)
+            raise
+
+
+def _dataset(
+    definition: TableDefinition, sources: Sequence[PartSource], failures: list[MotetError]
+) -> pa_dataset.Dataset:
     """Parts of which some are elsewhere: of these, what a query needs is fetched."""
     parquet = pa_dataset.ParquetFileFormat()
     files = [
-        pa.PythonFile(each.file(), mode="r") if isinstance(each, RemotePart) else _local(each)
+        pa.PythonFile(_Noted(each, failures), mode="r")
+        if isinstance(each, RemotePart)
+        else _local(each)
         for each in sources
     ]
     fragments = [parquet.make_fragment(file) for file in files]

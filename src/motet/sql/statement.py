@@ -280,6 +280,28 @@ STANDINGS: dict[str, pa.Schema] = {
             ("tries", pa.int64()),
         ]
     ),
+    "log": pa.schema(
+        [
+            ("table", pa.string()),
+            ("shard", pa.int32()),
+            ("entry", pa.int64()),
+            ("type", pa.string()),
+            ("parts", STRINGS),
+            ("detail", pa.string()),
+            ("zxid", pa.int64()),
+            ("created", MOMENT),
+        ]
+    ),
+    "quorum": pa.schema(
+        [
+            ("table", pa.string()),
+            ("shard", pa.int32()),
+            ("part", pa.string()),
+            ("wanted", pa.int32()),
+            ("members", STRINGS),
+            ("since", MOMENT),
+        ]
+    ),
     "writers": pa.schema(
         [
             ("name", pa.string()),

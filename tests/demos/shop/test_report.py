@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -23,7 +24,7 @@ def proof_of(
 
 def test_a_sound_run_is_proved() -> None:
     proof = proof_of(busy_shop())
-    assert proof == Proof(0, 0, 0, 0, 0, 0, tables_equal=True)
+    assert proof == Proof(0, 0, 0, 0, 0, 0, tables_equal=True, replicas_equal=True)
     assert proof.is_ok
 
 
@@ -125,6 +126,25 @@ def test_the_check_of_the_pipeline_has_its_say(checks: list[dict[str, object]]) 
     shop = busy_shop()
     doubted = dataclasses.replace(shop.tables(), checks=checks)
     assert proof_of(shop, tables=doubted).tables_equal is False
+
+
+@pytest.mark.parametrize("fault", ["missing", "other bytes", "one more", "no parts at all"])
+def test_replicas_that_are_not_what_was_committed_are_not_equal(fault: str) -> None:
+    shop = busy_shop()
+    tables = shop.tables()
+    parts = dict(tables.parts)
+    planted: dict[str, dict[str, str]] = {
+        "missing": dict(list(parts.items())[1:]),
+        "other bytes": dict.fromkeys(parts, "another hash"),
+        "one more": {**parts, "3/0/c": "hash of c"},
+        "no parts at all": {},
+    }
+    replicas: dict[str, Mapping[str, str]] = {**tables.replicas, "n1": planted[fault]}
+    changed = dataclasses.replace(tables, replicas=replicas)
+    if fault == "no parts at all":
+        changed = dataclasses.replace(tables, parts={}, replicas={node: {} for node in replicas})
+    proof = proof_of(shop, tables=changed)
+    assert (proof.tables_equal, proof.replicas_equal, proof.is_ok) == (True, False, False)
 
 
 def test_journals_are_added_up() -> None:

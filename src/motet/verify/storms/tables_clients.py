@@ -35,7 +35,7 @@ GIVEN_UP, RETRIED, READ_OLD, REFUSED = "insert_given_up", "insert_retried", "rea
 REUSED = "token_used_for_other_rows"
 GONE = (TableMoved.code, NoSuchTable.code)
 TIMEOUT_MS = 900
-PRODUCER, NUMBERS = "client-shared", 8
+PRODUCER, NUMBERS = "~shared", 8
 """All inserters are one producer, and their numbers differ by who they are."""
 ahead_ms_max = 30
 
