@@ -110,7 +110,7 @@ DATABASE = Target(
         ),
         Twin(
             "Table",
-            "motet.client.tables",
+            "motet.client.table",
             "AsyncTable",
             more='''
                 def __arrow_c_stream__(self, requested_schema: object = None) -> object:

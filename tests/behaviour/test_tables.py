@@ -32,6 +32,7 @@ from motet.errors import (
     WriterFenced,
 )
 from motet.errors.queries import QueryStopped
+from motet.errors.tables import StagingEnded
 
 SALES = pa.schema([("sku", pa.string()), ("qty", pa.int64()), ("tags", pa.list_(pa.string()))])
 ONE, TWO, THREE = Clock(1, 0), Clock(2, 0), Clock(3, 0)
@@ -144,7 +145,7 @@ async def test_parts_of_several_tables_become_visible_together(db: Database) -> 
     staged = [await db.stage(name, [sale("a", 1)]) for name in names]
     hidden = await db.snapshot(*names)
     assert [hidden[name].rows for name in names] == [0, 0]
-    tables = {info.name: info.definition.id for info in await db.tables()}
+    tables = {str(info.name): info.definition.id for info in await db.tables()}
     for name, (part,) in zip(names, staged, strict=True):
         assert (part.table, part.table_id) == (name, tables[name])
         assert (part.rows, part.shard, part.size_bytes > 0, len(part.id)) == (1, 0, True, 16)
@@ -231,6 +232,23 @@ async def test_the_last_error_of_a_writer_is_remembered(db: Database) -> None:
         await db.writer("no name")
 
 
+@covers("Database.open_job", "Database.renew_job", "Database.stage", "Database.publish")
+async def test_parts_of_a_staging_job_are_published_and_the_job_ends_with_it(db: Database) -> None:
+    name, job = fresh("staged"), fresh("job")
+    await db.create_table(name, SALES, order_by=["sku"])
+    await db.open_job(job, [name])
+    await db.open_job(job, [name])
+    parts = await db.stage(name, [sale("a", 1)], job=job)
+    await db.renew_job(job, [name])
+    more = await db.stage(name, [sale("b", 2)], job=job)
+    assert (await db.publish([parts, more], job=job)).rows == 2
+    with pytest.raises(StagingEnded):
+        await db.renew_job(job, [name])
+    with pytest.raises(StagingEnded):
+        await db.publish(await db.stage(name, [sale("c", 3)]), job=job)
+    assert await rows_of(db, name) == [("a", 1), ("b", 2)]
+
+
 # What there is
 
 
@@ -254,7 +272,7 @@ async def test_the_same_table_again_is_fine_and_another_of_that_name_is_not(
     await db.table(name).insert([sale("a", 1), sale("b", 2)])
     info = await info_of(db, name)
     assert info is not None
-    assert (info.parts, info.rows, info.size_bytes > 0) == (1, 2, True)
+    assert (info.parts, info.rows, (info.size_bytes or 0) > 0) == (1, 2, True)
     definition = info.definition
     assert (definition.order_by, definition.shards, definition.engine) == (("sku",), 1, "merge")
     assert (info.replicas, info.created_ms > 0) == (place.nodes, True)

@@ -76,9 +76,7 @@ def test_where_no_node_has_room_none_is_asked_twice() -> None:
 
 def ask_soon(link: TableLink, *, may_repeat: bool) -> Any:
     make, kind = (describe, TablesDescribed) if may_repeat else (drop, TableChanged)
-    return link.ask_any(  # type: ignore[type-var]
-        make, kind, may_repeat=may_repeat, node_seconds=0.02, seconds=0.2
-    )
+    return link.ask_any(make, kind, may_repeat=may_repeat, node_seconds=0.02, seconds=0.2)
 
 
 def test_what_may_not_be_repeated_is_unknown_when_no_answer_comes() -> None:

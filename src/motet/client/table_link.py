@@ -20,13 +20,13 @@ from motet.client.calls import closed
 from motet.client.cluster.session import UnderWay
 from motet.client.link import Link, answer_seconds_max
 from motet.core.machine import Message
+from motet.core.mergetree.conversation import TablesAnswer
 from motet.core.mergetree.messages import (
     NodeRefused,
     NodeRequest,
     ReplicaPlace,
     TableRefused,
     TableRequest,
-    TablesAnswer,
 )
 from motet.errors import DiskFull, MotetError, NodeError, OutcomeUnknown, error_of
 from motet.errors.operator import NoNodeToPlaceOn
@@ -95,7 +95,10 @@ class TableAttempts:
 
         Where there is no room there is none in a moment either.
         """
-        if isinstance(self.last, DiskFull) or self._loop.time() + self._pause_seconds > self._deadline:
+        if (
+            isinstance(self.last, DiskFull)
+            or self._loop.time() + self._pause_seconds > self._deadline
+        ):
             raise self.final()
         await asyncio.sleep(self._pause_seconds)
         self._pause_seconds = min(2 * self._pause_seconds, pause_seconds_max)

@@ -140,7 +140,7 @@ def on_own(core: Core, _call: LoadOwn, answer: MetadataAnswer) -> None:
     state.replicas = tuple(NodeId(name) for name in replicas.names)
     if not _is_own_log(core, pulling.head_of(log.stat), last):
         return
-    state.is_lost, state.is_lost_version = is_lost.data == b"1", is_lost.stat.version
+    state.is_lost, state.is_lost_version = says_lost(is_lost), is_lost.stat.version
     if state.is_lost:
         _read_only(core, "is lost: entries that it needs have been trimmed")
         return
@@ -163,6 +163,11 @@ def on_own(core: Core, _call: LoadOwn, answer: MetadataAnswer) -> None:
         operations.append(Set(pointer.path, data, pointer.stat.version))
     operations.append(Set(host.path, memory.endpoint.encode(), host.stat.version))
     core.write(Activate(), *operations)
+
+
+def says_lost(found: Found) -> bool:
+    """A5: what ``is_lost`` says."""
+    return found.data == b"1"
 
 
 def _is_own_log(core: Core, head: int, last: ReadResult) -> bool:

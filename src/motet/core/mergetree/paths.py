@@ -49,10 +49,6 @@ ROOTS = (TABLES, TABLE_NODES, TABLE_DATA, WRITERS)
 """Are there before the first request."""
 
 
-CLIENT_PRODUCER = "~"
-"""Producers that clients make for themselves are called so and the client's number: each has one user."""
-
-
 def is_token(token: str) -> bool:
     """Whether text may name an insert."""
     return 1 <= len(token) <= name_length_max and token.isprintable()

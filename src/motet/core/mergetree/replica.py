@@ -53,10 +53,9 @@ from motet.core.mergetree.messages import (
     PartBroken,
     PartHeld,
     PartPushed,
-    QueuedEntry,
-    ReplicaStanding,
     StagePart,
 )
+from motet.core.mergetree.standing_messages import QueuedEntry, ReplicaStanding
 from motet.core.mergetree.state import (
     Activate,
     Call,

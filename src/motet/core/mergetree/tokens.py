@@ -10,7 +10,7 @@ K4  Inserts of one producer are pipelined: a commit expects the node as the comm
     and checks the part that the last of them registers. So if one is not done, none after it is, whatever
     version the node has come to; each of them reads again. Two inserts of one number are never under way
     together.
-K5  Producers whose names begin with ``client-`` are those that clients make for themselves; they are
+K5  Producers whose names begin with ``~`` are those that clients make for themselves; they are
     forgotten when nobody has used them for an hour (``windows``), others never (T8).
 """
 
@@ -41,7 +41,7 @@ from motet.format.frame import UNDECODABLE
 from motet.ids import PartId, Zxid
 from motet.limits import producer_window, producers_max
 
-OWN_PREFIX = "client-"
+OWN_PREFIX = "~"
 """Begins the names of producers that clients make for themselves (K5)."""
 
 pipelined_max = producer_window // 2
