@@ -73,6 +73,9 @@ from motet.ids import Address, Zxid
 HOST, DEFINITION, NAME = range(3)
 """What the first operations of a commit check, if it names a name: their places say what was refused."""
 
+conflicts_max = 200
+"""How often a commit is tried: more than producers are pipelined. What never fits is not tried in a loop."""
+
 
 def take(core: Core, client: Address, message: InsertBlock) -> None:
     """A client asks for an insert; the bytes of its part have arrived here."""
@@ -266,6 +269,7 @@ def _is_committed(core: Core, insert: Insert) -> None:
 def _on_conflict(core: Core, number: int, conflict: Conflict) -> None:
     """Nothing was done. The token, the definition or the name has changed, or the host was raised."""
     insert = core.state.inserts[number]
+    insert.conflicts += 1
     message = insert.message
     is_built_upon = bool(message.producer or message.dedup_hash)  # nodes that may have gone
     if conflict.index == HOST:
@@ -279,7 +283,7 @@ def _on_conflict(core: Core, number: int, conflict: Conflict) -> None:
         _refuse(core, number, TableMoved("the table has another name now"))
     elif conflict.index > DEFINITION and conflict.why is Refusal.NO_NODE and not is_built_upon:
         _refuse(core, number, NoSuchTable("the table is dropped"))
-    elif _is_late(core, insert):
+    elif _is_late(core, insert) or insert.conflicts >= conflicts_max:
         _refuse(core, number, TableBusy("others wrote before this insert again and again"))
     elif checks.is_taken(core, message.part.id):
         _refuse(core, number, BadInput(f"part {message.part.id} is there already"))

@@ -25,7 +25,7 @@ import msgspec
 from motet.core.machine import NS_PER_MS
 from motet.core.mergetree import addressing, publication, tokens, writer_state
 from motet.core.mergetree.context import NodeContext
-from motet.core.mergetree.inserting import failure
+from motet.core.mergetree.inserting import conflicts_max, failure
 from motet.core.mergetree.manifests import manifests_of, own_job
 from motet.core.mergetree.messages import (
     HoldPart,
@@ -55,10 +55,10 @@ from motet.core.mergetree.publication_state import (
     PublishStep,
     begin_holders,
     count_holder,
-    discard_holder,
     is_lost,
     nodes_to_make,
     part_at,
+    refute_holder,
     wanted,
     with_jobs,
 )
@@ -418,12 +418,13 @@ class PublishingService(NodeService):
             raise TableMoved("the table has another name now")
         if mark.subject is Subject.ENTRY:
             raise NoSuchTable("the table is dropped, or has no such shard")
-        if self._is_late(each):
+        each.conflicts += 1
+        if self._is_late(each) or each.conflicts >= conflicts_max:
             raise TableBusy("others wrote before this publication again and again")
         if mark.subject is not Subject.HOST:
             self._read(number)
             return
-        discard_holder(each, mark.table, mark.shard, mark.node)
+        refute_holder(each, mark.table, mark.shard, mark.node)
         self._commit_or_ask(number, each)
 
     def _tell_holders(self, each: PublicationUnderWay, entries: dict[tuple[int, int], int]) -> None:

@@ -37,6 +37,7 @@ from motet.core.metadata.messages import (
 )
 from motet.errors import BadRecord, TokenExpired, TooLarge
 from motet.errors.tables import TokenReused
+from motet.format.frame import UNDECODABLE
 from motet.ids import PartId, Zxid
 from motet.limits import producer_window, producers_max
 
@@ -80,7 +81,7 @@ _producer_decoder = msgspec.json.Decoder(ProducerUses)
 def _decode_token(data: bytes) -> UsedToken:
     try:
         return _token_decoder.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except UNDECODABLE as error:
         raise BadRecord(f"this is no use of a token: {error}") from None
 
 
@@ -88,7 +89,7 @@ def decode_producer(data: bytes) -> ProducerUses:
     """Read the data of a producer's node back; ``BadRecord`` for what is none."""
     try:
         return _producer_decoder.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except UNDECODABLE as error:
         raise BadRecord(f"these are no uses of a producer: {error}") from None
 
 
