@@ -55,7 +55,7 @@ class TableFiles:
 
     async def close(self) -> None:
         """Break off what is read over HTTP."""
-        self._client.close()
+        self._client.close()  # at once: also when the interpreter ends, which takes no new threads
 
     async def of_node(self, node: Address) -> NodeFiles:
         """Where a node has its files; one that does not answer now may do so later."""

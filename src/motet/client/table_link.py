@@ -20,13 +20,13 @@ from motet.client.calls import closed
 from motet.client.cluster.session import UnderWay
 from motet.client.link import Link, answer_seconds_max
 from motet.core.machine import Message
+from motet.core.mergetree.conversation import TablesAnswer
 from motet.core.mergetree.messages import (
     NodeRefused,
     NodeRequest,
     ReplicaPlace,
     TableRefused,
     TableRequest,
-    TablesAnswer,
 )
 from motet.errors import DiskFull, MotetError, NodeError, OutcomeUnknown, error_of
 from motet.errors.operator import NoNodeToPlaceOn

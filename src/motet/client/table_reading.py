@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import Literal, NamedTuple, get_args
 
@@ -25,6 +26,7 @@ from motet.core.mergetree.messages import (
     ListParts,
     PartsListed,
     ReplicaPlace,
+    ShardAt,
     TableAt,
     TablesDescribed,
     VersionFound,
@@ -40,6 +42,9 @@ At = Version | str | Snapshot | TableSnapshot | datetime | None
 
 plan_seconds_max = 10.0
 """How long is looked for replicas that can be asked at all."""
+
+serve_seconds_max = 5.0
+"""How long is waited for the replicas of a new table."""
 
 shards_at_once = 16
 
@@ -155,6 +160,13 @@ class TablePlans:
         )
         return version
 
+    async def until_served(self, name: TableName) -> None:
+        """Wait until a majority of the replicas of each shard is active, but not for ever."""
+        attempts = TableAttempts(serve_seconds_max, may_repeat=True)
+        with suppress(MotetError):  # it is there: who writes or reads is told what is in the way
+            while not all(map(_is_served, (await self.describe([name])).answer.tables[0].shards)):
+                await attempts.pause()
+
     # Versions
 
     async def _version(self, at: At, told: Told[TablesDescribed]) -> Version:
@@ -211,6 +223,11 @@ def readable(table: TableAt, shard: int, is_eventual: bool) -> list[ReplicaPlace
     places.sort(key=lambda place: not place.is_active)
     first = shard % max(sum(place.is_active for place in places), 1)  # shards are spread over nodes
     return places[first:] + places[:first]
+
+
+def _is_served(shard: ShardAt) -> bool:
+    active = sum(place.is_active and not place.is_lost for place in shard.replicas)
+    return 2 * active > len(shard.replicas)
 
 
 def cannot_read(table: TableAt, shard: int, failures: Sequence[MotetError]) -> MotetError:

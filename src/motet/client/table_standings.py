@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from motet.client.table_link import TableLink, all_of, node_seconds_max
-from motet.core.mergetree.messages import (
+from motet.core.mergetree.messages import NamedTable
+from motet.core.mergetree.standing_messages import (
     DescribeReplicas,
     LoggedEntry,
-    NamedTable,
     OpenQuorum,
     ReadShardLog,
     ReplicasDescribed,

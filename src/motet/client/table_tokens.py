@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 from motet.client.rows import whole_number
 from motet.core.mergetree.messages import JobStanding
-from motet.core.mergetree.paths import CLIENT_PRODUCER, is_token
+from motet.core.mergetree.paths import is_token
+from motet.core.mergetree.tokens import OWN_PREFIX
 from motet.errors import BadInput
 from motet.errors.tables import StagingEnded
 from motet.limits import name_length_max, token_number_max
@@ -31,7 +32,7 @@ class OwnProducers:
     """
 
     def __init__(self, entropy: Entropy) -> None:
-        self._client = f"{CLIENT_PRODUCER}{entropy.nonce():016x}"
+        self._client = f"{OWN_PREFIX}{entropy.nonce():016x}"
         self._lanes = count()
         #: names that no call uses now
         self._idle: list[str] = []
@@ -55,7 +56,7 @@ def table_token(token: object) -> TableToken | None:
         return None
     if isinstance(token, tuple) and len(token) == 2 and isinstance(token[0], str):
         producer, number = token
-        if not is_token(producer) or producer.startswith(CLIENT_PRODUCER):
+        if not is_token(producer) or producer.startswith(OWN_PREFIX):
             raise BadInput(f"the producer of a token is text of 1 to {name_length_max} characters")
         whole_number("the number of a token", number, 0, token_number_max)
         return TableToken(producer=producer, number=number)

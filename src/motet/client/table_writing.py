@@ -108,7 +108,7 @@ class TableInserts:
                 part = self._sender.minted(made)
                 try:
                     block = await self._sender.sent(node, part)
-                    make = partial(_insert_block, target, part, quorum, token, rows.content, block)
+                    make = partial(_insert_block, target, part, quorum, token, rows, block)
                     done = await self._link.ask(node, make, BlockInserted, insert_seconds_max)
                 except QuorumFailed:
                     quorums_failed += 1
@@ -128,13 +128,14 @@ def _insert_block(
     part: EncodedPart,
     quorum: int,
     token: TableToken,
-    content: str,
+    rows: EncodedRows,
     block: PartBytes | None,
     number: RequestId,
 ) -> InsertBlock:
     table = target.table
     return InsertBlock(
-        *(target.id, part.manifest.shard, number, part.header, quorum, token.text, content),
+        *(target.id, part.manifest.shard, number, part.header, quorum, token.text, rows.content),
+        dedup_hash=rows.contents.get(part.place, ""),
         name_path=name_path(table.name),
         name_version=table.name_version,
         producer=token.producer,

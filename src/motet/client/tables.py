@@ -93,7 +93,7 @@ class Tables:
         replicas: int | None,
         make: Callable[[TableName, TableId], TableDefinition],
     ) -> TableDefinition:
-        """Create a table; the same once more is fine."""
+        """Create a table, and wait until a majority of its replicas serve; the same once more is fine."""
         table = table_name(name)
         if replicas is not None:
             whole_number("replicas", replicas, 1, replicas_max)
@@ -105,6 +105,8 @@ class Tables:
                 TableReady,
                 node_seconds=create_seconds_max,
             )
+            if told.answer.is_new:
+                await self.plans.until_served(table)
         return told.answer.definition
 
     async def drop(self, name: str) -> None:

@@ -6,12 +6,7 @@ import msgspec
 import pytest
 from tests.core.mergetree.service_stand import N1, ServiceStand
 
-from motet.core.mergetree.messages import (
-    DescribeReplicas,
-    NodeRequest,
-    ReplicasDescribed,
-    ReplicaStanding,
-)
+from motet.core.mergetree.messages import NodeRequest
 from motet.core.mergetree.paths import (
     NAMED,
     TABLE_DATA,
@@ -21,6 +16,11 @@ from motet.core.mergetree.paths import (
     layout,
     node_path,
     table_root,
+)
+from motet.core.mergetree.standing_messages import (
+    DescribeReplicas,
+    ReplicasDescribed,
+    ReplicaStanding,
 )
 from motet.core.mergetree.work import Clear
 from motet.core.metadata.definitions import Column, TableDefinition, encode_table_definition

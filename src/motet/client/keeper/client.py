@@ -282,6 +282,10 @@ class KeeperClient:
         request = GetChildren(path, watch is not None)
         return list((await self._ask(Children, request, seconds, watch)).children)
 
+    async def watch_children(self, path: str, watch: Watcher, seconds: float | None = None) -> None:
+        """Watch the names below a node without reading them; one that is not there has gone at once."""
+        await self._session.watch_children(path, watch, seconds or self._seconds)
+
     async def exists_at(
         self, path: str, watch: Watcher | None = None, *, seconds: float | None = None
     ) -> tuple[Zxid, Stat | None]:

@@ -56,6 +56,8 @@ class InsertBlock(TableRequest, frozen=True):
     producer: str = ""
     number: int = 0
     block: PartBytes | None = None
+    #: of the rows of this part, in a table with ``dedup="content"``: the same ones twice are one block (T9)
+    dedup_hash: str = ""
 
 
 class DropPartitions(TableRequest, frozen=True):
@@ -420,81 +422,6 @@ class JobStanding(NodeAnswer, frozen=True):
     value: str
 
 
-class DescribeReplicas(NodeRequest, frozen=True):
-    """How it stands with the replicas of this very node."""
-
-
-class QueuedEntry(msgspec.Struct, frozen=True, array_like=True):
-    """A part that a replica does not have yet, and why."""
-
-    number: int
-    part: PartId
-    reason: str
-    tries: int
-
-
-class ReplicaStanding(msgspec.Struct, frozen=True, array_like=True):
-    """How it stands with one replica."""
-
-    table: TableId
-    shard: int
-    phase: str
-    #: why it is not active, in words
-    why: str
-    log_pointer: int
-    #: the last entry that it knows the log to have
-    head: int
-    parts: int
-    size_bytes: int
-    queue: tuple[QueuedEntry, ...]
-
-
-class ReplicasDescribed(NodeAnswer, frozen=True):
-    """All replicas of the node that was asked."""
-
-    node: NodeId
-    replicas: tuple[ReplicaStanding, ...]
-
-
-class ReadShardLog(NodeRequest, frozen=True):
-    """The log of a shard from an entry on, a page of it, and on the first page the quorums that are open."""
-
-    table: TableId
-    shard: int
-    first: int = 0
-
-
-class LoggedEntry(msgspec.Struct, frozen=True, array_like=True):
-    """An entry, as people read it."""
-
-    number: int
-    #: as in the log; "bad" for what is no entry
-    kind: str
-    parts: tuple[PartId, ...]
-    #: what else it says
-    detail: str
-    version: Zxid
-    created_ms: int
-
-
-class OpenQuorum(msgspec.Struct, frozen=True, array_like=True):
-    """A block that waits for its quorum."""
-
-    part: PartId
-    wanted: int
-    members: tuple[NodeId, ...]
-    since_ms: int
-
-
-class ShardLogIs(NodeAnswer, frozen=True):
-    """The page; if there is ``more``, it begins with the next number."""
-
-    entries: tuple[LoggedEntry, ...]
-    quorums: tuple[OpenQuorum, ...]
-    next_number: int
-    more: bool
-
-
 class NodeRefused(NodeAnswer, frozen=True):
     """It was not done, or with the code ``OUTCOME_UNKNOWN`` nobody knows."""
 
@@ -546,96 +473,3 @@ class PartBroken(TableMessage, frozen=True):
     """From the node itself: the bytes of a stored part are not what was written (T37)."""
 
     part: PartId
-
-
-REFERENCE: tuple[tuple[type[Message], str, str], ...] = (
-    (InsertBlock, "client", "replica"),
-    (BlockInserted, "replica", "client"),
-    (DropPartitions, "client", "replica"),
-    (PartitionsDropped, "replica", "client"),
-    (ListParts, "client", "replica"),
-    (PartsListed, "replica", "client"),
-    (StagePart, "client", "replica"),
-    (PartStaged, "replica", "client"),
-    (FindVersion, "client", "replica"),
-    (VersionFound, "replica", "client"),
-    (TableRefused, "replica", "client"),
-    *((kind, "replica", "replica") for kind in (LogHas, PartPushed, HoldPart, PartHeld)),
-    *((kind, "node", "replica") for kind in (PartArrived, PartBroken)),
-    *(
-        (kind, *("client", "node"))
-        for kind in (
-            *(CreateTable, DropTable, RenameTable, ListTables, DescribeTables, PublishParts),
-            *(ReadWriters, NoteWriter, ReadSteps, FindStep, OpenJob, RenewJob, DescribeReplicas),
-            ReadShardLog,
-        )
-    ),
-    *(
-        (kind, *("node", "client"))
-        for kind in (
-            *(TableReady, TableChanged, TablesListed, TablesDescribed, PartsPublished),
-            *(WritersAre, WriterNoted, StepsAre, StepFound, JobStanding),
-            *(ReplicasDescribed, ShardLogIs, NodeRefused),
-        )
-    ),
-)
-"""Who says what to whom."""
-
-ReplicaMessages = (
-    InsertBlock
-    | DropPartitions
-    | ListParts
-    | StagePart
-    | FindVersion
-    | LogHas
-    | PartPushed
-    | HoldPart
-    | PartHeld
-)
-"""What comes to a replica over the network."""
-
-NodeRequests = (
-    CreateTable
-    | DropTable
-    | RenameTable
-    | ListTables
-    | DescribeTables
-    | PublishParts
-    | ReadWriters
-    | NoteWriter
-    | ReadSteps
-    | FindStep
-    | OpenJob
-    | RenewJob
-    | DescribeReplicas
-    | ReadShardLog
-)
-
-TableCall = ReplicaMessages | NodeRequests
-"""Everything that comes to a node about tables over the network."""
-
-ClientCalls = (InsertBlock, DropPartitions, ListParts, StagePart, FindVersion)
-"""What a client may ask a replica."""
-
-TablesAnswer = (
-    BlockInserted
-    | PartitionsDropped
-    | PartsListed
-    | PartStaged
-    | VersionFound
-    | TableRefused
-    | TableReady
-    | TableChanged
-    | TablesListed
-    | TablesDescribed
-    | PartsPublished
-    | WritersAre
-    | WriterNoted
-    | StepsAre
-    | StepFound
-    | JobStanding
-    | ReplicasDescribed
-    | ShardLogIs
-    | NodeRefused
-)
-"""All answers to clients."""

@@ -24,6 +24,7 @@ from motet.core.machine import (
     Written,
 )
 from motet.core.mergetree.changing import ChangingService
+from motet.core.mergetree.config import MergeTreeConfig
 from motet.core.mergetree.context import NodeContext, ReplicaKey
 from motet.core.mergetree.creating import CreatingService
 from motet.core.mergetree.database import DatabaseService
@@ -32,10 +33,8 @@ from motet.core.mergetree.hosting import HostingService
 from motet.core.mergetree.jobs import JobsService
 from motet.core.mergetree.listing import ListingService
 from motet.core.mergetree.messages import (
-    DescribeReplicas,
     NodeRefused,
     NodeRequest,
-    ReplicasDescribed,
     TableMessage,
     TableRefused,
     TableRequest,
@@ -45,7 +44,7 @@ from motet.core.mergetree.publishing import PublishingService
 from motet.core.mergetree.replica import TableReplica
 from motet.core.mergetree.service import NodeService
 from motet.core.mergetree.shard_log import ShardLogService
-from motet.core.mergetree.state import MergeTreeConfig
+from motet.core.mergetree.standing_messages import DescribeReplicas, ReplicasDescribed
 from motet.core.mergetree.tree_collecting import TreeCollectingService
 from motet.core.mergetree.writers import WritersService
 from motet.core.metadata.messages import (
