@@ -112,6 +112,8 @@ class BlockInserted(TableAnswer, frozen=True):
     name: str
     version: Zxid
     is_duplicate: bool = False
+    #: of the version; empty: that of whoever has described the table (T1)
+    incarnation: str = ""
 
 
 class PartitionsDropped(TableAnswer, frozen=True):
