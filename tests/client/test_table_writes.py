@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import msgspec
 import pytest
 from tests.client.scripted_nodes import (
     described,
@@ -363,5 +364,20 @@ def test_partitions_that_are_replaced_belong_to_the_content_of_a_publication() -
             contents = [message.tables[0].content for _, message in nodes.kinds(PublishParts)]
             assert len(set(contents)) == 4, contents
             assert contents[2] == contents[3]
+
+    asyncio.run(run())
+
+
+def test_the_version_of_an_insert_is_of_the_incarnation_that_it_was_done_under() -> None:
+    """T1: the table was looked up before its keeper was restored."""
+
+    def script(node: str, message: Any) -> Message:
+        if isinstance(message, InsertBlock):
+            return msgspec.structs.replace(inserted(message), incarnation="c3d4")
+        return answered(node, message)
+
+    async def run() -> None:
+        async with scripted(script) as (tables, _, _nodes):
+            assert str((await tables.insert(T, ROWS, "majority", None)).version) == "101@c3d4"
 
     asyncio.run(run())

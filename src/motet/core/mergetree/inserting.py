@@ -49,6 +49,7 @@ from motet.core.mergetree.state import (
     SettleRead,
     SettleWrite,
 )
+from motet.core.mergetree.tokens import NumberUse, UsedToken
 from motet.core.mergetree.work import Forget, Keep, not_here
 from motet.core.metadata.messages import (
     Check,
@@ -167,9 +168,7 @@ def on_read(core: Core, call: ReadForInsert, answer: MetadataAnswer) -> None:
         _refuse(core, call.insert, error)
         return
     if use is not None:
-        insert.step, insert.part, insert.is_duplicate = InsertStep.WAITING, use.part, True
-        insert.version = answer.zxid
-        pulling.pull(core)
+        _wait_for_use(core, call.insert, use, answer.zxid)
         return
     try:
         version = addressing.definition_version(definition)
@@ -198,6 +197,17 @@ def on_read(core: Core, call: ReadForInsert, answer: MetadataAnswer) -> None:
         _refuse(core, call.insert, BadInput(f"part {message.part.id} is there already"))
         return
     _commit(core, call.insert, version, found, hashes)
+
+
+def _wait_for_use(core: Core, number: int, use: UsedToken | NumberUse, zxid: Zxid) -> None:
+    """I4; several parts of a publication were visible with its token, and have no name together."""
+    insert = core.state.inserts[number]
+    insert.step, insert.part, insert.is_duplicate = InsertStep.WAITING, use.part, True
+    insert.version = zxid
+    if use.shard == tokens.SHARED:
+        _answer(core, number, "", zxid)
+    else:
+        pulling.pull(core)
 
 
 def _commit(
@@ -397,7 +407,7 @@ def _end(core: Core, number: int) -> Insert:
     return core.state.inserts.pop(number)
 
 
-def _answer(core: Core, number: int, name: PartName, version: Zxid) -> None:
+def _answer(core: Core, number: int, name: PartName | str, version: Zxid) -> None:
     insert = _end(core, number)
     table, shard = core.key
     message = insert.message

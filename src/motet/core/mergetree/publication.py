@@ -41,9 +41,6 @@ from motet.limits import (
     token_number_max,
 )
 
-SHARED = -1
-"""Instead of a shard, in the use of a token for several parts."""
-
 PartPlace = tuple[int, int]
 """The number of a table in the request, and of a part of it."""
 
@@ -219,7 +216,7 @@ def as_insert(message: PublishParts, table: int) -> InsertBlock:
     header = PartHeader(PartId(""), "", 0, 0, "") if alone is None else alone.header
     return InsertBlock(
         publication.table,
-        SHARED if alone is None else alone.shard,
+        tokens.SHARED if alone is None else alone.shard,
         message.request,
         header,
         1,

@@ -38,7 +38,6 @@ from motet.core.mergetree.messages import (
 )
 from motet.core.mergetree.paths import WRITERS, ShardPaths, writer_path
 from motet.core.mergetree.publication import (
-    SHARED,
     Mark,
     Multi,
     PartPlace,
@@ -315,7 +314,7 @@ class PublishingService(NodeService):
             return False
         if not all(use is not None for use in known):
             raise TokenReused("the token was used for some of these tables, and not for all")
-        is_insert = any(use is not None and use.shard != SHARED for use in known)
+        is_insert = any(use is not None and use.shard != tokens.SHARED for use in known)
         if is_insert and each.step is not PublishStep.WAITING:
             # It may be of an insert whose quorum is open: that is visible when its status is gone.
             facts = tuple(TableFacts(0, 0, use) for use in uses)
@@ -496,7 +495,7 @@ def _statuses(message: PublishParts, facts: PublishFacts) -> list[str]:
     for table, known in enumerate(facts.tables):
         insert = publication.as_insert(message, table)
         used = tokens.used(insert, known.use)
-        if used is not None and used.shard != SHARED:
+        if used is not None and used.shard != tokens.SHARED:
             paths.append(ShardPaths(insert.table, used.shard).status(PartId(used.part)))
     return paths
 
