@@ -150,8 +150,8 @@ def test_a_read_is_never_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
         async with scripted(lambda *_: None) as (_, link, _nodes):
             asking = link.ask_any
 
-            async def soon(make: Any, kind: Any) -> Any:
-                return await asking(make, kind, node_seconds=0.02, seconds=0.1)
+            async def soon(make: Any, kind: Any, **how: Any) -> Any:
+                return await asking(make, kind, node_seconds=0.02, seconds=0.1, **how)
 
             monkeypatch.setattr(link, "ask_any", soon)
             with pytest.raises(Unavailable, match="the cluster"):

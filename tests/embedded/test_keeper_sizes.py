@@ -137,7 +137,7 @@ def test_an_idle_folder_writes_nothing(tmp_path: Path) -> None:
         db.create_stream("orders")
         db.create_table("sales", SCHEMA, order_by=["sku"])
         db.table("sales").insert([{"sku": "a", "qty": 1}])
-        before = None
+        before: dict[str, tuple[int, int]] = {}
         for _ in range(10):  # what follows a write is written, too
             last, before = before, written(tmp_path / "keeper")
             if last == before:

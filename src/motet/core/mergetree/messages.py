@@ -112,7 +112,7 @@ class BlockInserted(TableAnswer, frozen=True):
     name: str
     version: Zxid
     is_duplicate: bool = False
-    #: of the keeper, which the version is one of
+    #: of the version; empty: that of whoever has described the table (T1)
     incarnation: str = ""
 
 
