@@ -161,3 +161,46 @@ def test_shards_begin_with_different_replicas() -> None:
             assert {m.table for _, m in nodes.kinds(ListParts)} == {TableId(f"{1:016x}")}
 
     asyncio.run(run())
+
+
+def test_a_moment_is_not_after_the_version_that_the_plan_is_of() -> None:
+    """An entry is appended between the two reads, and this clock is ahead of the keeper's."""
+    from datetime import UTC, datetime
+
+    def script(_: str, message: Any) -> Message:
+        if isinstance(message, DescribeTables):
+            return described(message, table_at())
+        if isinstance(message, FindVersion):
+            return VersionFound(message.table, message.shard, message.request, Zxid(NOW.zxid + 7))
+        return listed(message, 1)
+
+    async def run() -> None:
+        async with scripted(script) as (tables, _, _nodes):
+            found = await tables.snapshot(["t"], datetime(2126, 11, 19, tzinfo=UTC))
+            assert found.version == NOW
+
+    asyncio.run(run())
+
+
+def test_a_node_that_goes_away_while_its_parts_are_read_is_planned_around() -> None:
+    def script(_: str, message: Any) -> Message:
+        if isinstance(message, DescribeTables):
+            return described(message, table_at())
+        return listed(message, 1)
+
+    async def run() -> None:
+        tried = 0
+
+        async def use(_: object) -> int:
+            nonlocal tried
+            tried += 1
+            if tried < 3:
+                raise NodeError("it is starting")
+            return tried
+
+        async with scripted(script) as (tables, _, nodes):
+            assert await tables.read(["t"], None, "sequential", use) == 3
+            versions = {message.version for _, message in nodes.kinds(ListParts)}
+            assert versions == {NOW.zxid}, "it is the version of before"
+
+    asyncio.run(run())

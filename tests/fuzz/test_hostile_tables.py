@@ -17,6 +17,7 @@ from tests.fuzz.hostile import LIES, NONSENSE, Forger, never_made
 from motet.core.clock.hlc import Clock
 from motet.core.clock.writer_step import WriterStep
 from motet.core.machine import Message
+from motet.core.mergetree.conversation import TableCall
 from motet.core.mergetree.entries import PartHeader
 from motet.core.mergetree.messages import (
     DescribeTables,
@@ -31,17 +32,16 @@ from motet.core.mergetree.messages import (
     OpenJob,
     PartBytes,
     PublishParts,
-    ReadShardLog,
     ReadSteps,
     ReadWriters,
     RenewJob,
     StagedPart,
     StagePart,
-    TableCall,
     TablePublication,
     TableReady,
 )
 from motet.core.mergetree.paths import ROOTS, ShardPaths
+from motet.core.mergetree.standing_messages import ReadShardLog
 from motet.core.metadata.messages import Create, Delete, Set, Write, WriteOperation
 from motet.core.metadata.paths import DATABASE
 from motet.ids import PartId, RequestId, TableId, WriterName, Zxid

@@ -216,7 +216,9 @@ class TablePlans:
             for table in told.answer.tables
             for shard in range(len(table.shards))
         )
-        return Version(told.answer.version.incarnation, max(found, default=Zxid(0)))
+        now = told.answer.version
+        # An entry that came after that look may be older than the moment, by a clock that is ahead.
+        return Version(now.incarnation, min(max(found, default=Zxid(0)), now.zxid))
 
     async def _find(self, told_by: Address, table: TableAt, shard: int, time_ms: int) -> Zxid:
         failures: list[MotetError] = []

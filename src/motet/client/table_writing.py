@@ -150,7 +150,7 @@ def _insert_block(
 
 
 def _inserted(target: Target, done: BlockInserted, token: TableToken, rows: int) -> Publication:
-    is_duplicate = done.is_duplicate and not token.is_own
+    is_duplicate = done.is_duplicate and (done.is_by_content or not token.is_own)
     version = Version(done.incarnation or target.version.incarnation, done.version)
     names = (done.name,) if done.name else ()
     return Publication(version, names, is_duplicate, 0 if is_duplicate else rows)

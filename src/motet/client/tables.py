@@ -200,7 +200,7 @@ class Tables:
             try:
                 with self._link.under_way:
                     return await use(snapshot)
-            except (BadBytes, DiskReadFailed, ObjectError) as error:
+            except (BadBytes, DiskReadFailed, NodeError, ObjectError) as error:
                 if not left:
                     named = " and ".join(snapshot.tables)
                     what = f"table {named} cannot be read: {error.what}"

@@ -414,6 +414,7 @@ def _answer(core: Core, number: int, name: PartName | str, version: Zxid) -> Non
     done = BlockInserted(
         *(table, shard, message.request, str(name), version, insert.is_duplicate),
         incarnation=core.node.memory.incarnation,
+        is_by_content=insert.is_duplicate and bool(insert.hash_zxid),
     )
     core.send(insert.client, done)
     if insert.is_duplicate:

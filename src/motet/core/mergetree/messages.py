@@ -114,6 +114,8 @@ class BlockInserted(TableAnswer, frozen=True):
     is_duplicate: bool = False
     #: of the version; empty: that of whoever has described the table (T1)
     incarnation: str = ""
+    #: a duplicate by its rows, with ``dedup="content"``, and not by its token
+    is_by_content: bool = False
 
 
 class PartitionsDropped(TableAnswer, frozen=True):
