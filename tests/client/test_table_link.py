@@ -11,11 +11,17 @@ from tests.client.scripted_nodes import NODES, described, scripted, table_at
 from motet.client import table_link
 from motet.client.table_link import TableLink
 from motet.core.machine import Message
-from motet.core.mergetree.messages import DescribeTables, DropTable, TableChanged, TablesDescribed
+from motet.core.mergetree.messages import (
+    DescribeTables,
+    DropTable,
+    ReplicasDescribed,
+    TableChanged,
+    TablesDescribed,
+)
 from motet.errors import BadInput, DiskFull, MotetError, NodeError, NoSuchTable, OutcomeUnknown
 from motet.errors.shards import Unavailable
 from motet.errors.tables import TableBusy, TooFewReplicas
-from motet.ids import RequestId, TableName
+from motet.ids import NodeId, RequestId, TableName
 
 T = TableName("t")
 
@@ -129,5 +135,17 @@ def test_nothing_is_asked_after_the_end() -> None:
             with pytest.raises(NodeError, match="closed"):
                 await link.ask_any(describe, TablesDescribed)
             assert nodes.asked == []
+
+    asyncio.run(run())
+
+
+def test_nodes_that_came_since_are_asked_about_their_replicas() -> None:
+    def script(node: str, message: Any) -> Message:
+        return ReplicasDescribed(message.request, NodeId(node), ())
+
+    async def run() -> None:
+        async with scripted(script, joins="n3") as (tables, _, nodes):
+            await tables.replicas()
+            assert [node for node, _ in nodes.asked] == [*NODES, "n3"]
 
     asyncio.run(run())
