@@ -16,13 +16,14 @@ from motet.core.mergetree.messages import (
     DescribeTables,
     DropTable,
     FindVersion,
+    ReplicasDescribed,
     TableChanged,
     TablesDescribed,
 )
 from motet.errors import BadInput, DiskFull, MotetError, NodeError, NoSuchTable, OutcomeUnknown
 from motet.errors.shards import Unavailable
 from motet.errors.tables import TableBusy, TooFewReplicas
-from motet.ids import Address, RequestId, TableName
+from motet.ids import Address, NodeId, RequestId, TableName
 
 T = TableName("t")
 
@@ -167,5 +168,17 @@ def test_nothing_is_asked_after_the_end() -> None:
             with pytest.raises(NodeError, match="closed"):
                 await link.ask_any(describe, TablesDescribed)
             assert nodes.asked == []
+
+    asyncio.run(run())
+
+
+def test_nodes_that_came_since_are_asked_about_their_replicas() -> None:
+    def script(node: str, message: Any) -> Message:
+        return ReplicasDescribed(message.request, NodeId(node), ())
+
+    async def run() -> None:
+        async with scripted(script, joins="n3") as (tables, _, nodes):
+            await tables.replicas()
+            assert [node for node, _ in nodes.asked] == [*NODES, "n3"]
 
     asyncio.run(run())

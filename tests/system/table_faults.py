@@ -51,10 +51,16 @@ class Faults:
             kind = waiting.pop()
             self.done.append((time.monotonic(), kind))
             self.counts[kind] += 1
+            print(time.strftime("%H:%M:%S"), kind, flush=True)
             fault: Callable[[], Awaitable[None]] = getattr(self, f"_{kind}")
             began = time.monotonic()
             await fault()
-            print(kind, round(time.monotonic() - began, 1), len(self._load.acknowledged_at))
+            print(
+                kind,
+                round(time.monotonic() - began, 1),
+                len(self._load.acknowledged_at),
+                flush=True,
+            )
         await self._load.until_more(20)
 
     def cause_of(self, at: float) -> str:

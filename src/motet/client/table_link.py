@@ -256,12 +256,17 @@ class TableLink:
             raise OutcomeUnknown(f"{node} has stopped answering") from None
         return True
 
-    def all_nodes(self) -> list[Address]:
-        """The data nodes that are known."""
+    async def all_nodes(self) -> list[Address]:
+        """The data nodes there are now; those that are known if nobody can tell."""
+        with suppress(NodeError):
+            await self._refresh()
+        return self._known()
+
+    def _known(self) -> list[Address]:
         return [self._learn(node, endpoint) for node, endpoint in self._nodes().items()]
 
     def _in_turn(self) -> list[Address]:
-        nodes = self.all_nodes()
+        nodes = self._known()
         if self._first in nodes:
             nodes.remove(self._first)
             nodes.insert(0, self._first)
