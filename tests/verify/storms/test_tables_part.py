@@ -182,6 +182,7 @@ def asks_twice(log: Log) -> None:
 
 def asks_under_a_former_session(log: Log) -> None:
     host = log.run.hosts[Address("n1")]
+    log.run.store._places.update({SessionId(1): 1, SessionId(2): 2})
     for number, session in ((7, 2), (8, 1)):
         log.run.store.ask(host, Read(RequestId(number), SessionId(session), ()))
 
