@@ -183,9 +183,10 @@ class TableStore:
     def _check_session(self, host: Host, request: MetadataRequest) -> None:
         """Requests count up, and none is sent again: not under the session it was sent under, nor another."""
         life = host.label, host.node.incarnation
-        place = self._places.get(request.session, 0)
-        newest, newest_place = self._asked.get(life, (RequestId(-1), place))
-        if request.request <= newest or place < newest_place:
+        newest, newest_place = self._asked.get(life, (RequestId(-1), 0))
+        # A keeper that was restored begins sessions under numbers that others had.
+        place = 0 if self._restored else self._places.get(request.session, 0)
+        if request.request <= newest or (place < newest_place and not self._restored):
             self._world.violated("OneSession", f"{host.label} asks {_told(request)} after {newest}")
         self._asked[life] = request.request, place
 
