@@ -103,14 +103,13 @@ class RestoredRun(TablesRun):
         for host in self.hosts.values():
             stored = host.machine
             assert isinstance(stored, StoredNode)
-            session = stored.node.node.memory.session
-            if not host.listening or not self.store.serves(host, session):
-                continue  # it does not know of any of this
             for key, replica in stored.node.replicas.items():
                 state = replica.core.state
                 if state.history.next_number > self.truth.shard(key).next_number:
                     self._world.mark(BEHIND)
-                    if state.phase is Phase.ACTIVE:
+                    own = replica.core.own_paths
+                    is_known = self.store.tree.get(own.is_active) is not None
+                    if state.phase is Phase.ACTIVE and is_known:
                         what = f"{key[0]}/{key[1]} on {host.node.address} has executed another log"
                         self._world.violated("ReadOnly", what)
 

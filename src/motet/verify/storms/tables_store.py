@@ -138,11 +138,6 @@ class TableStore:
         for session, life in lives.items():
             self._tell(life.host, life.incarnation, SessionEnded(session), self._delay_ns())
 
-    def serves(self, host: Host, session: SessionId) -> bool:
-        """Whether a node has this session, as both see it."""
-        life = self._lives.get(session)
-        return life is not None and life.host is host and not life.is_left
-
     # Requests of nodes
 
     def ask(self, host: Host, request: MetadataRequest) -> None:
