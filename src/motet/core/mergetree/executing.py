@@ -7,8 +7,8 @@ E3  Parts may come in any order (T34). Each is looked for aside first (T24), the
     said in words.
 E4  A part is registered when it is synced, in one multi that checks the own host. If its quorum is open the
     same multi joins it; the join that completes it deletes the status, appends ``done`` and raises
-    ``last_part`` (T21). So exactly one member ends a quorum, once. Of a block whose entry is in the queue, and
-    has not been read since the own file begins anew, nobody knows whether it is open: the keeper says so.
+    ``last_part`` (T21). So exactly one member ends a quorum, once. Of a block in the queue whose entry has
+    not been read since the own file began anew nobody here knows whether it is open: the keeper says so.
 E5  A part whose bytes are being put away is neither here nor aside until that has ended. Whoever wants it
     waits: else it would be taken for stored while its bytes go.
 E6  A part is its id and its hash. Bytes that somebody has sent under the id of another part are put aside.

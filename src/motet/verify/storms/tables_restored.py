@@ -8,12 +8,15 @@ it, and other clients work with them.
 KeptAside    no bytes of a part that was registered when the keeper was restored are removed
 ReadOnly     before the incarnation is drawn no replica is active that has executed more than the log has
 
-Nothing is dropped here: what a drop has taken is removed from disks, and the older copy has it still.
+Nothing is dropped here: what a drop has taken is removed from disks, and the older copy has it still. Nor
+does a copy of an insert come after the keeper was restored: it would take the bytes that were put aside for
+its own, and remove them when it is refused.
 """
 
 from __future__ import annotations
 
-from motet.core.machine import NS_PER_MS
+from motet.core.machine import NS_PER_MS, Message
+from motet.core.mergetree.messages import InsertBlock
 from motet.core.mergetree.state import Phase
 from motet.core.metadata.definitions import DatabaseIdentity, encode_database_identity
 from motet.core.metadata.messages import ANY_VERSION, Set, Written
@@ -44,6 +47,11 @@ class RestoredTablesStorm:
 
     def prepare(self, world: World, plant: str | None) -> RestoredRun:
         return RestoredRun(world, plant)
+
+
+def is_insert(message: Message) -> bool:
+    """Whether it brings a part."""
+    return isinstance(message, InsertBlock)
 
 
 class RestoredRun(TablesRun):
@@ -84,6 +92,8 @@ class RestoredRun(TablesRun):
             self._stored[node] = [part for part in known if folder.is_whole(part)]
         self.truth.put_back(saved)
         self.store.restore(tree)
+        if self._world.late is not None:
+            self._world.late.forget(is_insert)
         self.truth.look = tree.get
         self._world.mark(RESTORED)
 
