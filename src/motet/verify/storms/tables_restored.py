@@ -8,15 +8,16 @@ it, and other clients work with them.
 KeptAside    no bytes of a part that was registered when the keeper was restored are removed
 ReadOnly     before the incarnation is drawn no replica is active that has executed more than the log has
 
-Nothing is dropped here: what a drop has taken is removed from disks, and the older copy has it still. Nor
-does a copy of an insert come after the keeper was restored: it would take the bytes that were put aside for
-its own, and remove them when it is refused.
+Nothing is dropped here: what a drop has taken is removed from disks, and the older copy has it still. Nor do
+copies of requests of before come after the keeper was restored. An insert would take the bytes that were put
+aside for its own, and remove them when it is refused; a publication names versions of ``host`` that count
+anew then, and may be reached again by a replica that has let go of the part.
 """
 
 from __future__ import annotations
 
 from motet.core.machine import NS_PER_MS, Message
-from motet.core.mergetree.messages import InsertBlock
+from motet.core.mergetree.messages import InsertBlock, PublishParts
 from motet.core.mergetree.state import Phase
 from motet.core.metadata.definitions import DatabaseIdentity, encode_database_identity
 from motet.core.metadata.messages import ANY_VERSION, Set, Written
@@ -49,9 +50,9 @@ class RestoredTablesStorm:
         return RestoredRun(world, plant)
 
 
-def is_insert(message: Message) -> bool:
-    """Whether it brings a part."""
-    return isinstance(message, InsertBlock)
+def is_of_before(message: Message) -> bool:
+    """Whether it relies on what replicas had, or had told, before the keeper was restored."""
+    return isinstance(message, InsertBlock | PublishParts)
 
 
 class RestoredRun(TablesRun):
@@ -93,7 +94,7 @@ class RestoredRun(TablesRun):
         self.truth.put_back(saved)
         self.store.restore(tree)
         if self._world.late is not None:
-            self._world.late.forget(is_insert)
+            self._world.late.forget(is_of_before)
         self.truth.look = tree.get
         self._world.mark(RESTORED)
 
