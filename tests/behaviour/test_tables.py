@@ -108,6 +108,7 @@ async def test_the_latest_row_of_a_key_stays_and_a_tombstone_removes_it(db: Data
     )
     assert await rows_of(db, name) == [("a", 5)]
     assert (await db.sql(f"select sku, qty from {name}")).to_pylist() == [{"sku": "a", "qty": 5}]
+    assert (await table.select(final=False)).num_rows == 4, "all that its parts have"
 
 
 # Tokens

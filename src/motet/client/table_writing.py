@@ -146,5 +146,5 @@ def _insert_block(
 
 def _inserted(target: Target, done: BlockInserted, token: TableToken, rows: int) -> Publication:
     is_duplicate = done.is_duplicate and not token.is_own
-    version = Version(target.version.incarnation, done.version)
+    version = Version(done.incarnation or target.version.incarnation, done.version)
     return Publication(version, (done.name,), is_duplicate, 0 if is_duplicate else rows)

@@ -112,6 +112,8 @@ class BlockInserted(TableAnswer, frozen=True):
     name: str
     version: Zxid
     is_duplicate: bool = False
+    #: of the keeper, which the version is one of
+    incarnation: str = ""
 
 
 class PartitionsDropped(TableAnswer, frozen=True):
