@@ -16,10 +16,10 @@ from motet.core.mergetree.messages import (
     DescribeTables,
     DropTable,
     FindVersion,
-    ReplicasDescribed,
     TableChanged,
     TablesDescribed,
 )
+from motet.core.mergetree.standing_messages import ReplicasDescribed
 from motet.errors import BadInput, DiskFull, MotetError, NodeError, NoSuchTable, OutcomeUnknown
 from motet.errors.shards import Unavailable
 from motet.errors.tables import TableBusy, TooFewReplicas
