@@ -61,6 +61,25 @@ def test_a_replica_that_cannot_tell_is_followed_by_another_once_each(
     asyncio.run(run())
 
 
+def test_a_replica_that_takes_its_time_is_waited_for_and_another_one_asked_meanwhile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(table_reading, "hedge_seconds", 0.01)
+
+    def script(node: str, message: Any) -> Message | None:
+        if isinstance(message, DescribeTables):
+            return described(message, table_at())
+        return listed(message, 1) if node == "n1" and isinstance(message, ListParts) else None
+
+    async def run() -> None:
+        async with scripted(script) as (tables, _, nodes):
+            found = (await tables.snapshot(["t"]))["t"]
+            assert found.rows == 1
+            assert [node for node, _ in nodes.kinds(ListParts)] == ["n0", "n1"]
+
+    asyncio.run(run())
+
+
 def test_the_error_names_what_is_missing() -> None:
     def script(node: str, message: Any) -> Message | MotetError:
         if isinstance(message, DescribeTables):

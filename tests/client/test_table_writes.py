@@ -285,6 +285,7 @@ def test_what_a_later_attempt_is_told_says_nothing_of_one_without_an_answer(
     """The first attempt may be done yet: the rows must not go into whatever has the name now."""
     monkeypatch.setattr(table_writing, "insert_seconds_max", 0.05)
     tables_told = 0
+    network: Any = None
 
     def script(node: str, message: Any) -> Message | MotetError | None:
         nonlocal tables_told
@@ -302,7 +303,6 @@ def test_what_a_later_attempt_is_told_says_nothing_of_one_without_an_answer(
                 await tables.insert(T, ROWS, "majority", None)
             assert {m.table for _, m in network.kinds(InsertBlock)} == {f"{1:016x}"}
 
-    network: Any = None
     asyncio.run(run())
 
 
@@ -311,6 +311,7 @@ def test_a_table_that_has_moved_since_an_attempt_without_an_answer_gets_no_secon
 ) -> None:
     monkeypatch.setattr(table_writing, "insert_seconds_max", 0.05)
     tables_told = 0
+    network: Any = None
 
     def script(node: str, message: Any) -> Message | MotetError | None:
         nonlocal tables_told
@@ -327,7 +328,6 @@ def test_a_table_that_has_moved_since_an_attempt_without_an_answer_gets_no_secon
             with pytest.raises(OutcomeUnknown):
                 await tables.insert(T, ROWS, "majority", None)
 
-    network: Any = None
     asyncio.run(run())
 
 
