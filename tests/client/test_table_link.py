@@ -178,7 +178,7 @@ def test_nodes_that_came_since_are_asked_about_their_replicas() -> None:
 
     async def run() -> None:
         async with scripted(script, joins="n3") as (tables, _, nodes):
-            await tables.replicas()
+            await tables.standings.replicas()
             assert [node for node, _ in nodes.asked] == [*NODES, "n3"]
 
     asyncio.run(run())
