@@ -150,28 +150,6 @@ async def test_parts_of_several_tables_become_visible_together(db: Database) -> 
         assert await rows_of(db, name) == [("a", 1)]
 
 
-@covers("Table.insert", "Database.create_table")
-async def test_rows_that_a_table_has_already_are_told_by_their_content(db: Database) -> None:
-    name = fresh("content")
-    table = await db.create_table(name, SALES, order_by=["sku"], dedup="content")
-    first = await table.insert([sale("a", 1)])
-    again = await table.insert([sale("a", 1)])
-    assert [(each.duplicate, each.rows) for each in (first, again)] == [(False, 1), (True, 0)]
-    assert await rows_of(db, name) == [("a", 1)]
-
-
-@covers("Database.publish", "Database.stage")
-async def test_parts_that_are_published_twice_have_their_rows_once(db: Database) -> None:
-    name = fresh("twice")
-    await db.create_table(name, SALES, order_by=["sku"])
-    staged = await db.stage(name, [sale("a", 1)])
-    for _ in range(2):
-        await db.publish(staged)
-        assert await rows_of(db, name) == [("a", 1)]
-    await db.publish(staged, replace=["p"])
-    assert await rows_of(db, name) == [("a", 1)]
-
-
 @covers("Database.publish", "Database.stage")
 async def test_parts_are_published_all_or_none(db: Database) -> None:
     good, writer = fresh("good"), fresh("writer")

@@ -222,3 +222,12 @@ def test_a_part_that_is_held_at_any_version_is_held_by_nobody() -> None:
         stand.say(PublishParts(ONE, (TablePublication(T, 0, (part,), content="c"),)))
         assert getattr(stand.told[-1], "code", "") == "BAD_INPUT", stand.told[-1]
     assert stand.tree.names(ShardPaths(T, 0).log) == ()
+
+
+def test_nobody_waits_for_a_part_that_no_disk_takes() -> None:
+    """A publication waits longer for larger parts: with 2^63 bytes it would keep its place for ever."""
+    stand = Meddled(1)
+    large = msgspec.structs.replace(header(7), size_bytes=2**62)
+    part = StagedPart(0, large, (Holder(N1, 0),))
+    stand.say(PublishParts(ONE, (TablePublication(T, 0, (part,), content="c"),)))
+    assert getattr(stand.told[-1], "code", "") == "TOO_LARGE", stand.told[-1]
