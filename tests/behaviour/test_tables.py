@@ -32,7 +32,6 @@ from motet.errors import (
     WriterFenced,
 )
 from motet.errors.queries import QueryStopped
-from motet.errors.tables import StagingEnded
 
 SALES = pa.schema([("sku", pa.string()), ("qty", pa.int64()), ("tags", pa.list_(pa.string()))])
 ONE, TWO, THREE = Clock(1, 0), Clock(2, 0), Clock(3, 0)
@@ -109,6 +108,7 @@ async def test_the_latest_row_of_a_key_stays_and_a_tombstone_removes_it(db: Data
     )
     assert await rows_of(db, name) == [("a", 5)]
     assert (await db.sql(f"select sku, qty from {name}")).to_pylist() == [{"sku": "a", "qty": 5}]
+    assert (await table.select(final=False)).num_rows == 4, "all that its parts have"
 
 
 # Tokens
@@ -157,6 +157,28 @@ async def test_parts_of_several_tables_become_visible_together(db: Database) -> 
     assert [hidden[name].rows for name in names] == [0, 0], "a snapshot stays as it is"
     for name in names:
         assert await rows_of(db, name) == [("a", 1)]
+
+
+@covers("Table.insert", "Database.create_table")
+async def test_rows_that_a_table_has_already_are_told_by_their_content(db: Database) -> None:
+    name = fresh("content")
+    table = await db.create_table(name, SALES, order_by=["sku"], dedup="content")
+    first = await table.insert([sale("a", 1)])
+    again = await table.insert([sale("a", 1)])
+    assert [(each.duplicate, each.rows) for each in (first, again)] == [(False, 1), (True, 0)]
+    assert await rows_of(db, name) == [("a", 1)]
+
+
+@covers("Database.publish", "Database.stage")
+async def test_parts_that_are_published_twice_have_their_rows_once(db: Database) -> None:
+    name = fresh("twice")
+    await db.create_table(name, SALES, order_by=["sku"])
+    staged = await db.stage(name, [sale("a", 1)])
+    for _ in range(2):
+        await db.publish(staged)
+        assert await rows_of(db, name) == [("a", 1)]
+    await db.publish(staged, replace=["p"])
+    assert await rows_of(db, name) == [("a", 1)]
 
 
 @covers("Database.publish", "Database.stage")
@@ -230,23 +252,6 @@ async def test_the_last_error_of_a_writer_is_remembered(db: Database) -> None:
     assert found.error == ""
     with pytest.raises(BadInput, match="ordered writer"):
         await db.writer("no name")
-
-
-@covers("Database.open_job", "Database.renew_job", "Database.stage", "Database.publish")
-async def test_parts_of_a_staging_job_are_published_and_the_job_ends_with_it(db: Database) -> None:
-    name, job = fresh("staged"), fresh("job")
-    await db.create_table(name, SALES, order_by=["sku"])
-    await db.open_job(job, [name])
-    await db.open_job(job, [name])
-    parts = await db.stage(name, [sale("a", 1)], job=job)
-    await db.renew_job(job, [name])
-    more = await db.stage(name, [sale("b", 2)], job=job)
-    assert (await db.publish([parts, more], job=job)).rows == 2
-    with pytest.raises(StagingEnded):
-        await db.renew_job(job, [name])
-    with pytest.raises(StagingEnded):
-        await db.publish(await db.stage(name, [sale("c", 3)]), job=job)
-    assert await rows_of(db, name) == [("a", 1), ("b", 2)]
 
 
 # What there is

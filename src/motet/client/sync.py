@@ -537,13 +537,16 @@ class Table(Face[AsyncTable]):
         columns: Sequence[str] | None = None,
         at: At = None,
         consistency: Consistency = "sequential",
+        final: bool = True,
     ) -> Any:
         """The rows as a ``pyarrow.Table``; of a table that replaces, the latest row of each key.
+
+        With ``final=False`` these are all rows that its parts have, tombstones and replaced ones included.
 
         ``sequential`` reads exactly one version: that of this moment, or ``at`` another one. ``eventual``
         reads what some replica has.
         """
-        return self._portal.call(self._inner.select, columns, at, consistency)
+        return self._portal.call(self._inner.select, columns, at, consistency, final)
 
     def snapshot(self, at: At = None, consistency: Consistency = "sequential") -> TableSnapshot:
         """What it is, and which parts it has, at a version: that of this moment, or another one."""

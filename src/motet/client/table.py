@@ -42,13 +42,16 @@ class AsyncTable:
         columns: Sequence[str] | None = None,
         at: At = None,
         consistency: Consistency = "sequential",
+        final: bool = True,
     ) -> Any:
         """The rows as a ``pyarrow.Table``; of a table that replaces, the latest row of each key.
+
+        With ``final=False`` these are all rows that its parts have, tombstones and replaced ones included.
 
         ``sequential`` reads exactly one version: that of this moment, or ``at`` another one. ``eventual``
         reads what some replica has.
         """
-        return await self._tables.select(self.name, columns, at, consistency)
+        return await self._tables.select(self.name, columns, at, consistency, final)
 
     async def snapshot(
         self, at: At = None, consistency: Consistency = "sequential"

@@ -32,6 +32,9 @@ R = TypeVar("R")
 
 fetch_bytes = 8 << 20
 
+place_seconds_max = 2.0
+"""How long a node may take to say where its files are; without that they are read over HTTP."""
+
 
 class OwnNode(Protocol):
     """The node that lives in this process."""
@@ -51,11 +54,22 @@ class TableFiles:
         self._own = own
         #: of nodes that have told, by their endpoints
         self._found: dict[str, NodeFiles] = {}
+        #: those of them whose folder is on this machine
+        self._at_hand: set[str] = set()
         self._client = PartClient()
 
     async def close(self) -> None:
         """Break off what is read over HTTP."""
         self._client.close()  # at once: also when the interpreter ends, which takes no new threads
+
+    async def of_nodes(self, nodes: Sequence[Address]) -> tuple[NodeFiles, ...]:
+        """Where they have their files; of all but the first one it is enough to know how to reach them."""
+        first, *others = nodes
+        found = [await self.of_node(first)]
+        for node in others:
+            endpoint = self._link.endpoint_of(node)
+            found.append(self._found.get(endpoint) or NodeFiles("", "", endpoint))
+        return tuple(found)
 
     async def of_node(self, node: Address) -> NodeFiles:
         """Where a node has its files; one that does not answer now may do so later."""
@@ -63,18 +77,29 @@ class TableFiles:
         if not endpoint:
             assert self._own is not None, "a node without an endpoint is in this process"
             return self._own.part_files()
-        if endpoint not in self._found:
+        if not self._is_current(endpoint):
             try:
-                place = await asyncio.to_thread(self._client.place, endpoint)
-            except MotetError:
+                async with asyncio.timeout(place_seconds_max):
+                    place = await asyncio.to_thread(self._client.place, endpoint)
+            except (MotetError, TimeoutError):
                 return NodeFiles("", "", endpoint)
             self._found[endpoint] = NodeFiles(place.folder, place.token, endpoint)
+            if parts_token(Path(place.folder)) == place.token:
+                self._at_hand.add(endpoint)
         return self._found[endpoint]
+
+    def _is_current(self, endpoint: str) -> bool:
+        """Whether it is known where the node has its files. One that was started anew has another token."""
+        known = self._found.get(endpoint)
+        if known is None or endpoint not in self._at_hand:
+            return known is not None
+        return parts_token(Path(known.folder)) == known.token
 
     def forget(self, nodes: Iterable[NodeFiles]) -> None:
         """Ask these nodes again where their files are: they may have been started anew."""
         for node in nodes:
             self._found.pop(node.endpoint, None)
+            self._at_hand.discard(node.endpoint)
 
     async def put(self, node: Address, part: EncodedPart) -> None:
         """Have the bytes of a part arrive at a node, durably."""

@@ -9,7 +9,8 @@ number that this client counts.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Container, Iterable, Mapping, Sequence
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -47,7 +48,9 @@ from motet.core.mergetree.messages import (
     StagePart,
     TablePublication,
 )
-from motet.errors import BadInput, MotetError, NodeError, ObjectError
+from motet.core.mergetree.paths import name_path
+from motet.errors import BadInput, MotetError, NodeError, NoSuchTable, ObjectError
+from motet.errors.tables import TableMoved
 from motet.format.part_manifest import encode_part_manifest
 from motet.ids import Address, PartId, RequestId, TableId, TableName
 from motet.limits import insert_inline_bytes_max
@@ -188,32 +191,43 @@ class TableStaging:
         by_table: dict[TableId, list[TablePart]] = {}
         for part in staged:
             by_table.setdefault(part.table_id, []).append(part)
-        tables = [
+        filled = [
             _publication(table, own, partitions.get(own[0].table, ()))
             for table, own in by_table.items()
         ]
-        tables += await self._emptied(partitions, {own[0].table for own in by_table.values()})
-        if not tables and step is None:
+        names = {own[0].table for own in by_table.values()}
+        emptied = {name: each for name, each in partitions.items() if name not in names}
+        if not filled and not emptied and step is None:
             raise BadInput("there are no parts to publish", hint="stage some rows first")
         used = given
         if step is None and given is None:
             used = self._own_producers.take()
         try:
             rows = sum(part.rows for part in staged)
-            return await self.publish_all(tuple(tables), used, step, rows, jobs)
+            try:
+                tables = (*filled, *await self._emptied(emptied))
+                return await self.publish_all(tables, used, step, rows, jobs)
+            except (TableMoved, NoSuchTable):
+                if not emptied:
+                    raise
+                for name in emptied:
+                    self._targets.forget(name)
+            tables = (*filled, *await self._emptied(emptied))
+            return await self.publish_all(tables, used, step, rows, jobs)
         finally:
             if used is not None:
                 self._own_producers.give_back(used)
 
     async def _emptied(
-        self, replaced: Mapping[TableName, tuple[str, ...]], filled: Container[TableName]
+        self, replaced: Mapping[TableName, tuple[str, ...]]
     ) -> list[TablePublication]:
-        """Of tables that lose partitions and get no parts."""
-        targets = [await self._targets.get(name) for name in replaced if name not in filled]
+        """Of tables that lose partitions and get no parts: they are addressed by their names (T27)."""
+        targets = [(await self._targets.get(name)).table for name in replaced]
         return [
             TablePublication(
-                *(each.id, each.table.definition_version, (), replaced[each.table.name]),
-                content="0 rows",
+                *(each.definition.id, each.definition_version, (), replaced[each.name]),
+                *(name_path(each.name), each.name_version),
+                content=_content(0, replaced[each.name]),
             )
             for each in targets
         ]
@@ -253,18 +267,23 @@ def _stage_part(
 def _publication(
     table: TableId, parts: Sequence[TablePart], replaced: tuple[str, ...]
 ) -> TablePublication:
-    """What one table gets of a publication; it is addressed by its id, whatever it is called now.
-
-    Its content is the number of its rows: a job that is run again divides them otherwise.
-    """
+    """What one table gets of a publication; it is addressed by its id, whatever it is called now."""
     rows = sum(part.rows for part in parts)
     return TablePublication(
         table,
         max(part.definition_version for part in parts),
         tuple(part.staged for part in parts),
         replaced,
-        content=f"{rows} rows",
+        content=_content(rows, replaced),
     )
+
+
+def _content(rows: int, replaced: tuple[str, ...]) -> str:
+    """The number of rows, since a job that is run again divides them otherwise, and what they replace."""
+    if not replaced:
+        return f"{rows} rows"
+    names = hashlib.sha256("/".join(sorted(replaced)).encode()).hexdigest()
+    return f"{rows} rows for {names}"
 
 
 def replaced_partitions(

@@ -110,17 +110,22 @@ class TableInserts:
                     block = await self._sender.sent(node, part)
                     make = partial(_insert_block, target, part, quorum, token, rows, block)
                     done = await self._link.ask(node, make, BlockInserted, insert_seconds_max)
-                except QuorumFailed:
+                except QuorumFailed as error:
                     quorums_failed += 1
+                    attempts.last = error
                     if quorums_failed == quorum_attempts_max:
-                        raise
+                        raise attempts.final() from None
                 except MotetError as error:
                     self._link.check_open()
                     attempts.failed(error)
                 else:
                     return _inserted(target, done, token, rows.rows)
             await attempts.pause()
-            target = await self._targets.again(target)
+            try:
+                target = await self._targets.again(target)
+            except MotetError as error:
+                attempts.last = error
+                raise attempts.final() from None
 
 
 def _insert_block(
@@ -145,6 +150,7 @@ def _insert_block(
 
 
 def _inserted(target: Target, done: BlockInserted, token: TableToken, rows: int) -> Publication:
-    is_duplicate = done.is_duplicate and not token.is_own
-    version = Version(target.version.incarnation, done.version)
-    return Publication(version, (done.name,), is_duplicate, 0 if is_duplicate else rows)
+    is_duplicate = done.is_duplicate and (done.is_by_content or not token.is_own)
+    version = Version(done.incarnation or target.version.incarnation, done.version)
+    names = (done.name,) if done.name else ()
+    return Publication(version, names, is_duplicate, 0 if is_duplicate else rows)

@@ -200,7 +200,7 @@ class Tables:
             try:
                 with self._link.under_way:
                     return await use(snapshot)
-            except (BadBytes, DiskReadFailed, ObjectError) as error:
+            except (BadBytes, DiskReadFailed, NodeError, ObjectError) as error:
                 if not left:
                     named = " and ".join(snapshot.tables)
                     what = f"table {named} cannot be read: {error.what}"
@@ -217,13 +217,18 @@ class Tables:
             return await self.plans.sync(name)
 
     async def select(
-        self, name: TableName, columns: Sequence[str] | None, at: At, consistency: Consistency
+        self,
+        name: TableName,
+        columns: Sequence[str] | None,
+        at: At,
+        consistency: Consistency,
+        final: bool,
     ) -> Any:
         """The rows of a table."""
         need_pyarrow("a table")
 
         async def rows_of(snapshot: Snapshot) -> Any:
-            return await asyncio.to_thread(_read, snapshot[name], self.files, columns)
+            return await asyncio.to_thread(_read, snapshot[name], self.files, columns, final)
 
         return await self.read([name], at, consistency, rows_of)
 
@@ -287,7 +292,9 @@ def table_name(name: object) -> TableName:
     return TableName(name)
 
 
-def _read(table: TableSnapshot, files: TableFiles, columns: Sequence[str] | None) -> Any:
+def _read(
+    table: TableSnapshot, files: TableFiles, columns: Sequence[str] | None, final: bool
+) -> Any:
     from motet.columnar.part_reader import read_table
 
-    return read_table(table.definition, files.sources(table.files()), columns)
+    return read_table(table.definition, files.sources(table.files()), columns, final=final)

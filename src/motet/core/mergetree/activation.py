@@ -272,7 +272,7 @@ def on_compared(core: Core, _call: Compare, answer: MetadataAnswer) -> None:
         known = state.parts.get(PartId(name))
         if known is not None and known.is_stored:
             known.is_registered = True
-    state.queued = {int(name): None for name in queue.names if name.isdecimal()}
+    state.queued = executed.queued_numbers(queue)
     missing = tuple(
         PartId(name)
         for name in parts.names
@@ -306,6 +306,10 @@ def on_statuses(core: Core, call: ReadStatuses, answer: MetadataAnswer) -> None:
     for part, own, status in zip(call.parts, each, each, strict=True):
         if part in core.state.damaged and not isinstance(status, Found) and _keep(core, own):
             continue
+        if not isinstance(own, Found) or own.stat.children:
+            core.note("bad_part", f"{part}: it is gone, or has nodes below it")
+            core.state.parts.pop(part, None)
+            continue  # it cannot be deleted: it is let alone, and nobody is kept waiting
         gone.append(part)
         operations.append(Delete(core.own_paths.part(part), ANY_VERSION))
         if isinstance(status, Found):

@@ -30,6 +30,7 @@ from motet.core.metadata.messages import (
     WriteOperation,
 )
 from motet.errors import BadInput, BadRecord
+from motet.format.frame import UNDECODABLE
 from motet.ids import PartId, Zxid
 
 
@@ -46,7 +47,7 @@ _decoder = msgspec.json.Decoder(BlockHash)
 def _part_of(found: Found) -> PartId:
     try:
         return _decoder.decode(found.data).part
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except UNDECODABLE as error:
         raise BadRecord(f"this is no hash of a block: {error}") from None
 
 

@@ -112,6 +112,10 @@ class BlockInserted(TableAnswer, frozen=True):
     name: str
     version: Zxid
     is_duplicate: bool = False
+    #: of the version; empty: that of whoever has described the table (T1)
+    incarnation: str = ""
+    #: a duplicate by its rows, with ``dedup="content"``, and not by its token
+    is_by_content: bool = False
 
 
 class PartitionsDropped(TableAnswer, frozen=True):

@@ -37,6 +37,7 @@ from urllib.parse import quote
 import msgspec
 
 from motet.errors import BadRecord
+from motet.format.frame import UNDECODABLE
 from motet.ids import NodeId, PartId, TableId, TableName, WriterName
 from motet.limits import name_length_max, table_shards_max
 
@@ -93,7 +94,7 @@ def decode_shards(data: bytes) -> tuple[int, ...]:
     """Numbers of shards; ``BadRecord`` for what is none."""
     try:
         shards = _shards_decoder.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except UNDECODABLE:
         shards = (-1,)
     if all(0 <= shard < table_shards_max for shard in shards):
         return shards

@@ -32,6 +32,7 @@ from motet.core.metadata.messages import (
     WriteOperation,
 )
 from motet.errors import BadInput, BadRecord, NoSuchTable, TooLarge
+from motet.format.frame import UNDECODABLE
 from motet.ids import NodeId, PartId, TableId
 from motet.limits import (
     publish_ops_max,
@@ -39,9 +40,6 @@ from motet.limits import (
     table_shards_max,
     token_number_max,
 )
-
-SHARED = -1
-"""Instead of a shard, in the use of a token for several parts."""
 
 PartPlace = tuple[int, int]
 """The number of a table in the request, and of a part of it."""
@@ -120,7 +118,7 @@ def facts_of(found: ReadResult, use: ReadResult) -> TableFacts:
         raise NoSuchTable("the table is dropped")
     try:
         facts = _facts_decoder.decode(found.data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except UNDECODABLE as error:
         raise BadRecord(f"this is no definition of a table: {error}") from None
     if facts.is_dropped:
         raise NoSuchTable("the table is dropped")
@@ -179,6 +177,8 @@ def _check_table(publication: TablePublication, least: int) -> None:
             raise BadInput(f"part {part.header.id} is held by nobody", hint="stage it first")
         if not all(_NODE.fullmatch(holder.node) for holder in part.holders):
             raise BadInput(f"part {part.header.id} is held by what is no node")
+        if not all(0 <= holder.host_version <= checks.version_max for holder in part.holders):
+            raise BadInput(f"part {part.header.id} is held at what is no version of a host")
 
 
 def check_table_id(table: TableId) -> None:
@@ -216,7 +216,7 @@ def as_insert(message: PublishParts, table: int) -> InsertBlock:
     header = PartHeader(PartId(""), "", 0, 0, "") if alone is None else alone.header
     return InsertBlock(
         publication.table,
-        SHARED if alone is None else alone.shard,
+        tokens.SHARED if alone is None else alone.shard,
         message.request,
         header,
         1,

@@ -133,6 +133,8 @@ class Insert(msgspec.Struct):
     until: int = -1
     #: the host's version that the commit checked
     host_version: int = -1
+    #: how often others came before its commit
+    conflicts: int = 0
     #: what stores its bytes
     work: WorkId | None = None
 
