@@ -397,7 +397,10 @@ def _answer(core: Core, number: int, name: PartName, version: Zxid) -> None:
     insert = _end(core, number)
     table, shard = core.key
     message = insert.message
-    done = BlockInserted(table, shard, message.request, str(name), version, insert.is_duplicate)
+    done = BlockInserted(
+        *(table, shard, message.request, str(name), version, insert.is_duplicate),
+        is_same_rows=insert.is_duplicate and bool(insert.hash_zxid),
+    )
     core.send(insert.client, done)
     if insert.is_duplicate:
         _forget(core, insert)

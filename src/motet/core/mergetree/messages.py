@@ -114,6 +114,8 @@ class BlockInserted(TableAnswer, frozen=True):
     name: str
     version: Zxid
     is_duplicate: bool = False
+    #: it is a duplicate because the table has its rows already (T9), whatever its token is
+    is_same_rows: bool = False
 
 
 class PartitionsDropped(TableAnswer, frozen=True):
@@ -286,6 +288,10 @@ class StagedPart(msgspec.Struct, frozen=True, array_like=True):
     shard: int
     header: PartHeader
     holders: tuple[Holder, ...]
+    #: in a table with ``dedup="content"``: of all rows that the same call has staged in this shard and
+    #: partition, in whatever number of parts, and which call that was (T9)
+    dedup_hash: str = ""
+    dedup_call: str = ""
 
 
 class TablePublication(msgspec.Struct, frozen=True, array_like=True):
@@ -320,7 +326,8 @@ class PartsPublished(NodeAnswer, frozen=True):
     """They are visible from this version on."""
 
     version: Version
-    #: of each part in the order of the request: its name in its shard; none for a duplicate
+    #: of each part in the order of the request: its name in its shard, empty for one that was left out since
+    #: its rows are there already (T9); none for a duplicate
     names: tuple[str, ...]
     is_duplicate: bool = False
 
@@ -539,6 +546,21 @@ class PartHeld(TableMessage, frozen=True):
     host_version: int
 
 
+class ReadDrops(TableMessage, frozen=True):
+    """When were these partitions dropped last, as the log says up to this zxid?"""
+
+    partitions: tuple[str, ...]
+    through: Zxid
+
+
+class DropsAre(TableMessage, frozen=True):
+    """All that is older than these versions is dropped; the log was executed up to ``through``."""
+
+    partitions: tuple[str, ...]
+    drops: tuple[Zxid, ...]
+    through: Zxid
+
+
 class PartArrived(TableMessage, frozen=True):
     """From the node itself: bytes that an inserter streams ahead are synced, and promise nothing (T25)."""
 
@@ -562,6 +584,8 @@ ReplicaMessages = (
     | PartPushed
     | HoldPart
     | PartHeld
+    | ReadDrops
+    | DropsAre
 )
 """What comes to a replica over the network."""
 
@@ -619,6 +643,8 @@ REFERENCE: tuple[tuple[type[Message], str, str], ...] = (
         if issubclass(kind, TableAnswer)
     ),
     *((kind, "replica", "replica") for kind in (LogHas, PartPushed, HoldPart, PartHeld)),
+    (ReadDrops, "node", "replica"),
+    (DropsAre, "replica", "node"),
     *((kind, "node", "replica") for kind in (PartArrived, PartBroken)),
     *((kind, "client", "node") for kind in get_args(NodeRequests)),
     *((kind, "node", "client") for kind in get_args(TablesAnswer) if issubclass(kind, NodeAnswer)),

@@ -34,6 +34,7 @@ from motet.core.mergetree import (
     executing,
     finding,
     inserting,
+    publication_dedup,
     pulling,
     pushing,
     reading,
@@ -54,6 +55,7 @@ from motet.core.mergetree.messages import (
     PartHeld,
     PartPushed,
     QueuedEntry,
+    ReadDrops,
     ReplicaStanding,
     StagePart,
 )
@@ -153,6 +155,18 @@ ROUTES: dict[type[Call], Callable[[Core, Any, MetadataAnswer], None]] = {
 }
 """Who takes the answer to a call."""
 
+REQUESTS: dict[type[Message], Callable[[Core, Address, Any], None]] = {
+    InsertBlock: inserting.take,
+    DropPartitions: dropping.drop,
+    ListParts: reading.take,
+    FindVersion: finding.take,
+    StagePart: staging.take,
+    HoldPart: staging.hold,
+    PartHeld: staging.on_held,
+    ReadDrops: publication_dedup.tell_drops,
+}
+"""Who takes what clients and other nodes ask, and answers them."""
+
 told_queue_max = 100
 """Parts that a replica waits for, of those that it tells of."""
 
@@ -180,12 +194,8 @@ class TableReplica:
 
     def on_request(self, sender: Address, message: Message) -> None:
         core = self.core
-        if isinstance(message, InsertBlock):
-            inserting.take(core, sender, message)
-        elif isinstance(message, DropPartitions):
-            dropping.drop(core, sender, message)
-        elif isinstance(message, ListParts):
-            reading.take(core, sender, message)
+        if type(message) in REQUESTS:
+            REQUESTS[type(message)](core, sender, message)
         elif isinstance(message, LogHas):
             pulling.hear(core, message.number)
         elif isinstance(message, PartArrived):
@@ -195,14 +205,6 @@ class TableReplica:
             damage.on_broken(core, message.part)
         elif isinstance(message, PartPushed):
             pushing.take(core, message)
-        elif isinstance(message, FindVersion):
-            finding.take(core, sender, message)
-        elif isinstance(message, StagePart):
-            staging.take(core, sender, message)
-        elif isinstance(message, HoldPart):
-            staging.hold(core, sender, message)
-        elif isinstance(message, PartHeld):
-            staging.on_held(core, sender, message)
 
     def on_changed(self, changed: Changed) -> None:
         if changed.path == self.core.paths.log:
