@@ -220,15 +220,9 @@ class TableReplica:
         core, state = self.core, self.core.state
         core.node.end_block(work)
         part = state.works.pop(work)
-        if work == state.look:
-            if isinstance(result, Looked):
-                activation.on_looked(core, result)
-            else:
-                state.look = None
-                core.step_back(f"its disk could not be read: {why}")
-            return
         if part == NOBODY:
-            return  # a look of an activation that was given up (A7)
+            self._on_looked(work, result if isinstance(result, Looked) else None, why)
+            return
         if state.leaving.pop(work, None) is not None:
             executing.on_put_away(core, part)
             return
@@ -252,6 +246,16 @@ class TableReplica:
         else:
             executing.on_not_stored(core, part, work, why)
 
+    def _on_looked(self, work: WorkId, looked: Looked | None, why: str | None) -> None:
+        core, state = self.core, self.core.state
+        if work == state.reading:
+            damage.on_looked(core, looked)
+        elif work == state.look and looked is not None:
+            activation.on_looked(core, looked)
+        elif work == state.look:  # another one is of an activation that was given up (A7)
+            state.look = None
+            core.step_back(f"its disk could not be read: {why}")
+
     def on_written(self, write: WriteId) -> None:
         executed.on_written(self.core, write)
 
@@ -266,6 +270,7 @@ class TableReplica:
         elif core.is_active:
             inserting.on_tick(core)
             executing.on_tick(core)
+            damage.on_tick(core)
             pushing.on_tick(core)
             staging.on_tick(core)
             collecting.on_tick(core)

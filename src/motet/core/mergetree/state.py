@@ -541,6 +541,12 @@ class State(msgspec.Struct):
     #: bytes that may be stored again: arrived or detached
     aside: dict[PartId, PartHeader] = msgspec.field(default_factory=dict)
     look: WorkId | None = None
+    #: while the disk is looked at a second time: the parts that are registered
+    listed: tuple[PartId, ...] | None = None
+    #: stored parts of which only the names of their folders are known; what reads the manifests of some
+    named: dict[PartId, None] = msgspec.field(default_factory=dict)
+    reading: WorkId | None = None
+    read_names: tuple[PartId, ...] = ()
     #: bytes that are pushed to us: what writes them, and when they came
     arriving: dict[WorkId, PartHeader] = msgspec.field(default_factory=dict)
     pushed: dict[PartId, int] = msgspec.field(default_factory=dict)
