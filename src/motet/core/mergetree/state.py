@@ -32,7 +32,7 @@ class Phase(StrEnum):
     READ_ONLY = "read_only"
 
 
-class OwnPart(msgspec.Struct):
+class OwnPart(msgspec.Struct, gc=False):
     """A part of this replica."""
 
     header: PartHeader
