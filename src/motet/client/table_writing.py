@@ -243,13 +243,13 @@ class TableWrites:
             return Publication(now, (), False, 0)
         if len(rows.parts) == 1:
             return await self._insert_block(target, rows, quorum, token)
-        staged = await self._stage_all(target, rows.parts, quorum, "")
+        staged = await self._stage_all(target, rows, quorum, "")
         table = target.table
         publication = TablePublication(
             *(target.id, table.definition_version, tuple(part.staged for part in staged), ()),
             *(name_path(table.name), table.name_version, rows.content),
         )
-        return await self._publish((publication,), token, None, rows.rows)
+        return await self._publish((publication,), token, None)
 
     async def _insert_block(
         self, target: Target, rows: EncodedRows, quorum: int, token: TableToken
@@ -288,20 +288,27 @@ class TableWrites:
         target = await self.target(name)
         rows = await self._encoded(target, data)
         try:
-            return await self._stage_all(target, rows.parts, wanted, staging_job)
+            return await self._stage_all(target, rows, wanted, staging_job)
         finally:
             await asyncio.to_thread(rows.remove)
 
     async def _stage_all(
-        self, target: Target, parts: Sequence[EncodedPart], quorum: int, job: str
+        self, target: Target, rows: EncodedRows, quorum: int, job: str
     ) -> list[TablePart]:
-        return await all_of(self._stage(target, part, quorum, job) for part in parts)
+        call = f"{self._entropy.nonce():016x}" if rows.contents else ""
+        return await all_of(
+            self._stage(target, part, quorum, job, rows.contents.get(part.place, ""), call)
+            for part in rows.parts
+        )
 
-    async def _stage(self, target: Target, made: EncodedPart, quorum: int, job: str) -> TablePart:
+    async def _stage(
+        self, target: Target, made: EncodedPart, quorum: int, job: str, dedup_hash: str, call: str
+    ) -> TablePart:
         """Have one part held."""
         async with self._turn:
             staged = await self._held(target, made, quorum, job)
-        held = StagedPart(made.manifest.shard, staged.part, staged.holders)
+        shard = made.manifest.shard
+        held = StagedPart(shard, staged.part, staged.holders, dedup_hash, call)
         return TablePart(target.table.name, target.id, target.table.definition_version, held)
 
     async def _held(self, target: Target, made: EncodedPart, quorum: int, job: str) -> PartStaged:
@@ -359,8 +366,7 @@ class TableWrites:
         if step is None and given is None:
             used = self._own_producers.take()
         try:
-            rows = sum(part.rows for part in staged)
-            return await self._publish(tuple(tables), used, step, rows, jobs)
+            return await self._publish(tuple(tables), used, step, jobs)
         finally:
             if used is not None:
                 self._own_producers.give_back(used)
@@ -383,7 +389,6 @@ class TableWrites:
         tables: tuple[TablePublication, ...],
         token: TableToken | None,
         step: WriterStep | None,
-        rows: int,
         jobs: tuple[str, ...] = (),
     ) -> Publication:
         text, producer, number, is_own = token or TableToken()
@@ -393,9 +398,7 @@ class TableWrites:
             node_seconds=insert_seconds_max,
             seconds=publish_seconds_max,
         )
-        done = told.answer
-        is_duplicate = done.is_duplicate and not is_own
-        return Publication(done.version, done.names, is_duplicate, 0 if is_duplicate else rows)
+        return _published(told.answer, tables, is_own)
 
     # Parts
 
@@ -468,9 +471,23 @@ def _stage_part(
 
 
 def _inserted(target: Target, done: BlockInserted, token: TableToken, rows: int) -> Publication:
-    is_duplicate = done.is_duplicate and not token.is_own
+    is_duplicate = done.is_duplicate and (done.is_same_rows or not token.is_own)
     version = Version(target.version.incarnation, done.version)
     return Publication(version, (done.name,), is_duplicate, 0 if is_duplicate else rows)
+
+
+def _published(
+    done: PartsPublished, tables: tuple[TablePublication, ...], is_own: bool
+) -> Publication:
+    """What a caller is told; parts that were left out, since their rows were there, have no names."""
+    parts = [part for table in tables for part in table.parts]
+    if done.is_duplicate:
+        rows = sum(part.header.rows for part in parts) if is_own else 0
+        return Publication(done.version, (), not is_own, rows)
+    named = [(part, name) for part, name in zip(parts, done.names, strict=False) if name]
+    is_duplicate = bool(parts) and not named and not any(table.replace for table in tables)
+    rows = sum(part.header.rows for part, _ in named)
+    return Publication(done.version, tuple(name for _, name in named), is_duplicate, rows)
 
 
 def _publication(

@@ -276,7 +276,7 @@ def told_answer(message: Message) -> str:
         case VersionFound(version=version):
             return f"version {version}"
         case PartsPublished(version=version, names=names, is_duplicate=is_duplicate):
-            listed = " ".join(names) or "nothing new"
+            listed = " ".join(name or "-" for name in names) if any(names) else "nothing new"
             return f"published {listed} at {version.zxid}{', was there' if is_duplicate else ''}"
         case WritersAre(writers=writers):
             return "; ".join(map(_told_writer, writers)) or "no writer"
