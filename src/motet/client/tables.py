@@ -22,6 +22,7 @@ from motet.client.table_reading import At, Consistency, TablePlans, check_consis
 from motet.client.table_writing import TableWrites
 from motet.core.clock.hlc import Clock
 from motet.core.mergetree.messages import (
+    ChangeSettings,
     CreateTable,
     DescribeReplicas,
     DropTable,
@@ -51,6 +52,7 @@ from motet.core.mergetree.messages import (
 )
 from motet.core.mergetree.version import Version
 from motet.core.metadata.definitions import TableDefinition, check_name
+from motet.core.metadata.table_settings import check_settings
 from motet.errors import (
     BadBytes,
     BadInput,
@@ -145,6 +147,13 @@ class Tables:
         await self._changed(table, lambda n: RenameTable(n, table, wanted))
         self._writes.forget(wanted)
 
+    async def set(self, name: str, changes: dict[str, int | None]) -> None:
+        """Change settings of a table."""
+        table = table_name(name)
+        check_settings(changes)
+        with self._link.under_way:
+            await self._link.ask_any(lambda n: ChangeSettings(n, table, changes), TableChanged)
+
     async def _changed(self, name: TableName, make: Callable[[RequestId], NodeRequest]) -> None:
         """Do what must not be done to another table of that name: an unknown outcome is looked up."""
         with self._link.under_way:
@@ -187,7 +196,10 @@ class Tables:
         named = await self.named()
         sizes = await all_of(self._size_of(each.name) for each in named)
         return [
-            TableInfo(each.name, each.definition, each.replicas, each.created_ms, *size)
+            TableInfo(
+                *(each.name, each.definition, each.replicas, each.created_ms, *size),
+                each.settings,
+            )
             for each, size in zip(named, sizes, strict=True)
         ]
 

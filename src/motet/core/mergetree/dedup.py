@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import msgspec
 
-from motet.core.mergetree import pulling
+from motet.core.mergetree import pulling, windows
 from motet.core.mergetree.context import Core
 from motet.core.mergetree.messages import InsertBlock
 from motet.core.mergetree.paths import ShardPaths
@@ -67,16 +67,23 @@ def reads(paths: ShardPaths, message: InsertBlock) -> list[ReadOperation]:
         Get(paths.block_hash(message.part.partition, message.dedup_hash)),
         Get(paths.blocks),
         Get(paths.log),
+        Get(paths.settings),
     ]
 
 
 def is_duplicate(core: Core, insert: Insert, results: list[ReadResult], zxid: Zxid) -> bool:
-    """U2, U3: whether the rows are there, as far as is known; then the insert waits for their block."""
-    found, blocks, log = results
+    """U2, U3: whether the rows are there, as far as is known; then the insert waits for their block, or until
+    the hashes that are out of their window are forgotten."""
+    found, blocks, log, settings = results
     if not isinstance(blocks, Found) or not isinstance(log, Found):
         raise without_dedup()
     if not isinstance(found, Found) or is_dropped(core, insert, found.stat.mzxid):
         return False
+    window = windows.dedup_window(core, settings)
+    if blocks.stat.children > window and not insert.is_window_exact:  # X4
+        insert.step, insert.is_window_exact = InsertStep.FORGETTING, True
+        windows.forget_hashes(core, window)
+        return True
     insert.step, insert.part, insert.is_duplicate = InsertStep.WAITING, part_of(found), True
     insert.version, insert.hash_zxid = zxid, found.stat.mzxid
     insert.until = pulling.head_of(log.stat)

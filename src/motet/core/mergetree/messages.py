@@ -16,6 +16,7 @@ from motet.core.machine import Message
 from motet.core.mergetree.entries import PartHeader
 from motet.core.mergetree.version import Version
 from motet.core.metadata.definitions import TableDefinition
+from motet.core.metadata.table_settings import TableSettings
 from motet.ids import NodeId, PartId, RequestId, TableId, TableName, WriterName, Zxid
 
 
@@ -210,6 +211,13 @@ class RenameTable(NodeRequest, frozen=True):
     new_name: TableName
 
 
+class ChangeSettings(NodeRequest, frozen=True):
+    """Set some settings of a table; None takes one back."""
+
+    name: TableName
+    changes: dict[str, int | None]
+
+
 class TableChanged(NodeAnswer, frozen=True):
     """It is done, from this version on."""
 
@@ -230,6 +238,7 @@ class NamedTable(msgspec.Struct, frozen=True, array_like=True):
     replicas: int
     #: when it was created, by the keeper's clock
     created_ms: int
+    settings: TableSettings = TableSettings()
 
 
 class TablesListed(NodeAnswer, frozen=True):
@@ -593,6 +602,7 @@ NodeRequests = (
     CreateTable
     | DropTable
     | RenameTable
+    | ChangeSettings
     | ListTables
     | DescribeTables
     | PublishParts

@@ -45,6 +45,7 @@ from motet.core.mergetree.paths import shard_of
 from motet.core.mergetree.publishing import PublishingService
 from motet.core.mergetree.replica import TableReplica
 from motet.core.mergetree.service import NodeService
+from motet.core.mergetree.setting import SettingService
 from motet.core.mergetree.shard_log import ShardLogService
 from motet.core.mergetree.tree_collecting import TreeCollectingService
 from motet.core.mergetree.writers import WritersService
@@ -67,6 +68,7 @@ SERVICES: tuple[type[NodeService], ...] = (
     HostingService,
     CreatingService,
     ChangingService,
+    SettingService,
     DescribingService,
     ListingService,
     TreeCollectingService,

@@ -108,6 +108,8 @@ class InsertStep(StrEnum):
     #: another insert of its number, or too many of its producer, are being committed
     HELD = "held"
     READING = "reading"
+    #: hashes that are out of their window are forgotten, then it reads again
+    FORGETTING = "forgetting"
     COMMITTING = "committing"
     #: the keeper did not say what became of the commit
     SETTLING = "settling"
@@ -131,6 +133,8 @@ class Insert(msgspec.Struct):
     #: the node of its content's hash was set then (U2), and the log is to be executed up to here (U3)
     hash_zxid: Zxid = Zxid(0)
     until: int = -1
+    #: the hashes that are out of their window were forgotten for it
+    is_window_exact: bool = False
     #: the host's version that the commit checked
     host_version: int = -1
     #: what stores its bytes
