@@ -34,7 +34,7 @@ from motet.client.table_link import TableLink
 from motet.client.tables import Tables
 from motet.core.catalog.machine import CatalogedStreams
 from motet.core.machine import Received
-from motet.core.mergetree.messages import TablesAnswer
+from motet.core.mergetree.conversation import TablesAnswer
 from motet.core.metadata.messages import METADATA
 from motet.core.metadata.paths import STREAMS
 from motet.core.onelog.context import Phase

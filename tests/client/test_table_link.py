@@ -76,9 +76,7 @@ def test_where_no_node_has_room_none_is_asked_twice() -> None:
 
 def ask_soon(link: TableLink, *, may_repeat: bool) -> Any:
     make, kind = (describe, TablesDescribed) if may_repeat else (drop, TableChanged)
-    return link.ask_any(  # type: ignore[type-var]
-        make, kind, may_repeat=may_repeat, node_seconds=0.02, seconds=0.2
-    )
+    return link.ask_any(make, kind, may_repeat=may_repeat, node_seconds=0.02, seconds=0.2)
 
 
 def test_what_may_not_be_repeated_is_unknown_when_no_answer_comes() -> None:
@@ -112,8 +110,8 @@ def test_a_read_is_never_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
         async with scripted(lambda *_: None) as (_, link, _nodes):
             asking = link.ask_any
 
-            async def soon(make: Any, kind: Any) -> Any:
-                return await asking(make, kind, node_seconds=0.02, seconds=0.1)
+            async def soon(make: Any, kind: Any, **how: Any) -> Any:
+                return await asking(make, kind, node_seconds=0.02, seconds=0.1, **how)
 
             monkeypatch.setattr(link, "ask_any", soon)
             with pytest.raises(Unavailable, match="the cluster"):

@@ -10,12 +10,7 @@ from tests.client.scripted_nodes import NOW, described, listed, scripted, table_
 
 from motet.client import table_reading
 from motet.core.machine import Message
-from motet.core.mergetree.messages import (
-    DescribeTables,
-    FindVersion,
-    ListParts,
-    VersionFound,
-)
+from motet.core.mergetree.messages import DescribeTables, FindVersion, ListParts, VersionFound
 from motet.core.mergetree.version import Version
 from motet.errors import BadInput, BadRecord, MotetError, NodeError
 from motet.errors.shards import Unavailable

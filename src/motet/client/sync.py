@@ -30,8 +30,8 @@ from motet.client.publication import (
 )
 from motet.client.rows import Key, Row
 from motet.client.stream import AsyncStream, HasOffset
+from motet.client.table import AsyncTable
 from motet.client.table_reading import At, Consistency
-from motet.client.tables import AsyncTable
 from motet.client.transaction import AsyncTransaction, RowOp, TransactionStatus, attempts_default
 from motet.core.clock.hlc import Clock
 from motet.core.clock.writer_step import WriterStep
@@ -132,6 +132,122 @@ class Database(OwningFace[AsyncDatabase]):
         higher clocks.
         """
         return self._portal.call(self._inner.bookmark)
+
+    @property
+    def database_id(self) -> int:
+        """Its own number: a cursor or a checkpoint of another one is refused."""
+        return self._inner.database_id
+
+    def visible_clock(self, *streams: str, wait: bool = False) -> Clock:
+        """No change of these streams at or below this clock appears any more.
+
+        With ``wait``, one that everything committed before the call is at or below.
+        """
+        return self._portal.call(self._inner.visible_clock, *streams, wait=wait)
+
+    def changes(
+        self,
+        *streams: str,
+        after: str | Clock | None = None,
+        limit: int = page_limit_default,
+        up_to: Clock | None = None,
+        key: Key | None = None,
+        last: timedelta | None = None,
+    ) -> Page:
+        """The next page of the feed of these streams: whole transactions, in the order of their clocks.
+
+        A page may be longer than ``limit`` when its only transaction is. It begins after a cursor or a
+        clock, so long ago (``last``), or with ``after="oldest"`` where all of the streams have their feed;
+        with none of these at the beginning, or ``CursorExpired`` if not all are there from the same clock
+        on. With a key it has the changes of this key alone.
+        """
+        return self._portal.call(
+            self._inner.changes, *streams, after=after, limit=limit, up_to=up_to, key=key, last=last
+        )
+
+    def oldest(self, *streams: str) -> Clock:
+        """After this clock all of these streams have their feed: none of it is pruned; zero: all of it."""
+        return self._portal.call(self._inner.oldest, *streams)
+
+    def tail(
+        self,
+        *streams: str,
+        after: str | Clock | None = None,
+        limit: int = page_limit_default,
+        stop_after: int | None = None,
+        key: Key | None = None,
+        last: timedelta | None = None,
+    ) -> Iterator[Change]:
+        """All changes of these streams, for ever: until the database is closed, or so many have come."""
+        return self._each(
+            self._inner.follow(
+                *streams, after=after, limit=limit, stop_after=stop_after, key=key, last=last
+            ).next_items
+        )
+
+    def feed_status(self, *streams: str) -> FeedStatus:
+        """How far each shard of these streams is closed, and what holds the visible clock back."""
+        return self._portal.call(self._inner.feed_status, *streams)
+
+    def split_feed(
+        self,
+        *streams: str,
+        after: str | Clock | None = None,
+        up_to: Clock | None = None,
+        changes_max: int | None = None,
+        splits: int = 1,
+    ) -> FeedSplit:
+        """Where to cut the feed after a cursor or a clock: for readers side by side, or bit by bit."""
+        return self._portal.call(
+            self._inner.split_feed,
+            *streams,
+            after=after,
+            up_to=up_to,
+            changes_max=changes_max,
+            splits=splits,
+        )
+
+    def feed_plan(
+        self,
+        streams: Sequence[str],
+        after: str | Clock | None = None,
+        max_changes: int | None = None,
+        splits: int = 1,
+        up_to: Clock | None = None,
+    ) -> FeedPlan:
+        """A slice of the feed with at most so many changes, or one transaction, cut for several readers."""
+        return self._portal.call(self._inner.feed_plan, streams, after, max_changes, splits, up_to)
+
+    def save_cursor(self, name: str, cursor: str) -> None:
+        """Keep what follows a cursor until it is saved again, further on, or dropped."""
+        self._portal.call(self._inner.save_cursor, name, cursor)
+
+    def drop_cursor(self, name: str, *streams: str) -> None:
+        """Keep nothing for a named cursor any more, or nothing of these streams; it need not be there."""
+        self._portal.call(self._inner.drop_cursor, name, *streams)
+
+    def cursors(self) -> list[NamedCursor]:
+        """All named cursors, by name."""
+        return self._portal.call(self._inner.cursors)
+
+    def prune(
+        self,
+        *streams: str,
+        older_than: timedelta | None = None,
+        up_to: Clock | None = None,
+        force: bool = False,
+    ) -> Clock:
+        """Forget the feed of these streams up to a clock, or older than so long; the new low watermark.
+
+        ``CursorInTheWay`` if a named cursor has not read that yet, unless it is forced.
+        """
+        return self._portal.call(
+            self._inner.prune, *streams, older_than=older_than, up_to=up_to, force=force
+        )
+
+    def low_watermark(self, *streams: str) -> Clock:
+        """Everything of these streams up to this clock is pruned; zero: nothing."""
+        return self._portal.call(self._inner.low_watermark, *streams)
 
     def create_table(
         self,
@@ -286,122 +402,6 @@ class Database(OwningFace[AsyncDatabase]):
         """Remember an ordered writer's last error; empty when all is well. A long one is cut."""
         self._portal.call(self._inner.note_writer, name, error)
 
-    @property
-    def database_id(self) -> int:
-        """Its own number: a cursor or a checkpoint of another one is refused."""
-        return self._inner.database_id
-
-    def visible_clock(self, *streams: str, wait: bool = False) -> Clock:
-        """No change of these streams at or below this clock appears any more.
-
-        With ``wait``, one that everything committed before the call is at or below.
-        """
-        return self._portal.call(self._inner.visible_clock, *streams, wait=wait)
-
-    def changes(
-        self,
-        *streams: str,
-        after: str | Clock | None = None,
-        limit: int = page_limit_default,
-        up_to: Clock | None = None,
-        key: Key | None = None,
-        last: timedelta | None = None,
-    ) -> Page:
-        """The next page of the feed of these streams: whole transactions, in the order of their clocks.
-
-        A page may be longer than ``limit`` when its only transaction is. It begins after a cursor or a
-        clock, so long ago (``last``), or with ``after="oldest"`` where all of the streams have their feed;
-        with none of these at the beginning, or ``CursorExpired`` if not all are there from the same clock
-        on. With a key it has the changes of this key alone.
-        """
-        return self._portal.call(
-            self._inner.changes, *streams, after=after, limit=limit, up_to=up_to, key=key, last=last
-        )
-
-    def oldest(self, *streams: str) -> Clock:
-        """After this clock all of these streams have their feed: none of it is pruned; zero: all of it."""
-        return self._portal.call(self._inner.oldest, *streams)
-
-    def tail(
-        self,
-        *streams: str,
-        after: str | Clock | None = None,
-        limit: int = page_limit_default,
-        stop_after: int | None = None,
-        key: Key | None = None,
-        last: timedelta | None = None,
-    ) -> Iterator[Change]:
-        """All changes of these streams, for ever: until the database is closed, or so many have come."""
-        return self._each(
-            self._inner.follow(
-                *streams, after=after, limit=limit, stop_after=stop_after, key=key, last=last
-            ).next_items
-        )
-
-    def feed_status(self, *streams: str) -> FeedStatus:
-        """How far each shard of these streams is closed, and what holds the visible clock back."""
-        return self._portal.call(self._inner.feed_status, *streams)
-
-    def split_feed(
-        self,
-        *streams: str,
-        after: str | Clock | None = None,
-        up_to: Clock | None = None,
-        changes_max: int | None = None,
-        splits: int = 1,
-    ) -> FeedSplit:
-        """Where to cut the feed after a cursor or a clock: for readers side by side, or bit by bit."""
-        return self._portal.call(
-            self._inner.split_feed,
-            *streams,
-            after=after,
-            up_to=up_to,
-            changes_max=changes_max,
-            splits=splits,
-        )
-
-    def feed_plan(
-        self,
-        streams: Sequence[str],
-        after: str | Clock | None = None,
-        max_changes: int | None = None,
-        splits: int = 1,
-        up_to: Clock | None = None,
-    ) -> FeedPlan:
-        """A slice of the feed with at most so many changes, or one transaction, cut for several readers."""
-        return self._portal.call(self._inner.feed_plan, streams, after, max_changes, splits, up_to)
-
-    def save_cursor(self, name: str, cursor: str) -> None:
-        """Keep what follows a cursor until it is saved again, further on, or dropped."""
-        self._portal.call(self._inner.save_cursor, name, cursor)
-
-    def drop_cursor(self, name: str, *streams: str) -> None:
-        """Keep nothing for a named cursor any more, or nothing of these streams; it need not be there."""
-        self._portal.call(self._inner.drop_cursor, name, *streams)
-
-    def cursors(self) -> list[NamedCursor]:
-        """All named cursors, by name."""
-        return self._portal.call(self._inner.cursors)
-
-    def prune(
-        self,
-        *streams: str,
-        older_than: timedelta | None = None,
-        up_to: Clock | None = None,
-        force: bool = False,
-    ) -> Clock:
-        """Forget the feed of these streams up to a clock, or older than so long; the new low watermark.
-
-        ``CursorInTheWay`` if a named cursor has not read that yet, unless it is forced.
-        """
-        return self._portal.call(
-            self._inner.prune, *streams, older_than=older_than, up_to=up_to, force=force
-        )
-
-    def low_watermark(self, *streams: str) -> Clock:
-        """Everything of these streams up to this clock is pruned; zero: nothing."""
-        return self._portal.call(self._inner.low_watermark, *streams)
-
 
 class Stream(Face[AsyncStream]):
     """A stream by its name; whether there is one shows when it is used."""
@@ -544,13 +544,16 @@ class Table(Face[AsyncTable]):
         columns: Sequence[str] | None = None,
         at: At = None,
         consistency: Consistency = "sequential",
+        final: bool = True,
     ) -> Any:
         """The rows as a ``pyarrow.Table``; of a table that replaces, the latest row of each key.
+
+        With ``final=False`` these are all rows that its parts have, tombstones and replaced ones included.
 
         ``sequential`` reads exactly one version: that of this moment, or ``at`` another one. ``eventual``
         reads what some replica has.
         """
-        return self._portal.call(self._inner.select, columns, at, consistency)
+        return self._portal.call(self._inner.select, columns, at, consistency, final)
 
     def snapshot(self, at: At = None, consistency: Consistency = "sequential") -> TableSnapshot:
         """What it is, and which parts it has, at a version: that of this moment, or another one."""

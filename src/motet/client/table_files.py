@@ -51,6 +51,8 @@ class TableFiles:
         self._own = own
         #: of nodes that have told, by their endpoints
         self._found: dict[str, NodeFiles] = {}
+        #: those of them whose folder is on this machine
+        self._at_hand: set[str] = set()
         self._client = PartClient()
 
     async def close(self) -> None:
@@ -63,18 +65,28 @@ class TableFiles:
         if not endpoint:
             assert self._own is not None, "a node without an endpoint is in this process"
             return self._own.part_files()
-        if endpoint not in self._found:
+        if not self._is_current(endpoint):
             try:
                 place = await asyncio.to_thread(self._client.place, endpoint)
             except MotetError:
                 return NodeFiles("", "", endpoint)
             self._found[endpoint] = NodeFiles(place.folder, place.token, endpoint)
+            if parts_token(Path(place.folder)) == place.token:
+                self._at_hand.add(endpoint)
         return self._found[endpoint]
+
+    def _is_current(self, endpoint: str) -> bool:
+        """Whether it is known where the node has its files. One that was started anew has another token."""
+        known = self._found.get(endpoint)
+        if known is None or endpoint not in self._at_hand:
+            return known is not None
+        return parts_token(Path(known.folder)) == known.token
 
     def forget(self, nodes: Iterable[NodeFiles]) -> None:
         """Ask these nodes again where their files are: they may have been started anew."""
         for node in nodes:
             self._found.pop(node.endpoint, None)
+            self._at_hand.discard(node.endpoint)
 
     async def put(self, node: Address, part: EncodedPart) -> None:
         """Have the bytes of a part arrive at a node, durably."""

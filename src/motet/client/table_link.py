@@ -20,18 +20,26 @@ from motet.client.calls import closed
 from motet.client.cluster.session import UnderWay
 from motet.client.link import Link, answer_seconds_max
 from motet.core.machine import Message
+from motet.core.mergetree.conversation import TablesAnswer
 from motet.core.mergetree.messages import (
     NodeRefused,
     NodeRequest,
     ReplicaPlace,
     TableRefused,
     TableRequest,
-    TablesAnswer,
 )
-from motet.errors import DiskFull, MotetError, NodeError, OutcomeUnknown, error_of
+from motet.errors import (
+    DiskFull,
+    MotetError,
+    NodeError,
+    NoSuchTable,
+    OutcomeUnknown,
+    TokenExpired,
+    error_of,
+)
 from motet.errors.operator import NoNodeToPlaceOn
 from motet.errors.shards import Unavailable
-from motet.errors.tables import TableBusy, TableReadOnly
+from motet.errors.tables import TableBusy, TableMoved, TableReadOnly
 from motet.ids import Address, RequestId
 
 A = TypeVar("A", bound=Message)
@@ -55,6 +63,11 @@ PASSING = (NodeError, TableReadOnly, TableBusy, NoNodeToPlaceOn)
 """What another node may not say, or the same one a moment later. These very classes, not what is below."""
 
 
+SAYING_NOTHING = (NodeError, OutcomeUnknown, DiskFull, TableMoved, NoSuchTable, TokenExpired)
+"""What a later attempt may be told whether or not an earlier one of the same token was done, or will be; of
+reads the first two alone."""
+
+
 class Told(NamedTuple, Generic[A]):
     """An answer, and the node that gave it."""
 
@@ -65,10 +78,11 @@ class Told(NamedTuple, Generic[A]):
 class TableAttempts:
     """The attempts of one call: whether another one may follow the last."""
 
-    def __init__(self, seconds: float, *, may_repeat: bool) -> None:
+    def __init__(self, seconds: float, *, may_repeat: bool, is_read: bool = False) -> None:
         self._loop = asyncio.get_running_loop()
         self._deadline = self._loop.time() + seconds
         self._may_repeat = may_repeat
+        self._saying_nothing = SAYING_NOTHING[:2] if is_read else SAYING_NOTHING
         self._pause_seconds = pause_seconds_min
         #: an attempt that may have been done
         self.unknown: OutcomeUnknown | None = None
@@ -86,9 +100,9 @@ class TableAttempts:
             raise self.final()
 
     def final(self) -> MotetError:
-        """What the call ends in: that a node cannot serve says nothing of what was asked before."""
-        is_about_nodes = isinstance(self.last, NodeError | OutcomeUnknown)
-        return self.unknown if self.unknown is not None and is_about_nodes else self.last
+        """What the call ends in: an attempt that may have been done yet outweighs what says nothing of it."""
+        says_nothing = isinstance(self.last, self._saying_nothing)
+        return self.unknown if self.unknown is not None and says_nothing else self.last
 
     async def pause(self) -> None:
         """Wait a little before all are asked again; the error is raised at the deadline.
@@ -178,11 +192,12 @@ class TableLink:
         kind: type[A],
         *,
         may_repeat: bool = True,
+        is_read: bool = False,
         node_seconds: float = node_seconds_max,
         seconds: float = retry_seconds_max,
     ) -> Told[A]:
         """Ask data nodes one after the other until one answers."""
-        attempts = TableAttempts(seconds, may_repeat=may_repeat)
+        attempts = TableAttempts(seconds, may_repeat=may_repeat, is_read=is_read)
         while True:
             for node in self._in_turn():
                 try:
@@ -200,7 +215,7 @@ class TableLink:
     async def read_any(self, make: MakeNodeRequest, kind: type[A]) -> Told[A]:
         """The same for what changes nothing, and so never ends as unknown."""
         try:
-            return await self.ask_any(make, kind)
+            return await self.ask_any(make, kind, is_read=True)
         except OutcomeUnknown as error:
             raise Unavailable(f"{self.name} cannot be read: {error.what}") from None
 

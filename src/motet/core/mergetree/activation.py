@@ -149,7 +149,7 @@ def on_own(core: Core, _call: LoadOwn, answer: MetadataAnswer) -> None:
     state.replicas = tuple(NodeId(name) for name in replicas.names)
     if not _is_own_log(core, pulling.head_of(log.stat), last):
         return
-    state.is_lost, state.is_lost_version = is_lost.data == b"1", is_lost.stat.version
+    state.is_lost, state.is_lost_version = says_lost(is_lost), is_lost.stat.version
     if state.is_lost:
         _read_only(core, "is lost: entries that it needs have been trimmed")
         return
@@ -172,6 +172,11 @@ def on_own(core: Core, _call: LoadOwn, answer: MetadataAnswer) -> None:
         operations.append(Set(pointer.path, data, pointer.stat.version))
     operations.append(Set(host.path, memory.endpoint.encode(), host.stat.version))
     core.write(Activate(), *operations)
+
+
+def says_lost(found: Found) -> bool:
+    """A5: what ``is_lost`` says."""
+    return found.data == b"1"
 
 
 def _is_own_log(core: Core, head: int, last: ReadResult) -> bool:
@@ -282,7 +287,7 @@ def on_compared(core: Core, _call: Compare, answer: MetadataAnswer) -> None:
         _again(core, "is unknown to the keeper")
         return
     state = core.state
-    state.queued = {int(name): None for name in queue.names if name.isdecimal()}
+    state.queued = executed.queued_numbers(queue)
     listed = tuple(map(PartId, parts.names))
     _trust_names(core, listed)
     unknown = tuple(part for part in state.named if part not in state.parts)
@@ -360,6 +365,10 @@ def on_statuses(core: Core, call: ReadStatuses, answer: MetadataAnswer) -> None:
     for part, own, status in zip(call.parts, each, each, strict=True):
         if part in core.state.damaged and not isinstance(status, Found) and _keep(core, own):
             continue
+        if not isinstance(own, Found) or own.stat.children:
+            core.note("bad_part", f"{part}: it is gone, or has nodes below it")
+            core.state.parts.pop(part, None)
+            continue  # it cannot be deleted: it is let alone, and nobody is kept waiting
         gone.append(part)
         operations.append(Delete(core.own_paths.part(part), ANY_VERSION))
         if isinstance(status, Found):

@@ -31,7 +31,7 @@ _PARTITION = re.compile(r"[^/\x00-\x1f]{1,128}")
 _NAME_PATH = re.compile(rf"{TABLES}/[^/\x00-\x1f]{{1,128}}")
 _text_length_max = 256
 _count_max = (1 << 63) - 1
-_version_max = (1 << 31) - 1
+version_max = (1 << 31) - 1
 _partitions_max = 1_000
 
 
@@ -211,7 +211,7 @@ def check_partition(partition: str) -> None:
 def check_name(path: str, version: int) -> None:
     """Of whom was addressed by name (T27); empty: by its id."""
     is_path = _NAME_PATH.fullmatch(path) is not None and _is_encodable(path)
-    if path and not (is_path and 0 <= version <= _version_max):
+    if path and not (is_path and 0 <= version <= version_max):
         raise BadInput(f"{path[:80]!r} at version {version} is not the name of a table")
 
 

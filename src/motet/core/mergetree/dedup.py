@@ -32,6 +32,7 @@ from motet.core.metadata.messages import (
     WriteOperation,
 )
 from motet.errors import BadInput, BadRecord
+from motet.format.frame import UNDECODABLE
 from motet.ids import PartId, Zxid
 
 
@@ -49,7 +50,7 @@ def part_of(found: Found) -> PartId:
     """Who has brought the rows; ``BadRecord`` for junk."""
     try:
         return _decoder.decode(found.data).part
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except UNDECODABLE as error:
         raise BadRecord(f"this is no hash of a block: {error}") from None
 
 

@@ -1,7 +1,9 @@
 """Executing entries: a replica gets the parts that they bring, registers them, and joins quorums.
 
 E1  An entry whose part is here is not executed again: an own insert is registered by its own commit.
-E2  A part of a block that has failed, or that lies below a drop, is not wanted any more (T30).
+E2  A part of a block that has failed, or that lies below a drop, is not wanted any more (T30). But what is
+    held here for a publication, or stored, is registered although it was dropped: versions in between have
+    it, and no other replica may have it (T3).
 E3  Parts may come in any order (T34). Each is looked for aside first (T24), then fetched from an active
     replica that has it, in turns: a full disk may be in the way of the only copy. Why one is not here yet is
     said in words.
@@ -93,8 +95,9 @@ def resume(core: Core) -> None:
             state.to_leave[part] = Ending()
         elif block.is_open and block.dropped is not None:
             state.to_fail[part] = Ending()
-        elif block.dropped is None and not is_registered and part not in state.queue:
-            queue_parts(core, block.block.entry, (block.header,))
+        elif not is_registered and part not in state.queue:
+            if block.dropped is None or part in state.held:
+                queue_parts(core, block.block.entry, (block.header,))
 
 
 def queue_parts(core: Core, number: int, parts: Iterable[PartHeader]) -> None:
@@ -134,7 +137,7 @@ def _advance(core: Core, part: PartId) -> None:
     block = state.history.of_part(part)
     if own is not None and own.is_registered:
         unqueue(core, part)
-    elif block is not None and is_unwanted(block):
+    elif block is not None and is_unwanted(block) and not _is_kept(core, queued, block):
         if queued.step in (Step.WANTED, Step.STORED):
             # What is stored stays: a registration that is unknown may come late (R4).
             unqueue(core, part)
@@ -157,6 +160,12 @@ def is_unwanted(block: BlockState) -> bool:
     return block.standing in (BlockStanding.FAILED, BlockStanding.DROPPED) or (
         block.is_open and block.dropped is not None
     )
+
+
+def _is_kept(core: Core, queued: QueuedPart, block: BlockState) -> bool:
+    """E2: it was seen before it was dropped, and its bytes are here."""
+    is_here = queued.step is Step.STORED or queued.header.id in core.state.held
+    return block.standing is BlockStanding.DROPPED and is_here
 
 
 # Getting a part

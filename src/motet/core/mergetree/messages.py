@@ -6,8 +6,6 @@ whole tables: any data node answers it, whether or not it has a replica of them.
 
 from __future__ import annotations
 
-from typing import get_args
-
 import msgspec
 
 from motet.core.clock.hlc import Clock
@@ -117,6 +115,8 @@ class BlockInserted(TableAnswer, frozen=True):
     is_duplicate: bool = False
     #: it is a duplicate because the table has its rows already (T9), whatever its token is
     is_same_rows: bool = False
+    #: of the version; empty: that of whoever has described the table (T1)
+    incarnation: str = ""
 
 
 class PartitionsDropped(TableAnswer, frozen=True):
@@ -440,81 +440,6 @@ class JobStanding(NodeAnswer, frozen=True):
     value: str
 
 
-class DescribeReplicas(NodeRequest, frozen=True):
-    """How it stands with the replicas of this very node."""
-
-
-class QueuedEntry(msgspec.Struct, frozen=True, array_like=True):
-    """A part that a replica does not have yet, and why."""
-
-    number: int
-    part: PartId
-    reason: str
-    tries: int
-
-
-class ReplicaStanding(msgspec.Struct, frozen=True, array_like=True):
-    """How it stands with one replica."""
-
-    table: TableId
-    shard: int
-    phase: str
-    #: why it is not active, in words
-    why: str
-    log_pointer: int
-    #: the last entry that it knows the log to have
-    head: int
-    parts: int
-    size_bytes: int
-    queue: tuple[QueuedEntry, ...]
-
-
-class ReplicasDescribed(NodeAnswer, frozen=True):
-    """All replicas of the node that was asked."""
-
-    node: NodeId
-    replicas: tuple[ReplicaStanding, ...]
-
-
-class ReadShardLog(NodeRequest, frozen=True):
-    """The log of a shard from an entry on, a page of it, and on the first page the quorums that are open."""
-
-    table: TableId
-    shard: int
-    first: int = 0
-
-
-class LoggedEntry(msgspec.Struct, frozen=True, array_like=True):
-    """An entry, as people read it."""
-
-    number: int
-    #: as in the log; "bad" for what is no entry
-    kind: str
-    parts: tuple[PartId, ...]
-    #: what else it says
-    detail: str
-    version: Zxid
-    created_ms: int
-
-
-class OpenQuorum(msgspec.Struct, frozen=True, array_like=True):
-    """A block that waits for its quorum."""
-
-    part: PartId
-    wanted: int
-    members: tuple[NodeId, ...]
-    since_ms: int
-
-
-class ShardLogIs(NodeAnswer, frozen=True):
-    """The page; if there is ``more``, it begins with the next number."""
-
-    entries: tuple[LoggedEntry, ...]
-    quorums: tuple[OpenQuorum, ...]
-    next_number: int
-    more: bool
-
-
 class NodeRefused(NodeAnswer, frozen=True):
     """It was not done, or with the code ``OUTCOME_UNKNOWN`` nobody knows."""
 
@@ -581,82 +506,3 @@ class PartBroken(TableMessage, frozen=True):
     """From the node itself: the bytes of a stored part are not what was written (T37)."""
 
     part: PartId
-
-
-ReplicaMessages = (
-    InsertBlock
-    | DropPartitions
-    | ListParts
-    | StagePart
-    | FindVersion
-    | LogHas
-    | PartPushed
-    | HoldPart
-    | PartHeld
-    | ReadDrops
-    | DropsAre
-)
-"""What comes to a replica over the network."""
-
-NodeRequests = (
-    CreateTable
-    | DropTable
-    | RenameTable
-    | ChangeSettings
-    | ListTables
-    | DescribeTables
-    | PublishParts
-    | ReadWriters
-    | NoteWriter
-    | ReadSteps
-    | FindStep
-    | OpenJob
-    | RenewJob
-    | DescribeReplicas
-    | ReadShardLog
-)
-
-TableCall = ReplicaMessages | NodeRequests
-"""Everything that comes to a node about tables over the network."""
-
-ClientCalls = (InsertBlock, DropPartitions, ListParts, StagePart, FindVersion)
-"""What a client may ask a replica."""
-
-TablesAnswer = (
-    BlockInserted
-    | PartitionsDropped
-    | PartsListed
-    | PartStaged
-    | VersionFound
-    | TableRefused
-    | TableReady
-    | TableChanged
-    | TablesListed
-    | TablesDescribed
-    | PartsPublished
-    | WritersAre
-    | WriterNoted
-    | StepsAre
-    | StepFound
-    | JobStanding
-    | ReplicasDescribed
-    | ShardLogIs
-    | NodeRefused
-)
-"""All answers to clients."""
-
-REFERENCE: tuple[tuple[type[Message], str, str], ...] = (
-    *((kind, "client", "replica") for kind in ClientCalls),
-    *(
-        (kind, "replica", "client")
-        for kind in get_args(TablesAnswer)
-        if issubclass(kind, TableAnswer)
-    ),
-    *((kind, "replica", "replica") for kind in (LogHas, PartPushed, HoldPart, PartHeld)),
-    (ReadDrops, "node", "replica"),
-    (DropsAre, "replica", "node"),
-    *((kind, "node", "replica") for kind in (PartArrived, PartBroken)),
-    *((kind, "client", "node") for kind in get_args(NodeRequests)),
-    *((kind, "node", "client") for kind in get_args(TablesAnswer) if issubclass(kind, NodeAnswer)),
-)
-"""Who says what to whom."""

@@ -33,10 +33,8 @@ from motet.core.mergetree.hosting import HostingService
 from motet.core.mergetree.jobs import JobsService
 from motet.core.mergetree.listing import ListingService
 from motet.core.mergetree.messages import (
-    DescribeReplicas,
     NodeRefused,
     NodeRequest,
-    ReplicasDescribed,
     TableMessage,
     TableRefused,
     TableRequest,
@@ -47,6 +45,7 @@ from motet.core.mergetree.replica import TableReplica
 from motet.core.mergetree.service import NodeService
 from motet.core.mergetree.setting import SettingService
 from motet.core.mergetree.shard_log import ShardLogService
+from motet.core.mergetree.standing_messages import DescribeReplicas, ReplicasDescribed
 from motet.core.mergetree.tree_collecting import TreeCollectingService
 from motet.core.mergetree.writers import WritersService
 from motet.core.metadata.messages import (

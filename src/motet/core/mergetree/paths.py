@@ -38,6 +38,7 @@ from urllib.parse import quote
 import msgspec
 
 from motet.errors import BadRecord
+from motet.format.frame import UNDECODABLE
 from motet.ids import NodeId, PartId, TableId, TableName, WriterName
 from motet.limits import name_length_max, table_shards_max
 
@@ -47,10 +48,6 @@ TABLE_DATA = "/motet/table_data"
 WRITERS = "/motet/writers"
 ROOTS = (TABLES, TABLE_NODES, TABLE_DATA, WRITERS)
 """Are there before the first request."""
-
-
-CLIENT_PRODUCER = "~"
-"""Producers that clients make for themselves are called so and the client's number: each has one user."""
 
 
 def is_token(token: str) -> bool:
@@ -98,7 +95,7 @@ def decode_shards(data: bytes) -> tuple[int, ...]:
     """Numbers of shards; ``BadRecord`` for what is none."""
     try:
         shards = _shards_decoder.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except UNDECODABLE:
         shards = (-1,)
     if all(0 <= shard < table_shards_max for shard in shards):
         return shards

@@ -33,6 +33,7 @@ from motet.core.metadata.messages import (
     WriteOperation,
 )
 from motet.errors import BadInput, BadRecord, NoSuchTable, TooLarge
+from motet.format.frame import UNDECODABLE
 from motet.ids import NodeId, PartId, TableId
 from motet.limits import (
     publish_ops_max,
@@ -40,9 +41,6 @@ from motet.limits import (
     table_shards_max,
     token_number_max,
 )
-
-SHARED = -1
-"""Instead of a shard, in the use of a token for several parts."""
 
 PartPlace = tuple[int, int]
 """The number of a table in the request, and of a part of it."""
@@ -157,7 +155,7 @@ def facts_of(found: ReadResult, use: ReadResult, bringer: PartId = NO_PART) -> T
         raise NoSuchTable("the table is dropped")
     try:
         facts = _facts_decoder.decode(found.data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except UNDECODABLE as error:
         raise BadRecord(f"this is no definition of a table: {error}") from None
     if facts.is_dropped:
         raise NoSuchTable("the table is dropped")
@@ -217,6 +215,8 @@ def _check_table(publication: TablePublication, least: int) -> None:
             raise BadInput(f"part {part.header.id} is held by nobody", hint="stage it first")
         if not all(_NODE.fullmatch(holder.node) for holder in part.holders):
             raise BadInput(f"part {part.header.id} is held by what is no node")
+        if not all(0 <= holder.host_version <= checks.version_max for holder in part.holders):
+            raise BadInput(f"part {part.header.id} is held at what is no version of a host")
 
 
 def check_table_id(table: TableId) -> None:
@@ -272,7 +272,7 @@ def as_insert(message: PublishParts, table: int, bringer: PartId = NO_PART) -> I
         header = msgspec.structs.replace(header, id=bringer)
     return InsertBlock(
         publication.table,
-        SHARED if alone is None else alone.shard,
+        tokens.SHARED if alone is None else alone.shard,
         message.request,
         header,
         1,

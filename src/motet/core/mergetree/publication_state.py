@@ -61,6 +61,8 @@ class PublicationUnderWay(msgspec.Struct):
     places: dict[tuple[ReplicaKey, PartId], PartPlace] = msgspec.field(default_factory=dict)
     #: the newest version of ``host`` that a node has told, of each table and shard
     newest: dict[tuple[int, int, NodeId], int] = msgspec.field(default_factory=dict)
+    #: a version that the keeper has refused: who tells it again is not heard
+    refuted: dict[tuple[int, int, NodeId], int] = msgspec.field(default_factory=dict)
     #: who has said that it cannot hold a part
     refused: dict[tuple[int, int, NodeId], None] = msgspec.field(default_factory=dict)
     #: parts that somebody could not get: those that are counted may not have them any more, either
@@ -80,6 +82,8 @@ class PublicationUnderWay(msgspec.Struct):
     is_listed: bool = False
     #: the job that the manifests lie below is there for them alone
     has_own_job: bool = False
+    #: how often others came before its commit
+    conflicts: int = 0
     #: a commit is unknown, or was until it was settled
     is_unsure: bool = False
     #: what was asked of the keeper last
@@ -121,7 +125,7 @@ def count_holder(each: PublicationUnderWay, place: PartPlace, node: NodeId, vers
     part = part_at(each, place)
     seat = place[0], part.shard, node
     newest = each.newest.get(seat, version)
-    if version < newest:
+    if version < newest or version == each.refuted.get(seat):
         return False
     has_risen = version > newest and discard_holder(each, *seat)
     each.newest[seat] = version
@@ -139,6 +143,14 @@ def discard_holder(each: PublicationUnderWay, table: int, shard: int, node: Node
         if part.shard == shard and each.holders[table, number].pop(node, None) is not None:
             each.missing[table, number], found = None, True
     return found
+
+
+def refute_holder(each: PublicationUnderWay, table: int, shard: int, node: NodeId) -> None:
+    """The keeper says that its ``host`` has another version than it told: it has to tell that one."""
+    seat = table, shard, node
+    if seat in each.newest:
+        each.refuted[seat] = each.newest[seat]
+    discard_holder(each, *seat)
 
 
 def wanted(part: StagedPart) -> int:

@@ -26,7 +26,7 @@ import msgspec
 from motet.core.machine import NS_PER_MS
 from motet.core.mergetree import addressing, publication, publication_dedup, tokens, writer_state
 from motet.core.mergetree.context import NodeContext
-from motet.core.mergetree.inserting import failure
+from motet.core.mergetree.inserting import conflicts_max, failure
 from motet.core.mergetree.manifests import manifests_of, own_job
 from motet.core.mergetree.messages import (
     DropsAre,
@@ -41,7 +41,6 @@ from motet.core.mergetree.messages import (
 )
 from motet.core.mergetree.paths import WRITERS, ShardPaths, writer_path
 from motet.core.mergetree.publication import (
-    SHARED,
     HashFacts,
     Mark,
     Multi,
@@ -60,11 +59,11 @@ from motet.core.mergetree.publication_state import (
     begin_holders,
     bringer_of,
     count_holder,
-    discard_holder,
     is_lost,
     leave_out,
     nodes_to_make,
     part_at,
+    refute_holder,
     wanted,
     with_jobs,
 )
@@ -362,7 +361,7 @@ class PublishingService(NodeService):
             return False
         if not all(use is not None for use in known):
             raise TokenReused("the token was used for some of these tables, and not for all")
-        is_insert = any(use is not None and use.shard != SHARED for use in known)
+        is_insert = any(use is not None and use.shard != tokens.SHARED for use in known)
         if is_insert and each.step is not PublishStep.WAITING:
             # It may be of an insert whose quorum is open: that is visible when its status is gone.
             facts = tuple(TableFacts(0, 0, use) for use in uses)
@@ -465,12 +464,13 @@ class PublishingService(NodeService):
             raise TableMoved("the table has another name now")
         if mark.subject is Subject.ENTRY:
             raise NoSuchTable("the table is dropped, or has no such shard")
-        if self._is_late(each):
+        each.conflicts += 1
+        if self._is_late(each) or each.conflicts >= conflicts_max:
             raise TableBusy("others wrote before this publication again and again")
         if mark.subject is not Subject.HOST:
             self._read(number)
             return
-        discard_holder(each, mark.table, mark.shard, mark.node)
+        refute_holder(each, mark.table, mark.shard, mark.node)
         self._commit_or_ask(number, each)
 
     def _tell_holders(self, each: PublicationUnderWay, entries: dict[tuple[int, int], int]) -> None:
@@ -545,7 +545,7 @@ def _statuses(message: PublishParts, facts: PublishFacts) -> list[str]:
     for table, known in enumerate(facts.tables):
         insert = publication.as_insert(message, table)
         used = tokens.used(insert, known.use)
-        if used is not None and used.shard != SHARED:
+        if used is not None and used.shard != tokens.SHARED:
             paths.append(ShardPaths(insert.table, used.shard).status(PartId(used.part)))
     return paths
 

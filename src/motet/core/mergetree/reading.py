@@ -4,6 +4,7 @@ W1  "As of" is a pair: the replica executes the log up to the head of the client
     of the version through parts that it has. So an older version needs no other head.
 W2  It answers only if its parts tile the page that is asked for (V6). What is missing is waited for up to a
     bound; then the error names the block and who brought it. A reader is never shown less than its version.
+    What was dropped before it came here is not waited for: another replica may have it (E2).
 W3  A reader that waits is looked at again when the first part that it misses is here: the parts are listed
     for an answer, not for each step.
 W4  An eventual reader gets what is here (T40): blocks whose quorum is open too, failed and dropped ones not.
@@ -18,7 +19,7 @@ from __future__ import annotations
 from motet.core.machine import NS_PER_MS
 from motet.core.mergetree import checks, pulling
 from motet.core.mergetree.context import Core
-from motet.core.mergetree.history import BlockState
+from motet.core.mergetree.history import BlockStanding, BlockState
 from motet.core.mergetree.messages import ListedPart, ListParts, PartsListed
 from motet.core.mergetree.names import PartName, of_block, parse_part_name
 from motet.core.mergetree.state import Phase, Reader
@@ -105,9 +106,19 @@ def _answer(core: Core, reader: Reader) -> bool:
     damaged = [each for each in tiling.missing if _is_damaged(core, each)]
     if damaged:
         core.refuse(reader.client, message, _damaged(core, damaged[0]))
-    elif is_late:
-        core.refuse(reader.client, message, PartMissing(_missing(core, tiling.missing[0])))
-    return is_late or bool(damaged)
+        return True
+    gone = next((each for each in tiling.missing if _is_gone(core, each)), None)
+    if gone is not None or is_late:
+        missing = tiling.missing[0] if gone is None else gone
+        core.refuse(reader.client, message, PartMissing(_missing(core, missing)))
+        return True
+    return False
+
+
+def _is_gone(core: Core, block: BlockState) -> bool:
+    """W2: it was dropped, and nobody here waits for it any more."""
+    is_dropped = block.standing is BlockStanding.DROPPED
+    return core.is_active and is_dropped and block.header.id not in core.state.queue
 
 
 def _waits(core: Core, reader: Reader) -> bool:
@@ -153,6 +164,8 @@ def _tell(
 
 def _missing(core: Core, block: BlockState) -> str:
     queued = core.state.queue.get(block.header.id)
+    if _is_gone(core, block):
+        return f"this replica lacks part {block.name}, which was dropped"
     why = f": {queued.reason}" if queued is not None and queued.reason else ""
     return f"this replica lacks part {block.name}, which {', '.join(block.holders)} brought{why}"
 

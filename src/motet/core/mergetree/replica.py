@@ -54,11 +54,10 @@ from motet.core.mergetree.messages import (
     PartBroken,
     PartHeld,
     PartPushed,
-    QueuedEntry,
     ReadDrops,
-    ReplicaStanding,
     StagePart,
 )
+from motet.core.mergetree.standing_messages import QueuedEntry, ReplicaStanding
 from motet.core.mergetree.state import (
     Activate,
     Call,

@@ -10,6 +10,7 @@ from motet.core.mergetree.entries import PartHeader, PublishEntry
 from motet.core.mergetree.history import History
 from motet.core.mergetree.messages import DropPartitions, FindVersion, InsertBlock, ListParts
 from motet.core.mergetree.names import PartName
+from motet.core.mergetree.staging_state import HeldPart, Releasing, Staging
 from motet.core.mergetree.sweep import Sweep
 from motet.core.metadata.messages import Found
 from motet.ids import Address, NodeId, PartId, RequestId, WorkId, WriteId, Zxid
@@ -137,6 +138,8 @@ class Insert(msgspec.Struct):
     is_window_exact: bool = False
     #: the host's version that the commit checked
     host_version: int = -1
+    #: how often others came before its commit
+    conflicts: int = 0
     #: what stores its bytes
     work: WorkId | None = None
 
@@ -176,47 +179,6 @@ class Finding(msgspec.Struct):
     has_gap: bool = False
     #: the last entry that may have been
     high: int = -1
-
-
-class HeldPart(msgspec.Struct):
-    """A part that is staged here, or is to be."""
-
-    header: PartHeader
-    #: the staging job; empty: it is in none; None: it was found here at a start
-    job: str | None
-    #: when it was synced, or asked for last
-    since_ns: int
-    #: its bytes are among the staged ones
-    is_synced: bool = False
-    #: what stages it, and who waits for that
-    work: WorkId | None = None
-    asked_by: dict[Address, None] = msgspec.field(default_factory=dict)
-
-
-class Staging(msgspec.Struct):
-    """A client whose part is being staged."""
-
-    client: Address
-    request: RequestId
-    part: PartHeader
-    job: str
-    quorum: int
-    since_ns: int
-    #: others are asked again then
-    again_ns: int = 0
-    #: who holds it, and the version of whose ``host``
-    holders: dict[NodeId, int] = msgspec.field(default_factory=dict)
-    refused: dict[NodeId, None] = msgspec.field(default_factory=dict)
-
-
-class Releasing(msgspec.Struct):
-    """Staged parts that are to go."""
-
-    parts: dict[PartId, None] = msgspec.field(default_factory=dict)
-    #: ``host`` is being raised for them: which version it has is not known
-    is_raising: bool = False
-    #: when the log has been read up to here; None: that is not known yet
-    head: int | None = None
 
 
 class Dropping(msgspec.Struct, frozen=True):

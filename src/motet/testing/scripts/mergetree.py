@@ -14,12 +14,7 @@ import msgspec
 from motet.core.mergetree.config import MergeTreeConfig
 from motet.core.mergetree.context import ReplicaKey
 from motet.core.mergetree.entries import PublishEntry, encode_entry
-from motet.core.mergetree.messages import (
-    DropPartitions,
-    InsertBlock,
-    ListParts,
-    PartArrived,
-)
+from motet.core.mergetree.messages import DropPartitions, InsertBlock, ListParts, PartArrived
 from motet.core.mergetree.names import PARTITION
 from motet.core.mergetree.node import TableNode
 from motet.core.mergetree.paths import TABLE_DATA, ShardPaths, layout

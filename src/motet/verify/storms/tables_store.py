@@ -28,6 +28,7 @@ from motet.core.metadata.messages import (
     MetadataRequest,
     Read,
     ReadDone,
+    ReadResult,
     SessionBegun,
     SessionEnded,
     SessionOver,
@@ -90,6 +91,8 @@ class TableStore:
         self._lives: dict[SessionId, Life] = {}
         #: when the last thing reaches the node that it was told
         self._told_ns: dict[tuple[str, int], int] = {}
+        #: the newest request of a life of a node, and its session
+        self._asked: dict[tuple[str, int], tuple[RequestId, SessionId]] = {}
 
     def serve(self, host: Host) -> None:
         """A node has replicas."""
@@ -99,13 +102,21 @@ class TableStore:
 
     # Clients
 
-    def moment(self, paths: ShardPaths) -> tuple[int, Zxid]:
-        """The head of the log and the zxid, both of now."""
-        read = self.tree.answer(Read(RequestId(0), self._session, (Get(paths.log),)))
-        assert isinstance(read, ReadDone)
+    def moment(self, paths: ShardPaths) -> tuple[int, Zxid] | None:
+        """The head of the log and the zxid, both of now; None: there is no such shard."""
+        read = self._read(paths.log)
         log = read.results[0]
-        assert isinstance(log, Found), "made with the table"
-        return head_of(log.stat), read.zxid
+        return (head_of(log.stat), read.zxid) if isinstance(log, Found) else None
+
+    def look(self, *paths: str) -> tuple[ReadResult, ...]:
+        """Nodes as they are now."""
+        return self._read(*paths).results
+
+    def _read(self, *paths: str) -> ReadDone:
+        operations = tuple(Get(path) for path in paths)
+        read = self.tree.answer(Read(RequestId(0), self._session, operations))
+        assert isinstance(read, ReadDone)
+        return read
 
     def write(self, *operations: WriteOperation) -> MetadataMessage:
         """By a client, or by somebody who is not simulated."""
@@ -117,6 +128,7 @@ class TableStore:
         """Carry it out by and by, and answer this life of the node."""
         trouble, dice, world = self._trouble, self._dice, self._world
         world.record(host.label, ">", f"keeper {_told(request)}")
+        self._check_session(host, request)
         life = self._lives.get(request.session)
         if life is None:
             self._tell(host, host.node.incarnation, SessionOver(request.request), 0)
@@ -144,6 +156,15 @@ class TableStore:
         if is_done:
             life.busy_ns = at_ns
             world.at(at_ns - now_ns, self._take_effect, (life, request, answer is None))
+
+    def _check_session(self, host: Host, request: MetadataRequest) -> None:
+        """Requests count up, and none is sent again: not under the session it was sent under, nor another."""
+        life = host.label, host.node.incarnation
+        newest, session = self._asked.get(life, (RequestId(-1), request.session))
+        if request.request <= newest or request.session < session:
+            what = f"{host.label} asks {_told(request)} after {newest} of session {session}"
+            self._world.violated("OneSession", what)
+        self._asked[life] = request.request, request.session
 
     def _delay_ns(self) -> int:
         most_ms = delay_ms_max
