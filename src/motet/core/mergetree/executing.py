@@ -95,9 +95,10 @@ def resume(core: Core) -> None:
             state.to_leave[part] = Ending()
         elif block.is_open and block.dropped is not None:
             state.to_fail[part] = Ending()
-        elif not is_registered and part not in state.queue:
-            if block.dropped is None or part in state.held:
-                queue_parts(core, block.block.entry, (block.header,))
+        elif is_registered or part in state.queue:
+            continue
+        elif block.dropped is None or part in state.held:
+            queue_parts(core, block.block.entry, (block.header,))
 
 
 def queue_parts(core: Core, number: int, parts: Iterable[PartHeader]) -> None:
