@@ -27,6 +27,7 @@ from motet.sim.world import World
 from motet.verify.seed_range import run_seeds
 from motet.verify.storms.tables import TablesRun, TablesStorm
 from motet.verify.storms.tables_checks import Truth
+from motet.verify.storms.tables_store import Life
 
 TABLE, N1 = TableId("t"), NodeId("n1")
 PATHS = ShardPaths(TABLE, 0)
@@ -182,6 +183,10 @@ def asks_twice(log: Log) -> None:
 
 def asks_under_a_former_session(log: Log) -> None:
     host = log.run.hosts[Address("n1")]
+    store = log.run.store
+    for number in (1, 2):
+        store._places[SessionId(number)] = number
+        store._lives[SessionId(number)] = Life(host, host.node.incarnation)
     for number, session in ((7, 2), (8, 1)):
         log.run.store.ask(host, Read(RequestId(number), SessionId(session), ()))
 

@@ -11,6 +11,8 @@ long as another one has the part; replicas are marked as lost (``tables_cleaner`
 
 from __future__ import annotations
 
+import msgspec
+
 from motet.core.machine import NS_PER_MS, Message, Violation
 from motet.core.mergetree.config import MergeTreeConfig
 from motet.core.mergetree.context import ReplicaKey, executed_file
@@ -142,8 +144,20 @@ def draw_trouble(dice: Dice, *, is_calm: bool) -> Trouble:
     )
 
 
+class Habits(msgspec.Struct, frozen=True):
+    """What goes on in runs of one kind; figures are picked from for each of them."""
+
+    drops: tuple[float, ...] = (0.0, 0.2, 0.5)
+    changes: tuple[float, ...] = (0.0, 0.0, 0.2, 0.6)
+    replaces: float = 0.1
+    loses: bool = True
+    spoils: bool = True
+
+
 class TablesRun:
     """Tables, their replicas, and those who work with them."""
+
+    habits = Habits()
 
     def __init__(self, world: World, plant: str | None) -> None:
         dice = self._dice = world.dice.fork("cluster")
@@ -166,17 +180,16 @@ class TablesRun:
             self._add_node(node, plant, fetching)
         self.truth.folders, self.truth.hosts = self.folders, self.hosts
         world.observe(self.truth.saw)
-        self._add_clients()
+        self.told_by = dice.pick(["token", "token", "producer", "content"])
+        self.add_clients()
         if world.faults.network.kept:
             world.late = LateMessages(world, may_keep)
-        if is_faultless or len(self.nodes) < 3 or max(self._cluster.quorums) == len(self.nodes):
-            losing_ms = 0
-        else:
-            losing_ms = dice.pick([0, 0, 100, 400])
-        if losing_ms:
+        losing_ms = dice.pick([0, 0, 100, 400])
+        may_lose = len(self.nodes) > 2 and max(self._cluster.quorums) < len(self.nodes)
+        if losing_ms and may_lose and self.habits.loses and not is_faultless:
             Cleaner(world, dice, self.store, self.truth, self.folders).begin(losing_ms)
         interval_ms = dice.pick([0, 60, 200])
-        if interval_ms and world.faults.nodes.crash_interval_ms:
+        if interval_ms and self.habits.spoils and world.faults.nodes.crash_interval_ms:
             self._spoil_later(interval_ms)
         self._look_again_ns = 0
         self._calm_since_ns: int | None = None
@@ -207,8 +220,9 @@ class TablesRun:
         self.hosts[address] = host
         self.store.serve(host)
 
-    def _add_clients(self) -> None:
-        world, dice = self._world, self._dice
+    def add_clients(self, *, second: bool = False) -> None:
+        """Those who work with tables from now on; there may be a second generation of them."""
+        world, dice, habits = self._world, self._dice, self.habits
         most = len(self.nodes)
         majority = most // 2 + 1
         cluster = self._cluster = Cluster(
@@ -220,19 +234,26 @@ class TablesRun:
             ahead=dice.pick([0.0, 0.3, 1.0]),
             small=dice.pick([0.0, 0.5, 1.0]),
             quorums=tuple(dice.pick([(1,), (1, 2), (2,), (majority,), (1, 2, majority, most)])),
-            told_by=dice.pick(["token", "token", "producer", "content"]),
+            told_by=self.told_by,
             jobs=dice.pick([0.0, 0.5, 1.0]),
             large=dice.pick([0.0, 0.0, 0.3]),
+            replaces=habits.replaces,
         )
         pause_ms = dice.pick([40, 150])
-        inserters = [Inserter(cluster, f"w{n}", pause_ms) for n in range(1, dice.between(2, 4) + 1)]
-        dropper = Dropper(cluster, "c1", dice.pick([100, 400]), dice.pick([0.0, 0.2, 0.5]))
-        publishers = [
-            Publisher(cluster, "p1", dice.pick([20, 100]), ordered=False),
-            Publisher(cluster, "o1", dice.pick([20, 100]), ordered=True),
+        first, number = (5, 2) if second else (1, 1)
+        inserters = [
+            Inserter(cluster, f"w{n}", pause_ms) for n in range(first, first + dice.between(2, 4))
         ]
-        steward = Steward(cluster, "k1", dice.pick([20, 200]), dice.pick([0.0, 0.0, 0.2, 0.6]))
-        self.readers = [Reader(cluster, f"r{number}", dice.pick([20, 80])) for number in (1, 2)]
+        drops = dice.pick(habits.drops)
+        dropper = Dropper(cluster, f"c{number}", dice.pick([100, 400]), drops)
+        publishers = [
+            Publisher(cluster, f"p{number}", dice.pick([20, 100]), ordered=False),
+            Publisher(cluster, f"o{number}", dice.pick([20, 100]), ordered=True),
+        ]
+        changes = dice.pick(habits.changes)
+        steward = Steward(cluster, f"k{number}", dice.pick([20, 200]), changes)
+        names = ("r3", "r4") if second else ("r1", "r2")
+        self.readers = [Reader(cluster, name, dice.pick([20, 80])) for name in names]
         self.writers: list[TableClient] = [*inserters, dropper, *publishers, steward]
         for client in (*self.writers, *self.readers):
             world.host(world.add_node(client.name, immune=True), HOST, client.itself)

@@ -20,6 +20,7 @@ Readable          a part that a replica names to a reader is on its disk, whole
 ExecutedOnce      no replica fetches or stores a part that is registered there and on its disk, whole
 Named             what is inserted or published by a name is in the table that has the name at that moment
 Dropped           nothing is committed into a table that is dropped
+Incarnation       a version of a keeper that was restored since is as it was there, or is refused
 JobOnce           a staging job is open, then published or collected
 L2                at the moment when ``log_pointer`` moves the replica's file has all entries below it
 OneSession        a request is sent once, under the session that its node has (``tables_store``)
@@ -33,6 +34,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from copy import deepcopy
+from typing import Any
 
 from motet.core.machine import Effect, Event, Send, Work
 from motet.core.mergetree import manifests
@@ -67,6 +70,10 @@ _JOB = re.compile(rf"{TABLE_DATA}/[^/]+/staging/[^/]+")
 _NAME = re.compile(rf"{TABLES}/([^/]+)")
 
 
+SavedTruth = tuple[Any, ...]
+"""All that follows from what the keeper has."""
+
+
 class Truth:
     """All checks of a run."""
 
@@ -75,6 +82,8 @@ class Truth:
         #: the data of a node of the keeper, now
         self.look: Callable[[str], bytes | None] = dict[str, bytes]().get
         self.shards: dict[ReplicaKey, ShardTruth] = {}
+        #: as they were when the keeper was restored
+        self._former: dict[ReplicaKey, ShardTruth] = {}
         self.folders: Mapping[Address, Folder] = {}
         self.hosts: Mapping[Address, Host] = {}
         #: on how many replicas a part is to be when it is published
@@ -95,6 +104,22 @@ class Truth:
     def shard(self, key: ReplicaKey) -> ShardTruth:
         """What is known of a shard."""
         return self.shards.setdefault(key, ShardTruth(key))
+
+    # The keeper is restored
+
+    def save(self) -> SavedTruth:
+        """What there is now."""
+        saved = (
+            *(self.shards, self._by_token, self._registered, self.lost),
+            *(self.names, self.dropped, self._jobs),
+        )
+        return deepcopy(saved)
+
+    def put_back(self, saved: SavedTruth) -> None:
+        """The keeper is as it was then."""
+        self._former = self.shards
+        self.shards, self._by_token, self._registered, self.lost, *rest = saved
+        self.names, self.dropped, self._jobs = rest
 
     # What the keeper has done
 
@@ -289,6 +314,15 @@ class Truth:
         if sorted(rows) != expected:
             differ = sorted({*seen} ^ {*expected})
             violated("SameVersion", f"{' '.join(differ)} {at} is not as the log says")
+
+    def read_former(self, key: ReplicaKey, version: Zxid, rows: list[str], who: str) -> None:
+        """A read at a version of the incarnation before had these rows."""
+        truth = self._former.get(key)
+        blocks = [] if truth is None else truth.blocks
+        expected = sorted(row for b in blocks if b.is_seen(version) for row in b.rows)
+        if sorted(rows) != expected:
+            differ = sorted({*rows} ^ {*expected})
+            self._world.violated("Incarnation", f"{' '.join(differ)} at {version} by {who}")
 
     def _check_publications(
         self, truth: ShardTruth, version: Zxid, seen: dict[str, None], at: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from motet.core.machine import Effect, Message
+from motet.core.machine import Effect, Event, Message, Received
 from motet.core.mergetree.context import ReplicaKey
 from motet.core.mergetree.entries import PartHeader
 from motet.core.mergetree.messages import (
@@ -19,7 +19,9 @@ from motet.core.mergetree.messages import (
     TableRefused,
 )
 from motet.core.mergetree.paths import ShardPaths, definition_path, name_path
+from motet.core.metadata.definitions import decode_database_identity
 from motet.core.metadata.messages import Found
+from motet.core.metadata.paths import DATABASE
 from motet.errors import NoSuchTable, TokenExpired
 from motet.errors.tables import TableMoved, TokenReused
 from motet.ids import Address, PartId, TableId, TableName, Zxid
@@ -32,7 +34,7 @@ from motet.verify.storms.tables_store import TableStore
 NAMES = ("t", "u")
 PARTITIONS = ("a", "b", "c")
 GIVEN_UP, RETRIED, READ_OLD, REFUSED = "insert_given_up", "insert_retried", "read_old", "refused"
-REUSED = "token_used_for_other_rows"
+REUSED, FOREIGN = "token_used_for_other_rows", "version_of_another_incarnation"
 GONE = (TableMoved.code, NoSuchTable.code)
 TIMEOUT_MS = 900
 PRODUCER, NUMBERS = "~shared", 8
@@ -69,6 +71,14 @@ class Cluster(msgspec.Struct, frozen=True):
     jobs: float = 0.0
     #: that it has so many parts that they are listed in manifests
     large: float = 0.0
+    #: that it replaces partitions
+    replaces: float = 0.1
+
+    @property
+    def incarnation(self) -> str:
+        """Of the keeper, now."""
+        (found,) = self.store.look(DATABASE)
+        return decode_database_identity(found.data).incarnation if isinstance(found, Found) else ""
 
     @property
     def nodes(self) -> tuple[Address, ...]:
@@ -111,9 +121,16 @@ class TableClient(Asker):
         self.cluster = cluster
         self.is_last_round = False
         self.is_done = False
+        #: it does nothing, and hears nothing
+        self.is_muted = False
         self._rows = 0
         #: by a name that was looked up some time ago
         self._known: KnownTable | None = None
+
+    def step(self, event: Event) -> list[Effect]:
+        if self.is_muted:
+            return [] if isinstance(event, Received) else self.pause()
+        return super().step(event)
 
     def turn_to(self, node: Address) -> Address:
         """Ask this node from now on."""
@@ -299,7 +316,8 @@ class Reader(TableClient):
 
     def __init__(self, cluster: Cluster, name: str, between_ms_max: int) -> None:
         super().__init__(cluster, name, between_ms_max)
-        self._past: list[tuple[ReplicaKey, Zxid]] = []
+        #: with the heads that they were read with
+        self._past: list[tuple[ReplicaKey, Zxid, str, int]] = []
         #: what was acknowledged when the read began; None: an older version is read
         self._acknowledged: Zxid | None = None
         #: what is to be read in the last round
@@ -323,6 +341,10 @@ class Reader(TableClient):
         self.turn_to(node)
         return self._read(key)
 
+    def remember(self, other: Reader) -> None:
+        """It has read versions, of a keeper that was there before."""
+        self._past += other._past
+
     def _is_unreadable(self, key: ReplicaKey, node: Address) -> bool:
         return (key, node) in self.cluster.truth.lost or not self.cluster.is_living(key[0])
 
@@ -335,10 +357,16 @@ class Reader(TableClient):
         head, version = moment
         self._acknowledged = cluster.truth.shard(key).newest_acknowledged
         old = [each for each in self._past if each[0] == key]
+        incarnation = cluster.incarnation
         if old and not self.is_last_round and self.dice.chance(0.3):
             self.world.mark(READ_OLD)
-            version, self._acknowledged = self.dice.pick(old)[1], None
-        return self.ask(ListParts(*key, self.next_request(), head, version))
+            _, version, then, head_then = self.dice.pick(old)
+            # A head is of an incarnation, as a version is.
+            head, incarnation = (head if then == incarnation else head_then), then
+            self._acknowledged = None
+        return self.ask(
+            ListParts(*key, self.next_request(), head, version, incarnation=incarnation)
+        )
 
     def answered(self, asked: Message, answer: Message | None) -> list[Effect]:
         assert isinstance(asked, ListParts)
@@ -346,11 +374,16 @@ class Reader(TableClient):
             rows = [row for each in answer.parts for row in rows_of(each.header)]
             key, version = (asked.table, asked.shard), asked.version
             who = f"{self.name} on {self._server}"
-            self.cluster.truth.read(key, version, rows, who, self._acknowledged)
-            self._past.append((key, version))
+            if asked.incarnation == self.cluster.incarnation:
+                self.cluster.truth.read(key, version, rows, who, self._acknowledged)
+            else:
+                self.cluster.truth.read_former(key, version, rows, who)
+            self._past.append((key, version, asked.incarnation, asked.head))
             if self._left:
                 self._left.pop(0)
         elif isinstance(answer, TableRefused):
             self.world.mark(f"read_{REFUSED}_{answer.code.lower()}")
+            if asked.incarnation != self.cluster.incarnation:
+                self.world.mark(FOREIGN)
             self.is_gone(answer, asked.table)
         return self.pause()

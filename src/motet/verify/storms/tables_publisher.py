@@ -124,7 +124,7 @@ class Publisher(TableClient):
         self._publications += 1
         cluster, dice = self.cluster, self.dice
         self._quorum = dice.pick(cluster.quorums)
-        self._replace = tuple(dice.subset(PARTITIONS)) if dice.chance(0.1) else ()
+        self._replace = tuple(dice.subset(PARTITIONS)) if dice.chance(cluster.replaces) else ()
         self._is_by_name, self._is_moved = dice.chance(0.5), False
         shards = [self.pick_shard()] if dice.chance(0.5) else list(range(cluster.shards))
         is_large = dice.chance(cluster.large)
