@@ -378,6 +378,9 @@ definition_bytes_max = 1_000_000
 table_shards_max = 256
 """Shards of one table."""
 
+dedup_window_max = 100_000
+"""Hashes of content that a shard of a table remembers at most."""
+
 described_tables_max = 1_000
 """Tables that are described at one moment."""
 

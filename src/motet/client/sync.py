@@ -300,6 +300,13 @@ class Database(OwningFace[AsyncDatabase]):
         """Give a table another name; ``TableExists`` if another one has that."""
         self._portal.call(self._inner.rename_table, name, new_name)
 
+    def set_table(self, name: str, **settings: int | None) -> None:
+        """Change settings of a table, while it is in use; None takes one back.
+
+        ``dedup_window``: how many hashes of blocks a shard remembers, with ``dedup="content"`` (1,000).
+        """
+        self._portal.call(self._inner.set_table, name, **settings)
+
     def table(self, name: str) -> Table:
         """A table by its name."""
         return Table(self._portal, self._inner.table(name), self)

@@ -168,6 +168,7 @@ def _table_row(info: TableInfo) -> Row:
         "version": definition.version,
         "tombstone": definition.tombstone,
         "dedup": definition.dedup,
+        "dedup_window": info.settings.dedup_window,
         "columns": [column.name for column in definition.columns],
         "shards": definition.shards,
         "replicas": info.replicas,

@@ -80,14 +80,14 @@ class PartSender:
         """The rows as parts of the table."""
         from motet.columnar.encode import encode_parts
 
-        return await asyncio.to_thread(encode_parts, target.table.definition, data, self._new_id)
+        return await asyncio.to_thread(encode_parts, target.table.definition, data, self.new_id)
 
     def minted(self, made: EncodedPart) -> EncodedPart:
         """The same bytes under a new id: one belongs to one attempt."""
-        manifest = msgspec.structs.replace(made.manifest, part_id=self._new_id())
+        manifest = msgspec.structs.replace(made.manifest, part_id=self.new_id())
         return replace(made, manifest=manifest, manifest_bytes=encode_part_manifest(manifest))
 
-    def _new_id(self) -> PartId:
+    def new_id(self) -> PartId:
         return PartId(f"{self._entropy.nonce():016x}")
 
     async def sent(self, node: Address, part: EncodedPart) -> PartBytes | None:
@@ -129,14 +129,22 @@ class TableStaging:
         target = await self._targets.get(name)
         rows = await self._sender.encoded(target, data)
         try:
-            return await self.stage_all(target, rows.parts, wanted, staging_job)
+            return await self.stage_all(target, rows, wanted, staging_job)
         finally:
             await asyncio.to_thread(rows.remove)
 
     async def stage_all(
-        self, target: Target, parts: Sequence[EncodedPart], quorum: int, job: str
+        self, target: Target, rows: EncodedRows, quorum: int, job: str
     ) -> list[TablePart]:
-        return await all_of(self._stage(target, part, quorum, job) for part in parts)
+        """Have all parts of a call held; where content is told apart, their hashes are of the call."""
+        staged = await all_of(self._stage(target, part, quorum, job) for part in rows.parts)
+        if not rows.contents:
+            return staged
+        call = self._sender.new_id()
+        return [
+            _with_hash(part, rows.contents[made.place], call)
+            for part, made in zip(staged, rows.parts, strict=True)
+        ]
 
     async def _stage(self, target: Target, made: EncodedPart, quorum: int, job: str) -> TablePart:
         """Have one part held."""
@@ -203,17 +211,16 @@ class TableStaging:
         if step is None and given is None:
             used = self._own_producers.take()
         try:
-            rows = sum(part.rows for part in staged)
             try:
                 tables = (*filled, *await self._emptied(emptied))
-                return await self.publish_all(tables, used, step, rows, jobs)
+                return await self.publish_all(tables, used, step, jobs)
             except (TableMoved, NoSuchTable):
                 if not emptied:
                     raise
                 for name in emptied:
                     self._targets.forget(name)
             tables = (*filled, *await self._emptied(emptied))
-            return await self.publish_all(tables, used, step, rows, jobs)
+            return await self.publish_all(tables, used, step, jobs)
         finally:
             if used is not None:
                 self._own_producers.give_back(used)
@@ -237,7 +244,6 @@ class TableStaging:
         tables: tuple[TablePublication, ...],
         token: TableToken | None,
         step: WriterStep | None,
-        rows: int,
         jobs: tuple[str, ...] = (),
     ) -> Publication:
         text, producer, number, is_own = token or TableToken()
@@ -247,9 +253,26 @@ class TableStaging:
             node_seconds=node_publish_seconds_max,
             seconds=publish_seconds_max,
         )
-        done = told.answer
-        is_duplicate = done.is_duplicate and not is_own
-        return Publication(done.version, done.names, is_duplicate, 0 if is_duplicate else rows)
+        return _published(told.answer, tables, is_own)
+
+
+def _with_hash(part: TablePart, dedup_hash: str, call: str) -> TablePart:
+    staged = msgspec.structs.replace(part.staged, dedup_hash=dedup_hash, dedup_call=call)
+    return msgspec.structs.replace(part, staged=staged)
+
+
+def _published(
+    done: PartsPublished, tables: tuple[TablePublication, ...], is_own: bool
+) -> Publication:
+    """What a caller is told; parts that were left out, since their rows were there, have no names."""
+    parts = [part for table in tables for part in table.parts]
+    if done.is_duplicate:
+        rows = sum(part.header.rows for part in parts) if is_own else 0
+        return Publication(done.version, (), not is_own, rows)
+    named = [(part, name) for part, name in zip(parts, done.names, strict=False) if name]
+    is_duplicate = bool(parts) and not named and not any(table.replace for table in tables)
+    rows = sum(part.header.rows for part, _ in named)
+    return Publication(done.version, tuple(name for _, name in named), is_duplicate, rows)
 
 
 def _stage_part(

@@ -88,13 +88,13 @@ class TableInserts:
             return Publication(now, (), False, 0)
         if len(rows.parts) == 1:
             return await self._insert_block(target, rows, quorum, token)
-        staged = await self._staging.stage_all(target, rows.parts, quorum, "")
+        staged = await self._staging.stage_all(target, rows, quorum, "")
         table = target.table
         publication = TablePublication(
             *(target.id, table.definition_version, tuple(part.staged for part in staged), ()),
             *(name_path(table.name), table.name_version, rows.content),
         )
-        return await self._staging.publish_all((publication,), token, None, rows.rows)
+        return await self._staging.publish_all((publication,), token, None)
 
     async def _insert_block(
         self, target: Target, rows: EncodedRows, quorum: int, token: TableToken

@@ -26,6 +26,7 @@ from motet.client.table_tokens import OwnProducers
 from motet.client.table_writers import OrderedWriters, writer_info
 from motet.client.table_writing import TableInserts
 from motet.core.mergetree.messages import (
+    ChangeSettings,
     CreateTable,
     DropTable,
     ListTables,
@@ -38,6 +39,7 @@ from motet.core.mergetree.messages import (
 )
 from motet.core.mergetree.version import Version
 from motet.core.metadata.definitions import TableDefinition, check_name
+from motet.core.metadata.table_settings import check_settings
 from motet.errors import (
     BadBytes,
     BadInput,
@@ -120,6 +122,13 @@ class Tables:
         await self._changed(table, lambda n: RenameTable(n, table, wanted))
         self._targets.forget(wanted)
 
+    async def set(self, name: str, changes: dict[str, int | None]) -> None:
+        """Change settings of a table."""
+        table = table_name(name)
+        check_settings(changes)
+        with self._link.under_way:
+            await self._link.ask_any(lambda n: ChangeSettings(n, table, changes), TableChanged)
+
     async def _changed(self, name: TableName, make: Callable[[RequestId], NodeRequest]) -> None:
         """Do what must not be done to another table of that name: an unknown outcome is looked up."""
         with self._link.under_way:
@@ -162,7 +171,10 @@ class Tables:
         named = await self.named()
         sizes = await all_of(self._size_of(each.name) for each in named)
         return [
-            TableInfo(each.name, each.definition, each.replicas, each.created_ms, *size)
+            TableInfo(
+                *(each.name, each.definition, each.replicas, each.created_ms, *size),
+                each.settings,
+            )
             for each, size in zip(named, sizes, strict=True)
         ]
 

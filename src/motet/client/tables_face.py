@@ -78,6 +78,13 @@ class TablesFace:
         """Give a table another name; ``TableExists`` if another one has that."""
         await self._tables.rename(name, new_name)
 
+    async def set_table(self, name: str, **settings: int | None) -> None:
+        """Change settings of a table, while it is in use; None takes one back.
+
+        ``dedup_window``: how many hashes of blocks a shard remembers, with ``dedup="content"`` (1,000).
+        """
+        await self._tables.set(name, settings)
+
     def table(self, name: str) -> AsyncTable:
         """A table by its name."""
         return AsyncTable(self._tables, name, self._name)

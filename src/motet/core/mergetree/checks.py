@@ -46,8 +46,7 @@ def check_insert(core: Core, message: InsertBlock) -> None:
     elif not is_token(message.token):
         raise BadInput("the token of an insert is printable text of 1 to 128 characters")
     check_content(message.content)
-    if message.dedup_hash and not is_token(message.dedup_hash):
-        raise BadInput("the hash of a block's content is printable text of 1 to 128 characters")
+    check_hash(message.dedup_hash)
     check_name(message.name_path, message.name_version)
     check_quorum(core, message.quorum)
     check_block(core, message.part, message.block)
@@ -187,6 +186,12 @@ def check_content(content: str, least: int = 1) -> None:
     """Of an insert, or what a table gets of a publication."""
     if not least <= len(content) <= _text_length_max:
         raise BadInput(f"the content of an insert is a hash of 1 to {_text_length_max} characters")
+
+
+def check_hash(dedup_hash: str, call: str = "") -> None:
+    """Of a part in a table with ``dedup="content"``; empty: it has none."""
+    if not all(is_token(each) for each in (dedup_hash, call) if each):
+        raise BadInput("the hash of a block's content is printable text of 1 to 128 characters")
 
 
 def check_partitions(partitions: tuple[str, ...]) -> None:

@@ -7,9 +7,11 @@ from typing import get_args
 from motet.core.machine import Message
 from motet.core.mergetree.messages import (
     BlockInserted,
+    ChangeSettings,
     CreateTable,
     DescribeTables,
     DropPartitions,
+    DropsAre,
     DropTable,
     FindStep,
     FindVersion,
@@ -32,6 +34,7 @@ from motet.core.mergetree.messages import (
     PartsPublished,
     PartStaged,
     PublishParts,
+    ReadDrops,
     ReadSteps,
     ReadWriters,
     RenameTable,
@@ -66,6 +69,8 @@ ReplicaMessages = (
     | PartPushed
     | HoldPart
     | PartHeld
+    | ReadDrops
+    | DropsAre
 )
 """What comes to a replica over the network."""
 
@@ -73,6 +78,7 @@ NodeRequests = (
     CreateTable
     | DropTable
     | RenameTable
+    | ChangeSettings
     | ListTables
     | DescribeTables
     | PublishParts
@@ -123,6 +129,8 @@ REFERENCE: tuple[tuple[type[Message], str, str], ...] = (
         if issubclass(kind, TableAnswer)
     ),
     *((kind, "replica", "replica") for kind in (LogHas, PartPushed, HoldPart, PartHeld)),
+    (ReadDrops, "node", "replica"),
+    (DropsAre, "replica", "node"),
     *((kind, "node", "replica") for kind in (PartArrived, PartBroken)),
     *((kind, "client", "node") for kind in get_args(NodeRequests)),
     *((kind, "node", "client") for kind in get_args(TablesAnswer) if issubclass(kind, NodeAnswer)),

@@ -14,7 +14,7 @@ from motet.format.part_manifest import PartManifest
 from motet.ids import NodeId, PartId
 
 
-class PartHeader(msgspec.Struct, frozen=True, omit_defaults=True):
+class PartHeader(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """What is said of a part wherever it is named."""
 
     id: PartId
@@ -55,7 +55,9 @@ def header_of(manifest: PartManifest) -> PartHeader:
     )
 
 
-class InsertEntry(msgspec.Struct, frozen=True, tag="insert", tag_field="type", omit_defaults=True):
+class InsertEntry(
+    msgspec.Struct, frozen=True, tag="insert", tag_field="type", omit_defaults=True, gc=False
+):
     """A block was inserted; without a quorum it is visible from here on."""
 
     part: PartHeader

@@ -58,7 +58,7 @@ incarnations_max = 100
 """That a file names: the last ones."""
 
 
-class ExecutedEntry(msgspec.Struct, frozen=True, array_like=True):
+class ExecutedEntry(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The body of such a record; its sequence is the number."""
 
     zxid: Zxid

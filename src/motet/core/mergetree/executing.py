@@ -96,7 +96,9 @@ def resume(core: Core) -> None:
             state.to_leave[part] = Ending()
         elif block.is_open and block.dropped is not None:
             state.to_fail[part] = Ending()
-        elif not is_registered and (block.dropped is None or part in state.held):
+        elif is_registered or part in state.queue:
+            continue
+        elif block.dropped is None or part in state.held:
             queue_parts(core, block.block.entry, (block.header,))
 
 

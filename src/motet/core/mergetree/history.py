@@ -42,7 +42,7 @@ class BlockStanding(StrEnum):
     DROPPED = "dropped"
 
 
-class BlockState(msgspec.Struct):
+class BlockState(msgspec.Struct, gc=False):
     """One block."""
 
     block: Block

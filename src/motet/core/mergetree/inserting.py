@@ -367,8 +367,19 @@ def look(core: Core) -> None:
             _unknown(core, number)
         elif is_late and insert.step is InsertStep.HELD:
             _refuse(core, number, TableBusy("other inserts of this producer came first"))
-        elif insert.step is InsertStep.HELD and tokens.has_turn(state, number):
+        elif is_late and insert.step is InsertStep.FORGETTING:
+            _refuse(core, number, TableBusy("hashes of content are being forgotten"))
+        elif _may_read(core, number):
             _read(core, number)
+
+
+def _may_read(core: Core, number: int) -> bool:
+    """Whether what it has waited for before it reads has come to an end."""
+    state = core.state
+    step = state.inserts[number].step
+    if step is InsertStep.FORGETTING:
+        return state.sweep is None
+    return step is InsertStep.HELD and tokens.has_turn(state, number)
 
 
 def _is_late(core: Core, insert: Insert) -> bool:
@@ -392,7 +403,7 @@ def on_session_end(core: Core) -> None:
     for number, insert in list(core.state.inserts.items()):
         if insert.step in (InsertStep.COMMITTING, InsertStep.SETTLING):
             _unknown(core, number)
-        elif insert.step in (InsertStep.READING, InsertStep.HELD):
+        elif insert.step in (InsertStep.READING, InsertStep.HELD, InsertStep.FORGETTING):
             _refuse(core, number, TableReadOnly("this replica has lost its session"))
     for drop in list(core.state.drops):
         dropping = core.state.drops.pop(drop)

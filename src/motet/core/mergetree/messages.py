@@ -14,6 +14,7 @@ from motet.core.machine import Message
 from motet.core.mergetree.entries import PartHeader
 from motet.core.mergetree.version import Version
 from motet.core.metadata.definitions import TableDefinition
+from motet.core.metadata.table_settings import TableSettings
 from motet.ids import NodeId, PartId, RequestId, TableId, TableName, WriterName, Zxid
 
 
@@ -210,6 +211,13 @@ class RenameTable(NodeRequest, frozen=True):
     new_name: TableName
 
 
+class ChangeSettings(NodeRequest, frozen=True):
+    """Set some settings of a table; None takes one back."""
+
+    name: TableName
+    changes: dict[str, int | None]
+
+
 class TableChanged(NodeAnswer, frozen=True):
     """It is done, from this version on."""
 
@@ -230,6 +238,7 @@ class NamedTable(msgspec.Struct, frozen=True, array_like=True):
     replicas: int
     #: when it was created, by the keeper's clock
     created_ms: int
+    settings: TableSettings = TableSettings()
 
 
 class TablesListed(NodeAnswer, frozen=True):
@@ -288,6 +297,10 @@ class StagedPart(msgspec.Struct, frozen=True, array_like=True):
     shard: int
     header: PartHeader
     holders: tuple[Holder, ...]
+    #: in a table with ``dedup="content"``: of all rows that the same call has staged in this shard and
+    #: partition, in whatever number of parts, and which call that was (T9)
+    dedup_hash: str = ""
+    dedup_call: str = ""
 
 
 class TablePublication(msgspec.Struct, frozen=True, array_like=True):
@@ -322,7 +335,8 @@ class PartsPublished(NodeAnswer, frozen=True):
     """They are visible from this version on."""
 
     version: Version
-    #: of each part in the order of the request: its name in its shard; none for a duplicate
+    #: of each part in the order of the request: its name in its shard, empty for one that was left out since
+    #: its rows are there already (T9); none for a duplicate
     names: tuple[str, ...]
     is_duplicate: bool = False
 
@@ -464,6 +478,21 @@ class PartHeld(TableMessage, frozen=True):
 
     part: PartId
     host_version: int
+
+
+class ReadDrops(TableMessage, frozen=True):
+    """When were these partitions dropped last, as the log says up to this zxid?"""
+
+    partitions: tuple[str, ...]
+    through: Zxid
+
+
+class DropsAre(TableMessage, frozen=True):
+    """All that is older than these versions is dropped; the log was executed up to ``through``."""
+
+    partitions: tuple[str, ...]
+    drops: tuple[Zxid, ...]
+    through: Zxid
 
 
 class PartArrived(TableMessage, frozen=True):

@@ -43,6 +43,7 @@ from motet.core.mergetree.paths import shard_of
 from motet.core.mergetree.publishing import PublishingService
 from motet.core.mergetree.replica import TableReplica
 from motet.core.mergetree.service import NodeService
+from motet.core.mergetree.setting import SettingService
 from motet.core.mergetree.shard_log import ShardLogService
 from motet.core.mergetree.standing_messages import DescribeReplicas, ReplicasDescribed
 from motet.core.mergetree.tree_collecting import TreeCollectingService
@@ -66,6 +67,7 @@ SERVICES: tuple[type[NodeService], ...] = (
     HostingService,
     CreatingService,
     ChangingService,
+    SettingService,
     DescribingService,
     ListingService,
     TreeCollectingService,

@@ -10,6 +10,7 @@
       steps-<k>                         a chunk of its former steps
     /motet/table_data/<uuid>            empty: the table is being made; `named`; `collected`: it goes
       definition                        columns, order, partition, engine
+      settings                          what can be changed at any time; not there while nothing is set
       tokens/<token>                    what was inserted under a token
       producers/<name>                  what a producer has inserted last, by its numbers
       staging/<job>                     open, published or collected
@@ -126,6 +127,11 @@ def definition_path(table: TableId) -> str:
     return f"{table_root(table)}/definition"
 
 
+def settings_path(table: TableId) -> str:
+    """What of it can be changed at any time."""
+    return f"{table_root(table)}/settings"
+
+
 def table_of(path: str) -> TableId:
     """The table that a path below its root is of."""
     return TableId(path.removeprefix(f"{TABLE_DATA}/").partition("/")[0])
@@ -144,6 +150,10 @@ class ShardPaths(msgspec.Struct, frozen=True):
     @property
     def definition(self) -> str:
         return definition_path(self.table)
+
+    @property
+    def settings(self) -> str:
+        return settings_path(self.table)
 
     def token(self, token: str) -> str:
         return f"{table_root(self.table)}/tokens/{token_name(token)}"

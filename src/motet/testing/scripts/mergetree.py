@@ -87,7 +87,7 @@ class MergeTreePart(MishapVerbs, PublishingPart):
 
     def _add(self, name: str, own: NodeId) -> None:
         address = Address(name)
-        folder = self.bench.folders[address] = PartFolder({}, {}, {}, {}, {})
+        folder = self.bench.folders[address] = PartFolder({}, {}, {}, {}, {}, {})
         node = self.bench.add(
             name,
             lambda: TableNode(own, self.keys, self.config, f"folder of {name}", f"{name}:7400"),
@@ -299,9 +299,11 @@ class MergeTreePart(MishapVerbs, PublishingPart):
         return [*lines, *self.bench.settle()]
 
     @verb
-    def damage(self, node: str, part: str) -> list[str]:
-        """The bytes of a stored part rot."""
+    def damage(self, node: str, part: str, *, hidden: bool = False) -> list[str]:
+        """The bytes of a stored part rot; a look at the names of folders shows it, or not."""
         folder = self.bench.folders[Address(node)]
+        if hidden:
+            folder.hidden[PartId(part)] = None
         header, _ = folder.stored[PartId(part)]
         folder.stored[PartId(part)] = header, False
         return []

@@ -316,7 +316,8 @@ class Reader(TableClient):
 
     def __init__(self, cluster: Cluster, name: str, between_ms_max: int) -> None:
         super().__init__(cluster, name, between_ms_max)
-        self._past: list[tuple[ReplicaKey, Zxid, str]] = []
+        #: with the heads that they were read with
+        self._past: list[tuple[ReplicaKey, Zxid, str, int]] = []
         #: what was acknowledged when the read began; None: an older version is read
         self._acknowledged: Zxid | None = None
         #: what is to be read in the last round
@@ -359,7 +360,9 @@ class Reader(TableClient):
         incarnation = cluster.incarnation
         if old and not self.is_last_round and self.dice.chance(0.3):
             self.world.mark(READ_OLD)
-            _, version, incarnation = self.dice.pick(old)
+            _, version, then, head_then = self.dice.pick(old)
+            # A head is of an incarnation, as a version is.
+            head, incarnation = (head if then == incarnation else head_then), then
             self._acknowledged = None
         return self.ask(
             ListParts(*key, self.next_request(), head, version, incarnation=incarnation)
@@ -375,7 +378,7 @@ class Reader(TableClient):
                 self.cluster.truth.read(key, version, rows, who, self._acknowledged)
             else:
                 self.cluster.truth.read_former(key, version, rows, who)
-            self._past.append((key, version, asked.incarnation))
+            self._past.append((key, version, asked.incarnation, asked.head))
             if self._left:
                 self._left.pop(0)
         elif isinstance(answer, TableRefused):

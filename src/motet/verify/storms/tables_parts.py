@@ -78,6 +78,8 @@ class Folder:
         self.detached: dict[PartId, Bytes] = {}
         #: what somebody deleted or damaged, until it is stored again
         self.taken: dict[PartId, None] = {}
+        #: detached parts that were stored again: whoever did that may remove them
+        self.stored_again: dict[PartId, None] = {}
         self._under_way: dict[WorkId, Message] = {}
         self._busy_until_ns: dict[PartId | None, int] = {}
 
@@ -174,6 +176,8 @@ class Folder:
             if found is not None and found.is_whole and found.content == part.hash:
                 if folder is not self.arrived:
                     self._world.mark(KEPT_ASIDE)
+                if folder is self.detached:
+                    self.stored_again[part.id] = None
                 del folder[part.id]
                 self._store(part, key)
                 return None

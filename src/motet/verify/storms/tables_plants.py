@@ -193,12 +193,13 @@ class HurriesPointer(PlantedTables):
 
 
 def _multi_unchecked(
+    asked: PublishParts,
     message: PublishParts,
     facts: PublishFacts,
     holders: dict[PartPlace, Holders],
     manifests: Manifests,
 ) -> Multi:
-    multi = _multi_of(message, facts, holders, manifests)
+    multi = _multi_of(asked, message, facts, holders, manifests)
     operations = tuple(
         Check(each.path, ANY_VERSION) if mark.subject is Subject.HOST else each
         for each, mark in zip(multi.operations, multi.marks, strict=True)

@@ -5,7 +5,8 @@ are gone. Nobody has told that it was restored, so replicas that have executed m
 nothing. Then a person draws a new incarnation: replicas go on with the log there is, put aside what is above
 it, and other clients work with them.
 
-KeptAside    no bytes of a part that was registered when the keeper was restored are removed
+KeptAside    no bytes of a part that was registered when the keeper was restored are removed, unless they were
+             put aside, and stored again by somebody who asked for that
 ReadOnly     before the incarnation is drawn no replica is active that has executed more than the log has
 
 Nothing is dropped here: what a drop has taken is removed from disks, and the older copy has it still. Nor do
@@ -127,7 +128,8 @@ class RestoredRun(TablesRun):
     def finished(self) -> bool:
         for node, parts in self._stored.items():
             folder = self.folders[node]
-            gone = [p for p in parts if not folder.has_promised(p) and p not in folder.detached]
+            kept = {**folder.detached, **folder.stored_again}
+            gone = [part for part in parts if not folder.has_promised(part) and part not in kept]
             if gone:
                 self._stored = {}
                 self._world.violated("KeptAside", f"{' '.join(gone)} on {node}")
