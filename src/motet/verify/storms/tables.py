@@ -183,7 +183,7 @@ class TablesRun:
             self._add_node(node, plant, fetching)
         self.truth.folders, self.truth.hosts = self.folders, self.hosts
         world.observe(self.truth.saw)
-        self.told_by = dice.pick(["token", "token", "producer", "content"])
+        self.told_by = dice.pick(["token", "token", "producer", "content", "content"])
         self.add_clients()
         if world.faults.network.kept:
             world.late = LateMessages(world, may_keep)

@@ -155,7 +155,7 @@ class Publisher(TableClient):
         """Rows that are there, or were: those of an insert, or of another publication."""
         blocks = self.cluster.truth.shard(wanted.key).blocks
         again = [block.header for block in blocks if hash_of(block.header)]
-        if again and self.dice.chance(0.3):
+        if again and self.dice.chance(0.8):
             wanted.header = self.dice.pick(again)
             self.world.mark(AGAIN)
 
