@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import motet.errors.operator
@@ -19,10 +20,12 @@ import motet.errors.tables  # noqa: F401 - so that these errors are known by the
 from motet.client.calls import closed
 from motet.client.cluster.session import UnderWay
 from motet.client.link import Link, answer_seconds_max
+from motet.client.silent_nodes import SilentNodes, probe_seconds_max
 from motet.core.machine import Message
 from motet.core.mergetree.messages import (
     NodeRefused,
     NodeRequest,
+    ProbeNode,
     ReplicaPlace,
     TableRefused,
     TableRequest,
@@ -144,6 +147,7 @@ class TableLink:
         #: who has answered last is asked first
         self._first: Address | None = None
         self._is_closing = False
+        self.silent = SilentNodes(self._probe)
         #: what closing waits for
         self.under_way = UnderWay()
 
@@ -211,14 +215,22 @@ class TableLink:
         kind: type[A],
         seconds: float = replica_seconds_max,
     ) -> A:
-        """Ask one node, a single time."""
+        """Ask one node, a single time; if there are others, a silent one is not waited for."""
         self.check_open()
-        answer: Message = await self._link.ask(node, lambda n: make(RequestId(n)), seconds)
+        is_watched = seconds > node_seconds_max and len(self._endpoints) > 1
+        answer: Message = await self._link.ask(
+            *(node, lambda n: make(RequestId(n)), seconds),
+            partial(self.silent.answers, node) if is_watched else None,
+        )
+        self.silent.heard(node)
         if isinstance(answer, TableRefused | NodeRefused):
             raise error_of(answer.code, answer.what, answer.advice)
         if not isinstance(answer, kind):
             raise NodeError(f"the node answered with {type(answer).__name__}, not {kind.__name__}")
         return answer
+
+    async def _probe(self, node: Address) -> None:
+        await self._link.ask(node, lambda n: ProbeNode(RequestId(n)), probe_seconds_max)
 
     async def all_nodes(self) -> list[Address]:
         """The data nodes there are now; those that are known if nobody can tell."""
@@ -234,4 +246,4 @@ class TableLink:
         if self._first in nodes:
             nodes.remove(self._first)
             nodes.insert(0, self._first)
-        return nodes
+        return self.silent.last(nodes)

@@ -116,7 +116,7 @@ class TablePlans:
     ) -> ShardParts:
         """The parts of a shard, by the first replica that can tell."""
         places = readable(table, shard, is_eventual)
-        nodes = [self._link.node_of(place, told_by) for place in places]
+        nodes = self._link.silent.last(self._link.node_of(place, told_by) for place in places)
         failures: list[MotetError] = []
         for node in list(nodes):
             try:

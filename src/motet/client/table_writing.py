@@ -429,9 +429,9 @@ class TableWrites:
         places = [each for each in target.table.shards[shard].replicas if not each.is_lost]
         active = [each for each in places if each.is_active] or places
         first = self._spread % max(len(active), 1)
-        return [
+        return self._link.silent.last(
             self._link.node_of(place, target.told_by) for place in active[first:] + active[:first]
-        ]
+        )
 
 
 def _insert_block(

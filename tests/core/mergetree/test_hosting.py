@@ -8,7 +8,9 @@ from tests.core.mergetree.service_stand import N1, ServiceStand
 
 from motet.core.mergetree.messages import (
     DescribeReplicas,
+    NodeProbed,
     NodeRequest,
+    ProbeNode,
     ReplicasDescribed,
     ReplicaStanding,
 )
@@ -304,6 +306,10 @@ def test_a_node_tells_how_it_stands_with_its_replicas() -> None:
     told = stand.ask(DescribeReplicas(RequestId(2)))
     assert isinstance(told, ReplicasDescribed)
     assert told.replicas[1].why == "has no session with the keeper"
+
+
+def test_a_probe_is_answered_without_a_session() -> None:
+    assert ServiceStand().ask(ProbeNode(RequestId(1))) == NodeProbed(RequestId(1))
 
 
 def test_what_no_service_answers_is_refused() -> None:

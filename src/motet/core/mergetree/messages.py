@@ -428,6 +428,14 @@ class DescribeReplicas(NodeRequest, frozen=True):
     """How it stands with the replicas of this very node."""
 
 
+class ProbeNode(NodeRequest, frozen=True):
+    """Answered at once by a node that works, whatever it waits for."""
+
+
+class NodeProbed(NodeAnswer, frozen=True):
+    """The node that was probed works."""
+
+
 class QueuedEntry(msgspec.Struct, frozen=True, array_like=True):
     """A part that a replica does not have yet, and why."""
 
@@ -579,6 +587,7 @@ NodeRequests = (
     | OpenJob
     | RenewJob
     | DescribeReplicas
+    | ProbeNode
     | ReadShardLog
 )
 
@@ -606,6 +615,7 @@ TablesAnswer = (
     | StepFound
     | JobStanding
     | ReplicasDescribed
+    | NodeProbed
     | ShardLogIs
     | NodeRefused
 )

@@ -34,8 +34,10 @@ from motet.core.mergetree.jobs import JobsService
 from motet.core.mergetree.listing import ListingService
 from motet.core.mergetree.messages import (
     DescribeReplicas,
+    NodeProbed,
     NodeRefused,
     NodeRequest,
+    ProbeNode,
     ReplicasDescribed,
     TableMessage,
     TableRefused,
@@ -214,6 +216,9 @@ class TableNode:
     def _on_node_request(self, client: Address, message: NodeRequest) -> None:
         if isinstance(message, DescribeReplicas):
             self._describe_replicas(client, message)
+            return
+        if isinstance(message, ProbeNode):
+            self.node.send(client, NodeProbed(message.request))
             return
         service = self._takes.get(type(message))
         if service is not None:
