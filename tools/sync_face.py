@@ -110,7 +110,7 @@ DATABASE = Target(
         ),
         Twin(
             "Table",
-            "motet.client.tables",
+            "motet.client.table",
             "AsyncTable",
             more='''
                 def __arrow_c_stream__(self, requested_schema: object = None) -> object:
@@ -352,7 +352,8 @@ def _passed(arguments: ast.arguments) -> list[str]:
     passed = [each.arg for each in (*arguments.posonlyargs, *arguments.args)][1:]
     if arguments.vararg is not None:
         passed.append(f"*{arguments.vararg.arg}")
-    return passed + [f"{each.arg}={each.arg}" for each in arguments.kwonlyargs]
+    passed += [f"{each.arg}={each.arg}" for each in arguments.kwonlyargs]
+    return passed if arguments.kwarg is None else [*passed, f"**{arguments.kwarg.arg}"]
 
 
 def _prose(text: str) -> str:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from motet.client.sync import Database, connect
     from motet.core.clock.hlc import Clock
     from motet.core.clock.writer_step import WriterStep
+    from motet.core.mergetree.version import Version
     from motet.embedded import open  # noqa: A004
     from motet.errors import Conflict, MotetError, OutcomeUnknown
 
@@ -26,6 +27,7 @@ __all__ = [
     "Database",
     "MotetError",
     "OutcomeUnknown",
+    "Version",
     "WriterStep",
     "__version__",
     "aio",
@@ -40,6 +42,7 @@ _HOMES = {
     "Database": "motet.client.sync",
     "MotetError": "motet.errors",
     "OutcomeUnknown": "motet.errors",
+    "Version": "motet.core.mergetree.version",
     "WriterStep": "motet.core.clock.writer_step",
     "connect": "motet.client.sync",
     "open": "motet.embedded",

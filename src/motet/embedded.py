@@ -34,7 +34,7 @@ from motet.client.table_link import TableLink
 from motet.client.tables import Tables
 from motet.core.catalog.machine import CatalogedStreams
 from motet.core.machine import Received
-from motet.core.mergetree.messages import TablesAnswer
+from motet.core.mergetree.conversation import TablesAnswer
 from motet.core.metadata.messages import METADATA
 from motet.core.metadata.paths import STREAMS
 from motet.core.onelog.context import Phase
@@ -57,7 +57,7 @@ from motet.real.disk import RealDisk
 from motet.real.durable import FolderLock, make_folder
 from motet.real.in_process import LOOPBACK, InProcessClient, InProcessNetwork
 from motet.real.part_files import PartKey
-from motet.real.process import RealEntropy, RealTime
+from motet.real.process import RealEntropy, RealTime, collect_nothing
 
 if TYPE_CHECKING:
     from motet.columnar.encode import EncodedPart
@@ -100,7 +100,8 @@ class EmbeddedNode:
             self._opened.push_async_callback(self._catalog.stop)
             self._tables.start(self._driver)
             self._opened.push_async_callback(self._tables.stop)
-            await self._until_serving()
+            with collect_nothing():
+                await self._until_serving()
         except BaseException:
             await self._opened.aclose()
             raise

@@ -378,14 +378,14 @@ definition_bytes_max = 1_000_000
 table_shards_max = 256
 """Shards of one table."""
 
+dedup_window_max = 100_000
+"""Hashes of content that a shard of a table remembers at most."""
+
 described_tables_max = 1_000
 """Tables that are described at one moment."""
 
 listed_bytes_max = MIB
 """Definitions in one answer about many tables; a single one may be larger."""
-
-table_parts_max = 10_000
-"""Parts of one table: the list of them is one message. More than that are too many to read well, too."""
 
 publish_parts_max = 4096
 """Parts that become visible in one step."""
@@ -393,9 +393,6 @@ publish_parts_max = 4096
 publish_ops_max = 2048
 """Operations of the keeper that one publication takes: one for the entry of each shard, and one for each
 replica of it that holds its parts. The keeper's own limit for one multi may be lower."""
-
-table_tokens_max = 1_000_000
-"""Insert tokens that a table remembers. None is ever forgotten, so beyond it none is taken any more."""
 
 writers_max = 10_000
 """Ordered writers of one database; their last epoch is never forgotten."""
@@ -417,9 +414,6 @@ part_file_bytes_max = 10 << 30
 
 part_manifest_bytes_max = 8 * MIB
 """The manifest of one part: about as many as 700,000 column chunks."""
-
-part_bytes_max = 256 * MIB
-"""The file of one part: it is built in memory before it is written."""
 
 sql_seconds_default = 3600.0
 """How long a query in SQL may take, unless the call says otherwise."""
@@ -474,7 +468,6 @@ assert (
     + page_changes_max * (name_length_max + transaction_id_length_max + 64)
     < message_bytes_max
 ), "a page with its last transaction, and the names in it, is one message"
-assert table_parts_max * 400 < message_bytes_max, "the parts of a table are one message"
 assert publish_parts_max * 700 < transaction_bytes_max, "and so is what is published in one step"
 assert row_bytes_max + key_bytes_max + 64 < block_bytes_max, "every record fits into a block"
 assert entry_bytes_max < block_bytes_max < message_bytes_max

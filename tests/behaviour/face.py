@@ -34,7 +34,7 @@ from motet.client.publication import (
 )
 from motet.client.stream import AsyncStream
 from motet.client.sync import Stream, Table, Transaction
-from motet.client.tables import AsyncTable
+from motet.client.table import AsyncTable
 from motet.client.transaction import AsyncTransaction, TransactionStatus
 from motet.core.mergetree.messages import PublishedStep
 from motet.core.mergetree.version import Version

@@ -346,7 +346,10 @@ def test_the_clock_is_turned_off_and_on(sync_db: motet.Database) -> None:
     "sync.Database.sql",
     "sync.Database.drop_table",
     "sync.Database.rename_table",
+    "sync.Database.set_table",
     "sync.Database.writer_steps",
+    "sync.Database.open_job",
+    "sync.Database.renew_job",
     "sync.Database.writer",
     "sync.Database.writers",
     "sync.Database.note_writer",
@@ -366,7 +369,9 @@ def test_a_table_is_filled_and_asked(sync_db: motet.Database) -> None:
     assert table.insert([{"sku": "a", "qty": 1}], token="t").rows == 1
     assert table.insert([{"sku": "a", "qty": 1}], token="t").duplicate
     sync_db.note_writer(writer, "it broke")
-    staged = sync_db.stage(name, [{"sku": "b", "qty": 2}])
+    sync_db.open_job(writer, [name])
+    staged = sync_db.stage(name, [{"sku": "b", "qty": 2}], job=writer)
+    sync_db.renew_job(writer, [name])
     sync_db.publish(staged, step=motet.WriterStep(writer, 0, None, Clock(1, 0)))
     assert table.select().sort_by("sku").to_pylist() == [
         {"sku": "a", "qty": 1},
@@ -384,6 +389,8 @@ def test_a_table_is_filled_and_asked(sync_db: motet.Database) -> None:
     assert [each.epoch for each in sync_db.writer_steps(writer)] == [0]
     sync_db.rename_table(name, other)
     assert sync_db.table(other).select().num_rows == 2
+    with pytest.raises(BadInput, match="does not tell rows apart"):
+        sync_db.set_table(other, dedup_window=3)
     sync_db.drop_table(other)
     with pytest.raises(NoSuchTable, match=other):
         table_of_other.select()

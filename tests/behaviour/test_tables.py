@@ -6,7 +6,6 @@ What is at a version is in ``test_tables_at_version.py``, what is in shards and 
 
 from __future__ import annotations
 
-import asyncio
 import pickle
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -85,14 +84,6 @@ async def test_whatever_speaks_arrow_can_be_inserted(db: Database) -> None:
     assert await rows_of(db, name) == [("a", 1)] * 4 + [("b", 2)] * 3
 
 
-@covers("Table.insert", "Database.create_table")
-async def test_rows_of_many_shards_are_all_there(db: Database) -> None:
-    name = fresh("spread")
-    table = await db.create_table(name, SALES, order_by=["sku"], shards=4)
-    await asyncio.gather(*(table.insert([sale(f"s-{n}", n)]) for n in range(12)))
-    assert sorted(qty for _, qty in await rows_of(db, name)) == list(range(12))
-
-
 @covers("Database.create_table", "Table.select", "Database.sql")
 async def test_the_latest_row_of_a_key_stays_and_a_tombstone_removes_it(db: Database) -> None:
     name = fresh("stock")
@@ -108,6 +99,7 @@ async def test_the_latest_row_of_a_key_stays_and_a_tombstone_removes_it(db: Data
     )
     assert await rows_of(db, name) == [("a", 5)]
     assert (await db.sql(f"select sku, qty from {name}")).to_pylist() == [{"sku": "a", "qty": 5}]
+    assert (await table.select(final=False)).num_rows == 4, "all that its parts have"
 
 
 # Tokens
@@ -144,7 +136,7 @@ async def test_parts_of_several_tables_become_visible_together(db: Database) -> 
     staged = [await db.stage(name, [sale("a", 1)]) for name in names]
     hidden = await db.snapshot(*names)
     assert [hidden[name].rows for name in names] == [0, 0]
-    tables = {info.name: info.definition.id for info in await db.tables()}
+    tables = {str(info.name): info.definition.id for info in await db.tables()}
     for name, (part,) in zip(names, staged, strict=True):
         assert (part.table, part.table_id) == (name, tables[name])
         assert (part.rows, part.shard, part.size_bytes > 0, len(part.id)) == (1, 0, True, 16)
@@ -254,7 +246,7 @@ async def test_the_same_table_again_is_fine_and_another_of_that_name_is_not(
     await db.table(name).insert([sale("a", 1), sale("b", 2)])
     info = await info_of(db, name)
     assert info is not None
-    assert (info.parts, info.rows, info.size_bytes > 0) == (1, 2, True)
+    assert (info.parts, info.rows, (info.size_bytes or 0) > 0) == (1, 2, True)
     definition = info.definition
     assert (definition.order_by, definition.shards, definition.engine) == (("sku",), 1, "merge")
     assert (info.replicas, info.created_ms > 0) == (place.nodes, True)

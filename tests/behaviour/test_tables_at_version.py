@@ -97,7 +97,7 @@ async def test_tables_of_a_pipeline_are_shown_through_a_clock_of_the_feed(db: Da
     with pytest.raises(BadInput, match="no pipeline"):
         await db.snapshot(plain, through=ONE)
     with pytest.raises(BadInput, match="not both"):
-        await db.snapshot(name, through=ONE, at=found)
+        await db.snapshot(name, through=ONE, at="1@a1b2")
 
 
 async def test_one_writer_reads_its_own_publication_in_every_consistency(db: Database) -> None:

@@ -16,7 +16,7 @@ from motet.aio import Database
 from motet.core.clock.hlc import Clock
 from motet.errors import BadInput, BadSchema, NoSuchTable, TableExists
 from motet.errors.operator import NoNodeToPlaceOn
-from motet.errors.tables import TokenReused
+from motet.errors.tables import StagingEnded, TokenReused
 
 EVENTS = pa.schema([("key", pa.string()), ("at", pa.timestamp("us", tz="UTC")), ("n", pa.int64())])
 
@@ -31,6 +31,14 @@ async def numbers_of(db: Database, name: str, **how: Any) -> list[int]:
 
 
 # Shards
+
+
+@covers("Table.insert", "Database.create_table")
+async def test_rows_of_many_inserts_at_once_are_all_there(db: Database) -> None:
+    name = fresh("spread")
+    table = await db.create_table(name, EVENTS, order_by=["key"], shards=4)
+    await asyncio.gather(*(table.insert([event(n)]) for n in range(12)))
+    assert await numbers_of(db, name) == list(range(12))
 
 
 @covers("Database.create_table", "Table.insert", "Table.snapshot")
@@ -156,10 +164,29 @@ async def test_partitions_are_replaced_in_the_step_that_publishes(db: Database) 
     both = [*await db.stage(name, [event(1000, day=2)]), *await db.stage(other, [event(5)])]
     with pytest.raises(BadInput, match="several tables"):
         await db.publish(both, replace=["2026-11-02"])
-    with pytest.raises(BadInput, match="no parts"):
+    with pytest.raises(NoSuchTable, match="nowhere"):
         await db.publish(both, replace={"nowhere": ["p"]})
     await db.publish(both, replace={name: ["2026-11-02"]})
     assert await numbers_of(db, name) == [*range(100, 110), 1000]
+    await db.publish([], replace={name: ["2026-11-01"]})
+    assert await numbers_of(db, name) == [1000], "replaced by nothing"
+
+
+@covers("Database.open_job", "Database.renew_job", "Database.stage", "Database.publish")
+async def test_parts_of_a_staging_job_are_published_and_the_job_ends_with_it(db: Database) -> None:
+    name, job = fresh("staged"), fresh("job")
+    await db.create_table(name, EVENTS, order_by=["key"])
+    await db.open_job(job, [name])
+    await db.open_job(job, [name])
+    parts = await db.stage(name, [event(1)], job=job)
+    await db.renew_job(job, [name])
+    more = await db.stage(name, [event(2)], job=job)
+    assert (await db.publish([parts, more], job=job)).rows == 2
+    with pytest.raises(StagingEnded):
+        await db.renew_job(job, [name])
+    with pytest.raises(StagingEnded):
+        await db.publish(await db.stage(name, [event(3)]), job=job)
+    assert await numbers_of(db, name) == [1, 2]
 
 
 # Replicas and quorums

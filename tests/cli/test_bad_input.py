@@ -73,10 +73,11 @@ def refusal(*words: str, **settings: str) -> str:
         (("stream", "read", "nowhere"), "NO_SUCH_STREAM there is no stream 'nowhere'"),
         (("feed", "tail", "orders", "nowhere"), "NO_SUCH_STREAM there is no stream 'nowhere'"),
         (("feed", "page", "orders", "--after", "x" * 5000), "BAD_CURSOR "),
-        (("table", "show", "nowhere"), "NO_SUCH_TABLE there is no table 'nowhere'"),
+        (("table", "select", "nowhere"), "NO_SUCH_TABLE there is no table 'nowhere'"),
         (("table", "parts", "nowhere"), "NO_SUCH_TABLE there is no table 'nowhere'"),
         (("sql", "select * from nowhere"), "NO_SUCH_TABLE there is no table 'nowhere'"),
-        (("sql", "select 1", "--at", "noon"), "BAD_CLOCK "),
+        (("sql", "select * from system.parts", "--at", "noon"), "BAD_INPUT "),
+        (("sql", "select 1", "--at", "(noon)"), "BAD_CLOCK "),
         (
             ("table", "create", "new", "--schema", "a array<int>", "--order-by", "a"),
             "BAD_SCHEMA rows cannot be sorted by the column 'a'",

@@ -178,7 +178,7 @@ def _follower(row: dict[str, Any]) -> str:
         (("shard", "elect", "nope", "--shard", "0"), "NO_SUCH_STREAM"),
         (("node", "drain", "n9"), "NO_SUCH_NODE"),
         (("stream", "list", "--endpoint", "127.0.0.1:1"), "NODE"),
-        (("table", "list"), "NOT_IN_CLUSTER"),
+        (("table", "parts", "nope"), "NO_SUCH_TABLE"),
         (("feed", "page", "nope"), "NO_SUCH_STREAM"),
         (("feed", "status", "nope"), "NO_SUCH_STREAM"),
         (("feed", "keep", "reader", "garbled"), "BAD_CURSOR"),

@@ -10,8 +10,6 @@ from pathlib import Path
 from motet import Clock
 from motet.core.clock.reservation import encode_bound
 from motet.format.journal import encode_record
-from motet.format.manifest import Manifest, content_hash, encode_manifest
-from motet.ids import PartId, ShardId, TableId, TableName
 
 
 def inspect(*words: str) -> subprocess.CompletedProcess[str]:
@@ -54,20 +52,10 @@ def test_a_clock_bound_is_read_and_its_damage_named(tmp_path: Path) -> None:
     assert inspect(str(file)).stdout.startswith("damaged durable bound of a clock: ")
 
 
-def test_the_files_of_a_part_are_described(tmp_path: Path) -> None:
+def test_the_file_of_a_part_is_described(tmp_path: Path) -> None:
     rows = b"PAR1" + bytes(20) + b"PAR1"
-    hash_ = content_hash(rows)
-    table_id, part_id = TableId("0" * 16), PartId("1" * 16)
-    manifest = Manifest(
-        TableName("sales"), table_id, part_id, ShardId(0), "merge", ("sku",), 3,
-        f"0-{hash_}", len(rows), hash_, "[1]", "[2]", 1_800_000_000_000,
-    )  # fmt: skip
-    (tmp_path / "manifest").write_bytes(encode_manifest(manifest))
-    printed = inspect(str(tmp_path / "manifest")).stdout
-    assert printed.startswith("manifest of part 1111111111111111 of table 'sales'\n")
-    assert f"0-{hash_}" in printed
-    file = tmp_path / f"0-{hash_}"
+    file = tmp_path / "part.parquet"
     file.write_bytes(rows)
-    assert "as its name says" in inspect(str(file)).stdout
+    assert "footer of" in inspect(str(file)).stdout
     file.write_bytes(rows[:-1] + b"?")
-    assert "DAMAGED" in inspect(str(file)).stdout
+    assert "cut off" in inspect(str(file)).stdout

@@ -15,6 +15,7 @@ from motet.client.table_link import TableLink
 from motet.client.tables import Tables
 from motet.columnar.definitions import make_definition
 from motet.core.machine import Message
+from motet.core.mergetree.conversation import TableCall, TablesAnswer
 from motet.core.mergetree.entries import PartHeader
 from motet.core.mergetree.messages import (
     BlockInserted,
@@ -32,10 +33,8 @@ from motet.core.mergetree.messages import (
     ShardAt,
     StagePart,
     TableAt,
-    TableCall,
     TableRefused,
     TableRequest,
-    TablesAnswer,
     TablesDescribed,
 )
 from motet.core.mergetree.version import Version

@@ -11,7 +11,6 @@ import pytest
 
 import motet
 from motet.client.sync import Transaction
-from motet.columnar import part_file
 from motet.errors import (
     BadInput,
     BadSchema,
@@ -36,7 +35,7 @@ def db(tmp_path: Path) -> Iterator[motet.Database]:
 def left_alone(db: motet.Database) -> bool:
     """Whether there is nothing but what was there at the start."""
     streams = [(info.name, sum(info.entries)) for info in db.streams()]
-    tables = [(info.spec.name, info.parts) for info in db.tables()]
+    tables = [(info.name, info.parts) for info in db.tables()]
     return streams == [("orders", 0)] and tables == [("sales", 0)] and not db.writers()
 
 
@@ -145,21 +144,6 @@ def test_a_row_that_is_too_large_for_a_stream(db: motet.Database) -> None:
         db.transact(change)
     assert is_clear(caught.value, str(row_bytes_max))
     assert left_alone(db), "nor is the small one there"
-
-
-def test_a_row_that_is_too_large_for_a_table(
-    db: motet.Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(part_file, "part_bytes_max", 2000)
-    before = sorted((tmp_path / "data" / "parts").rglob("*"))
-    with pytest.raises(TooLarge) as caught:
-        db.table("sales").insert([{"sku": str(list(range(2000)))}], token="large")
-    assert is_clear(caught.value, "bytes")
-    assert left_alone(db)
-    assert sorted((tmp_path / "data" / "parts").rglob("*")) == before
-    monkeypatch.undo()
-    again = db.table("sales").insert([{"sku": "small"}], token="large")
-    assert not again.duplicate, "the token is still free"
 
 
 @pytest.mark.parametrize("cursor", ["", "garbled", "x" * 10_000, "\0", "grün", 17])

@@ -16,6 +16,7 @@ import motet
 from motet.client.link import HTTP_PORT_OFFSET
 from motet.errors import NodeError
 from motet.real.in_process import InProcessNetwork
+from motet.real.part_files import TOKEN_FILE
 
 
 @pytest.fixture
@@ -107,6 +108,7 @@ def test_it_serves_http_as_every_node_does(db: motet.Database, tmp_path: Path) -
     assert b"motet_ready 1.0" in metrics
     parts = json.loads(get(db.endpoint, "/api/tables")[1])
     assert parts["folder"] == str(tmp_path / "parts")
+    assert (tmp_path / "parts" / TOKEN_FILE).read_text().strip() == parts["token"]
 
 
 def test_it_is_opened_and_closed_many_times(tmp_path: Path) -> None:

@@ -14,13 +14,13 @@ from tests.node.nodes import SECONDS_MAX
 
 from motet.client.keeper.client import OPEN, KeeperClient
 from motet.client.link import Link
+from motet.core.mergetree.conversation import TablesAnswer
 from motet.core.mergetree.messages import (
     BlockInserted,
     InsertBlock,
     ListParts,
     PartsListed,
     TableRefused,
-    TablesAnswer,
 )
 from motet.core.mergetree.paths import (
     NAMED,

@@ -9,8 +9,8 @@ import pytest
 from tests.node.nodes import free_base_port
 
 from motet.core.machine import Message
-from motet.core.mergetree.messages import REFERENCE as TABLES
-from motet.core.mergetree.messages import TableCall
+from motet.core.mergetree.conversation import REFERENCE as TABLES
+from motet.core.mergetree.conversation import TableCall
 from motet.core.streams.cluster_messages import REFERENCE, OperatorCall
 from motet.core.streams.messages import DataRequest
 from motet.ids import NodeId

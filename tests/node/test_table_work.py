@@ -7,6 +7,7 @@ import threading
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 from tests.node.broken_servers import cutting, silent
 from tests.node.made_parts import (
@@ -35,6 +36,7 @@ from motet.core.mergetree.work import (
     Hold,
     Keep,
     LookAtDisk,
+    LookAtParts,
     Looked,
     Release,
     Task,
@@ -81,9 +83,13 @@ class Shop:
         return (await asyncio.wait_for(self.begin(task), SECONDS_MAX))[1]
 
     async def look(self) -> Looked:
+        """What is on disk, with what the manifests of stored parts say."""
         found, _ = await asyncio.wait_for(self.begin(LookAtDisk(*PLACE)), SECONDS_MAX)
         assert isinstance(found, Looked)
-        return found
+        task = LookAtParts(*PLACE, found.named)
+        read, _ = await asyncio.wait_for(self.begin(task), SECONDS_MAX)
+        assert isinstance(read, Looked)
+        return msgspec.structs.replace(read, aside=found.aside, staged=found.staged)
 
     def has(self, part: MadePart, state: PartState) -> bool:
         return self.folders.has(part.key, part.header, state)

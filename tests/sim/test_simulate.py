@@ -30,6 +30,7 @@ LARGE = (
     "transactions",
     "transactions-in-turns",
     "tables",
+    "restored-tables",
     "wrong-wall",
 )
 """Parts whose seeds take a second each: their ranges have tests of their own."""

@@ -85,9 +85,8 @@ def until(holds: Callable[[], bool]) -> None:
 def test_tables_are_written_and_read_in_shards_and_partitions(
     spark: SparkSession, db: motet.Database
 ) -> None:
-    options = {"shards": 2, "partition_by": "flag"}
     schema = pa.schema([("k", pa.int64()), ("flag", pa.bool_()), ("name", pa.string())])
-    db.create_table("marked", schema, order_by=["k"], **options)
+    db.create_table("marked", schema, order_by=["k"], shards=2, partition_by="flag")
     given = spark.range(0, 300, 1, 2).selectExpr(
         "id as k", "id % 3 = 0 as flag", "concat('n-', id) as name"
     )
@@ -149,6 +148,5 @@ def missing(cluster: LocalCluster, db: motet.Database, i: int) -> set[str]:
         path.parent.name
         for path in (cluster.folder / f"node-{i}").glob("parts/*/*/stored/*/manifest")
     }
-    return {
-        part.id for table in db.snapshot(*TABLES).tables.values() for part in table.parts
-    } - found
+    tables = db.snapshot(*TABLES).tables.values()
+    return {str(part.id) for table in tables for part in table.parts} - found

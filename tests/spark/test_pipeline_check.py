@@ -119,7 +119,7 @@ def test_what_has_never_been_published_cannot_be_checked(
 def test_what_is_published_meanwhile_is_not_looked_at(
     db: motet.Database, shop: Pipeline, tmp_path: Path
 ) -> None:
-    """The moment is the version of the last step that was known when the check began."""
+    """The moment is settled before the first table is recomputed."""
     from motet.pipeline import check as checking
 
     sell(db, 0, 4)

@@ -204,8 +204,8 @@ def test_a_task_that_fails_and_runs_again_counts_once(
 def by_day(db: motet.Database) -> motet.Database:
     """Two shards, and a partition for each day."""
     schema = pa.schema([("day", pa.date32()), ("k", pa.int64())])
-    options = {"partition_by": "day", "shards": 2, "shard_by": "k"}
-    db.create_table("days", schema, order_by=["day", "k"], **options)
+    order = ["day", "k"]
+    db.create_table("days", schema, order, partition_by="day", shards=2, shard_by="k")
     return db
 
 

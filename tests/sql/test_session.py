@@ -53,7 +53,7 @@ def table_of(
     sources: list[PartSource] = []
     for number, rows in enumerate(parts):
         part = PartId(f"{number:016x}")
-        (made,) = encode_parts(definition, rows, lambda part=part: part).parts
+        (made,) = encode_parts(definition, rows, partial(PartId, part)).parts
         assert made.data is not None
         path = folder / f"{part}.parquet"
         path.write_bytes(made.data)

@@ -14,6 +14,7 @@ from tests.node.made_parts import MadePart
 from motet.client.keeper.client import KeeperClient
 from motet.client.link import Link
 from motet.client.part_client import PartClient
+from motet.core.mergetree.conversation import TablesAnswer
 from motet.core.mergetree.entries import PartHeader
 from motet.core.mergetree.messages import (
     BlockInserted,
@@ -25,7 +26,6 @@ from motet.core.mergetree.messages import (
     PartsListed,
     TableReady,
     TableRefused,
-    TablesAnswer,
     TablesDescribed,
 )
 from motet.core.mergetree.paths import ShardPaths

@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.embedded.processes import line_of, python_running
 
 import motet
-from motet.core.clock.hlc import Clock
+from motet.ids import Zxid
 
 KILLS = 4
 #: threads that insert, and one more that publishes steps
@@ -92,7 +92,7 @@ def check_blocks(db: motet.Database, acknowledged: set[str]) -> None:
     assert set(found.values()) == {BLOCK_ROWS}, "blocks are whole, and none is there twice"
     assert acknowledged <= set(found), "what was acknowledged is there"
     name = max(found)
-    again = [{"block": name, "row": 0, "v": 0}]
+    again = [{"block": name, "row": row, "v": 0} for row in range(BLOCK_ROWS)]
     assert db.table("blocks").insert(again, token=name).duplicate, "a token outlives a kill"
 
 
@@ -107,9 +107,14 @@ def check_steps(db: motet.Database, acknowledged: int) -> None:
     assert left == dict.fromkeys(range(last + 1), BLOCK_ROWS)
     right = db.table("right").select(["block", "row"]).to_pylist()
     assert right == [{"block": str(last), "row": row} for row in range(BLOCK_ROWS)]
-    clocks: dict[int, set[Clock]] = {}
-    for table in db.snapshot("left", "right").tables.values():
-        for part in table.parts:
-            assert part.step is not None
-            clocks.setdefault(part.step.epoch, set()).add(part.clock)
-    assert all(len(found) == 1 for found in clocks.values()), "visible at one clock"
+    assert info.version is not None
+    steps_before(db, info.version, last + 1)
+    steps_before(db, motet.Version(info.version.incarnation, Zxid(info.version.zxid - 1)), last)
+
+
+def steps_before(db: motet.Database, version: motet.Version, steps: int) -> None:
+    """Both tables have so many steps at a version."""
+    left = db.table("left").select(["v"], at=version)["v"].to_pylist()
+    right = db.table("right").select(["v"], at=version)["v"].to_pylist()
+    assert set(left) == set(range(steps))
+    assert set(right) == ({steps - 1} if steps else set())

@@ -26,7 +26,6 @@ SHARED = {
     "TransactionIs": "of an embedded database, and of a cluster",
     # What users see has the word that users have for it.
     "Entry": "an entry of a stream for users, of a log for each protocol",
-    "Publication": "what is being published, and what users are told of it",
     "Keeper": "the state machine, and the client's face",
     "Snapshot": "of tables for users, of a log for its replicas",
     "Stream": "of the keeper's applied writes, and a change stream for users",

@@ -259,7 +259,7 @@ def inspect(
     is_whole = len(data) <= inspected_bytes_max
     if is_whole and _is_of_replica(file, data, output):
         return
-    lines = _describe(data[:inspected_bytes_max], file.name if is_whole else "")
+    lines = _describe(data[:inspected_bytes_max])
     if not is_whole:
         lines.append(f"… only the first {inspected_bytes_max} bytes were read")
     if output is Output.JSON:
@@ -287,12 +287,12 @@ def _is_of_replica(file: Path, data: bytes, output: Output) -> bool:
     return True
 
 
-def _describe(data: bytes, name: str) -> list[str]:
+def _describe(data: bytes) -> list[str]:
     from motet.core.clock.reservation import MAGIC, decode_bound
     from motet.format.inspect import describe
 
     if not data.startswith(MAGIC):
-        return describe(data, name=name)
+        return describe(data)
     try:
         return [f"durable bound of a clock: {decode_bound(data)}"]
     except BadRecord as error:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
+from msgspec.structs import asdict
 
 from motet.cli import command_app
 from motet.cli.database import DataOption, EndpointOption, open_database
@@ -151,6 +152,26 @@ def rename(
     print_rows([{"table": new_name, "former_name": name}], output)
 
 
+@app.command("set")
+def set_(
+    name: NameArgument,
+    settings: Annotated[
+        list[str], typer.Argument(help="As `dedup_window=3`; `dedup_window=default` takes it back.")
+    ],
+    data: DataOption = None,
+    endpoint: EndpointOption = None,
+    output: Output = OUTPUT_OPTION,
+) -> None:
+    """Change settings of a table, while it is in use.
+
+    Example: motet table set sales dedup_window=5000 --data data/
+    """
+    changes = dict(map(_setting, settings))
+    with open_database(data, endpoint) as db:
+        db.set_table(name, **changes)
+        print_rows([{"table": name, **asdict(_info(db, name).settings)}], output)
+
+
 @app.command()
 def sync(
     name: NameArgument,
@@ -245,6 +266,13 @@ def parts(
             for part in snapshot.parts
         ]
         print_rows(rows, output)
+
+
+def _setting(text: str) -> tuple[str, int | None]:
+    name, is_one, value = text.partition("=")
+    if not is_one or not (value.isdecimal() or value == "default"):
+        raise BadInput(f"{text!r} is no setting", hint="write it as name=number, or name=default")
+    return name, None if value == "default" else int(value)
 
 
 def _columns(text: str) -> list[str]:

@@ -13,7 +13,7 @@ from motet.client.database import AsyncDatabase, begin, connect_seconds_max
 from motet.client.link import Link, answer_seconds_max, greeting_of, parse_endpoint
 from motet.client.table_link import TableLink
 from motet.client.tables import Tables
-from motet.core.mergetree.messages import TablesAnswer
+from motet.core.mergetree.conversation import TablesAnswer
 from motet.core.onelog.messages import StreamsAnswer
 from motet.errors import BadConfig, MotetError, NodeError
 from motet.errors.shards import Unavailable

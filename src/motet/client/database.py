@@ -7,11 +7,11 @@ an event loop is in :mod:`motet.client.sync`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, suppress
 from itertools import count
 from types import TracebackType
-from typing import Any, Protocol, Self, TypeVar
+from typing import Protocol, Self, TypeVar
 
 from motet.client.calls import Calls
 from motet.client.change import Change
@@ -19,17 +19,13 @@ from motet.client.cursors import Bookmark, NodeOrders, bookmark_clock, bookmark_
 from motet.client.feed import Feed
 from motet.client.feed_face import FeedFace
 from motet.client.link import Link
-from motet.client.publication import Publication, Snapshot, TableInfo, TablePart, WriterInfo
 from motet.client.query import Queries
 from motet.client.rows import Schemas, shard_count, stream_name, transaction_id, whole_number
 from motet.client.stream import AsyncStream
-from motet.client.table_reading import At, Consistency
-from motet.client.tables import AsyncTable, Tables, writer_name
+from motet.client.tables import Tables
+from motet.client.tables_face import TablesFace
 from motet.client.transaction import AsyncTransaction, Attempts, TransactionStatus, attempts_default
 from motet.core.clock.hlc import ZERO, Clock, plus
-from motet.core.clock.writer_step import WriterStep
-from motet.core.mergetree.messages import PublishedStep
-from motet.core.metadata.definitions import TableDefinition, TableEngine
 from motet.core.onelog.messages import (
     ClockEnabled,
     CreateStream,
@@ -44,8 +40,7 @@ from motet.core.onelog.messages import (
 )
 from motet.errors import BadBookmark, BadInput, Conflict, NodeError
 from motet.errors.shards import CursorExpired
-from motet.ids import Address, TableId, TableName, TransactionId
-from motet.limits import writer_note_length_max
+from motet.ids import Address, TransactionId
 from motet.real.process import RealEntropy
 
 T = TypeVar("T")
@@ -61,7 +56,7 @@ class Home(Protocol):
         """Where others can reach it."""
 
 
-class AsyncDatabase(FeedFace):
+class AsyncDatabase(FeedFace, TablesFace):
     """A database; made by ``motet.aio.open`` or ``motet.aio.connect``."""
 
     def __init__(
@@ -77,7 +72,7 @@ class AsyncDatabase(FeedFace):
         self._feed = Feed(calls, database, self.schemas)
         self._orders = NodeOrders(calls)
         self._entropy = RealEntropy()
-        self._tables = tables
+        self._tables, self._name = tables, calls.name
         self._queries = Queries(self, self._tables)
         #: makes the ids of our transactions different from those of all other clients
         self._session = self._entropy.nonce()
@@ -250,156 +245,6 @@ class AsyncDatabase(FeedFace):
             raise BadBookmark(
                 f"the bookmark is ahead of {self._calls.name}", hint="is this an older copy of it?"
             )
-
-    # Tables
-
-    async def create_table(
-        self,
-        name: str,
-        schema: object,
-        order_by: str | Sequence[str],
-        partition_by: str | None = None,
-        shards: int = 1,
-        replicas: int | None = None,
-        shard_by: str | Sequence[str] | None = None,
-        engine: TableEngine = "merge",
-        version: str | None = None,
-        tombstone: str | None = None,
-        dedup: str | None = None,
-        disk: str = "local",
-    ) -> AsyncTable:
-        """Create a table; the same once more is fine, another one of that name is ``TableExists``.
-
-        ``merge`` keeps all rows; ``replacing`` keeps of each key (``order_by``) the row with the highest
-        ``version``, or the last one, and none if that says true in its ``tombstone`` column. Rows go to
-        shards by a hash of ``shard_by`` (the first column of the key), and to partitions by ``partition_by``:
-        a column, ``day``, ``month`` or ``year`` of a time, or ``bucket(n, column)``. With ``dedup="content"``
-        equal blocks are inserted once.
-        """
-
-        def definition(table: TableName, number: TableId) -> TableDefinition:
-            from motet.columnar.definitions import make_definition
-
-            return make_definition(
-                *(table, number, schema, order_by),
-                partition_by=partition_by,
-                shards=shards,
-                shard_by=shard_by,
-                engine=engine,
-                version=version,
-                tombstone=tombstone,
-                dedup=dedup,
-                disk=disk,
-            )
-
-        await self._tables.create(name, replicas, definition)
-        return self.table(name)
-
-    async def drop_table(self, name: str) -> None:
-        """Drop a table with all its rows; its name is free at once."""
-        await self._tables.drop(name)
-
-    async def rename_table(self, name: str, new_name: str) -> None:
-        """Give a table another name; ``TableExists`` if another one has that."""
-        await self._tables.rename(name, new_name)
-
-    def table(self, name: str) -> AsyncTable:
-        """A table by its name."""
-        return AsyncTable(self._tables, name, self._calls.name)
-
-    async def tables(self) -> list[TableInfo]:
-        """All tables, by name, with their size."""
-        return await self._tables.all()
-
-    async def stage(
-        self, table: str, data: object, quorum: int | str = "majority", job: str | None = None
-    ) -> list[TablePart]:
-        """Have rows held as parts of a table that nobody sees before they are published.
-
-        So many replicas hold each of them, for an hour, or as long as the staging job is open. They can be
-        pickled, and published by another process.
-        """
-        return await self._tables.stage(table, data, quorum, job)
-
-    async def open_job(self, job: str, tables: Sequence[str]) -> None:
-        """Open a staging job: parts that are staged in it for these tables are held until it ends.
-
-        Its name is new; to repeat the call is fine. It ends when it is published, or a minute after it was
-        renewed last.
-        """
-        await self._tables.open_job(job, tables)
-
-    async def renew_job(self, job: str, tables: Sequence[str]) -> None:
-        """Say that a staging job goes on, every 20 seconds; ``StagingEnded`` if it does not."""
-        await self._tables.renew_job(job, tables)
-
-    async def publish(
-        self,
-        parts: Sequence[TablePart | Sequence[TablePart]],
-        *,
-        token: str | tuple[str, int] | None = None,
-        step: WriterStep | None = None,
-        replace: Sequence[str] | Mapping[str, Sequence[str]] | None = None,
-        job: str | None = None,
-    ) -> Publication:
-        """Make staged parts of any tables visible, all at once or not at all.
-
-        With a writer's step also only if it is the next one of that writer: ``WriterFenced`` if not; one
-        that was done already changes nothing. ``replace`` names partitions, of each table if there are
-        several: what they had before is dropped at the same version. A staging ``job`` that is open ends
-        with it.
-        """
-        return await self._tables.publish(parts, token, step, replace, job)
-
-    async def snapshot(self, *tables: str, at: At = None, through: Clock | None = None) -> Snapshot:
-        """Some tables at one version: that of this moment, or another one.
-
-        ``at`` is a version, its text, a snapshot, or a moment with its time zone. ``through`` is a clock of
-        the feed, for tables of a pipeline: they are shown as they were when it had first published up to
-        there.
-        """
-        if through is None:
-            return await self._tables.snapshot(tables, at)
-        if at is not None:
-            raise BadInput("a snapshot is at a version or through a clock, not both")
-        return await self._tables.snapshot_through(tables, through)
-
-    async def sql(
-        self,
-        query: str,
-        parameters: Sequence[object] | None = None,
-        consistency: Consistency = "sequential",
-        at: At | Clock = None,
-        timeout: float | None = None,  # noqa: ASYNC109 - it bounds a thread as well
-        memory_bytes: int | None = None,
-    ) -> Any:
-        """Ask in SQL (DuckDB's), all tables at one version; a ``pyarrow.Table``.
-
-        ``at`` is as for ``snapshot``; a clock bounds ``system.changes``, and is for queries of no table.
-
-        ``QueryStopped`` after so many seconds (an hour), or if it needs more memory than that (half of what
-        the machine has).
-        """
-        return await self._queries.run(query, parameters, consistency, at, timeout, memory_bytes)
-
-    # Ordered writers
-
-    async def writer(self, name: str) -> WriterInfo | None:
-        """How far an ordered writer is; None if it has never published or said anything."""
-        found = await self._tables.writers(writer_name(name))
-        return found[0] if found else None
-
-    async def writers(self) -> list[WriterInfo]:
-        """All ordered writers, by name."""
-        return await self._tables.writers()
-
-    async def writer_steps(self, name: str) -> list[PublishedStep]:
-        """The last 10,000 steps of an ordered writer, each with its version, the oldest first."""
-        return await self._tables.steps(writer_name(name))
-
-    async def note_writer(self, name: str, error: str) -> None:
-        """Remember an ordered writer's last error; empty when all is well. A long one is cut."""
-        await self._tables.note_writer(writer_name(name), error[:writer_note_length_max])
 
     async def pause(self, seconds: float) -> None:
         """Wait so long, or until the database is closed."""

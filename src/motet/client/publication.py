@@ -17,6 +17,7 @@ from motet.core.mergetree.entries import PartHeader
 from motet.core.mergetree.messages import StagedPart
 from motet.core.mergetree.version import Version
 from motet.core.metadata.definitions import TableDefinition
+from motet.core.metadata.table_settings import TableSettings
 from motet.errors import BadInput
 from motet.ids import PartId, TableId, TableName, WriterName
 
@@ -34,6 +35,7 @@ class TableInfo(msgspec.Struct, frozen=True, array_like=True):
     parts: int | None
     rows: int | None
     size_bytes: int | None
+    settings: TableSettings = TableSettings()
 
 
 class Publication(msgspec.Struct, frozen=True, array_like=True):

@@ -57,6 +57,7 @@ class Queries:
         check_consistency(consistency)
         if not isinstance(query, str):
             raise BadInput(f"a query is text, not {type(query).__name__}")
+        at = version_of(at) if isinstance(at, str) else at  # bad text, whatever the query names
         from motet.sql.session import SqlTable, functions_of, query_bounds, run_sql, tables_of
 
         bounds = query_bounds(timeout, memory_bytes)

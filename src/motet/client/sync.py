@@ -30,8 +30,8 @@ from motet.client.publication import (
 )
 from motet.client.rows import Key, Row
 from motet.client.stream import AsyncStream, HasOffset
+from motet.client.table import AsyncTable
 from motet.client.table_reading import At, Consistency
-from motet.client.tables import AsyncTable
 from motet.client.transaction import AsyncTransaction, RowOp, TransactionStatus, attempts_default
 from motet.core.clock.hlc import Clock
 from motet.core.clock.writer_step import WriterStep
@@ -132,152 +132,6 @@ class Database(OwningFace[AsyncDatabase]):
         higher clocks.
         """
         return self._portal.call(self._inner.bookmark)
-
-    def create_table(
-        self,
-        name: str,
-        schema: object,
-        order_by: str | Sequence[str],
-        partition_by: str | None = None,
-        shards: int = 1,
-        replicas: int | None = None,
-        shard_by: str | Sequence[str] | None = None,
-        engine: TableEngine = "merge",
-        version: str | None = None,
-        tombstone: str | None = None,
-        dedup: str | None = None,
-        disk: str = "local",
-    ) -> Table:
-        """Create a table; the same once more is fine, another one of that name is ``TableExists``.
-
-        ``merge`` keeps all rows; ``replacing`` keeps of each key (``order_by``) the row with the highest
-        ``version``, or the last one, and none if that says true in its ``tombstone`` column. Rows go to
-        shards by a hash of ``shard_by`` (the first column of the key), and to partitions by ``partition_by``:
-        a column, ``day``, ``month`` or ``year`` of a time, or ``bucket(n, column)``. With ``dedup="content"``
-        equal blocks are inserted once.
-        """
-        return Table(
-            self._portal,
-            self._portal.call(
-                self._inner.create_table,
-                name,
-                schema,
-                order_by,
-                partition_by,
-                shards,
-                replicas,
-                shard_by,
-                engine,
-                version,
-                tombstone,
-                dedup,
-                disk,
-            ),
-            self,
-        )
-
-    def drop_table(self, name: str) -> None:
-        """Drop a table with all its rows; its name is free at once."""
-        self._portal.call(self._inner.drop_table, name)
-
-    def rename_table(self, name: str, new_name: str) -> None:
-        """Give a table another name; ``TableExists`` if another one has that."""
-        self._portal.call(self._inner.rename_table, name, new_name)
-
-    def table(self, name: str) -> Table:
-        """A table by its name."""
-        return Table(self._portal, self._inner.table(name), self)
-
-    def tables(self) -> list[TableInfo]:
-        """All tables, by name, with their size."""
-        return self._portal.call(self._inner.tables)
-
-    def stage(
-        self, table: str, data: object, quorum: int | str = "majority", job: str | None = None
-    ) -> list[TablePart]:
-        """Have rows held as parts of a table that nobody sees before they are published.
-
-        So many replicas hold each of them, for an hour, or as long as the staging job is open. They can be
-        pickled, and published by another process.
-        """
-        return self._portal.call(self._inner.stage, table, data, quorum, job)
-
-    def open_job(self, job: str, tables: Sequence[str]) -> None:
-        """Open a staging job: parts that are staged in it for these tables are held until it ends.
-
-        Its name is new; to repeat the call is fine. It ends when it is published, or a minute after it was
-        renewed last.
-        """
-        self._portal.call(self._inner.open_job, job, tables)
-
-    def renew_job(self, job: str, tables: Sequence[str]) -> None:
-        """Say that a staging job goes on, every 20 seconds; ``StagingEnded`` if it does not."""
-        self._portal.call(self._inner.renew_job, job, tables)
-
-    def publish(
-        self,
-        parts: Sequence[TablePart | Sequence[TablePart]],
-        *,
-        token: str | tuple[str, int] | None = None,
-        step: WriterStep | None = None,
-        replace: Sequence[str] | Mapping[str, Sequence[str]] | None = None,
-        job: str | None = None,
-    ) -> Publication:
-        """Make staged parts of any tables visible, all at once or not at all.
-
-        With a writer's step also only if it is the next one of that writer: ``WriterFenced`` if not; one
-        that was done already changes nothing. ``replace`` names partitions, of each table if there are
-        several: what they had before is dropped at the same version. A staging ``job`` that is open ends
-        with it.
-        """
-        return self._portal.call(
-            self._inner.publish, parts, token=token, step=step, replace=replace, job=job
-        )
-
-    def snapshot(self, *tables: str, at: At = None, through: Clock | None = None) -> Snapshot:
-        """Some tables at one version: that of this moment, or another one.
-
-        ``at`` is a version, its text, a snapshot, or a moment with its time zone. ``through`` is a clock of
-        the feed, for tables of a pipeline: they are shown as they were when it had first published up to
-        there.
-        """
-        return self._portal.call(self._inner.snapshot, *tables, at=at, through=through)
-
-    def sql(
-        self,
-        query: str,
-        parameters: Sequence[object] | None = None,
-        consistency: Consistency = "sequential",
-        at: At | Clock = None,
-        timeout: float | None = None,
-        memory_bytes: int | None = None,
-    ) -> Any:
-        """Ask in SQL (DuckDB's), all tables at one version; a ``pyarrow.Table``.
-
-        ``at`` is as for ``snapshot``; a clock bounds ``system.changes``, and is for queries of no table.
-
-        ``QueryStopped`` after so many seconds (an hour), or if it needs more memory than that (half of what
-        the machine has).
-        """
-        return self._portal.call(
-            self._inner.sql, query, parameters, consistency, at, timeout, memory_bytes
-        )
-
-    def writer(self, name: str) -> WriterInfo | None:
-        """How far an ordered writer is; None if it has never published or said anything."""
-        return self._portal.call(self._inner.writer, name)
-
-    def writers(self) -> list[WriterInfo]:
-        """All ordered writers, by name."""
-        return self._portal.call(self._inner.writers)
-
-    def writer_steps(self, name: str) -> list[PublishedStep]:
-        """The last 10,000 steps of an ordered writer, each with its version, the oldest first."""
-        return self._portal.call(self._inner.writer_steps, name)
-
-    def note_writer(self, name: str, error: str) -> None:
-        """Remember an ordered writer's last error; empty when all is well. A long one is cut."""
-        self._portal.call(self._inner.note_writer, name, error)
 
     @property
     def database_id(self) -> int:
@@ -394,6 +248,159 @@ class Database(OwningFace[AsyncDatabase]):
     def low_watermark(self, *streams: str) -> Clock:
         """Everything of these streams up to this clock is pruned; zero: nothing."""
         return self._portal.call(self._inner.low_watermark, *streams)
+
+    def create_table(
+        self,
+        name: str,
+        schema: object,
+        order_by: str | Sequence[str],
+        partition_by: str | None = None,
+        shards: int = 1,
+        replicas: int | None = None,
+        shard_by: str | Sequence[str] | None = None,
+        engine: TableEngine = "merge",
+        version: str | None = None,
+        tombstone: str | None = None,
+        dedup: str | None = None,
+        disk: str = "local",
+    ) -> Table:
+        """Create a table; the same once more is fine, another one of that name is ``TableExists``.
+
+        ``merge`` keeps all rows; ``replacing`` keeps of each key (``order_by``) the row with the highest
+        ``version``, or the last one, and none if that says true in its ``tombstone`` column. Rows go to
+        shards by a hash of ``shard_by`` (the first column of the key), and to partitions by ``partition_by``:
+        a column, ``day``, ``month`` or ``year`` of a time, or ``bucket(n, column)``. With ``dedup="content"``
+        equal blocks are inserted once.
+        """
+        return Table(
+            self._portal,
+            self._portal.call(
+                self._inner.create_table,
+                name,
+                schema,
+                order_by,
+                partition_by,
+                shards,
+                replicas,
+                shard_by,
+                engine,
+                version,
+                tombstone,
+                dedup,
+                disk,
+            ),
+            self,
+        )
+
+    def drop_table(self, name: str) -> None:
+        """Drop a table with all its rows; its name is free at once."""
+        self._portal.call(self._inner.drop_table, name)
+
+    def rename_table(self, name: str, new_name: str) -> None:
+        """Give a table another name; ``TableExists`` if another one has that."""
+        self._portal.call(self._inner.rename_table, name, new_name)
+
+    def set_table(self, name: str, **settings: int | None) -> None:
+        """Change settings of a table, while it is in use; None takes one back.
+
+        ``dedup_window``: how many hashes of blocks a shard remembers, with ``dedup="content"`` (1,000).
+        """
+        self._portal.call(self._inner.set_table, name, **settings)
+
+    def table(self, name: str) -> Table:
+        """A table by its name."""
+        return Table(self._portal, self._inner.table(name), self)
+
+    def tables(self) -> list[TableInfo]:
+        """All tables, by name, with their size."""
+        return self._portal.call(self._inner.tables)
+
+    def stage(
+        self, table: str, data: object, quorum: int | str = "majority", job: str | None = None
+    ) -> list[TablePart]:
+        """Have rows held as parts of a table that nobody sees before they are published.
+
+        So many replicas hold each of them, for an hour, or as long as the staging job is open. They can be
+        pickled, and published by another process.
+        """
+        return self._portal.call(self._inner.stage, table, data, quorum, job)
+
+    def open_job(self, job: str, tables: Sequence[str]) -> None:
+        """Open a staging job: parts that are staged in it for these tables are held until it ends.
+
+        Its name is new; to repeat the call is fine. It ends when it is published, or a minute after it was
+        renewed last.
+        """
+        self._portal.call(self._inner.open_job, job, tables)
+
+    def renew_job(self, job: str, tables: Sequence[str]) -> None:
+        """Say that a staging job goes on, every 20 seconds; ``StagingEnded`` if it does not."""
+        self._portal.call(self._inner.renew_job, job, tables)
+
+    def publish(
+        self,
+        parts: Sequence[TablePart | Sequence[TablePart]],
+        *,
+        token: str | tuple[str, int] | None = None,
+        step: WriterStep | None = None,
+        replace: Sequence[str] | Mapping[str, Sequence[str]] | None = None,
+        job: str | None = None,
+    ) -> Publication:
+        """Make staged parts of any tables visible, all at once or not at all.
+
+        With a writer's step also only if it is the next one of that writer: ``WriterFenced`` if not; one
+        that was done already changes nothing. ``replace`` names partitions, of each table if there are
+        several: what they had before is dropped at the same version. A staging ``job`` that is open ends
+        with it.
+        """
+        return self._portal.call(
+            self._inner.publish, parts, token=token, step=step, replace=replace, job=job
+        )
+
+    def snapshot(self, *tables: str, at: At = None, through: Clock | None = None) -> Snapshot:
+        """Some tables at one version: that of this moment, or another one.
+
+        ``at`` is a version, its text, a snapshot, or a moment with its time zone. ``through`` is a clock of
+        the feed, for tables of a pipeline: they are shown as they were when it had first published up to
+        there.
+        """
+        return self._portal.call(self._inner.snapshot, *tables, at=at, through=through)
+
+    def sql(
+        self,
+        query: str,
+        parameters: Sequence[object] | None = None,
+        consistency: Consistency = "sequential",
+        at: At | Clock = None,
+        timeout: float | None = None,
+        memory_bytes: int | None = None,
+    ) -> Any:
+        """Ask in SQL (DuckDB's), all tables at one version; a ``pyarrow.Table``.
+
+        ``at`` is as for ``snapshot``; a clock bounds ``system.changes``, and is for queries of no table.
+
+        ``QueryStopped`` after so many seconds (an hour), or if it needs more memory than that (half of what
+        the machine has).
+        """
+        return self._portal.call(
+            self._inner.sql, query, parameters, consistency, at, timeout, memory_bytes
+        )
+
+    def writer(self, name: str) -> WriterInfo | None:
+        """How far an ordered writer is; None if it has never published or said anything."""
+        return self._portal.call(self._inner.writer, name)
+
+    def writers(self) -> list[WriterInfo]:
+        """All ordered writers, by name."""
+        return self._portal.call(self._inner.writers)
+
+    def writer_steps(self, name: str) -> list[PublishedStep]:
+        """The last 10,000 steps of an ordered writer, each with its version, the oldest first."""
+        return self._portal.call(self._inner.writer_steps, name)
+
+    def note_writer(self, name: str, error: str) -> None:
+        """Remember an ordered writer's last error; empty when all is well. A long one is cut."""
+        self._portal.call(self._inner.note_writer, name, error)
 
 
 class Stream(Face[AsyncStream]):
@@ -537,13 +544,16 @@ class Table(Face[AsyncTable]):
         columns: Sequence[str] | None = None,
         at: At = None,
         consistency: Consistency = "sequential",
+        final: bool = True,
     ) -> Any:
         """The rows as a ``pyarrow.Table``; of a table that replaces, the latest row of each key.
+
+        With ``final=False`` these are all rows that its parts have, tombstones and replaced ones included.
 
         ``sequential`` reads exactly one version: that of this moment, or ``at`` another one. ``eventual``
         reads what some replica has.
         """
-        return self._portal.call(self._inner.select, columns, at, consistency)
+        return self._portal.call(self._inner.select, columns, at, consistency, final)
 
     def snapshot(self, at: At = None, consistency: Consistency = "sequential") -> TableSnapshot:
         """What it is, and which parts it has, at a version: that of this moment, or another one."""

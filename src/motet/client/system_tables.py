@@ -10,7 +10,8 @@ import msgspec
 from motet.client.feed_status import FeedStatus, ShardStanding
 from motet.client.publication import TableInfo, WriterInfo
 from motet.client.table_reading import At
-from motet.client.tables import ReplicaAt, Tables
+from motet.client.table_standings import LogOf, ReplicaAt
+from motet.client.tables import Tables
 from motet.ids import TableId, TableName
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ class SystemTables:
 
     async def _replicas(self, _at: At) -> Sequence[Row]:
         names = await self._names()
-        return [_replica_row(each, names) for each in await self._tables.replicas()]
+        return [_replica_row(each, names) for each in await self._tables.standings.replicas()]
 
     async def _replication_queue(self, _at: At) -> Sequence[Row]:
         names = await self._names()
@@ -89,7 +90,7 @@ class SystemTables:
                 "reason": queued.reason,
                 "tries": queued.tries,
             }
-            for each in await self._tables.replicas()
+            for each in await self._tables.standings.replicas()
             for queued in each.standing.queue
         ]
 
@@ -105,9 +106,12 @@ class SystemTables:
                 "zxid": each.version,
                 "created": each.created_ms,
             }
-            for log in await self._tables.logs()
+            for log in await self._logs()
             for each in log.entries
         ]
+
+    async def _logs(self) -> list[LogOf]:
+        return await self._tables.standings.logs(await self._tables.named())
 
     async def _quorum(self, _at: At) -> Sequence[Row]:
         return [
@@ -119,7 +123,7 @@ class SystemTables:
                 "members": list(each.members),
                 "since": each.since_ms,
             }
-            for log in await self._tables.logs()
+            for log in await self._logs()
             for each in log.quorums
         ]
 
@@ -164,6 +168,7 @@ def _table_row(info: TableInfo) -> Row:
         "version": definition.version,
         "tombstone": definition.tombstone,
         "dedup": definition.dedup,
+        "dedup_window": info.settings.dedup_window,
         "columns": [column.name for column in definition.columns],
         "shards": definition.shards,
         "replicas": info.replicas,

@@ -20,22 +20,29 @@ import motet.errors.tables  # noqa: F401 - so that these errors are known by the
 from motet.client.calls import closed
 from motet.client.cluster.session import UnderWay
 from motet.client.link import Link, answer_seconds_max
-from motet.client.silent_nodes import SilentNodes, probe_seconds_max
 from motet.core.machine import Message
+from motet.core.mergetree.conversation import TablesAnswer
 from motet.core.mergetree.messages import (
+    FindVersion,
     NodeRefused,
     NodeRequest,
-    ProbeNode,
     ReplicaPlace,
     TableRefused,
     TableRequest,
-    TablesAnswer,
 )
-from motet.errors import DiskFull, MotetError, NodeError, OutcomeUnknown, error_of
+from motet.errors import (
+    DiskFull,
+    MotetError,
+    NodeError,
+    NoSuchTable,
+    OutcomeUnknown,
+    TokenExpired,
+    error_of,
+)
 from motet.errors.operator import NoNodeToPlaceOn
 from motet.errors.shards import Unavailable
-from motet.errors.tables import TableBusy, TableReadOnly
-from motet.ids import Address, RequestId
+from motet.errors.tables import TableBusy, TableMoved, TableReadOnly
+from motet.ids import Address, RequestId, TableId
 
 A = TypeVar("A", bound=Message)
 R = TypeVar("R")
@@ -51,11 +58,25 @@ node_seconds_max = 4.0
 replica_seconds_max = 15.0
 """How long a replica may take: it waits for quorums and parts, a little shorter than this."""
 
+silent_seconds_max = 2.0
+"""How long a node may be silent that has something to answer, if there is another: it may have stopped."""
+
+asked_last_seconds = 4.0
+"""How long others are asked before a node that was silent; until then it is known to the keeper, too."""
+
+NOTHING = TableId("-")
+"""No table has this id, so a question about it is answered at once and costs nothing."""
+
 pause_seconds_min, pause_seconds_max = 0.02, 0.5
 """Between two rounds of asking."""
 
 PASSING = (NodeError, TableReadOnly, TableBusy, NoNodeToPlaceOn)
 """What another node may not say, or the same one a moment later. These very classes, not what is below."""
+
+
+SAYING_NOTHING = (NodeError, OutcomeUnknown, DiskFull, TableMoved, NoSuchTable, TokenExpired)
+"""What a later attempt may be told whether or not an earlier one of the same token was done, or will be; of
+reads the first two alone."""
 
 
 class Told(NamedTuple, Generic[A]):
@@ -68,10 +89,11 @@ class Told(NamedTuple, Generic[A]):
 class TableAttempts:
     """The attempts of one call: whether another one may follow the last."""
 
-    def __init__(self, seconds: float, *, may_repeat: bool) -> None:
+    def __init__(self, seconds: float, *, may_repeat: bool, is_read: bool = False) -> None:
         self._loop = asyncio.get_running_loop()
         self._deadline = self._loop.time() + seconds
         self._may_repeat = may_repeat
+        self._saying_nothing = SAYING_NOTHING[:2] if is_read else SAYING_NOTHING
         self._pause_seconds = pause_seconds_min
         #: an attempt that may have been done
         self.unknown: OutcomeUnknown | None = None
@@ -89,9 +111,9 @@ class TableAttempts:
             raise self.final()
 
     def final(self) -> MotetError:
-        """What the call ends in: that a node cannot serve says nothing of what was asked before."""
-        is_about_nodes = isinstance(self.last, NodeError | OutcomeUnknown)
-        return self.unknown if self.unknown is not None and is_about_nodes else self.last
+        """What the call ends in: an attempt that may have been done yet outweighs what says nothing of it."""
+        says_nothing = isinstance(self.last, self._saying_nothing)
+        return self.unknown if self.unknown is not None and says_nothing else self.last
 
     async def pause(self) -> None:
         """Wait a little before all are asked again; the error is raised at the deadline.
@@ -146,8 +168,9 @@ class TableLink:
         self._endpoints: dict[Address, str] = {}
         #: who has answered last is asked first
         self._first: Address | None = None
+        #: who has stopped answering, and until when others are asked before
+        self._silent_until: dict[Address, float] = {}
         self._is_closing = False
-        self.silent = SilentNodes(self._probe)
         #: what closing waits for
         self.under_way = UnderWay()
 
@@ -182,11 +205,12 @@ class TableLink:
         kind: type[A],
         *,
         may_repeat: bool = True,
+        is_read: bool = False,
         node_seconds: float = node_seconds_max,
         seconds: float = retry_seconds_max,
     ) -> Told[A]:
         """Ask data nodes one after the other until one answers."""
-        attempts = TableAttempts(seconds, may_repeat=may_repeat)
+        attempts = TableAttempts(seconds, may_repeat=may_repeat, is_read=is_read)
         while True:
             for node in self._in_turn():
                 try:
@@ -204,7 +228,7 @@ class TableLink:
     async def read_any(self, make: MakeNodeRequest, kind: type[A]) -> Told[A]:
         """The same for what changes nothing, and so never ends as unknown."""
         try:
-            return await self.ask_any(make, kind)
+            return await self.ask_any(make, kind, is_read=True)
         except OutcomeUnknown as error:
             raise Unavailable(f"{self.name} cannot be read: {error.what}") from None
 
@@ -215,22 +239,35 @@ class TableLink:
         kind: type[A],
         seconds: float = replica_seconds_max,
     ) -> A:
-        """Ask one node, a single time; if there are others, a silent one is not waited for."""
+        """Ask one node, a single time."""
         self.check_open()
-        is_watched = seconds > node_seconds_max and len(self._endpoints) > 1
+        is_worth_waiting = partial(self._still_answers, node) if len(self._nodes()) > 1 else None
         answer: Message = await self._link.ask(
-            *(node, lambda n: make(RequestId(n)), seconds),
-            partial(self.silent.answers, node) if is_watched else None,
+            node, lambda n: make(RequestId(n)), seconds, is_worth_waiting
         )
-        self.silent.heard(node)
+        self._silent_until.pop(node, None)
         if isinstance(answer, TableRefused | NodeRefused):
             raise error_of(answer.code, answer.what, answer.advice)
         if not isinstance(answer, kind):
             raise NodeError(f"the node answered with {type(answer).__name__}, not {kind.__name__}")
         return answer
 
-    async def _probe(self, node: Address) -> None:
-        await self._link.ask(node, lambda n: ProbeNode(RequestId(n)), probe_seconds_max)
+    async def _still_answers(self, node: Address) -> bool:
+        """Whether a node that takes its time is there at all; ``OutcomeUnknown`` if it is not."""
+        try:
+            await self._link.ask(
+                node, lambda n: FindVersion(NOTHING, 0, RequestId(n), 0), silent_seconds_max
+            )
+        except (NodeError, OutcomeUnknown):
+            until = asyncio.get_running_loop().time() + asked_last_seconds
+            self._silent_until[node] = until
+            raise OutcomeUnknown(f"{node} has stopped answering") from None
+        return True
+
+    def silent_last(self, nodes: Iterable[Address]) -> list[Address]:
+        """These nodes, those that have stopped answering behind the others."""
+        now = asyncio.get_running_loop().time()
+        return sorted(nodes, key=lambda node: self._silent_until.get(node, now) > now)
 
     async def all_nodes(self) -> list[Address]:
         """The data nodes there are now; those that are known if nobody can tell."""
@@ -246,4 +283,4 @@ class TableLink:
         if self._first in nodes:
             nodes.remove(self._first)
             nodes.insert(0, self._first)
-        return self.silent.last(nodes)
+        return self.silent_last(nodes)

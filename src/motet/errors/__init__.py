@@ -26,7 +26,8 @@
     │   ├── OffsetExpired          what is asked for is no longer kept (``errors.shards``)
     │   ├── TokenReused            a token that was used for other rows (``errors.tables``)
     │   ├── TableMoved             the name stands for another table than it did (``errors.tables``)
-    │   └── SnapshotExpired        a version that is not kept any more (``errors.tables``)
+    │   ├── SnapshotExpired        a version that is not kept any more (``errors.tables``)
+    │   └── StagingEnded           the staging job is over, or was not renewed (``errors.tables``)
     ├── BadBytes                   bytes that are not what they should be
     │   ├── BadFrame               a frame that is torn, foreign, too large or damaged
     │   ├── BadRecord              a journal record or the file of a part that is damaged

@@ -280,7 +280,8 @@ MESSAGE_KIND_MIN = 16
 _encoded_bytes_max = 2 * batch_bytes_max
 """A batch as its sender may have packed it: names and numbers make small frames a little larger."""
 
-_UNDECODABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+UNDECODABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+"""What decoding raises for bytes that are nothing of ours."""
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(list[Frame]).decode
@@ -316,7 +317,7 @@ def decode_batch(data: bytes) -> list[Frame]:
         raise BadFrame(f"a batch of {len(data)} bytes exceeds the limit of {_encoded_bytes_max}")
     try:
         return _decode(data)
-    except _UNDECODABLE as error:
+    except UNDECODABLE as error:
         raise BadFrame(f"not a batch: {error}") from None
 
 

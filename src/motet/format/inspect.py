@@ -12,7 +12,6 @@ from itertools import islice
 from motet.format.checksum import crc32c
 from motet.format.frame import FRAME_HEADER, FRAME_HEADER_BYTES, FRAME_MAGIC, header_fault
 from motet.format.journal import scan
-from motet.format.manifest import content_hash, describe_manifest, hash_in_name, is_manifest
 from motet.format.part_manifest import describe_part_manifest, is_part_manifest
 from motet.format.record import RECORD_HEADER_BYTES, RecordHeader, find_header, parse_body
 
@@ -21,15 +20,10 @@ _PARQUET_MAGIC = b"PAR1"
 _PARQUET_BYTES_MIN = 12
 
 
-def describe(data: bytes, lines_max: int = 1000, name: str = "") -> list[str]:
-    """A line of summary, then one for each record, frame or gap, in the order of the file.
-
-    The name of the file tells of a part's file whether its content is what it was.
-    """
-    if data.startswith(_PARQUET_MAGIC) or hash_in_name(name) is not None:
-        return _part_file_lines(data, name)
-    if is_manifest(data):
-        return describe_manifest(data)
+def describe(data: bytes, lines_max: int = 1000) -> list[str]:
+    """A line of summary, then one for each record, frame or gap, in the order of the file."""
+    if data.startswith(_PARQUET_MAGIC):
+        return _part_file_lines(data)
     if is_part_manifest(data):
         return describe_part_manifest(data)
     if data.startswith(FRAME_MAGIC):
@@ -45,20 +39,13 @@ def describe(data: bytes, lines_max: int = 1000, name: str = "") -> list[str]:
     return [summary, *shown, *([f"and {left_out} more"] if left_out else [])]
 
 
-def _part_file_lines(data: bytes, name: str) -> list[str]:
+def _part_file_lines(data: bytes) -> list[str]:
     """Parquet says how long its footer is in its last bytes; the rest is for those who read Parquet."""
     lines = [f"part file of {len(data)} bytes"]
-    if not data.startswith(_PARQUET_MAGIC):
-        lines.append("not Parquet: it does not begin as such a file does")
-    elif len(data) < _PARQUET_BYTES_MIN or not data.endswith(_PARQUET_MAGIC):
+    if len(data) < _PARQUET_BYTES_MIN or not data.endswith(_PARQUET_MAGIC):
         lines.append("Parquet, cut off: it does not end as such a file does")
     else:
         lines.append(f"Parquet, footer of {int.from_bytes(data[-8:-4], 'little')} bytes")
-    promised = hash_in_name(name)
-    if promised is not None:
-        found = content_hash(data)
-        state = "as its name says" if found == promised else f"DAMAGED, it was {promised}"
-        lines.append(f"content {found}, {state}")
     return lines
 
 

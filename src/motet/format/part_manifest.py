@@ -24,6 +24,7 @@ from itertools import accumulate
 import msgspec
 
 from motet.errors import BadInput, BadRecord
+from motet.format.frame import UNDECODABLE
 from motet.format.record import RECORD_VERSION, encode_record, parse_body, parse_header
 from motet.ids import PartId, TableId
 from motet.limits import part_manifest_bytes_max
@@ -173,7 +174,7 @@ def decode_part_manifest(data: bytes) -> PartManifest:
         )
     try:
         manifest = _decode(body)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except UNDECODABLE as error:
         raise BadRecord(f"the manifest says what no manifest says: {error}") from None
     fault = _contradiction(manifest)
     if fault is None and int(manifest.part_id, 16) != header.salt:

@@ -20,16 +20,14 @@ from typing import TYPE_CHECKING, get_args
 
 from motet.core.keeper.acl import NODES_ACL
 from motet.core.machine import Message, Received
+from motet.core.mergetree.conversation import ClientCalls, NodeRequests, TableCall
 from motet.core.mergetree.entries import PartHeader
 from motet.core.mergetree.messages import (
-    ClientCalls,
     DescribeTables,
     ListParts,
     ListTables,
-    NodeRequests,
     PartArrived,
     PartBroken,
-    TableCall,
 )
 from motet.core.mergetree.node import TableNode
 from motet.core.mergetree.paths import ROOTS

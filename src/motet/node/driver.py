@@ -42,11 +42,12 @@ from typing import Any
 
 from motet.core.machine import NS_PER_MS, ClientLeft, Event, Message, Now, Received, Started
 from motet.errors import NodeError
+from motet.format.frame import UNDECODABLE
 from motet.ids import Address
 from motet.limits import turn_bulk_files_max, turn_bulk_ms_max, turn_events_max
 from motet.node.client_requests import ClientRequests
 from motet.node.counters import Counters
-from motet.node.hosted import UNDECODABLE, Hosted, Recorder
+from motet.node.hosted import Hosted, Recorder
 from motet.node.hosting import Hosting, LocalPort
 from motet.node.logs import complain, logger
 from motet.ports import Delivery, Entropy, Network, Time

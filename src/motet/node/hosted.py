@@ -122,9 +122,6 @@ class Timers:
 Recorder = Callable[[str, Event, list[Effect]], None]
 """Sees each step: the machine's name, what happened, and what it wanted done."""
 
-UNDECODABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
-"""What decoding raises for bytes that are none of our messages."""
-
 _encode = msgspec.msgpack.Encoder().encode
 
 
@@ -158,7 +155,7 @@ class Hosted:
         self._recorder = recorder
         self._check_invariants = check_invariants
         self._is_watched = check_invariants or recorder is not None
-        #: a message from a body, or one of ``UNDECODABLE``
+        #: a message from a body, or what is in ``UNDECODABLE``
         self.decode: Callable[[bytes], Message] = msgspec.msgpack.Decoder(hosting.messages).decode
         #: what clients may say, None: everything
         self.from_clients = hosting.from_clients

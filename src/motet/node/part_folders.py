@@ -80,9 +80,9 @@ class PartFolders:
     # Looking
 
     def look(self, table: TableId, shard: int) -> Looked:
-        """What a replica has: manifests can be read, and files are as long as they say, or it is broken."""
+        """What a replica has. Stored parts are named and not read: they are many, and each was synced."""
         found: dict[PartState, list[PartHeader]] = {}
-        broken: list[PartId] = []
+        named: list[PartId] = []
         with _explained(f"look at {table}/{shard}"), self._lock(table, shard):
             for state in PartState:
                 folder = state_folder(self.root, table, shard, state)
@@ -90,18 +90,34 @@ class PartFolders:
                 if not folder.is_dir():
                     continue
                 sync_folder_at(folder)
+                if state is PartState.STORED:
+                    named = _stored_in(folder)
+                    continue
                 for each in _parts_in(folder):
                     header = _header_in(each, table, shard)
                     if header is not None:
                         headers.append(header)
-                    elif state is PartState.STORED:
-                        broken.append(PartId(each.name))
         return Looked(
-            tuple(found[PartState.STORED]),
+            (),
             (*found[PartState.ARRIVED], *found[PartState.DETACHED]),
             tuple(found[PartState.STAGED]),
-            tuple(broken),
+            named=tuple(named),
         )
+
+    def look_at(self, table: TableId, shard: int, parts: tuple[PartId, ...]) -> Looked:
+        """Some stored parts: manifests can be read, and files are as long as they say, or it is broken. Of
+        what is not there nothing is said."""
+        stored: list[PartHeader] = []
+        broken: list[PartId] = []
+        for part in parts:
+            folder = part_folder(self.root, PartKey(table, shard, part), PartState.STORED)
+            with _explained(f"look at {table}/{shard}/{part}"), self._lock(table, shard):
+                header = _header_in(folder, table, shard)
+                if header is not None:
+                    stored.append(header)
+                elif folder.exists():
+                    broken.append(part)
+        return Looked(tuple(stored), (), broken=tuple(broken))
 
     def has(self, key: PartKey, header: PartHeader, *states: PartState) -> bool:
         """Whether this very part is in one of these states, checked to the last byte."""
@@ -266,6 +282,14 @@ class PartFolders:
 
     def _fresh_place(self) -> Path:
         return self._unfinished / str(next(self._numbers))
+
+
+def _stored_in(folder: Path) -> list[PartId]:
+    """The names of all folders of parts, sorted."""
+    with os.scandir(folder) as found:
+        return sorted(
+            PartId(each.name) for each in found if is_part_id(each.name) and each.is_dir()
+        )
 
 
 def _parts_in(folder: Path) -> Iterator[Path]:

@@ -42,6 +42,7 @@ from motet.client.link import HTTP_PORT_OFFSET, ZOOKEEPER_PORT_OFFSET, parse_end
 from motet.core.keeper.acl import NODE_SCHEME, NODES_ACL
 from motet.core.metadata.paths import NODES, ROOT
 from motet.errors import MotetError
+from motet.format.frame import UNDECODABLE
 from motet.format.zookeeper.sizes import WriteLimits
 from motet.ids import NodeId
 from motet.node.config import Config
@@ -233,7 +234,7 @@ class Registry:
         """Whether this is the entry of an earlier life (R1), or none at all."""
         try:
             return msgspec.json.decode(data, type=Entry).incarnation < self.entry.incarnation
-        except msgspec.MsgspecError:
+        except UNDECODABLE:
             return True
 
 

@@ -32,6 +32,7 @@ from motet.core.mergetree.work import (
     Hold,
     Keep,
     LookAtDisk,
+    LookAtParts,
     Release,
     Task,
     said_by,
@@ -144,6 +145,8 @@ class TableWork:
         match task:
             case LookAtDisk():
                 return folders.look(*place)
+            case LookAtParts(parts=parts):
+                return folders.look_at(*place, parts)
             case Arrive(part=part, block=block):
                 self._arrive(PartKey.checked(*place, part.id), part, block)
             case Keep(part=part, block=block):

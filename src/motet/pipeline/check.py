@@ -1,10 +1,12 @@
 """Recomputes the tables of a pipeline by batch jobs, at the clock they reflect, and compares.
 
-What is compared is one moment: the version at which the pipeline's last step was published. A pipeline may go
-on publishing meanwhile. A table whose function looks at one change at a time is recomputed from the whole
-feed in one job; the others slice by slice, along the steps that are remembered with the pipeline (see
-``is_row_wise``). Of those the last 10,000 are, so of a pipeline that has taken more such tables cannot be
-recomputed.
+What is compared is one moment: a version at which the pipeline's last step was its last. It is that of now,
+so that whatever else was written to the tables shows; of a pipeline that never rests it is the version at
+which the step was published. A pipeline may go on publishing meanwhile.
+
+A table whose function looks at one change at a time is recomputed from the whole feed in one job; the others
+slice by slice, along the steps that are remembered with the pipeline (see ``is_row_wise``). Of those the last
+10,000 are, so of a pipeline that has taken more such tables cannot be recomputed.
 
 Rows of a ``merge`` table are compared as a bag: how often each row is there. Of a ``replacing`` table one row
 per key is expected: that with the highest version, of several such the latest, and none if it is a
@@ -26,6 +28,8 @@ from pyspark.sql.window import Window
 
 from motet.client.publication import WriterInfo
 from motet.core.clock.hlc import ZERO, Clock
+from motet.core.clock.writer_step import WriterStep
+from motet.core.mergetree.version import Version
 from motet.errors import BadPipeline
 from motet.pipeline.arrow_types import quoted, spark_schema
 from motet.pipeline.definition import Pipeline, TableDefinition
@@ -146,12 +150,12 @@ def check_pipeline(
     plan = make_plan(spark, pipeline, (feed or db).streams())
     check_feed(plan.name, info.step, feed)
     check_tables(db, plan)
-    audit = _Audit(db, feed or db, spark, plan, info)
+    audit = _Audit(db, feed or db, spark, plan, *settled(db, plan, info))
     audit.check_steps()
     checks = []
     for table in plan.tables:
         what = f"recomputing table {table.name}"
-        say(f"{what} up to {info.step.through}")
+        say(f"{what} up to {audit.through}")
         try:
             with quiet(spark), going_on(say, what, spark):
                 checks.append(audit.check(table))
@@ -161,21 +165,48 @@ def check_pipeline(
     return checks
 
 
+looks_max = 5
+"""How often is looked for a moment between two steps."""
+
+
+def settled(db: Database, plan: Plan, info: WriterInfo) -> tuple[WriterStep, Version]:
+    """The pipeline's last step, and a version that shows this step and none after it."""
+    version = info.version
+    for _ in range(looks_max):
+        version = db.snapshot(*(table.name for table in plan.tables)).version
+        now = db.writer(plan.name)
+        if now is None or now.step == info.step:
+            break
+        info, version = now, now.version
+    assert info.step is not None, "a pipeline does not forget its steps"
+    assert version is not None, "a step has a version"
+    return info.step, version
+
+
 class _Audit:
     """One moment of a pipeline."""
 
     def __init__(
-        self, db: Database, source: Database, spark: SparkSession, plan: Plan, info: WriterInfo
+        self,
+        db: Database,
+        source: Database,
+        spark: SparkSession,
+        plan: Plan,
+        last: WriterStep,
+        version: Version,
     ) -> None:
         self._db = db
         self._source = source
         self._spark = spark
         self._plan = plan
-        assert info.step is not None
-        self._last = info.step
-        #: the moment of the last step
-        self._version = info.version
-        self._slices = slices_of(db.writer_steps(info.step.writer), info.step)
+        self._last = last
+        self._version = version
+        self._slices = slices_of(db.writer_steps(last.writer), last)
+
+    @property
+    def through(self) -> Clock:
+        """What the tables reflect."""
+        return self._last.through
 
     def check_steps(self) -> None:
         """``BadPipeline`` unless all steps are remembered that a table has to be recomputed by."""

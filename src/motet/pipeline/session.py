@@ -284,14 +284,15 @@ def read_table(
     far as it knows.
     """
     need_libraries()
-    from motet.pipeline.table_reader import table_snapshot, table_spark_schema
+    from motet.pipeline.table_reader import naming, table_snapshot, table_spark_schema
 
     moment = at.isoformat() if isinstance(at, datetime) else at
     given = {"table": table, "columns": ",".join(columns), "at": str(moment) if moment else ""}
     texts = {name: text for name, text in given.items() if text or name == "table"}
     options = parse_options(texts, endpoint)
     snapshot = table_snapshot(options)
-    files = _files_at_hand(snapshot) if _is_local(spark) else []
+    with naming(table):
+        files = _files_at_hand(snapshot) if _is_local(spark) else []
     if files:
         return spark.read.schema(table_spark_schema(snapshot, options)).parquet(*files)
     reader = spark.read.format("motet").options(**{**texts, "at": str(snapshot.version)})

@@ -8,20 +8,24 @@ job that ended meanwhile, because nobody could renew it, is found when its parts
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from motet.errors import MotetError
 from motet.errors.tables import StagingEnded
-from motet.real.process import RealEntropy
+from motet.real.process import RealEntropy, RealTime
 
 if TYPE_CHECKING:
     from motet.client.sync import Database
 
 renew_seconds = 15.0
 """How often a job is renewed: a lease lasts a minute, and a node that dies may cost twenty seconds."""
+
+
+def wall_seconds() -> float:
+    """The time of day, in seconds since 1970."""
+    return RealTime().now().wall_ns / 1e9
 
 
 def new_job() -> str:
@@ -42,7 +46,7 @@ class StagingLease:
         self._db = db
         self._job = job
         self._tables = tables
-        self._is_late = began is not None and time.time() - began >= renew_seconds
+        self._is_late = began is not None and wall_seconds() - began >= renew_seconds
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._keep, name="staging lease", daemon=True)
         #: the job is in the keeper: publishing ends it

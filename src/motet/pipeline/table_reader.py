@@ -21,6 +21,7 @@ the first column of its key, each task taking its range from every part of the p
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
@@ -34,6 +35,7 @@ from motet.client.sync import connect
 from motet.client.table_files import open_parts
 from motet.columnar.filters import Filter, GreaterOrEqual, Less, can_filter
 from motet.columnar.part_reader import read_batches
+from motet.errors import BadBytes, DiskReadFailed, ObjectError
 from motet.pipeline.arrow_types import arrow_schema, check_asked, fitted, picked, spark_schema
 from motet.pipeline.options import SourceOptions
 from motet.pipeline.session import cores, settle_in
@@ -190,7 +192,7 @@ class TableReader(DataSourceReader):
         assert isinstance(partition, TableTask)
         settle_in()
         filters = [*self._filters, *partition.key_range]
-        with open_parts(partition.parts) as sources:
+        with naming(self._options.table), open_parts(partition.parts) as sources:
             for batch in read_batches(self._definition, sources, self._schema.names, filters):
                 yield fitted(batch, self._schema)
 
@@ -202,6 +204,16 @@ class PushingTableReader(TableReader):
         made = [(given, translated(given, self._own)) for given in filters]
         self._filters += [ours for _, ours in made if ours is not None]
         return [given for given, ours in made if ours is None]
+
+
+@contextmanager
+def naming(table: str | None) -> Iterator[None]:
+    """Parts know the id of their table; its name is added to what is wrong with one."""
+    try:
+        yield
+    except (BadBytes, DiskReadFailed, ObjectError) as error:
+        what = f"table {table} cannot be read: {error.what}"
+        raise type(error)(what, hint=error.advice) from None
 
 
 def table_snapshot(options: SourceOptions) -> TableSnapshot:

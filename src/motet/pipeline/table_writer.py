@@ -13,7 +13,6 @@ is published, or with ``partitionOverwriteMode=dynamic`` those that get rows.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
@@ -28,7 +27,7 @@ from motet.errors import BadInput
 from motet.pipeline.arrow_types import arrow_schema, fitted
 from motet.pipeline.options import SourceOptions
 from motet.pipeline.session import settle_in
-from motet.pipeline.staging_lease import StagingLease, new_job
+from motet.pipeline.staging_lease import StagingLease, new_job, wall_seconds
 
 block_rows = 1_000_000
 block_bytes = 256 << 20
@@ -109,7 +108,7 @@ class TableWriter(DataSourceArrowWriter):
                 hint="mode('overwrite'), or leave it out",
             )
         self._schema = arrow_schema(schema)
-        self._job, self._began = new_job(), time.time()
+        self._job, self._began = new_job(), wall_seconds()
         with connect(self._endpoint) as db:
             own = db.snapshot(self._table)[self._table].schema
         block_of(self._schema.empty_table(), own)  # says which column does not fit

@@ -12,7 +12,7 @@ import importlib.util
 import resource
 import secrets
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -93,6 +93,21 @@ def collect_rarely() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(objects_between_collections, 100, 100)
+
+
+@contextlib.contextmanager
+def collect_nothing() -> Iterator[None]:
+    """While much is read that stays: do not look for garbage in cycles, which finds none, again and again.
+
+    A folder of ten thousand parts is opened with an eighth less CPU time.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:

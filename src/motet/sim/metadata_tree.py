@@ -91,6 +91,7 @@ class MetadataTree:
         self._keeper = Keeper(SMALL)
         self._standings = Standings()
         self._ops = 0
+        self._begun: dict[SessionId, None] = {}
         self._news: list[tuple[SessionId, MetadataMessage]] = []
 
     # Sessions
@@ -98,6 +99,7 @@ class MetadataTree:
     def begin_session(self, now_ms: int = 0) -> SessionId:
         outcome = self._apply(OpenSession(_timeout_ms, b""), now_ms)
         assert isinstance(outcome.result, Attached), "there is room for a session"
+        self._begun[outcome.result.session] = None
         return outcome.result.session
 
     def end_session(self, session: SessionId, now_ms: int = 0) -> None:
@@ -107,6 +109,11 @@ class MetadataTree:
         for entry in [each for each, (of, _) in kept.candidates.items() if of == session]:
             self._withdraw(entry)
         self._apply(EndSession(session, FIRST_GENERATION), now_ms)
+
+    @property
+    def sessions(self) -> tuple[SessionId, ...]:
+        """All that were begun here and have not ended."""
+        return tuple(each for each in self._begun if self.is_alive(each))
 
     def is_alive(self, session: SessionId) -> bool:
         return not self._keeper.refusal(session, FIRST_GENERATION)
@@ -246,6 +253,7 @@ class MetadataTree:
     def clone(self) -> Self:
         twin = type(self)()
         twin._keeper, twin._ops = self._keeper.clone(), self._ops
+        twin._begun = dict(self._begun)
         twin._standings, twin._news = clone_plain(self._standings), list(self._news)
         return twin
 

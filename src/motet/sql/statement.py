@@ -232,6 +232,7 @@ STANDINGS: dict[str, pa.Schema] = {
             ("version", pa.string()),
             ("tombstone", pa.string()),
             ("dedup", pa.string()),
+            ("dedup_window", pa.int64()),
             ("columns", STRINGS),
             ("shards", pa.int32()),
             ("replicas", pa.int32()),

@@ -21,11 +21,7 @@ from tests.core.mergetree.tables import (
     unanswered,
 )
 
-from motet.core.mergetree.messages import (
-    NodeRefused,
-    TableChanged,
-    TableReady,
-)
+from motet.core.mergetree.messages import NodeRefused, TableChanged, TableReady
 from motet.core.mergetree.paths import (
     TABLE_DATA,
     definition_path,

@@ -96,3 +96,19 @@ def test_what_says_nothing_is_noted_once_and_waited_for() -> None:
     assert [note.what for note in stand.notes] == ["table_bad_database"]
     stand.put(DATABASE, identity("feed"))
     assert incarnation(stand) == "feed"
+
+
+def test_a_watch_that_was_not_set_is_asked_for_again() -> None:
+    """N3: a new incarnation is heard of under the session that there is."""
+    stand = ServiceStand()
+    stand.is_held = True
+    stand.begin()
+    watch, _ = stand.asked
+    stand.asked.pop(0)
+    stand.receive("metadata", Failed(watch.request, "NODE", "not reached", ""))
+    stand.is_held = False
+    while stand.asked:
+        stand.answer()
+    stand.tick()
+    stand.put(DATABASE, identity("feed"))
+    assert incarnation(stand) == "feed"

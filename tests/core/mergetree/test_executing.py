@@ -1,4 +1,4 @@
-"""What comes late from a former activation does not turn a queued part back."""
+"""Queued parts: what comes late does not turn one back, and one whose entry is not known joins its quorum."""
 
 from __future__ import annotations
 
@@ -37,3 +37,11 @@ def test_a_part_that_is_being_registered_goes_on(core: Core) -> None:
     executing.on_stored(core, PART.id, WorkId(9))
     assert core.state.queue[PART.id].step is Step.REGISTERING
     assert core.state.queue[PART.id].tries == 0
+
+
+def test_a_part_of_a_block_that_the_log_has_not_told_of_asks_for_its_quorum(core: Core) -> None:
+    """E4: the queue names it, and the own file begins anew: the quorum may be open."""
+    core.state.queue[PART.id].step = Step.STORED
+    core.state.todo[PART.id] = None
+    executing.advance(core)
+    assert list(core.state.calls.values()) == [ReadQuorum(PART.id)]

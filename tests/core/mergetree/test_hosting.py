@@ -6,17 +6,11 @@ import msgspec
 import pytest
 from tests.core.mergetree.service_stand import N1, ServiceStand
 
-from motet.core.mergetree.messages import (
-    DescribeReplicas,
-    NodeProbed,
-    NodeRequest,
-    ProbeNode,
-    ReplicasDescribed,
-    ReplicaStanding,
-)
+from motet.core.mergetree.messages import NodeRequest
 from motet.core.mergetree.paths import (
     NAMED,
     TABLE_DATA,
+    ShardPaths,
     definition_path,
     encode_shards,
     hosted_path,
@@ -24,9 +18,14 @@ from motet.core.mergetree.paths import (
     node_path,
     table_root,
 )
+from motet.core.mergetree.standing_messages import (
+    DescribeReplicas,
+    ReplicasDescribed,
+    ReplicaStanding,
+)
 from motet.core.mergetree.work import Clear
 from motet.core.metadata.definitions import Column, TableDefinition, encode_table_definition
-from motet.core.metadata.messages import Create, Failed, Set, Unknown
+from motet.core.metadata.messages import Create, Failed, Set, Unknown, Watch
 from motet.ids import NodeId, RequestId, TableId
 
 T = TableId("00000000000000aa")
@@ -198,6 +197,44 @@ def test_a_removal_goes_on_under_the_next_session() -> None:
             assert stand.tree.names(node_path(N1)) == (), "the collector has the rest"
 
 
+def test_a_table_is_not_ended_everywhere_as_long_as_it_is_listed_somewhere() -> None:
+    """RH3: else another node would remove the tree, and nobody this line."""
+    stand = ServiceStand()
+    stand.begin()
+    list_table(stand, N1)
+    drop(stand)
+    stand.is_held = True
+    stand.tick(60_000)
+    while stand.asked:
+        stand.answer()
+        is_listed = stand.find(hosted_path(N1, T)) is not None
+        roots = [ShardPaths(T, shard).replica(N1).root for shard in range(2)]
+        assert is_listed == any(stand.find(root) is not None for root in roots)
+    assert stand.find(hosted_path(N1, T)) is None
+
+
+def test_a_watch_that_was_not_set_is_asked_for_again() -> None:
+    stand = ServiceStand()
+    stand.begin()
+    stand.is_held = True
+    list_table(stand, N1)
+    failed = 0
+    for _ in range(100):
+        if stand.asked and isinstance(stand.asked[0], Watch) and failed < 2:
+            failed += 1
+            request = stand.asked.pop(0)
+            stand.receive("metadata", Failed(request.request, "NODE", "not reached", "later"))
+        elif stand.asked:
+            stand.answer()
+    assert failed
+    stand.is_held = False
+    stand.tick()
+    drop(stand)
+    stand.tick(60_000)
+    stand.tick()
+    assert hosted(stand) == []
+
+
 def test_what_the_keeper_does_not_say_is_asked_again() -> None:
     for cut in range(12):
         for kind in ("failed", "unknown", "unknown, and done"):
@@ -306,10 +343,6 @@ def test_a_node_tells_how_it_stands_with_its_replicas() -> None:
     told = stand.ask(DescribeReplicas(RequestId(2)))
     assert isinstance(told, ReplicasDescribed)
     assert told.replicas[1].why == "has no session with the keeper"
-
-
-def test_a_probe_is_answered_without_a_session() -> None:
-    assert ServiceStand().ask(ProbeNode(RequestId(1))) == NodeProbed(RequestId(1))
 
 
 def test_what_no_service_answers_is_refused() -> None:

@@ -211,6 +211,32 @@ def test_a_publication_of_one_part_and_its_insert_are_known_by_one_token() -> No
     inserted = stand.told[-1]
     assert isinstance(inserted, BlockInserted)
     assert inserted.is_duplicate
+    assert inserted.incarnation == stand.node.node.memory.incarnation != ""
+
+
+@pytest.mark.parametrize("first", ["one part", "several parts", "an insert"])
+def test_rows_that_are_divided_otherwise_are_known_by_one_token(first: str) -> None:
+    """T7: a Spark job that is run again may make one part where it had made two."""
+    stand = ready()
+    several = msgspec.structs.replace(
+        FAIR,
+        tables=(
+            TablePublication(TABLE, 0, (staged("c", (N1, 1)), staged("d", (N1, 1))), content="c"),
+        ),
+        request=RequestId(2),
+    )
+    alone = msgspec.structs.replace(insert("e", token="x", request=3), content="c")
+    orders = {"one part": (FAIR, several, alone), "several parts": (several, FAIR, alone)}
+    for message in orders.get(first, (alone, several, FAIR)):
+        stand.receive(CLIENT, message)
+        stand.settle()
+        stand.tick()
+        stand.settle()
+    answers = [*stand.answers, *stand.told]
+    assert [type(each) for each in answers] == [PartsPublished, PartsPublished, BlockInserted]
+    assert sum(not getattr(each, "is_duplicate", True) for each in answers) == 1
+    assert len(stand.tree.names(PATHS.log)) == 1
+    assert PartId("e") not in stand.state.parts or first == "an insert", "its bytes are let go"
 
 
 def test_two_publications_without_a_name_are_told_apart_by_their_parts() -> None:

@@ -50,15 +50,15 @@ def test_tokens_stay_for_so_many_and_for_so_long() -> None:
 def test_a_producer_of_a_client_is_forgotten_and_a_named_one_is_not() -> None:
     stand = Stand(SMALL)
     stand.start()
-    names = ("client-1", "named", "client-2")
+    names = ("~1", "named", "~2")
     for request, name in enumerate(names, 1):
-        message = insert(f"part-{name}", request=request)
+        message = insert(f"part-{request}", request=request)
         stand.receive(CLIENT, msgspec.structs.replace(message, token="", producer=name, number=1))
         stand.settle()
         stand.tick(6_000)
         stand.settle()
     look(stand)
-    assert stand.tree.names(PATHS.producers) == ("client-2", "named")
+    assert stand.tree.names(PATHS.producers) == ("named", "~2")
 
 
 def test_what_was_listed_is_what_is_deleted() -> None:
@@ -95,8 +95,8 @@ def test_large_nodes_are_read_in_smaller_batches() -> None:
     stand = Stand(SMALL)
     stand.start()
     for number in range(20):
-        stand.write(Create(PATHS.producer(f"client-{number}"), b"x" * 8_000))
+        stand.write(Create(PATHS.producer(f"~{number}"), b"x" * 8_000))
     stand.now_ms = 20_000
-    stand.write(Create(PATHS.producer("client-new"), b""))
+    stand.write(Create(PATHS.producer("~new"), b""))
     look(stand)
-    assert stand.tree.names(PATHS.producers) == ("client-new",)
+    assert stand.tree.names(PATHS.producers) == ("~new",)

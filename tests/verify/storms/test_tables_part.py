@@ -18,7 +18,8 @@ from motet.core.mergetree.entries import (
 )
 from motet.core.mergetree.messages import BlockInserted, ListedPart, PartsListed
 from motet.core.mergetree.paths import ShardPaths
-from motet.core.metadata.messages import Create, Set, Write, WriteOperation, Written
+from motet.core.metadata.definitions import TableDefinition, encode_table_definition
+from motet.core.metadata.messages import Create, Read, Set, Write, WriteOperation, Written
 from motet.ids import Address, NodeId, PartId, RequestId, SessionId, TableId, Zxid
 from motet.sim.faults import PROFILES, Faults
 from motet.sim.storm import simulate
@@ -26,6 +27,7 @@ from motet.sim.world import World
 from motet.verify.seed_range import run_seeds
 from motet.verify.storms.tables import TablesRun, TablesStorm
 from motet.verify.storms.tables_checks import Truth
+from motet.verify.storms.tables_store import Life
 
 TABLE, N1 = TableId("t"), NodeId("n1")
 PATHS = ShardPaths(TABLE, 0)
@@ -67,7 +69,7 @@ class Log:
         self.zxid += 1
         results: list[str | int | None] = [None] * len(operations)
         if entry is not None:
-            number = self.truth.shards[0].next_number
+            number = self.truth.shard((TABLE, 0)).next_number
             operations = (*operations, Create(PATHS.new_entry, encode_entry(entry)))
             results.append(PATHS.entry(number))
         written = Written(RequestId(1), Zxid(self.zxid), tuple(results))
@@ -76,7 +78,7 @@ class Log:
     def read(self, *rows: str, version: int = 0, acknowledged: int | None = None) -> None:
         at = Zxid(version or self.zxid)
         newest = None if acknowledged is None else Zxid(acknowledged)
-        self.truth.read(0, at, list(rows), "r1", newest)
+        self.truth.read((TABLE, 0), at, list(rows), "r1", newest)
 
     def acknowledge(self) -> None:
         told = BlockInserted(TABLE, 0, RequestId(1), "p_0.0_0.0_0", Zxid(self.zxid))
@@ -145,6 +147,50 @@ def reads_the_past(log: Log) -> None:
     log.read(version=100, acknowledged=101)
 
 
+def registers_what_is_lost(log: Log) -> None:
+    own = PATHS.replica(N1)
+    log.folder.take_in(A, (TABLE, 0))
+    log.folder.stored[A.id] = log.folder.arrived[A.id]
+    log.write(Create(own.part(A.id), b""))
+    log.write(Set(own.is_lost, b"1", 0))
+    assert not log.world.violations
+    log.write(Create(own.part(A.id), b""))
+
+
+def inserts_under_another_name(log: Log) -> None:
+    log.write(Create("/motet/tables/u", b"another"))
+    log.truth.named[A.id] = "u"
+    log.write(entry=InsertEntry(A, N1))
+
+
+def inserts_into_a_dropped_table(log: Log) -> None:
+    definition = TableDefinition(TABLE, b"schema", (), (), is_dropped=True)
+    log.write(Set(PATHS.definition, encode_table_definition(definition), 0))
+    log.write(entry=InsertEntry(A, N1))
+
+
+def publishes_a_collected_job(log: Log) -> None:
+    log.write(Create(PATHS.job("j"), b"open"))
+    log.write(Set(PATHS.job("j"), b"collected", 0))
+    log.write(Set(PATHS.job("j"), b"published", 1))
+
+
+def asks_twice(log: Log) -> None:
+    host = log.run.hosts[Address("n1")]
+    for session in (2, 2):
+        log.run.store.ask(host, Read(RequestId(7), SessionId(session), ()))
+
+
+def asks_under_a_former_session(log: Log) -> None:
+    host = log.run.hosts[Address("n1")]
+    store = log.run.store
+    for number in (1, 2):
+        store._places[SessionId(number)] = number
+        store._lives[SessionId(number)] = Life(host, host.node.incarnation)
+    for number, session in ((7, 2), (8, 1)):
+        log.run.store.ask(host, Read(RequestId(number), SessionId(session), ()))
+
+
 def names_what_it_has_not(log: Log) -> None:
     listed = PartsListed(TABLE, 0, RequestId(1), (ListedPart("p_0.0_0.0_0", A),))
     host = log.run.hosts[Address("n1")]
@@ -168,6 +214,12 @@ def names_what_it_has_not(log: Log) -> None:
         (shows_what_comes_later, "SameVersion"),
         (reads_the_past, "Linearizable"),
         (names_what_it_has_not, "Readable"),
+        (registers_what_is_lost, "Registered"),
+        (inserts_under_another_name, "Named"),
+        (inserts_into_a_dropped_table, "Dropped"),
+        (publishes_a_collected_job, "JobOnce"),
+        (asks_twice, "OneSession"),
+        (asks_under_a_former_session, "OneSession"),
     ],
 )
 def test_a_rule_notices_what_breaks_it(lie: Callable[[Log], None], rule: str) -> None:

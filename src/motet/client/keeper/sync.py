@@ -148,7 +148,7 @@ class Keeper(OwningFace[KeeperClient]):
 
     def watch_children(self, path: str, watch: Watcher, seconds: float | None = None) -> None:
         """Watch the names below a node without reading them; one that is not there has gone at once."""
-        return self._portal.call(self._inner.watch_children, path, watch, seconds)
+        self._portal.call(self._inner.watch_children, path, watch, seconds)
 
     def exists_at(
         self, path: str, watch: Watcher | None = None, *, seconds: float | None = None

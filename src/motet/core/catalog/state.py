@@ -10,6 +10,7 @@ from motet.core.metadata.definitions import StreamDefinition, decode_stream_defi
 from motet.core.metadata.messages import NO_SESSION, Listing
 from motet.core.onelog.messages import CreateStream
 from motet.errors import BadInput, BadRecord, NodeError, StreamExists, TooLarge
+from motet.format.frame import UNDECODABLE
 from motet.ids import Address, RequestId, SessionId, StreamName
 from motet.limits import commits_waiting_max, definition_bytes_max, streams_max
 
@@ -18,7 +19,7 @@ def decode_definition(path: str, data: bytes) -> StreamDefinition:
     """What a node of the keeper defines."""
     try:
         return decode_stream_definition(data)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except UNDECODABLE as error:
         raise BadRecord(f"the keeper's {path} is no definition: {error}") from None
 
 

@@ -18,6 +18,9 @@ A6  If the own file holds less than the pointer says, the pointer goes back with
     the log again must not be trimmed meanwhile (L2).
 A7  A replica that begins anew takes no answer of the attempt before; only inserts and drops that are under
     way still hear of theirs.
+A8  Of a stored part that is registered, and whose block is known and not open, the name of its folder is
+    enough: it was synced before it was registered. The manifests of all others are read before the replica
+    is active; those of the rest afterwards, some with each tick (F6), so that a start costs little.
 """
 
 from __future__ import annotations
@@ -33,7 +36,13 @@ from motet.core.mergetree import (
     staging,
 )
 from motet.core.mergetree.context import Core
-from motet.core.mergetree.entries import as_logged, decode_entry, decode_header, parts_of
+from motet.core.mergetree.entries import (
+    PartHeader,
+    as_logged,
+    decode_entry,
+    decode_header,
+    parts_of,
+)
 from motet.core.mergetree.history import BlockStanding
 from motet.core.mergetree.paths import is_number
 from motet.core.mergetree.state import (
@@ -55,7 +64,7 @@ from motet.core.mergetree.state import (
     SettleWrite,
     WatchLog,
 )
-from motet.core.mergetree.work import NOBODY, Detach, Forget, LookAtDisk, Looked
+from motet.core.mergetree.work import NOBODY, Detach, Forget, LookAtDisk, LookAtParts, Looked
 from motet.core.metadata.messages import (
     ANY_VERSION,
     Check,
@@ -94,7 +103,7 @@ def begin(core: Core) -> None:
     state.phase, state.why = Phase.LOADING, "reads its nodes"
     state.calls = {each: call for each, call in state.calls.items() if isinstance(call, OUTLAST)}
     state.pulling, state.pointer_call, state.look = None, None, None
-    state.sweep, state.sweeps_left = None, []
+    state.sweep, state.sweeps_left, state.listed = None, [], None
     own = core.own_paths
     core.read(
         LoadOwn(),
@@ -117,7 +126,7 @@ def end(core: Core) -> None:
     finding.on_session_end(core)
     state.calls.clear()
     state.pulling, state.pointer_call, state.look = None, None, None
-    state.sweep, state.sweeps_left = None, []
+    state.sweep, state.sweeps_left, state.listed = None, [], None
     state.host_version = -1
 
 
@@ -140,7 +149,7 @@ def on_own(core: Core, _call: LoadOwn, answer: MetadataAnswer) -> None:
     state.replicas = tuple(NodeId(name) for name in replicas.names)
     if not _is_own_log(core, pulling.head_of(log.stat), last):
         return
-    state.is_lost, state.is_lost_version = is_lost.data == b"1", is_lost.stat.version
+    state.is_lost, state.is_lost_version = says_lost(is_lost), is_lost.stat.version
     if state.is_lost:
         _read_only(core, "is lost: entries that it needs have been trimmed")
         return
@@ -163,6 +172,11 @@ def on_own(core: Core, _call: LoadOwn, answer: MetadataAnswer) -> None:
         operations.append(Set(pointer.path, data, pointer.stat.version))
     operations.append(Set(host.path, memory.endpoint.encode(), host.stat.version))
     core.write(Activate(), *operations)
+
+
+def says_lost(found: Found) -> bool:
+    """A5: what ``is_lost`` says."""
+    return found.data == b"1"
 
 
 def _is_own_log(core: Core, head: int, last: ReadResult) -> bool:
@@ -230,7 +244,11 @@ def on_activated(core: Core, _call: Activate, answer: MetadataAnswer) -> None:
 def on_looked(core: Core, looked: Looked) -> None:
     """The disk has been read: now the keeper."""
     state = core.state
-    state.look, state.is_looked = None, True
+    if state.listed is not None:
+        _on_looked_again(core, looked, state.listed)
+        return
+    state.look = None
+    known = {part for part, own in state.parts.items() if own.is_stored}
     # What was stored for an insert since the look was begun is not in what it says.
     kept = {
         insert.message.part.id
@@ -240,13 +258,19 @@ def on_looked(core: Core, looked: Looked) -> None:
     for part, own in state.parts.items():
         own.is_stored = own.is_stored and part in kept
     # Of what was known to be damaged a look says nothing: it does not read the bytes.
-    damaged = [each.id for each in looked.stored if each.id in state.damaged]
+    stored = {header.id: header for header in looked.stored}
+    damaged = [each for each in (*stored, *looked.named) if each in state.damaged]
     state.damaged = dict.fromkeys((*damaged, *looked.broken))
-    for header in looked.stored:
-        if header.id in state.damaged:
-            continue
-        own = state.parts.setdefault(header.id, OwnPart(header))
-        own.is_stored, own.is_registered = True, False
+    read_before = known.difference(state.named)
+    state.named = {}
+    for part, header in stored.items():
+        if part not in state.damaged:
+            _is_stored(core, header)
+    for part in looked.named:
+        if part in known and part not in state.damaged:
+            _is_stored(core, state.parts[part].header)
+        if part not in read_before and part not in state.damaged:
+            state.named[part] = None
     state.aside.update({header.id: header for header in looked.aside})
     staging.on_looked(core, looked)
     paths = core.own_paths
@@ -263,17 +287,57 @@ def on_compared(core: Core, _call: Compare, answer: MetadataAnswer) -> None:
         _again(core, "is unknown to the keeper")
         return
     state = core.state
-    for name in parts.names:
-        known = state.parts.get(PartId(name))
-        if known is not None and known.is_stored:
-            known.is_registered = True
-    state.queued = {int(name): None for name in queue.names if name.isdecimal()}
-    missing = tuple(
-        PartId(name)
-        for name in parts.names
-        if not (PartId(name) in state.parts and state.parts[PartId(name)].is_stored)
-    )
-    _deregister(core, missing)
+    state.queued = executed.queued_numbers(queue)
+    listed = tuple(map(PartId, parts.names))
+    _trust_names(core, listed)
+    unknown = tuple(part for part in state.named if part not in state.parts)
+    if unknown:
+        state.listed = listed
+        state.look = core.work(LookAtParts(*core.key, unknown), NOBODY)
+    else:
+        _on_listed(core, listed)
+
+
+def _trust_names(core: Core, listed: tuple[PartId, ...]) -> None:
+    """A8: what the log says of a part that is registered is what is stored under its name."""
+    state = core.state
+    for part in listed:
+        if part in state.named and part not in state.parts:
+            block = state.history.of_part(part)
+            if block is not None and not block.is_open:
+                state.parts[part] = OwnPart(block.header, is_stored=True)
+
+
+def _on_looked_again(core: Core, looked: Looked, listed: tuple[PartId, ...]) -> None:
+    """A8: the manifests of the others have been read; those that have gone meanwhile are missing."""
+    state = core.state
+    state.look, state.listed = None, None
+    state.damaged.update(dict.fromkeys(looked.broken))
+    for header in looked.stored:
+        if header.id not in state.damaged:
+            _is_stored(core, header)
+    read = {header.id for header in looked.stored}
+    state.named = {part: None for part in state.named if part in state.parts and part not in read}
+    _on_listed(core, listed)
+
+
+def _is_stored(core: Core, header: PartHeader) -> None:
+    own = core.state.parts.setdefault(header.id, OwnPart(header))
+    own.is_stored, own.is_registered = True, False
+
+
+def _on_listed(core: Core, listed: tuple[PartId, ...]) -> None:
+    """A3: all that is stored is known, and what is registered."""
+    state = core.state
+    state.is_looked = True
+    missing: list[PartId] = []
+    for part in listed:
+        own = state.parts.get(part)
+        if own is not None and own.is_stored:
+            own.is_registered = True
+        else:
+            missing.append(part)
+    _deregister(core, tuple(missing))
 
 
 def _deregister(core: Core, missing: tuple[PartId, ...]) -> None:
@@ -301,6 +365,10 @@ def on_statuses(core: Core, call: ReadStatuses, answer: MetadataAnswer) -> None:
     for part, own, status in zip(call.parts, each, each, strict=True):
         if part in core.state.damaged and not isinstance(status, Found) and _keep(core, own):
             continue
+        if not isinstance(own, Found) or own.stat.children:
+            core.note("bad_part", f"{part}: it is gone, or has nodes below it")
+            core.state.parts.pop(part, None)
+            continue  # it cannot be deleted: it is let alone, and nobody is kept waiting
         gone.append(part)
         operations.append(Delete(core.own_paths.part(part), ANY_VERSION))
         if isinstance(status, Found):

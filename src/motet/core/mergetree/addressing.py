@@ -15,6 +15,7 @@ from motet.core.mergetree.paths import table_of
 from motet.core.metadata.messages import Found, ReadResult
 from motet.errors import BadRecord, NoSuchTable
 from motet.errors.tables import TableMoved
+from motet.format.frame import UNDECODABLE
 from motet.ids import TableId
 
 
@@ -33,7 +34,7 @@ def definition_version(found: ReadResult) -> int:
         raise NoSuchTable("the table is dropped")
     try:
         standing = _standing_decoder.decode(found.data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except UNDECODABLE as error:
         table = table_of(found.path)
         raise BadRecord(
             f"the keeper's definition of table {table} cannot be read: {error}"

@@ -24,14 +24,14 @@ from motet.core.mergetree.paths import TABLES, is_token
 from motet.errors import BadInput, TooLarge
 from motet.errors.tables import TableBusy, TableReadOnly
 from motet.ids import PartId
-from motet.limits import insert_inline_bytes_max, token_number_max
+from motet.limits import insert_inline_bytes_max, part_file_bytes_max, token_number_max
 
 _PART_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _PARTITION = re.compile(r"[^/\x00-\x1f]{1,128}")
 _NAME_PATH = re.compile(rf"{TABLES}/[^/\x00-\x1f]{{1,128}}")
 _text_length_max = 256
 _count_max = (1 << 63) - 1
-_version_max = (1 << 31) - 1
+version_max = (1 << 31) - 1
 _partitions_max = 1_000
 
 
@@ -46,8 +46,7 @@ def check_insert(core: Core, message: InsertBlock) -> None:
     elif not is_token(message.token):
         raise BadInput("the token of an insert is printable text of 1 to 128 characters")
     check_content(message.content)
-    if message.dedup_hash and not is_token(message.dedup_hash):
-        raise BadInput("the hash of a block's content is printable text of 1 to 128 characters")
+    check_hash(message.dedup_hash)
     check_name(message.name_path, message.name_version)
     check_quorum(core, message.quorum)
     check_block(core, message.part, message.block)
@@ -178,12 +177,21 @@ def check_header(header: PartHeader) -> None:
     numbers = (header.rows, header.size_bytes, header.schema, header.format)
     if not all(0 <= number <= _count_max for number in numbers):
         raise BadInput(f"part {header.id} has a count below zero, or beyond 64 bits")
+    if header.size_bytes > part_file_bytes_max:  # nobody waits for it, as for a large part
+        what = f"part {header.id} with {header.size_bytes} bytes exceeds the limit of {part_file_bytes_max}"
+        raise TooLarge(what, hint="write several parts")
 
 
 def check_content(content: str, least: int = 1) -> None:
     """Of an insert, or what a table gets of a publication."""
     if not least <= len(content) <= _text_length_max:
         raise BadInput(f"the content of an insert is a hash of 1 to {_text_length_max} characters")
+
+
+def check_hash(dedup_hash: str, call: str = "") -> None:
+    """Of a part in a table with ``dedup="content"``; empty: it has none."""
+    if not all(is_token(each) for each in (dedup_hash, call) if each):
+        raise BadInput("the hash of a block's content is printable text of 1 to 128 characters")
 
 
 def check_partitions(partitions: tuple[str, ...]) -> None:
@@ -206,7 +214,7 @@ def check_partition(partition: str) -> None:
 def check_name(path: str, version: int) -> None:
     """Of whom was addressed by name (T27); empty: by its id."""
     is_path = _NAME_PATH.fullmatch(path) is not None and _is_encodable(path)
-    if path and not (is_path and 0 <= version <= _version_max):
+    if path and not (is_path and 0 <= version <= version_max):
         raise BadInput(f"{path[:80]!r} at version {version} is not the name of a table")
 
 

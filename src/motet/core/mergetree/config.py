@@ -22,6 +22,8 @@ class MergeTreeConfig(msgspec.Struct, frozen=True):
     batch_bytes: int = 8 * 1024
     #: parts that are fetched at a time
     fetches_max: int = 4
+    #: stored parts whose manifests are read with one tick, when only their names are known
+    looked_max: int = 200
     #: parts that are aside and known
     aside_max: int = 10_000
     #: bytes within messages that a node is writing to its disk, of all its replicas together

@@ -60,6 +60,7 @@ from motet.core.metadata.paths import DRAINS, NODES
 from motet.core.placement.choosing import Load, new_ensemble
 from motet.errors import BadInput, TableExists, TooLarge
 from motet.errors.operator import NoNodeToPlaceOn
+from motet.format.frame import UNDECODABLE
 from motet.ids import Address, NodeId, TableId
 from motet.limits import tables_max
 
@@ -238,7 +239,7 @@ class CreatingService(ProcedureService[Creation]):
     def _has_data(self, entry: Found) -> bool:
         try:
             return "data" in _decode_entry(entry.data).roles
-        except msgspec.MsgspecError:
+        except UNDECODABLE:
             self.node.note("bad_entry", entry.path)
             return False
 

@@ -8,15 +8,19 @@ F3  If nobody else has it, it stays registered and where it is. It is asked agai
 F4  While its quorum is open nothing was promised: it is deregistered in any case, and leaves the quorum with
     the same multi (T23).
 F5  When the bytes have arrived once more they are stored in its place, and it is used again.
+F6  Of parts that a start has found by the names of their folders alone (A8) the manifests are read while the
+    replica serves, some with each tick. Whoever reads a part before hashes its file, and tells of damage.
 """
 
 from __future__ import annotations
+
+from itertools import islice
 
 from motet.core.mergetree import executing
 from motet.core.mergetree.context import Core
 from motet.core.mergetree.entries import PartHeader, QuorumStatus, decode_status, encode_status
 from motet.core.mergetree.state import Broken, GiveUp, ReadBroken, Step
-from motet.core.mergetree.work import Detach, Keep
+from motet.core.mergetree.work import NOBODY, Detach, Keep, LookAtParts, Looked
 from motet.core.metadata.messages import (
     ANY_VERSION,
     Check,
@@ -39,6 +43,31 @@ ASK_AGAIN_TICKS = 10
 
 IS_LOST, PART = 1, 2
 """What the first operations that give a part up are about, after the check of the host."""
+
+
+def on_tick(core: Core) -> None:
+    """F6."""
+    state = core.state
+    if state.reading is not None or not state.named:
+        return
+    some = tuple(islice(state.named, core.config.looked_max))
+    for part in some:
+        del state.named[part]
+    there = tuple(part for part in some if part in state.parts and state.parts[part].is_stored)
+    if there:
+        state.reading = core.work(LookAtParts(*core.key, there), NOBODY)
+        state.read_names = there
+
+
+def on_looked(core: Core, looked: Looked | None) -> None:
+    """F6: some of them are as long as their manifests say; None: they could not be read."""
+    state = core.state
+    some, state.reading, state.read_names = state.read_names, None, ()
+    whole = {header.id: header.hash for header in looked.stored} if looked is not None else {}
+    for part in some if looked is not None else ():
+        own = state.parts.get(part)
+        if own is not None and own.is_stored and whole.get(part) != own.header.hash:
+            on_broken(core, part)
 
 
 def on_broken(core: Core, part: PartId) -> None:

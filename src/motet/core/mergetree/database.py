@@ -4,6 +4,8 @@ N1  ``/motet/database`` is written by the first node that finds none, with an in
     randomness of its process. It is written anew when a keeper is restored, and by a person (T1, T38).
 N2  A node reads it with each session before its replicas and services do anything under it, and again when
     it changes.
+N3  A watch that the keeper has not set is asked for again: else replicas of an older copy would never hear
+    that a new incarnation was drawn.
 """
 
 from __future__ import annotations
@@ -41,6 +43,8 @@ class DatabaseMemory(msgspec.Struct):
 
     #: a read, or the write that makes the node
     asked: RequestId | None = None
+    #: the request that sets the watch, answered or not; None: it has not been set
+    watching: RequestId | None = None
     #: it has changed since that was asked
     is_wanted: bool = False
     #: what stands there and cannot be read: it is noted once
@@ -58,7 +62,7 @@ class DatabaseService(NodeService):
 
     def on_session(self) -> None:
         self.memory.asked = None
-        self.watch(DATABASE, WatchOf.NODE)
+        self._watch()
         self._read()
 
     def on_changed(self, changed: Changed) -> None:
@@ -68,13 +72,18 @@ class DatabaseService(NodeService):
     def on_tick(self) -> None:
         """The keeper could not say, or what it said was no identity."""
         memory = self.node.memory
+        if memory.session and self.memory.watching is None:
+            self._watch()
         if memory.session and (self.memory.is_wanted or not memory.incarnation):
             self._read()
 
     def on_answer(self, request: RequestId, answer: MetadataAnswer) -> None:
         memory = self.memory
-        if isinstance(answer, Watching):
-            self._read()  # what came before the watch is told by nobody
+        if request == memory.watching:
+            if isinstance(answer, Watching):
+                self._read()  # what came before the watch is told by nobody
+            else:
+                memory.watching = None  # N3: with the next tick
             return
         if request != memory.asked:
             return
@@ -87,6 +96,9 @@ class DatabaseService(NodeService):
                 return  # the next tick reads it
         if memory.is_wanted:
             self._read()
+
+    def _watch(self) -> None:
+        self.memory.watching = self.watch(DATABASE, WatchOf.NODE)
 
     def _read(self) -> None:
         memory = self.memory

@@ -8,13 +8,15 @@ U3  That a hash is *not* older is known when the log has been executed up to its
     read. Then it is acknowledged as a duplicate of that block: when it is visible; and inserted anew if it
     has failed.
 U4  The failure of a quorum takes it back. The newest are kept (``windows``).
+
+Publications follow U1 to U4, too; what is different for them is in ``publication_dedup``.
 """
 
 from __future__ import annotations
 
 import msgspec
 
-from motet.core.mergetree import pulling
+from motet.core.mergetree import pulling, windows
 from motet.core.mergetree.context import Core
 from motet.core.mergetree.messages import InsertBlock
 from motet.core.mergetree.paths import ShardPaths
@@ -30,6 +32,7 @@ from motet.core.metadata.messages import (
     WriteOperation,
 )
 from motet.errors import BadInput, BadRecord
+from motet.format.frame import UNDECODABLE
 from motet.ids import PartId, Zxid
 
 
@@ -39,15 +42,22 @@ class BlockHash(msgspec.Struct, frozen=True):
     part: PartId
 
 
-_encode = msgspec.json.Encoder().encode
+encode_hash = msgspec.json.Encoder().encode
 _decoder = msgspec.json.Decoder(BlockHash)
 
 
-def _part_of(found: Found) -> PartId:
+def part_of(found: Found) -> PartId:
+    """Who has brought the rows; ``BadRecord`` for junk."""
     try:
         return _decoder.decode(found.data).part
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except UNDECODABLE as error:
         raise BadRecord(f"this is no hash of a block: {error}") from None
+
+
+def without_dedup() -> BadInput:
+    """Why a hash is refused."""
+    what = "the table does not tell rows apart by content"
+    return BadInput(what, hint='create it with dedup="content"')
 
 
 def reads(paths: ShardPaths, message: InsertBlock) -> list[ReadOperation]:
@@ -58,19 +68,24 @@ def reads(paths: ShardPaths, message: InsertBlock) -> list[ReadOperation]:
         Get(paths.block_hash(message.part.partition, message.dedup_hash)),
         Get(paths.blocks),
         Get(paths.log),
+        Get(paths.settings),
     ]
 
 
 def is_duplicate(core: Core, insert: Insert, results: list[ReadResult], zxid: Zxid) -> bool:
-    """U2, U3: whether the rows are there, as far as is known; then the insert waits for their block."""
-    found, blocks, log = results
+    """U2, U3: whether the rows are there, as far as is known; then the insert waits for their block, or until
+    the hashes that are out of their window are forgotten."""
+    found, blocks, log, settings = results
     if not isinstance(blocks, Found) or not isinstance(log, Found):
-        raise BadInput(
-            'the table does not tell rows apart by content; create it with dedup="content"'
-        )
+        raise without_dedup()
     if not isinstance(found, Found) or is_dropped(core, insert, found.stat.mzxid):
         return False
-    insert.step, insert.part, insert.is_duplicate = InsertStep.WAITING, _part_of(found), True
+    window = windows.dedup_window(core, settings)
+    if blocks.stat.children > window and not insert.is_window_exact:  # X4
+        insert.step, insert.is_window_exact = InsertStep.FORGETTING, True
+        windows.forget_hashes(core, window)
+        return True
+    insert.step, insert.part, insert.is_duplicate = InsertStep.WAITING, part_of(found), True
     insert.version, insert.hash_zxid = zxid, found.stat.mzxid
     insert.until = pulling.head_of(log.stat)
     pulling.hear(core, insert.until)
@@ -100,7 +115,7 @@ def use(paths: ShardPaths, message: InsertBlock, results: list[ReadResult]) -> l
     """U1: what the commit does to the node of the hash that was found, or not."""
     if not message.dedup_hash:
         return []
-    found, data = results[0], _encode(BlockHash(message.part.id))
+    found, data = results[0], encode_hash(BlockHash(message.part.id))
     if isinstance(found, Found):
         return [Set(found.path, data, found.stat.version)]
     return [Create(paths.block_hash(message.part.partition, message.dedup_hash), data)]
@@ -108,6 +123,6 @@ def use(paths: ShardPaths, message: InsertBlock, results: list[ReadResult]) -> l
 
 def take_back(found: ReadResult, part: PartId) -> list[WriteOperation]:
     """U4; whoever trims the window checks the version of ``blocks``."""
-    if not isinstance(found, Found) or _part_of(found) != part:
+    if not isinstance(found, Found) or part_of(found) != part:
         return []
     return [Delete(found.path, found.stat.version)]

@@ -9,11 +9,12 @@ from __future__ import annotations
 import msgspec
 
 from motet.errors import BadRecord
+from motet.format.frame import UNDECODABLE
 from motet.format.part_manifest import PartManifest
 from motet.ids import NodeId, PartId
 
 
-class PartHeader(msgspec.Struct, frozen=True, omit_defaults=True):
+class PartHeader(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """What is said of a part wherever it is named."""
 
     id: PartId
@@ -37,7 +38,7 @@ def decode_header(data: bytes) -> PartHeader:
     """Read a header back; ``BadRecord`` for what is none."""
     try:
         return _header_decoder.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except UNDECODABLE as error:
         raise BadRecord(f"this is no header of a part: {error}") from None
 
 
@@ -54,7 +55,9 @@ def header_of(manifest: PartManifest) -> PartHeader:
     )
 
 
-class InsertEntry(msgspec.Struct, frozen=True, tag="insert", tag_field="type", omit_defaults=True):
+class InsertEntry(
+    msgspec.Struct, frozen=True, tag="insert", tag_field="type", omit_defaults=True, gc=False
+):
     """A block was inserted; without a quorum it is visible from here on."""
 
     part: PartHeader
@@ -115,7 +118,7 @@ def decode_entry(data: bytes) -> Entry:
     """Read an entry back; ``BadRecord`` for what is none, or only a newer program's."""
     try:
         entry: Entry = _decoder.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except UNDECODABLE as error:
         raise BadRecord(f"this is no entry of a table's log: {error}") from None
     return entry
 
@@ -149,5 +152,5 @@ def decode_status(data: bytes) -> QuorumStatus:
     """Read a status back; ``BadRecord`` for what is none."""
     try:
         return _status_decoder.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except UNDECODABLE as error:
         raise BadRecord(f"this is no status of a quorum: {error}") from None

@@ -16,6 +16,8 @@ L8  The multi of the pointer checks the own ``host``: one of a former life would
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 
 from motet.core.mergetree.context import Core
@@ -50,11 +52,13 @@ ENTRY_KIND = ord("e")
 INCARNATION_KIND = ord("i")
 """Another one: whose log the entries after it are of."""
 
+_QUEUED = re.compile(r"[0-9]{10}")
+
 incarnations_max = 100
 """That a file names: the last ones."""
 
 
-class ExecutedEntry(msgspec.Struct, frozen=True, array_like=True):
+class ExecutedEntry(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The body of such a record; its sequence is the number."""
 
     zxid: Zxid
@@ -237,10 +241,15 @@ def on_pointer_read(core: Core, _call: ReadPointer, answer: MetadataAnswer) -> N
         pointer, queue = answer.results
         if isinstance(queue, Names) and isinstance(pointer, Found) and is_number(pointer.data):
             state.pointer, state.pointer_version = int(pointer.data), pointer.stat.version
-            state.queued = {int(name): None for name in queue.names if name.isdecimal()}
+            state.queued = queued_numbers(queue)
             state.pointer_due_ns = core.later_ns(core.config.pointer_ms)
             return
     core.step_back("its pointer is not what it wrote")
+
+
+def queued_numbers(queue: Names) -> dict[int, None]:
+    """The entries that are queued; what else is there is nobody's."""
+    return {int(name): None for name in queue.names if _QUEUED.fullmatch(name)}
 
 
 def note_pointer(core: Core, call: PutPointer) -> None:

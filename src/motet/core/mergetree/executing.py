@@ -9,7 +9,8 @@ E3  Parts may come in any order (T34). Each is looked for aside first (T24), the
     said in words.
 E4  A part is registered when it is synced, in one multi that checks the own host. If its quorum is open the
     same multi joins it; the join that completes it deletes the status, appends ``done`` and raises
-    ``last_part`` (T21). So exactly one member ends a quorum, once.
+    ``last_part`` (T21). So exactly one member ends a quorum, once. Of a block in the queue whose entry has
+    not been read since the own file began anew nobody here knows whether it is open: the keeper says so.
 E5  A part whose bytes are being put away is neither here nor aside until that has ended. Whoever wants it
     waits: else it would be taken for stored while its bytes go.
 E6  A part is its id and its hash. Bytes that somebody has sent under the id of another part are put aside.
@@ -95,7 +96,9 @@ def resume(core: Core) -> None:
             state.to_leave[part] = Ending()
         elif block.is_open and block.dropped is not None:
             state.to_fail[part] = Ending()
-        elif not is_registered and (block.dropped is None or part in state.held):
+        elif is_registered or part in state.queue:
+            continue
+        elif block.dropped is None or part in state.held:
             queue_parts(core, block.block.entry, (block.header,))
 
 
@@ -307,7 +310,7 @@ def on_put_away(core: Core, part: PartId) -> None:
 
 def _join_or_register(core: Core, queued: QueuedPart, block: BlockState | None) -> None:
     part = queued.header.id
-    if block is not None and block.is_open:
+    if block is None or block.is_open:
         queued.step, queued.reason = Step.JOINING, "reads its quorum"
         core.read(ReadQuorum(part), Get(core.paths.status(part)), Get(core.paths.last_part))
     else:

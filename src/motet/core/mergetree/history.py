@@ -7,6 +7,8 @@ V3  A drop takes all blocks of its partitions with lower numbers, open ones too,
     ``done`` comes after it, the block was ordered before the drop and was never seen.
 V4  A *version* is a zxid. At version V a reader sees the blocks that are visible at or below V and that no
     drop at or below V has taken. It is a set, not a frontier: no plain block is hidden by a quorum in flight.
+V7  A part is one block. An entry that names a part again, which is visible and not dropped, brings
+    nothing: staged parts that are published twice have their rows once, whatever the two tokens were.
 
 This is kept apart from the parts that a replica has: executing ``done`` without the part is allowed.
 """
@@ -40,7 +42,7 @@ class BlockStanding(StrEnum):
     DROPPED = "dropped"
 
 
-class BlockState(msgspec.Struct):
+class BlockState(msgspec.Struct, gc=False):
     """One block."""
 
     block: Block
@@ -125,6 +127,9 @@ class History(msgspec.Struct):
             quorum, token = 1, None
             holders = entry.holders
         for index, header in enumerate(parts_of(entry)):
+            known = self.of_part(header.id)
+            if known is not None and known.visible is not None and known.dropped is None:
+                continue  # V7
             block = Block(number, index)
             state = BlockState(block, header, quorum, holders, token, producer, counted, dedup)
             state.visible = zxid if quorum <= 1 else None

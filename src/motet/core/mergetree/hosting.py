@@ -5,11 +5,13 @@ RH1  A table's shards are listed below ``/motet/table_nodes/<own>`` in the multi
 RH2  A definition that cannot be read is noted with its table, and stops nobody: the replica serves.
 RH3  A table whose definition says that it is dropped is removed from here after readers had their time: its
      replicas stop; when nothing of them is under way, their folders and files go; then their nodes in the
-     keeper, and with the last of those the line in the list. Each step may be done twice, and a node that
-     starts anew begins with the first.
+     keeper, and in one multi the last of those and the line in the list: as long as it is listed here nobody
+     takes it for ended everywhere (RH4). Each step may be done twice, and a node that starts anew begins
+     with the first.
 RH4  Whoever ends the last replica of a dropped table removes what the keeper has of it; if it does not come
      to that, the collector does.
 RH5  What is listed and has no definition is let alone: garbage before loss.
+RH6  A watch that the keeper has not set is asked for again: without it a node serves what is dropped.
 """
 
 from __future__ import annotations
@@ -165,6 +167,8 @@ class HostingMemory(msgspec.Struct):
     calls: dict[RequestId, HostingCall] = msgspec.field(default_factory=dict)
     #: the list is to be read with the next tick
     is_list_wanted: bool = False
+    #: watches that the keeper has not set, to be asked for again with the next tick
+    to_watch: list[WatchList | WatchTable] = msgspec.field(default_factory=list)
     works: dict[WorkId, TableId] = msgspec.field(default_factory=dict)
     writes: dict[WriteId, TableId] = msgspec.field(default_factory=dict)
 
@@ -181,7 +185,7 @@ class HostingService(NodeService):
     # What happens
 
     def on_session(self) -> None:
-        self._watch(WatchList(), node_path(self.node.memory.own), WatchOf.CHILDREN)
+        self._watch(WatchList())
         self._read_list()
 
     def on_session_end(self) -> None:
@@ -189,6 +193,7 @@ class HostingService(NodeService):
         memory.calls.clear()
         memory.read.clear()
         memory.is_list_wanted = False
+        memory.to_watch.clear()
         for hosted in memory.tables.values():
             hosted.is_asked = False
 
@@ -201,8 +206,12 @@ class HostingService(NodeService):
 
     def on_tick(self) -> None:
         memory = self.memory
-        if memory.is_list_wanted and self.node.memory.incarnation:
-            self._read_list()
+        if self.node.memory.incarnation:
+            to_watch, memory.to_watch = memory.to_watch, []
+            for call in to_watch:
+                self._watch(call)
+            if memory.is_list_wanted:
+                self._read_list()
         for table, hosted in list(memory.tables.items()):
             if hosted.leaving is not Leaving.SERVED:
                 self._leave(table, hosted)
@@ -214,6 +223,8 @@ class HostingService(NodeService):
                 self._read_list()  # what came before the watch is told by nobody
             case WatchTable(table=table) if isinstance(answer, Watching):
                 self._read_tables((table,))
+            case WatchList() | WatchTable():
+                self.memory.to_watch.append(call)  # RH6
             case ReadList():
                 self._on_list(answer)
             case ReadTables():
@@ -280,7 +291,7 @@ class HostingService(NodeService):
             memory.tables[table] = hosted
         is_dropped = self._is_dropped(table, hosted, definition)
         if is_new:
-            self._watch(WatchTable(table), definition.path, WatchOf.NODE)
+            self._watch(WatchTable(table))
         if not is_dropped:
             self.node.to_start += self._keys(table, hosted)
         elif hosted.leaving is Leaving.SERVED:
@@ -298,7 +309,10 @@ class HostingService(NodeService):
     def _keys(self, table: TableId, hosted: HostedTable) -> list[ReplicaKey]:
         return [(table, shard) for shard in hosted.shards]
 
-    def _watch(self, call: WatchList | WatchTable, path: str, of: WatchOf) -> None:
+    def _watch(self, call: WatchList | WatchTable) -> None:
+        path, of = node_path(self.node.memory.own), WatchOf.CHILDREN
+        if isinstance(call, WatchTable):
+            path, of = definition_path(call.table), WatchOf.NODE
         self.memory.calls[self.watch(path, of)] = call
 
     # Dropped tables (RH3)
@@ -319,7 +333,7 @@ class HostingService(NodeService):
         if hosted.leaving is Leaving.STOPPED and not self._is_busy(table):
             self._clear(table, hosted)
         elif hosted.leaving is Leaving.CLEARED and not hosted.is_asked:
-            self._end_replicas(table, hosted)
+            self._end_replicas(table)
 
     def _is_busy(self, table: TableId) -> bool:
         """Whether something that a replica has begun has not ended."""
@@ -356,12 +370,16 @@ class HostingService(NodeService):
 
     # Its nodes in the keeper (RH3, RH4)
 
-    def _end_replicas(self, table: TableId, hosted: HostedTable) -> None:
+    def _end_replicas(self, table: TableId) -> None:
         if not self.node.memory.incarnation:
             return  # a tick under the next session begins with it
-        own = self.node.memory.own
-        roots = (ShardPaths(table, shard).replica(own).root for shard in hosted.shards)
-        self._remove(EndReplicas(table, TreeRemoval.of(*roots)))
+        roots = self._roots(table)
+        self._remove(EndReplicas(table, TreeRemoval.of(*roots, kept=roots[0])))
+
+    def _roots(self, table: TableId) -> list[str]:
+        """Own nodes of a table's shards."""
+        own, shards = self.node.memory.own, self.memory.tables[table].shards or (0,)
+        return [ShardPaths(table, shard).replica(own).root for shard in shards]
 
     def _remove(self, call: EndReplicas | EndTable) -> None:
         removal = call.removal
@@ -370,9 +388,9 @@ class HostingService(NodeService):
         elif writes := removal.writes:
             self._asked(call.table, self.write(*writes), call)
         elif isinstance(call, EndReplicas):
-            own = self.node.memory.own
-            request = self.read(Get(node_path(own)), Get(hosted_path(own, call.table)))
-            self._asked(call.table, request, ReadLine(call.table))
+            own, (last, *_) = self.node.memory.own, self._roots(call.table)
+            reads = (Get(node_path(own)), Get(hosted_path(own, call.table)), Get(last))
+            self._asked(call.table, self.read(*reads), ReadLine(call.table))
         else:
             self._forget(call.table)
 
@@ -394,14 +412,17 @@ class HostingService(NodeService):
         if not isinstance(answer, ReadDone):
             self._later(table)
             return
-        count, line = answer.results
+        count, line, last = answer.results
         operations: list[WriteOperation] = []
+        if isinstance(last, Found):
+            operations.append(Delete(last.path, last.stat.version))
         if isinstance(line, Found):
             operations.append(Delete(line.path, line.stat.version))
             if isinstance(count, Found):
                 left = count_of(count.data) - len(self.memory.tables[table].shards)
                 data = str(max(left, 0)).encode()
                 operations.append(Set(count.path, data, count.stat.version))
+        if operations:
             self._asked(table, self.write(*operations), EndLine(table))
         else:
             self._read_others(table)

@@ -49,6 +49,7 @@ from motet.core.mergetree.state import (
     SettleRead,
     SettleWrite,
 )
+from motet.core.mergetree.tokens import NumberUse, UsedToken
 from motet.core.mergetree.work import Forget, Keep, not_here
 from motet.core.metadata.messages import (
     Check,
@@ -72,6 +73,9 @@ from motet.ids import Address, Zxid
 
 HOST, DEFINITION, NAME = range(3)
 """What the first operations of a commit check, if it names a name: their places say what was refused."""
+
+conflicts_max = 200
+"""How often a commit is tried: more than producers are pipelined. What never fits is not tried in a loop."""
 
 
 def take(core: Core, client: Address, message: InsertBlock) -> None:
@@ -164,9 +168,7 @@ def on_read(core: Core, call: ReadForInsert, answer: MetadataAnswer) -> None:
         _refuse(core, call.insert, error)
         return
     if use is not None:
-        insert.step, insert.part, insert.is_duplicate = InsertStep.WAITING, use.part, True
-        insert.version = answer.zxid
-        pulling.pull(core)
+        _wait_for_use(core, call.insert, use, answer.zxid)
         return
     try:
         version = addressing.definition_version(definition)
@@ -195,6 +197,17 @@ def on_read(core: Core, call: ReadForInsert, answer: MetadataAnswer) -> None:
         _refuse(core, call.insert, BadInput(f"part {message.part.id} is there already"))
         return
     _commit(core, call.insert, version, found, hashes)
+
+
+def _wait_for_use(core: Core, number: int, use: UsedToken | NumberUse, zxid: Zxid) -> None:
+    """I4; several parts of a publication were visible with its token, and have no name together."""
+    insert = core.state.inserts[number]
+    insert.step, insert.part, insert.is_duplicate = InsertStep.WAITING, use.part, True
+    insert.version = zxid
+    if use.shard == tokens.SHARED:
+        _answer(core, number, "", zxid)
+    else:
+        pulling.pull(core)
 
 
 def _commit(
@@ -266,6 +279,7 @@ def _is_committed(core: Core, insert: Insert) -> None:
 def _on_conflict(core: Core, number: int, conflict: Conflict) -> None:
     """Nothing was done. The token, the definition or the name has changed, or the host was raised."""
     insert = core.state.inserts[number]
+    insert.conflicts += 1
     message = insert.message
     is_built_upon = bool(message.producer or message.dedup_hash)  # nodes that may have gone
     if conflict.index == HOST:
@@ -279,7 +293,7 @@ def _on_conflict(core: Core, number: int, conflict: Conflict) -> None:
         _refuse(core, number, TableMoved("the table has another name now"))
     elif conflict.index > DEFINITION and conflict.why is Refusal.NO_NODE and not is_built_upon:
         _refuse(core, number, NoSuchTable("the table is dropped"))
-    elif _is_late(core, insert):
+    elif _is_late(core, insert) or insert.conflicts >= conflicts_max:
         _refuse(core, number, TableBusy("others wrote before this insert again and again"))
     elif checks.is_taken(core, message.part.id):
         _refuse(core, number, BadInput(f"part {message.part.id} is there already"))
@@ -353,8 +367,19 @@ def look(core: Core) -> None:
             _unknown(core, number)
         elif is_late and insert.step is InsertStep.HELD:
             _refuse(core, number, TableBusy("other inserts of this producer came first"))
-        elif insert.step is InsertStep.HELD and tokens.has_turn(state, number):
+        elif is_late and insert.step is InsertStep.FORGETTING:
+            _refuse(core, number, TableBusy("hashes of content are being forgotten"))
+        elif _may_read(core, number):
             _read(core, number)
+
+
+def _may_read(core: Core, number: int) -> bool:
+    """Whether what it has waited for before it reads has come to an end."""
+    state = core.state
+    step = state.inserts[number].step
+    if step is InsertStep.FORGETTING:
+        return state.sweep is None
+    return step is InsertStep.HELD and tokens.has_turn(state, number)
 
 
 def _is_late(core: Core, insert: Insert) -> bool:
@@ -378,7 +403,7 @@ def on_session_end(core: Core) -> None:
     for number, insert in list(core.state.inserts.items()):
         if insert.step in (InsertStep.COMMITTING, InsertStep.SETTLING):
             _unknown(core, number)
-        elif insert.step in (InsertStep.READING, InsertStep.HELD):
+        elif insert.step in (InsertStep.READING, InsertStep.HELD, InsertStep.FORGETTING):
             _refuse(core, number, TableReadOnly("this replica has lost its session"))
     for drop in list(core.state.drops):
         dropping = core.state.drops.pop(drop)
@@ -393,11 +418,15 @@ def _end(core: Core, number: int) -> Insert:
     return core.state.inserts.pop(number)
 
 
-def _answer(core: Core, number: int, name: PartName, version: Zxid) -> None:
+def _answer(core: Core, number: int, name: PartName | str, version: Zxid) -> None:
     insert = _end(core, number)
     table, shard = core.key
     message = insert.message
-    done = BlockInserted(table, shard, message.request, str(name), version, insert.is_duplicate)
+    done = BlockInserted(
+        *(table, shard, message.request, str(name), version, insert.is_duplicate),
+        incarnation=core.node.memory.incarnation,
+        is_by_content=insert.is_duplicate and bool(insert.hash_zxid),
+    )
     core.send(insert.client, done)
     if insert.is_duplicate:
         _forget(core, insert)

@@ -12,7 +12,14 @@ from enum import StrEnum
 import msgspec
 
 from motet.core.mergetree.messages import ListTables, NamedTable, NodeRequest, TablesListed
-from motet.core.mergetree.paths import TABLES, ShardPaths, definition_path, name_path, named_table
+from motet.core.mergetree.paths import (
+    TABLES,
+    ShardPaths,
+    definition_path,
+    name_path,
+    named_table,
+    settings_path,
+)
 from motet.core.mergetree.procedure import Procedure, ProcedureService, failure
 from motet.core.metadata.definitions import read_table_definition
 from motet.core.metadata.messages import (
@@ -25,6 +32,7 @@ from motet.core.metadata.messages import (
     ReadOperation,
     ReadResult,
 )
+from motet.core.metadata.table_settings import TableSettings, decode_table_settings
 from motet.errors import BadInput, BadRecord
 from motet.ids import Address, TableId, TableName
 from motet.limits import listed_bytes_max, name_length_max
@@ -100,7 +108,8 @@ class ListingService(ProcedureService[TableList]):
         page.step = ListStep.TABLES
         reads: list[ReadOperation] = []
         for table in page.tables.values():
-            reads += [Get(definition_path(table)), Children(ShardPaths(table, 0).replicas)]
+            reads += [Get(definition_path(table)), Get(settings_path(table))]
+            reads.append(Children(ShardPaths(table, 0).replicas))
         if reads:
             self.ask(page, *reads)
         else:
@@ -109,7 +118,7 @@ class ListingService(ProcedureService[TableList]):
     def _on_tables(self, page: TableList, answer: ReadDone) -> None:
         listed: list[NamedTable] = []
         size, results = 0, iter(answer.results)
-        for name, found, below in zip(page.tables, results, results, strict=True):
+        for name, found, set_, below in zip(page.tables, results, results, results, strict=True):
             if not isinstance(found, Found):
                 continue  # it was dropped since
             size += len(found.data)
@@ -121,9 +130,17 @@ class ListingService(ProcedureService[TableList]):
             except BadRecord as error:
                 self.node.note("bad_definition", error.what)
                 continue
+            settings = self._settings(name, set_)
             replicas = len(below.names) if isinstance(below, Names) else 0
-            listed.append(NamedTable(name, definition, replicas, found.stat.ctime_ms))
+            listed.append(NamedTable(name, definition, replicas, found.stat.ctime_ms, settings))
         self._reply(page, listed)
+
+    def _settings(self, name: TableName, found: ReadResult) -> TableSettings:
+        try:
+            return decode_table_settings(found.data if isinstance(found, Found) else b"")
+        except BadRecord as error:
+            self.node.note("bad_settings", f"{name}: {error.what}")
+            return TableSettings()
 
     def _reply(self, page: TableList, listed: list[NamedTable]) -> None:
         """Whoever reads on does so after the last table: a page without one is no answer."""

@@ -16,6 +16,7 @@ from motet.core.mergetree.messages import PublishParts
 from motet.core.mergetree.paths import ShardPaths
 from motet.errors import BadRecord
 from motet.format.checksum import crc32c
+from motet.format.frame import UNDECODABLE
 
 headers_bytes_max = 3 * 1024
 """Headers within an entry: with its holders and partitions it stays below 4 KiB."""
@@ -84,6 +85,6 @@ def whole(entry: PublishEntry, found: list[bytes]) -> PublishEntry:
     for data in found:
         try:
             parts += _decoder.decode(data)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except UNDECODABLE as error:
             raise BadRecord(f"this is no manifest of staged parts: {error}") from None
     return msgspec.structs.replace(entry, parts=tuple(parts))

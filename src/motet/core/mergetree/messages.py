@@ -6,8 +6,6 @@ whole tables: any data node answers it, whether or not it has a replica of them.
 
 from __future__ import annotations
 
-from typing import get_args
-
 import msgspec
 
 from motet.core.clock.hlc import Clock
@@ -16,6 +14,7 @@ from motet.core.machine import Message
 from motet.core.mergetree.entries import PartHeader
 from motet.core.mergetree.version import Version
 from motet.core.metadata.definitions import TableDefinition
+from motet.core.metadata.table_settings import TableSettings
 from motet.ids import NodeId, PartId, RequestId, TableId, TableName, WriterName, Zxid
 
 
@@ -114,6 +113,10 @@ class BlockInserted(TableAnswer, frozen=True):
     name: str
     version: Zxid
     is_duplicate: bool = False
+    #: of the version; empty: that of whoever has described the table (T1)
+    incarnation: str = ""
+    #: a duplicate by its rows, with ``dedup="content"``, and not by its token
+    is_by_content: bool = False
 
 
 class PartitionsDropped(TableAnswer, frozen=True):
@@ -208,6 +211,13 @@ class RenameTable(NodeRequest, frozen=True):
     new_name: TableName
 
 
+class ChangeSettings(NodeRequest, frozen=True):
+    """Set some settings of a table; None takes one back."""
+
+    name: TableName
+    changes: dict[str, int | None]
+
+
 class TableChanged(NodeAnswer, frozen=True):
     """It is done, from this version on."""
 
@@ -228,6 +238,7 @@ class NamedTable(msgspec.Struct, frozen=True, array_like=True):
     replicas: int
     #: when it was created, by the keeper's clock
     created_ms: int
+    settings: TableSettings = TableSettings()
 
 
 class TablesListed(NodeAnswer, frozen=True):
@@ -286,6 +297,10 @@ class StagedPart(msgspec.Struct, frozen=True, array_like=True):
     shard: int
     header: PartHeader
     holders: tuple[Holder, ...]
+    #: in a table with ``dedup="content"``: of all rows that the same call has staged in this shard and
+    #: partition, in whatever number of parts, and which call that was (T9)
+    dedup_hash: str = ""
+    dedup_call: str = ""
 
 
 class TablePublication(msgspec.Struct, frozen=True, array_like=True):
@@ -320,7 +335,8 @@ class PartsPublished(NodeAnswer, frozen=True):
     """They are visible from this version on."""
 
     version: Version
-    #: of each part in the order of the request: its name in its shard; none for a duplicate
+    #: of each part in the order of the request: its name in its shard, empty for one that was left out since
+    #: its rows are there already (T9); none for a duplicate
     names: tuple[str, ...]
     is_duplicate: bool = False
 
@@ -424,89 +440,6 @@ class JobStanding(NodeAnswer, frozen=True):
     value: str
 
 
-class DescribeReplicas(NodeRequest, frozen=True):
-    """How it stands with the replicas of this very node."""
-
-
-class ProbeNode(NodeRequest, frozen=True):
-    """Answered at once by a node that works, whatever it waits for."""
-
-
-class NodeProbed(NodeAnswer, frozen=True):
-    """The node that was probed works."""
-
-
-class QueuedEntry(msgspec.Struct, frozen=True, array_like=True):
-    """A part that a replica does not have yet, and why."""
-
-    number: int
-    part: PartId
-    reason: str
-    tries: int
-
-
-class ReplicaStanding(msgspec.Struct, frozen=True, array_like=True):
-    """How it stands with one replica."""
-
-    table: TableId
-    shard: int
-    phase: str
-    #: why it is not active, in words
-    why: str
-    log_pointer: int
-    #: the last entry that it knows the log to have
-    head: int
-    parts: int
-    size_bytes: int
-    queue: tuple[QueuedEntry, ...]
-
-
-class ReplicasDescribed(NodeAnswer, frozen=True):
-    """All replicas of the node that was asked."""
-
-    node: NodeId
-    replicas: tuple[ReplicaStanding, ...]
-
-
-class ReadShardLog(NodeRequest, frozen=True):
-    """The log of a shard from an entry on, a page of it, and on the first page the quorums that are open."""
-
-    table: TableId
-    shard: int
-    first: int = 0
-
-
-class LoggedEntry(msgspec.Struct, frozen=True, array_like=True):
-    """An entry, as people read it."""
-
-    number: int
-    #: as in the log; "bad" for what is no entry
-    kind: str
-    parts: tuple[PartId, ...]
-    #: what else it says
-    detail: str
-    version: Zxid
-    created_ms: int
-
-
-class OpenQuorum(msgspec.Struct, frozen=True, array_like=True):
-    """A block that waits for its quorum."""
-
-    part: PartId
-    wanted: int
-    members: tuple[NodeId, ...]
-    since_ms: int
-
-
-class ShardLogIs(NodeAnswer, frozen=True):
-    """The page; if there is ``more``, it begins with the next number."""
-
-    entries: tuple[LoggedEntry, ...]
-    quorums: tuple[OpenQuorum, ...]
-    next_number: int
-    more: bool
-
-
 class NodeRefused(NodeAnswer, frozen=True):
     """It was not done, or with the code ``OUTCOME_UNKNOWN`` nobody knows."""
 
@@ -547,6 +480,21 @@ class PartHeld(TableMessage, frozen=True):
     host_version: int
 
 
+class ReadDrops(TableMessage, frozen=True):
+    """When were these partitions dropped last, as the log says up to this zxid?"""
+
+    partitions: tuple[str, ...]
+    through: Zxid
+
+
+class DropsAre(TableMessage, frozen=True):
+    """All that is older than these versions is dropped; the log was executed up to ``through``."""
+
+    partitions: tuple[str, ...]
+    drops: tuple[Zxid, ...]
+    through: Zxid
+
+
 class PartArrived(TableMessage, frozen=True):
     """From the node itself: bytes that an inserter streams ahead are synced, and promise nothing (T25)."""
 
@@ -558,79 +506,3 @@ class PartBroken(TableMessage, frozen=True):
     """From the node itself: the bytes of a stored part are not what was written (T37)."""
 
     part: PartId
-
-
-ReplicaMessages = (
-    InsertBlock
-    | DropPartitions
-    | ListParts
-    | StagePart
-    | FindVersion
-    | LogHas
-    | PartPushed
-    | HoldPart
-    | PartHeld
-)
-"""What comes to a replica over the network."""
-
-NodeRequests = (
-    CreateTable
-    | DropTable
-    | RenameTable
-    | ListTables
-    | DescribeTables
-    | PublishParts
-    | ReadWriters
-    | NoteWriter
-    | ReadSteps
-    | FindStep
-    | OpenJob
-    | RenewJob
-    | DescribeReplicas
-    | ProbeNode
-    | ReadShardLog
-)
-
-TableCall = ReplicaMessages | NodeRequests
-"""Everything that comes to a node about tables over the network."""
-
-ClientCalls = (InsertBlock, DropPartitions, ListParts, StagePart, FindVersion)
-"""What a client may ask a replica."""
-
-TablesAnswer = (
-    BlockInserted
-    | PartitionsDropped
-    | PartsListed
-    | PartStaged
-    | VersionFound
-    | TableRefused
-    | TableReady
-    | TableChanged
-    | TablesListed
-    | TablesDescribed
-    | PartsPublished
-    | WritersAre
-    | WriterNoted
-    | StepsAre
-    | StepFound
-    | JobStanding
-    | ReplicasDescribed
-    | NodeProbed
-    | ShardLogIs
-    | NodeRefused
-)
-"""All answers to clients."""
-
-REFERENCE: tuple[tuple[type[Message], str, str], ...] = (
-    *((kind, "client", "replica") for kind in ClientCalls),
-    *(
-        (kind, "replica", "client")
-        for kind in get_args(TablesAnswer)
-        if issubclass(kind, TableAnswer)
-    ),
-    *((kind, "replica", "replica") for kind in (LogHas, PartPushed, HoldPart, PartHeld)),
-    *((kind, "node", "replica") for kind in (PartArrived, PartBroken)),
-    *((kind, "client", "node") for kind in get_args(NodeRequests)),
-    *((kind, "node", "client") for kind in get_args(TablesAnswer) if issubclass(kind, NodeAnswer)),
-)
-"""Who says what to whom."""

@@ -33,12 +33,8 @@ from motet.core.mergetree.hosting import HostingService
 from motet.core.mergetree.jobs import JobsService
 from motet.core.mergetree.listing import ListingService
 from motet.core.mergetree.messages import (
-    DescribeReplicas,
-    NodeProbed,
     NodeRefused,
     NodeRequest,
-    ProbeNode,
-    ReplicasDescribed,
     TableMessage,
     TableRefused,
     TableRequest,
@@ -47,7 +43,9 @@ from motet.core.mergetree.paths import shard_of
 from motet.core.mergetree.publishing import PublishingService
 from motet.core.mergetree.replica import TableReplica
 from motet.core.mergetree.service import NodeService
+from motet.core.mergetree.setting import SettingService
 from motet.core.mergetree.shard_log import ShardLogService
+from motet.core.mergetree.standing_messages import DescribeReplicas, ReplicasDescribed
 from motet.core.mergetree.tree_collecting import TreeCollectingService
 from motet.core.mergetree.writers import WritersService
 from motet.core.metadata.messages import (
@@ -69,6 +67,7 @@ SERVICES: tuple[type[NodeService], ...] = (
     HostingService,
     CreatingService,
     ChangingService,
+    SettingService,
     DescribingService,
     ListingService,
     TreeCollectingService,
@@ -216,9 +215,6 @@ class TableNode:
     def _on_node_request(self, client: Address, message: NodeRequest) -> None:
         if isinstance(message, DescribeReplicas):
             self._describe_replicas(client, message)
-            return
-        if isinstance(message, ProbeNode):
-            self.node.send(client, NodeProbed(message.request))
             return
         service = self._takes.get(type(message))
         if service is not None:

@@ -10,6 +10,7 @@
       steps-<k>                         a chunk of its former steps
     /motet/table_data/<uuid>            empty: the table is being made; `named`; `collected`: it goes
       definition                        columns, order, partition, engine
+      settings                          what can be changed at any time; not there while nothing is set
       tokens/<token>                    what was inserted under a token
       producers/<name>                  what a producer has inserted last, by its numbers
       staging/<job>                     open, published or collected
@@ -37,6 +38,7 @@ from urllib.parse import quote
 import msgspec
 
 from motet.errors import BadRecord
+from motet.format.frame import UNDECODABLE
 from motet.ids import NodeId, PartId, TableId, TableName, WriterName
 from motet.limits import name_length_max, table_shards_max
 
@@ -46,10 +48,6 @@ TABLE_DATA = "/motet/table_data"
 WRITERS = "/motet/writers"
 ROOTS = (TABLES, TABLE_NODES, TABLE_DATA, WRITERS)
 """Are there before the first request."""
-
-
-CLIENT_PRODUCER = "~"
-"""Producers that clients make for themselves are called so and the client's number: each has one user."""
 
 
 def is_token(token: str) -> bool:
@@ -97,7 +95,7 @@ def decode_shards(data: bytes) -> tuple[int, ...]:
     """Numbers of shards; ``BadRecord`` for what is none."""
     try:
         shards = _shards_decoder.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except UNDECODABLE:
         shards = (-1,)
     if all(0 <= shard < table_shards_max for shard in shards):
         return shards
@@ -129,6 +127,11 @@ def definition_path(table: TableId) -> str:
     return f"{table_root(table)}/definition"
 
 
+def settings_path(table: TableId) -> str:
+    """What of it can be changed at any time."""
+    return f"{table_root(table)}/settings"
+
+
 def table_of(path: str) -> TableId:
     """The table that a path below its root is of."""
     return TableId(path.removeprefix(f"{TABLE_DATA}/").partition("/")[0])
@@ -147,6 +150,10 @@ class ShardPaths(msgspec.Struct, frozen=True):
     @property
     def definition(self) -> str:
         return definition_path(self.table)
+
+    @property
+    def settings(self) -> str:
+        return settings_path(self.table)
 
     def token(self, token: str) -> str:
         return f"{table_root(self.table)}/tokens/{token_name(token)}"

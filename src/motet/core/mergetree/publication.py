@@ -9,12 +9,13 @@ of the table gets one, and its ``log`` is set (T30).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from enum import StrEnum
 
 import msgspec
 
 from motet.core.mergetree import checks, tokens, writer_state
+from motet.core.mergetree.dedup import BlockHash, encode_hash
 from motet.core.mergetree.entries import PartHeader, PublishEntry, encode_entry
 from motet.core.mergetree.manifests import Manifests, own_job
 from motet.core.mergetree.messages import InsertBlock, PublishParts, StagedPart, TablePublication
@@ -32,6 +33,7 @@ from motet.core.metadata.messages import (
     WriteOperation,
 )
 from motet.errors import BadInput, BadRecord, NoSuchTable, TooLarge
+from motet.format.frame import UNDECODABLE
 from motet.ids import NodeId, PartId, TableId
 from motet.limits import (
     publish_ops_max,
@@ -40,14 +42,13 @@ from motet.limits import (
     token_number_max,
 )
 
-SHARED = -1
-"""Instead of a shard, in the use of a token for several parts."""
-
 PartPlace = tuple[int, int]
 """The number of a table in the request, and of a part of it."""
 
 Holders = dict[NodeId, int]
 """Who holds a part, and the version of whose ``host``."""
+
+NO_PART = PartId("")
 
 _jobs_max = 16
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
@@ -60,6 +61,8 @@ class Subject(StrEnum):
     DEFINITION = "definition"
     NAME = "name"
     USE = "use"
+    #: a hash of content, or that the log was not set since it was read
+    HASH = "hash"
     JOB = "job"
     HOST = "host"
     ENTRY = "entry"
@@ -92,6 +95,37 @@ class TableFacts(msgspec.Struct, frozen=True):
     use: ReadResult
     #: an open staging job, for manifests
     job: str = ""
+    #: its only part is left out, since this one has brought the same rows
+    bringer: PartId = NO_PART
+
+
+class StagedRows(msgspec.Struct, frozen=True):
+    """What one call has staged in a shard and a partition of a table, where content is told apart (T9)."""
+
+    #: the number of the table in the request
+    table: int
+    shard: int
+    partition: str
+    hash: str
+    parts: tuple[PartId, ...]
+    #: parts of other calls that have the same rows
+    again: tuple[PartId, ...]
+
+    def paths(self, message: PublishParts) -> ShardPaths:
+        return ShardPaths(message.tables[self.table].table, self.shard)
+
+    def path(self, message: PublishParts) -> str:
+        """The node of the hash."""
+        return self.paths(message).block_hash(self.partition, self.hash)
+
+
+class HashFacts(msgspec.Struct, frozen=True):
+    """What the multi does about content."""
+
+    #: rows that are published, and the node of their hash if it is there
+    made: tuple[tuple[StagedRows, Found | None], ...] = ()
+    #: of each table and shard of which something is left out: the log is as it was read
+    checks: tuple[tuple[PartPlace, Check], ...] = ()
 
 
 class PublishFacts(msgspec.Struct, frozen=True):
@@ -102,6 +136,7 @@ class PublishFacts(msgspec.Struct, frozen=True):
     writer: ReadResult | None = None
     #: the nodes of open jobs, and their versions
     jobs: tuple[tuple[str, int], ...] = ()
+    hashes: HashFacts = HashFacts()
 
 
 class Multi(msgspec.Struct, frozen=True):
@@ -114,17 +149,17 @@ class Multi(msgspec.Struct, frozen=True):
 _facts_decoder = msgspec.json.Decoder(DefinitionFacts)
 
 
-def facts_of(found: ReadResult, use: ReadResult) -> TableFacts:
+def facts_of(found: ReadResult, use: ReadResult, bringer: PartId = NO_PART) -> TableFacts:
     """What a definition says; an error when nothing can be published into the table."""
     if not isinstance(found, Found):
         raise NoSuchTable("the table is dropped")
     try:
         facts = _facts_decoder.decode(found.data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except UNDECODABLE as error:
         raise BadRecord(f"this is no definition of a table: {error}") from None
     if facts.is_dropped:
         raise NoSuchTable("the table is dropped")
-    return TableFacts(found.stat.version, facts.shards, use)
+    return TableFacts(found.stat.version, facts.shards, use, bringer=bringer)
 
 
 # The request
@@ -173,12 +208,15 @@ def _check_table(publication: TablePublication, least: int) -> None:
     checks.check_content(publication.content, least)
     for part in publication.parts:
         checks.check_header(part.header)
+        checks.check_hash(part.dedup_hash, part.dedup_call)
         if not 0 <= part.shard < table_shards_max:
             raise BadInput(f"there is no shard {part.shard}")
         if not part.holders:
             raise BadInput(f"part {part.header.id} is held by nobody", hint="stage it first")
         if not all(_NODE.fullmatch(holder.node) for holder in part.holders):
             raise BadInput(f"part {part.header.id} is held by what is no node")
+        if not all(0 <= holder.host_version <= checks.version_max for holder in part.holders):
+            raise BadInput(f"part {part.header.id} is held at what is no version of a host")
 
 
 def check_table_id(table: TableId) -> None:
@@ -209,14 +247,32 @@ def parts_of_request(message: PublishParts) -> Iterator[tuple[PartPlace, StagedP
             yield (table, number), part
 
 
-def as_insert(message: PublishParts, table: int) -> InsertBlock:
-    """The insert that the publication is for the tokens of a table (T7)."""
+def rows_of_request(message: PublishParts) -> tuple[StagedRows, ...]:
+    """U5: the parts that have hashes, by their rows."""
+    calls: dict[tuple[int, int, str, str], str] = {}
+    parts: dict[tuple[int, int, str, str], list[PartId]] = {}
+    again: dict[tuple[int, int, str, str], list[PartId]] = {}
+    for (table, _), part in parts_of_request(message):
+        if part.dedup_hash:
+            rows = table, part.shard, part.header.partition, part.dedup_hash
+            is_first = calls.setdefault(rows, part.dedup_call) == part.dedup_call
+            (parts if is_first else again).setdefault(rows, []).append(part.header.id)
+    return tuple(
+        StagedRows(*rows, tuple(ids), tuple(again.get(rows, ()))) for rows, ids in parts.items()
+    )
+
+
+def as_insert(message: PublishParts, table: int, bringer: PartId = NO_PART) -> InsertBlock:
+    """The insert that the publication is for the tokens of a table (T7); ``bringer`` is there in the place of
+    its only part."""
     publication = message.tables[table]
     alone = publication.parts[0] if len(publication.parts) == 1 else None
-    header = PartHeader(PartId(""), "", 0, 0, "") if alone is None else alone.header
+    header = PartHeader(NO_PART, "", 0, 0, "") if alone is None else alone.header
+    if bringer:
+        header = msgspec.structs.replace(header, id=bringer)
     return InsertBlock(
         publication.table,
-        SHARED if alone is None else alone.shard,
+        tokens.SHARED if alone is None else alone.shard,
         message.request,
         header,
         1,
@@ -231,12 +287,14 @@ def as_insert(message: PublishParts, table: int) -> InsertBlock:
 
 
 def multi_of(
+    asked: PublishParts,
     message: PublishParts,
     facts: PublishFacts,
     holders: dict[PartPlace, Holders],
     manifests: Manifests,
 ) -> Multi:
-    """The multi that makes it visible."""
+    """The multi that makes ``message`` visible: what is left of the request when rows that are there are left
+    out. Tokens are of the request itself."""
     each: list[tuple[WriteOperation, Mark]] = []
     for table, publication in enumerate(message.tables):
         paths, known = ShardPaths(publication.table, 0), facts.tables[table]
@@ -246,11 +304,12 @@ def multi_of(
             named = Check(publication.name_path, publication.name_version)
             each.append((named, Mark(Subject.NAME, table)))
         if message.token or message.producer:
-            use = tokens.use(paths, as_insert(message, table), known.use)
+            use = tokens.use(paths, as_insert(asked, table, known.bringer), known.use)
             each.append((use, Mark(Subject.USE, table)))
     if message.step is not None and facts.writer is not None:
         steps = writer_state.advance(facts.writer, message)
         each += [(operation, Mark(Subject.USE)) for operation in steps]
+    each += _hash_operations(asked, facts.hashes)
     for path, version in facts.jobs:
         each.append((Set(path, b"published", version), Mark(Subject.JOB)))
     for table in range(len(message.tables)):
@@ -261,6 +320,20 @@ def multi_of(
             each += _shard_operations(message, table, shard, holders, headers)
     operations = tuple(operation for operation, _ in each)
     return Multi(operations, tuple(mark for _, mark in each))
+
+
+def _hash_operations(
+    asked: PublishParts, hashes: HashFacts
+) -> Iterator[tuple[WriteOperation, Mark]]:
+    """U1, U2, U7."""
+    for rows, found in hashes.made:
+        data = encode_hash(BlockHash(rows.parts[0]))
+        path = rows.path(asked)
+        mark = Mark(Subject.HASH, rows.table, rows.shard)
+        version = None if found is None else found.stat.version
+        yield Create(path, data) if version is None else Set(path, data, version), mark
+    for (table, shard), check in hashes.checks:
+        yield check, Mark(Subject.HASH, table, shard)
 
 
 def shards_of(message: PublishParts, facts: PublishFacts, table: int) -> list[int]:
@@ -319,12 +392,13 @@ def check_size(
             for job in message.jobs
         )
         writer = None if message.step is None else Absent("")
-        facts = PublishFacts(tables, writer, jobs)
+        hashes = HashFacts(tuple((rows, None) for rows in rows_of_request(message)))
+        facts = PublishFacts(tables, writer, jobs, hashes)
     holders = {
         place: {holder.node: holder.host_version for holder in part.holders}
         for place, part in parts_of_request(message)
     }
-    operations = multi_of(message, facts, holders, manifests).operations
+    operations = multi_of(message, message, facts, holders, manifests).operations
     shards_all = sum(len(shards_of(message, facts, t)) for t in range(len(message.tables)))
     advice = "publish fewer tables or shards at a time, or write fewer and larger parts"
     if len(operations) > publish_ops_max:
@@ -355,10 +429,15 @@ def entries_of(multi: Multi, results: tuple[str | int | None, ...]) -> dict[tupl
     }
 
 
-def names_of(message: PublishParts, entries: dict[tuple[int, int], int]) -> tuple[str, ...]:
+def names_of(
+    asked: PublishParts, entries: dict[tuple[int, int], int], left_out: Container[PartId] = ()
+) -> tuple[str, ...]:
     """The names that the parts have in their shards, in the order of the request."""
     names, counts = [], dict.fromkeys(entries, 0)
-    for (table, _), part in parts_of_request(message):
+    for (table, _), part in parts_of_request(asked):
+        if part.header.id in left_out:
+            names.append("")
+            continue
         place = table, part.shard
         block = Block(entries[place], counts[place])
         counts[place] += 1

@@ -8,10 +8,11 @@ import msgspec
 
 from motet.core.mergetree.context import ReplicaKey
 from motet.core.mergetree.jobs import OPEN
-from motet.core.mergetree.manifests import Manifests
+from motet.core.mergetree.manifests import Manifests, manifests_of
 from motet.core.mergetree.messages import PublishParts, StagedPart
 from motet.core.mergetree.paths import ShardPaths
 from motet.core.mergetree.publication import (
+    NO_PART,
     Holders,
     PartPlace,
     PublishFacts,
@@ -19,6 +20,7 @@ from motet.core.mergetree.publication import (
     parts_of_request,
     shard_key,
 )
+from motet.core.mergetree.publication_dedup import RowsKnown, without
 from motet.core.metadata.messages import Create, Found, ReadResult
 from motet.errors.tables import StagingEnded
 from motet.ids import Address, NodeId, PartId, RequestId
@@ -28,6 +30,8 @@ class PublishStep(StrEnum):
     """How far a publication is."""
 
     READING = "reading"
+    #: rows of it may be there: their block is open, or replicas are asked whether it was dropped
+    JUDGING = "judging"
     #: manifests of its parts are written
     PREPARING = "preparing"
     #: some part is on too few replicas: others are asked to hold it
@@ -43,6 +47,8 @@ class PublicationUnderWay(msgspec.Struct):
     """One that is not answered."""
 
     client: Address
+    #: as it came, and what of it is published: rows that are there already are left out (U6)
+    asked: PublishParts
     message: PublishParts
     since_ns: int
     wait_ns: int
@@ -55,6 +61,8 @@ class PublicationUnderWay(msgspec.Struct):
     places: dict[tuple[ReplicaKey, PartId], PartPlace] = msgspec.field(default_factory=dict)
     #: the newest version of ``host`` that a node has told, of each table and shard
     newest: dict[tuple[int, int, NodeId], int] = msgspec.field(default_factory=dict)
+    #: a version that the keeper has refused: who tells it again is not heard
+    refuted: dict[tuple[int, int, NodeId], int] = msgspec.field(default_factory=dict)
     #: who has said that it cannot hold a part
     refused: dict[tuple[int, int, NodeId], None] = msgspec.field(default_factory=dict)
     #: parts that somebody could not get: those that are counted may not have them any more, either
@@ -65,12 +73,17 @@ class PublicationUnderWay(msgspec.Struct):
     #: how often others were asked to hold parts
     rounds: int = 0
     facts: PublishFacts | None = None
+    #: where content is told apart: what is known of its rows, and parts that are left out
+    rows: RowsKnown = msgspec.field(default_factory=RowsKnown)
+    left_out: dict[PartId, PartId] = msgspec.field(default_factory=dict)
     #: of shards that get many parts; the nodes that are still to be made for them, one after the other
     manifests: Manifests = msgspec.field(default_factory=dict)
     todo: list[Create] = msgspec.field(default_factory=list)
     is_listed: bool = False
     #: the job that the manifests lie below is there for them alone
     has_own_job: bool = False
+    #: how often others came before its commit
+    conflicts: int = 0
     #: a commit is unknown, or was until it was settled
     is_unsure: bool = False
     #: what was asked of the keeper last
@@ -91,6 +104,8 @@ class PublishingMemory(msgspec.Struct):
 
 def begin_holders(each: PublicationUnderWay) -> None:
     """As the client was told when its parts were staged."""
+    each.holders, each.missing, each.places, each.newest = {}, {}, {}, {}
+    each.refused, each.doubted = {}, {}
     for place, part in parts_of_request(each.message):
         each.holders[place], each.missing[place] = {}, None
         each.places[shard_key(each.message, place[0], part), part.header.id] = place
@@ -110,7 +125,7 @@ def count_holder(each: PublicationUnderWay, place: PartPlace, node: NodeId, vers
     part = part_at(each, place)
     seat = place[0], part.shard, node
     newest = each.newest.get(seat, version)
-    if version < newest:
+    if version < newest or version == each.refuted.get(seat):
         return False
     has_risen = version > newest and discard_holder(each, *seat)
     each.newest[seat] = version
@@ -130,6 +145,14 @@ def discard_holder(each: PublicationUnderWay, table: int, shard: int, node: Node
     return found
 
 
+def refute_holder(each: PublicationUnderWay, table: int, shard: int, node: NodeId) -> None:
+    """The keeper says that its ``host`` has another version than it told: it has to tell that one."""
+    seat = table, shard, node
+    if seat in each.newest:
+        each.refuted[seat] = each.newest[seat]
+    discard_holder(each, *seat)
+
+
 def wanted(part: StagedPart) -> int:
     """On how many replicas it has to be."""
     return len({holder.node for holder in part.holders})
@@ -142,6 +165,22 @@ def is_lost(each: PublicationUnderWay) -> bool:
         if nodes and not each.holders[place]:
             return all((*place, node) in each.refused for node in nodes)
     return False
+
+
+def leave_out(each: PublicationUnderWay, left_out: dict[PartId, PartId]) -> None:
+    """U6: what is published is the rest of the request."""
+    if each.left_out.keys() != left_out.keys():
+        each.message = without(each.asked, left_out)
+        each.manifests, each.is_listed = manifests_of(each.message), False
+        begin_holders(each)
+    each.left_out = left_out
+
+
+def bringer_of(each: PublicationUnderWay, table: int) -> PartId:
+    """Who has brought the rows of a table's only part, if that is left out; empty: nobody has."""
+    parts = each.asked.tables[table].parts
+    alone = parts[0].header.id if len(parts) == 1 else NO_PART
+    return each.left_out.get(alone, NO_PART)
 
 
 # What has to be made first (G7, G8)

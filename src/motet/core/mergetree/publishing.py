@@ -16,6 +16,7 @@ G5  What is too large for one multi is refused before any work.
 G6  An empty step sets its writer alone; without a step, what has no rows and replaces nothing leaves nothing.
 G7  A staging job is ended with the publication: it was open, and is published from then on (T4).
 G8  Shards that get many parts have them listed in manifests below a staging job; see ``manifests``.
+G9  Rows that a table with ``dedup="content"`` has already are left out; see ``publication_dedup``.
 """
 
 from __future__ import annotations
@@ -23,22 +24,24 @@ from __future__ import annotations
 import msgspec
 
 from motet.core.machine import NS_PER_MS
-from motet.core.mergetree import addressing, publication, tokens, writer_state
+from motet.core.mergetree import addressing, publication, publication_dedup, tokens, writer_state
 from motet.core.mergetree.context import NodeContext
-from motet.core.mergetree.inserting import failure
+from motet.core.mergetree.inserting import conflicts_max, failure
 from motet.core.mergetree.manifests import manifests_of, own_job
 from motet.core.mergetree.messages import (
+    DropsAre,
     HoldPart,
     LogHas,
     NodeRequest,
     PartHeld,
     PartsPublished,
     PublishParts,
+    ReadDrops,
     TableMessage,
 )
 from motet.core.mergetree.paths import WRITERS, ShardPaths, writer_path
 from motet.core.mergetree.publication import (
-    SHARED,
+    HashFacts,
     Mark,
     Multi,
     PartPlace,
@@ -54,11 +57,13 @@ from motet.core.mergetree.publication_state import (
     PublishingMemory,
     PublishStep,
     begin_holders,
+    bringer_of,
     count_holder,
-    discard_holder,
     is_lost,
+    leave_out,
     nodes_to_make,
     part_at,
+    refute_holder,
     wanted,
     with_jobs,
 )
@@ -97,7 +102,7 @@ class PublishingService(NodeService):
 
     name = "publishing"
     takes = (PublishParts,)
-    hears = (PartHeld,)
+    hears = (PartHeld, DropsAre)
 
     def __init__(self, node: NodeContext) -> None:
         super().__init__(node)
@@ -125,7 +130,7 @@ class PublishingService(NodeService):
             message = msgspec.structs.replace(message, jobs=(own_job(message),))
         largest = max((p.header.size_bytes for _, p in parts_of_request(message)), default=0)
         wait_ns = (wait_ms + largest // fetched_bytes_per_ms) * NS_PER_MS
-        under_way = PublicationUnderWay(client, message, now_ns, wait_ns)
+        under_way = PublicationUnderWay(client, message, message, now_ns, wait_ns)
         under_way.manifests, under_way.has_own_job = manifests, has_own_job
         begin_holders(under_way)
         number = memory.next_number
@@ -153,7 +158,10 @@ class PublishingService(NodeService):
             self._refuse(number, error)
 
     def on_message(self, sender: Address, message: TableMessage) -> None:
-        """G3: a replica holds a part, or cannot."""
+        """G3: a replica holds a part, or cannot; U9: it knows drops."""
+        if isinstance(message, DropsAre):
+            self._on_drops(message)
+            return
         assert isinstance(message, PartHeld)
         node, key = NodeId(sender), (message.table, message.shard)
         now_ns = self.node.now.monotonic_ns
@@ -186,7 +194,7 @@ class PublishingService(NodeService):
                 self._give_up(number, each)
             elif each.step is PublishStep.ASKING:
                 self._commit_or_ask(number, each)
-            elif each.step is PublishStep.WAITING:
+            elif each.step in (PublishStep.WAITING, PublishStep.JUDGING):
                 self._read(number)
             elif each.step is PublishStep.SETTLING and each.request is None:
                 self._settle(number, each)
@@ -202,7 +210,7 @@ class PublishingService(NodeService):
         each = self.memory.publications[number]
         if each.step is not PublishStep.WAITING:
             each.step = PublishStep.READING
-        message = each.message
+        message = each.asked
         reads: list[ReadOperation] = []
         for table in message.tables:
             paths = ShardPaths(table.table, 0)
@@ -215,6 +223,7 @@ class PublishingService(NodeService):
             reads += [Get(paths.job(job)) for job in message.jobs]
         if message.step is not None:
             reads += [Get(writer_path(WriterName(message.step.writer))), Get(WRITERS)]
+        reads += publication_dedup.reads(message, each.rows)
         if each.facts is not None and each.step is PublishStep.WAITING:
             reads += [Get(path) for path in _statuses(message, each.facts)]
         self._ask(number, self.read(*reads))
@@ -226,7 +235,7 @@ class PublishingService(NodeService):
                 raise failure(answer)
             each.step, each.request = PublishStep.SETTLING, None  # with the next tick
             return
-        message, results = each.message, list(answer.results)
+        message, results = each.asked, list(answer.results)
         definitions: list[ReadResult] = []
         uses: list[ReadResult] = []
         producers: list[ReadResult] = []
@@ -243,28 +252,65 @@ class PublishingService(NodeService):
         if message.step is not None:
             writer = results.pop(0)
             _check_room_for_writer(writer, results.pop(0))
+        hashed = len(publication_dedup.reads(message, each.rows))
+        hashes, results = results[:hashed], results[hashed:]
         if self._is_repetition(number, each, uses, producers, writer, results, answer.zxid):
             return
         each.is_unsure = False
-        if not publication.has_changes(message) and message.step is None:
-            self._answer(number, answer.zxid, (), is_duplicate=False)
+        judged = self._judge(number, each, hashes)
+        if judged is None:
+            return
+        has_job = bool(each.left_out) and any(isinstance(job, Found) for job in jobs)
+        if not (publication.has_changes(each.message) or message.step or has_job):
+            told = publication.names_of(message, {}, each.left_out)
+            self._answer(number, answer.zxid, told, is_duplicate=False)
             return
         tables = tuple(
-            publication.facts_of(found, uses[n] if uses else found)
+            publication.facts_of(found, uses[n] if uses else found, bringer_of(each, n))
             for n, found in enumerate(definitions)
         )
         for table, name in zip(message.tables, names, strict=True):
             addressing.check_named(table.table, name, table.name_version)
         _check_shards(message, tables)
         tables, open_jobs = with_jobs(each, tables, jobs)
-        each.facts = PublishFacts(tables, writer, open_jobs)
-        publication.check_size(message, each.manifests, each.facts)
+        each.facts = PublishFacts(tables, writer, open_jobs, judged)
+        publication.check_size(each.message, each.manifests, each.facts)
         if each.manifests and not each.is_listed:
             each.todo = nodes_to_make(each, tables)
             each.step = PublishStep.PREPARING
             self._prepare(number, each)
         else:
             self._commit_or_ask(number, each)
+
+    # Rows that are there
+
+    def _judge(
+        self, number: int, each: PublicationUnderWay, results: list[ReadResult]
+    ) -> HashFacts | None:
+        """U5 to U9: leave out rows that are there; None: that is not known yet."""
+        judgement = publication_dedup.judge(each.asked, each.rows, iter(results))
+        for (table, shard), ask in judgement.to_ask.items():
+            each.step, each.request = PublishStep.JUDGING, None
+            for node in ask.replicas:
+                key = each.asked.tables[table].table, shard
+                self.node.send(node, ReadDrops(*key, ask.partitions, ask.through))
+        if judgement.to_ask:
+            return None
+        if judgement.is_to_be_read_again:
+            self._read(number)
+            return None
+        if judgement.is_open:
+            each.step, each.request = PublishStep.JUDGING, None
+            return None
+        leave_out(each, judgement.left_out)
+        return judgement.facts
+
+    def _on_drops(self, told: DropsAre) -> None:
+        """U9."""
+        for number, each in list(self.memory.publications.items()):
+            is_meant = publication_dedup.note_drops(each.asked, each.rows, told)
+            if is_meant and each.step is PublishStep.JUDGING and each.request is None:
+                self._read(number)
 
     # Manifests
 
@@ -301,7 +347,7 @@ class PublishingService(NodeService):
         zxid: Zxid,
     ) -> bool:
         """G2: whether this was published before; then it is acknowledged, once it is visible."""
-        message = each.message
+        message = each.asked
         if message.step is not None and writer is not None:
             if not writer_state.is_repetition(writer, message.step):
                 return False
@@ -315,7 +361,7 @@ class PublishingService(NodeService):
             return False
         if not all(use is not None for use in known):
             raise TokenReused("the token was used for some of these tables, and not for all")
-        is_insert = any(use is not None and use.shard != SHARED for use in known)
+        is_insert = any(use is not None and use.shard != tokens.SHARED for use in known)
         if is_insert and each.step is not PublishStep.WAITING:
             # It may be of an insert whose quorum is open: that is visible when its status is gone.
             facts = tuple(TableFacts(0, 0, use) for use in uses)
@@ -396,13 +442,13 @@ class PublishingService(NodeService):
     def _multi(self, each: PublicationUnderWay) -> Multi:
         """As it was sent: nothing that it is made of has changed since."""
         assert each.facts is not None, "it was read what there is"
-        return multi_of(each.message, each.facts, each.holders, each.manifests)
+        return multi_of(each.asked, each.message, each.facts, each.holders, each.manifests)
 
     def _on_committed(self, number: int, each: PublicationUnderWay, answer: MetadataAnswer) -> None:
         if isinstance(answer, Written):
             entries = publication.entries_of(self._multi(each), answer.results)
             self._tell_holders(each, entries)
-            names = publication.names_of(each.message, entries)
+            names = publication.names_of(each.asked, entries, each.left_out)
             self._answer(number, answer.zxid, names, is_duplicate=False)
         elif isinstance(answer, Conflict):
             self._on_conflict(number, each, self._multi(each).marks[answer.index])
@@ -418,12 +464,13 @@ class PublishingService(NodeService):
             raise TableMoved("the table has another name now")
         if mark.subject is Subject.ENTRY:
             raise NoSuchTable("the table is dropped, or has no such shard")
-        if self._is_late(each):
+        each.conflicts += 1
+        if self._is_late(each) or each.conflicts >= conflicts_max:
             raise TableBusy("others wrote before this publication again and again")
         if mark.subject is not Subject.HOST:
             self._read(number)
             return
-        discard_holder(each, mark.table, mark.shard, mark.node)
+        refute_holder(each, mark.table, mark.shard, mark.node)
         self._commit_or_ask(number, each)
 
     def _tell_holders(self, each: PublicationUnderWay, entries: dict[tuple[int, int], int]) -> None:
@@ -468,6 +515,9 @@ class PublishingService(NodeService):
         elif each.step is PublishStep.WAITING:
             what = "the insert of this token is not visible yet: its quorum is open"
             self._refuse(number, TableBusy(what))
+        elif each.step is PublishStep.JUDGING:
+            what = "some of its rows were inserted before, and are not known to stay: their quorum is open"
+            self._refuse(number, TableBusy(what))
         else:
             self._refuse(number, NodeError("the keeper did not answer", hint="publish again"))
 
@@ -495,7 +545,7 @@ def _statuses(message: PublishParts, facts: PublishFacts) -> list[str]:
     for table, known in enumerate(facts.tables):
         insert = publication.as_insert(message, table)
         used = tokens.used(insert, known.use)
-        if used is not None and used.shard != SHARED:
+        if used is not None and used.shard != tokens.SHARED:
             paths.append(ShardPaths(insert.table, used.shard).status(PartId(used.part)))
     return paths
 

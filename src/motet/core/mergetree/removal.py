@@ -1,7 +1,8 @@
 """Removing trees of the keeper, in as many reads and multis as it takes.
 
 First all names below the roots are read, then the nodes are deleted, children before their parents. Somebody
-else may delete them too, or add to them meanwhile: then it begins anew. It is done when the roots are gone.
+else may delete them too, or add to them meanwhile: then it begins anew. It is done when the roots are gone,
+or nothing is left but one of them that is to be kept.
 """
 
 from __future__ import annotations
@@ -38,10 +39,12 @@ class TreeRemoval(msgspec.Struct):
     #: whose have been, parents first
     found: list[str] = msgspec.field(default_factory=list)
     reads_max: int = reads_max
+    #: a root that stays
+    kept: str = ""
 
     @classmethod
-    def of(cls, *roots: str) -> TreeRemoval:
-        return cls(roots, list(roots))
+    def of(cls, *roots: str, kept: str = "") -> TreeRemoval:
+        return cls(roots, list(roots), kept=kept)
 
     @property
     def reads(self) -> tuple[ReadOperation, ...]:
@@ -69,7 +72,7 @@ class TreeRemoval(msgspec.Struct):
         del self.unread[: len(answer.results)]
         for result in answer.results:
             if isinstance(result, Names):
-                self.found.append(result.path)
+                self.found += [result.path] if result.path != self.kept else []
                 self.unread += [f"{result.path}/{name}" for name in result.names]
             else:
                 assert isinstance(result, Absent), "names were asked for"

@@ -34,6 +34,7 @@ from motet.core.mergetree import (
     executing,
     finding,
     inserting,
+    publication_dedup,
     pulling,
     pushing,
     reading,
@@ -53,10 +54,10 @@ from motet.core.mergetree.messages import (
     PartBroken,
     PartHeld,
     PartPushed,
-    QueuedEntry,
-    ReplicaStanding,
+    ReadDrops,
     StagePart,
 )
+from motet.core.mergetree.standing_messages import QueuedEntry, ReplicaStanding
 from motet.core.mergetree.state import (
     Activate,
     Call,
@@ -153,6 +154,18 @@ ROUTES: dict[type[Call], Callable[[Core, Any, MetadataAnswer], None]] = {
 }
 """Who takes the answer to a call."""
 
+REQUESTS: dict[type[Message], Callable[[Core, Address, Any], None]] = {
+    InsertBlock: inserting.take,
+    DropPartitions: dropping.drop,
+    ListParts: reading.take,
+    FindVersion: finding.take,
+    StagePart: staging.take,
+    HoldPart: staging.hold,
+    PartHeld: staging.on_held,
+    ReadDrops: publication_dedup.tell_drops,
+}
+"""Who takes what clients and other nodes ask, and answers them."""
+
 told_queue_max = 100
 """Parts that a replica waits for, of those that it tells of."""
 
@@ -180,12 +193,8 @@ class TableReplica:
 
     def on_request(self, sender: Address, message: Message) -> None:
         core = self.core
-        if isinstance(message, InsertBlock):
-            inserting.take(core, sender, message)
-        elif isinstance(message, DropPartitions):
-            dropping.drop(core, sender, message)
-        elif isinstance(message, ListParts):
-            reading.take(core, sender, message)
+        if type(message) in REQUESTS:
+            REQUESTS[type(message)](core, sender, message)
         elif isinstance(message, LogHas):
             pulling.hear(core, message.number)
         elif isinstance(message, PartArrived):
@@ -195,14 +204,6 @@ class TableReplica:
             damage.on_broken(core, message.part)
         elif isinstance(message, PartPushed):
             pushing.take(core, message)
-        elif isinstance(message, FindVersion):
-            finding.take(core, sender, message)
-        elif isinstance(message, StagePart):
-            staging.take(core, sender, message)
-        elif isinstance(message, HoldPart):
-            staging.hold(core, sender, message)
-        elif isinstance(message, PartHeld):
-            staging.on_held(core, sender, message)
 
     def on_changed(self, changed: Changed) -> None:
         if changed.path == self.core.paths.log:
@@ -218,15 +219,9 @@ class TableReplica:
         core, state = self.core, self.core.state
         core.node.end_block(work)
         part = state.works.pop(work)
-        if work == state.look:
-            if isinstance(result, Looked):
-                activation.on_looked(core, result)
-            else:
-                state.look = None
-                core.step_back(f"its disk could not be read: {why}")
-            return
         if part == NOBODY:
-            return  # a look of an activation that was given up (A7)
+            self._on_looked(work, result if isinstance(result, Looked) else None, why)
+            return
         if state.leaving.pop(work, None) is not None:
             executing.on_put_away(core, part)
             return
@@ -250,6 +245,16 @@ class TableReplica:
         else:
             executing.on_not_stored(core, part, work, why)
 
+    def _on_looked(self, work: WorkId, looked: Looked | None, why: str | None) -> None:
+        core, state = self.core, self.core.state
+        if work == state.reading:
+            damage.on_looked(core, looked)
+        elif work == state.look and looked is not None:
+            activation.on_looked(core, looked)
+        elif work == state.look:  # another one is of an activation that was given up (A7)
+            state.look = None
+            core.step_back(f"its disk could not be read: {why}")
+
     def on_written(self, write: WriteId) -> None:
         executed.on_written(self.core, write)
 
@@ -264,6 +269,7 @@ class TableReplica:
         elif core.is_active:
             inserting.on_tick(core)
             executing.on_tick(core)
+            damage.on_tick(core)
             pushing.on_tick(core)
             staging.on_tick(core)
             collecting.on_tick(core)

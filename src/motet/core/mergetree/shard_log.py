@@ -9,16 +9,11 @@ from __future__ import annotations
 import msgspec
 
 from motet.core.mergetree.entries import decode_entry, decode_status, parts_of
-from motet.core.mergetree.messages import (
-    LoggedEntry,
-    NodeRequest,
-    OpenQuorum,
-    ReadShardLog,
-    ShardLogIs,
-)
+from motet.core.mergetree.messages import NodeRequest
 from motet.core.mergetree.paths import ShardPaths
 from motet.core.mergetree.procedure import Procedure, ProcedureService, failure
 from motet.core.mergetree.pulling import head_of
+from motet.core.mergetree.standing_messages import LoggedEntry, OpenQuorum, ReadShardLog, ShardLogIs
 from motet.core.metadata.messages import (
     Children,
     Found,

@@ -28,14 +28,8 @@ from motet.core.mergetree.messages import (
     PartStaged,
     StagePart,
 )
-from motet.core.mergetree.state import (
-    HeldPart,
-    LetGo,
-    ReadJobs,
-    ReadLogHead,
-    Releasing,
-    Staging,
-)
+from motet.core.mergetree.staging_state import HeldPart, Releasing, Staging
+from motet.core.mergetree.state import LetGo, ReadJobs, ReadLogHead
 from motet.core.mergetree.work import Hold, Looked, Release, not_here
 from motet.core.metadata.messages import (
     Children,

@@ -10,6 +10,7 @@ from motet.core.mergetree.entries import PartHeader, PublishEntry
 from motet.core.mergetree.history import History
 from motet.core.mergetree.messages import DropPartitions, FindVersion, InsertBlock, ListParts
 from motet.core.mergetree.names import PartName
+from motet.core.mergetree.staging_state import HeldPart, Releasing, Staging
 from motet.core.mergetree.sweep import Sweep
 from motet.core.metadata.messages import Found
 from motet.ids import Address, NodeId, PartId, RequestId, WorkId, WriteId, Zxid
@@ -32,7 +33,7 @@ class Phase(StrEnum):
     READ_ONLY = "read_only"
 
 
-class OwnPart(msgspec.Struct):
+class OwnPart(msgspec.Struct, gc=False):
     """A part of this replica."""
 
     header: PartHeader
@@ -108,6 +109,8 @@ class InsertStep(StrEnum):
     #: another insert of its number, or too many of its producer, are being committed
     HELD = "held"
     READING = "reading"
+    #: hashes that are out of their window are forgotten, then it reads again
+    FORGETTING = "forgetting"
     COMMITTING = "committing"
     #: the keeper did not say what became of the commit
     SETTLING = "settling"
@@ -131,8 +134,12 @@ class Insert(msgspec.Struct):
     #: the node of its content's hash was set then (U2), and the log is to be executed up to here (U3)
     hash_zxid: Zxid = Zxid(0)
     until: int = -1
+    #: the hashes that are out of their window were forgotten for it
+    is_window_exact: bool = False
     #: the host's version that the commit checked
     host_version: int = -1
+    #: how often others came before its commit
+    conflicts: int = 0
     #: what stores its bytes
     work: WorkId | None = None
 
@@ -172,47 +179,6 @@ class Finding(msgspec.Struct):
     has_gap: bool = False
     #: the last entry that may have been
     high: int = -1
-
-
-class HeldPart(msgspec.Struct):
-    """A part that is staged here, or is to be."""
-
-    header: PartHeader
-    #: the staging job; empty: it is in none; None: it was found here at a start
-    job: str | None
-    #: when it was synced, or asked for last
-    since_ns: int
-    #: its bytes are among the staged ones
-    is_synced: bool = False
-    #: what stages it, and who waits for that
-    work: WorkId | None = None
-    asked_by: dict[Address, None] = msgspec.field(default_factory=dict)
-
-
-class Staging(msgspec.Struct):
-    """A client whose part is being staged."""
-
-    client: Address
-    request: RequestId
-    part: PartHeader
-    job: str
-    quorum: int
-    since_ns: int
-    #: others are asked again then
-    again_ns: int = 0
-    #: who holds it, and the version of whose ``host``
-    holders: dict[NodeId, int] = msgspec.field(default_factory=dict)
-    refused: dict[NodeId, None] = msgspec.field(default_factory=dict)
-
-
-class Releasing(msgspec.Struct):
-    """Staged parts that are to go."""
-
-    parts: dict[PartId, None] = msgspec.field(default_factory=dict)
-    #: ``host`` is being raised for them: which version it has is not known
-    is_raising: bool = False
-    #: when the log has been read up to here; None: that is not known yet
-    head: int | None = None
 
 
 class Dropping(msgspec.Struct, frozen=True):
@@ -541,6 +507,12 @@ class State(msgspec.Struct):
     #: bytes that may be stored again: arrived or detached
     aside: dict[PartId, PartHeader] = msgspec.field(default_factory=dict)
     look: WorkId | None = None
+    #: while the disk is looked at a second time: the parts that are registered
+    listed: tuple[PartId, ...] | None = None
+    #: stored parts of which only the names of their folders are known; what reads the manifests of some
+    named: dict[PartId, None] = msgspec.field(default_factory=dict)
+    reading: WorkId | None = None
+    read_names: tuple[PartId, ...] = ()
     #: bytes that are pushed to us: what writes them, and when they came
     arriving: dict[WorkId, PartHeader] = msgspec.field(default_factory=dict)
     pushed: dict[PartId, int] = msgspec.field(default_factory=dict)

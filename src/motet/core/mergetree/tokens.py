@@ -10,7 +10,7 @@ K4  Inserts of one producer are pipelined: a commit expects the node as the comm
     and checks the part that the last of them registers. So if one is not done, none after it is, whatever
     version the node has come to; each of them reads again. Two inserts of one number are never under way
     together.
-K5  Producers whose names begin with ``client-`` are those that clients make for themselves; they are
+K5  Producers whose names begin with ``~`` are those that clients make for themselves; they are
     forgotten when nobody has used them for an hour (``windows``), others never (T8).
 """
 
@@ -37,11 +37,15 @@ from motet.core.metadata.messages import (
 )
 from motet.errors import BadRecord, TokenExpired, TooLarge
 from motet.errors.tables import TokenReused
+from motet.format.frame import UNDECODABLE
 from motet.ids import PartId, Zxid
 from motet.limits import producer_window, producers_max
 
-OWN_PREFIX = "client-"
+OWN_PREFIX = "~"
 """Begins the names of producers that clients make for themselves (K5)."""
+
+SHARED = -1
+"""Instead of a shard, in the use of a token for several parts."""
 
 pipelined_max = producer_window // 2
 """Commits of one producer that are under way: a number of them that has to begin anew is remembered yet."""
@@ -80,7 +84,7 @@ _producer_decoder = msgspec.json.Decoder(ProducerUses)
 def _decode_token(data: bytes) -> UsedToken:
     try:
         return _token_decoder.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except UNDECODABLE as error:
         raise BadRecord(f"this is no use of a token: {error}") from None
 
 
@@ -88,7 +92,7 @@ def decode_producer(data: bytes) -> ProducerUses:
     """Read the data of a producer's node back; ``BadRecord`` for what is none."""
     try:
         return _producer_decoder.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except UNDECODABLE as error:
         raise BadRecord(f"these are no uses of a producer: {error}") from None
 
 
@@ -134,7 +138,10 @@ def used(message: InsertBlock, found: ReadResult) -> UsedToken | NumberUse | Non
 def _checked(
     message: InsertBlock, use: UsedToken | NumberUse | None
 ) -> UsedToken | NumberUse | None:
-    if use is not None and (use.content != message.content or use.shard != message.shard):
+    """K1: a job that is run again divides its rows otherwise, so one part and several may be the same."""
+    is_divided = use is not None and SHARED in (use.shard, message.shard)
+    is_there = use is not None and (is_divided or use.shard == message.shard)
+    if use is not None and not (is_there and use.content == message.content):
         token: object = message.token
         if message.producer:
             token = message.producer, message.number

@@ -10,6 +10,9 @@ X2  A multi that forgets some checks, by setting it, the node above them as it w
 X3  It is done rarely, for tokens and producers by replicas of the first shard; the first in their order looks
     more often than the others. Listing costs, so it is done when there are more than the window holds,
     and when the oldest of them may be old enough.
+X4  Who inserts rows whose hash is there, while there are more than its window holds, has them forgotten
+    first: so for inserts the window is exact, however seldom it is looked at. The table's ``settings`` say
+    how wide it is.
 """
 
 from __future__ import annotations
@@ -34,10 +37,13 @@ from motet.core.metadata.messages import (
     Names,
     ReadDone,
     ReadOperation,
+    ReadResult,
     Set,
     WriteOperation,
     Written,
 )
+from motet.core.metadata.table_settings import TableSettings, decode_table_settings
+from motet.errors import BadRecord
 
 
 def on_tick(core: Core) -> None:
@@ -47,7 +53,7 @@ def on_tick(core: Core) -> None:
         return
     is_first = bool(state.replicas) and state.replicas[0] == core.own
     state.windows_look_ns = core.later_ns(core.config.windows_ms * (1 if is_first else 3))
-    reads: list[ReadOperation] = [Get(core.paths.blocks)]
+    reads: list[ReadOperation] = [Get(core.paths.settings), Get(core.paths.blocks)]
     if core.key[1] == 0:
         reads += [Get(core.paths.tokens), Get(core.paths.producers)]
     core.read(LookAtWindows(), *reads)
@@ -58,11 +64,12 @@ def on_looked(core: Core, _call: LookAtWindows, answer: MetadataAnswer) -> None:
     if not isinstance(answer, ReadDone) or core.state.sweep is not None:
         return
     config = core.config
-    windows = (config.dedup_window, config.tokens_window, 0)
+    settings, *parents = answer.results
+    windows = (dedup_window(core, settings), config.tokens_window, 0)
     ages = (0, config.window_age_ms, config.window_age_ms)
     wanted = [
         Sweep(found.path, window, age_ms)
-        for found, window, age_ms in zip(answer.results, windows, ages, strict=False)
+        for found, window, age_ms in zip(parents, windows, ages, strict=False)
         if isinstance(found, Found)
         and found.stat.children > window
         and core.now_ns >= core.state.windows_again_ns.get(found.path, 0)
@@ -70,6 +77,26 @@ def on_looked(core: Core, _call: LookAtWindows, answer: MetadataAnswer) -> None:
     if wanted:
         core.state.sweep, core.state.sweeps_left = wanted[0], wanted[1:]
         _list(core, wanted[0])
+
+
+def dedup_window(core: Core, settings: ReadResult) -> int:
+    """How many hashes of content a shard remembers, as its table is set."""
+    try:
+        known = decode_table_settings(settings.data if isinstance(settings, Found) else b"")
+    except BadRecord as error:
+        core.note("bad_settings", error.what)
+        known = TableSettings()
+    return known.dedup_window or core.config.dedup_window
+
+
+def forget_hashes(core: Core, window: int) -> None:
+    """X4: now, or after what is being forgotten."""
+    state, sweep = core.state, Sweep(core.paths.blocks, window, 0)
+    if state.sweep is None:
+        state.sweep = sweep
+        _list(core, sweep)
+    else:
+        state.sweeps_left.append(sweep)
 
 
 def _list(core: Core, sweep: Sweep) -> None:

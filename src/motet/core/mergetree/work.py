@@ -36,7 +36,13 @@ class Task(Message, frozen=True, tag=lambda name: f"tables.work.{name}"):
 
 
 class LookAtDisk(Task, frozen=True):
-    """Say what is on disk."""
+    """Say what is on disk; of stored parts the names of their folders are enough."""
+
+
+class LookAtParts(Task, frozen=True):
+    """Say which of these stored parts are what their manifests say, as far as that tells without hashing."""
+
+    parts: tuple[PartId, ...]
 
 
 class Arrive(Task, frozen=True):
@@ -108,3 +114,5 @@ class Looked(TaskResult, frozen=True):
     staged: tuple[PartHeader, ...] = ()
     #: among the stored ones, and not what was written: the file, or its manifest, is missing or damaged
     broken: tuple[PartId, ...] = ()
+    #: among the stored ones, and not read
+    named: tuple[PartId, ...] = ()

@@ -28,6 +28,7 @@ from motet.core.metadata.messages import (
     WriteOperation,
 )
 from motet.errors import BadInput, BadRecord, WriterFenced
+from motet.format.frame import UNDECODABLE
 from motet.ids import TableId, WriterName, Zxid
 
 chunk_steps = 64
@@ -81,7 +82,7 @@ def decode_state(data: bytes) -> WriterRecord:
     """Read a writer back; ``BadRecord`` for what is none."""
     try:
         return _state_decoder.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except UNDECODABLE as error:
         raise BadRecord(f"this is no ordered writer: {error}") from None
 
 
@@ -89,7 +90,7 @@ def decode_steps(data: bytes) -> tuple[StoredStep, ...]:
     """Read a chunk of steps back; ``BadRecord`` for what is none."""
     try:
         return _steps_decoder.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except UNDECODABLE as error:
         raise BadRecord(f"these are no steps of a writer: {error}") from None
 
 

@@ -15,6 +15,7 @@ import msgspec
 
 from motet.errors import BadInput, BadRecord
 from motet.format.checksum import crc32c
+from motet.format.frame import UNDECODABLE
 from motet.ids import ShardId, ShardName, StreamId, StreamName, TableId
 from motet.limits import name_length_max
 
@@ -131,7 +132,7 @@ def decode_table_definition(data: bytes) -> TableDefinition:
     """Read a definition back; ``BadRecord`` for what is none."""
     try:
         return _table_decoder.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except UNDECODABLE as error:
         raise BadRecord(f"this is no definition of a table: {error}") from None
 
 
@@ -171,7 +172,7 @@ def decode_database_identity(data: bytes) -> DatabaseIdentity:
     """Read it back; ``BadRecord`` for what is none."""
     try:
         found = _database_decoder.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except UNDECODABLE:
         found = None
     if found and _INCARNATION.fullmatch(found.incarnation) and _NUMBER.fullmatch(found.number):
         return found

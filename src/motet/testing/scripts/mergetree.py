@@ -14,12 +14,7 @@ import msgspec
 from motet.core.mergetree.config import MergeTreeConfig
 from motet.core.mergetree.context import ReplicaKey
 from motet.core.mergetree.entries import PublishEntry, encode_entry
-from motet.core.mergetree.messages import (
-    DropPartitions,
-    InsertBlock,
-    ListParts,
-    PartArrived,
-)
+from motet.core.mergetree.messages import DropPartitions, InsertBlock, ListParts, PartArrived
 from motet.core.mergetree.names import PARTITION
 from motet.core.mergetree.node import TableNode
 from motet.core.mergetree.paths import TABLE_DATA, ShardPaths, layout
@@ -92,7 +87,7 @@ class MergeTreePart(MishapVerbs, PublishingPart):
 
     def _add(self, name: str, own: NodeId) -> None:
         address = Address(name)
-        folder = self.bench.folders[address] = PartFolder({}, {}, {}, {}, {})
+        folder = self.bench.folders[address] = PartFolder({}, {}, {}, {}, {}, {})
         node = self.bench.add(
             name,
             lambda: TableNode(own, self.keys, self.config, f"folder of {name}", f"{name}:7400"),
@@ -304,9 +299,11 @@ class MergeTreePart(MishapVerbs, PublishingPart):
         return [*lines, *self.bench.settle()]
 
     @verb
-    def damage(self, node: str, part: str) -> list[str]:
-        """The bytes of a stored part rot."""
+    def damage(self, node: str, part: str, *, hidden: bool = False) -> list[str]:
+        """The bytes of a stored part rot; a look at the names of folders shows it, or not."""
         folder = self.bench.folders[Address(node)]
+        if hidden:
+            folder.hidden[PartId(part)] = None
         header, _ = folder.stored[PartId(part)]
         folder.stored[PartId(part)] = header, False
         return []

@@ -47,6 +47,7 @@ from motet.core.mergetree.work import (
     Hold,
     Keep,
     LookAtDisk,
+    LookAtParts,
     Looked,
     Release,
 )
@@ -99,13 +100,21 @@ class PartFolder(msgspec.Struct):
     detached: dict[PartId, PartHeader] = {}
     #: of them those that are damaged
     rotten: dict[PartId, PartHeader] = {}
+    #: damaged parts whose names do not tell it
+    hidden: dict[PartId, None] = {}
 
     def look(self) -> Looked:
-        """What is there."""
-        stored = tuple(header for header, is_whole in self.stored.values() if is_whole)
-        broken = tuple(part for part, each in self.stored.items() if not each[1])
+        """What is there; of stored parts that are whole the names alone."""
+        named = tuple(part for part, each in self.stored.items() if each[1] or part in self.hidden)
+        broken = tuple(part for part in self.stored if part not in named)
         aside = (*self.arrived.values(), *self.detached.values())
-        return Looked(stored, aside, tuple(self.staged.values()), broken)
+        return Looked((), aside, tuple(self.staged.values()), broken, named)
+
+    def look_at(self, parts: tuple[PartId, ...]) -> Looked:
+        """What the manifests of stored parts say."""
+        there = [self.stored[part] for part in parts if part in self.stored]
+        broken = tuple(header.id for header, is_whole in there if not is_whole)
+        return Looked(tuple(header for header, is_whole in there if is_whole), (), broken=broken)
 
     def detach(self, part: PartId) -> None:
         kept = self.stored.pop(part, None)
@@ -126,15 +135,22 @@ class MergeTreeBench(OperatorBench):
 
     def work(self, name: Address, work: Work, now: Now) -> Event:
         """Do what a replica wants done with bytes."""
-        why, result = self._done(name, self.folders[name], work.task)
+        why, result = self._looked_or_done(name, self.folders[name], work.task)
         return WorkDone(now, work.id, result) if why is None else WorkFailed(now, work.id, why)
+
+    def _looked_or_done(
+        self, name: Address, folder: PartFolder, task: Message
+    ) -> tuple[str | None, Message | None]:
+        if isinstance(task, LookAtDisk):
+            return None, folder.look()
+        if isinstance(task, LookAtParts):
+            return None, folder.look_at(task.parts)
+        return self._done(name, folder, task)
 
     def _done(
         self, name: Address, folder: PartFolder, task: Message
     ) -> tuple[str | None, Message | None]:
         match task:
-            case LookAtDisk():
-                return None, folder.look()
             case Arrive(part=part):
                 if self.nodes[name].disk.full:
                     return "disk full", None
@@ -260,7 +276,7 @@ def told_answer(message: Message) -> str:
         case VersionFound(version=version):
             return f"version {version}"
         case PartsPublished(version=version, names=names, is_duplicate=is_duplicate):
-            listed = " ".join(names) or "nothing new"
+            listed = " ".join(name or "-" for name in names) if any(names) else "nothing new"
             return f"published {listed} at {version.zxid}{', was there' if is_duplicate else ''}"
         case WritersAre(writers=writers):
             return "; ".join(map(_told_writer, writers)) or "no writer"

@@ -31,6 +31,8 @@ class PublishingPart(MergeTreeClient):
         super().__init__()
         #: parts as their clients were told that they are staged
         self.staged: dict[str, PartStaged] = {}
+        #: where content is told apart: which rows they have, and which call has staged them
+        self.rows: dict[str, tuple[str, str]] = {}
 
     @verb
     def stage(
@@ -44,9 +46,13 @@ class PublishingPart(MergeTreeClient):
         partition: str = PARTITION,
         size: int = 100,
         job: str = "",
+        rows: str | None = None,
+        call: str = "",
         wait: bool = True,
     ) -> list[str]:
-        """Stage a part whose bytes have arrived at a replica; it has others hold it, too."""
+        """Stage a part whose bytes have arrived at a replica; it has others hold it, too. Rows are those of
+        the call in its shard and partition, if it has several parts there."""
+        self.rows[part] = (f"hash-of-{rows}", call or part) if rows else ("", "")
         header = msgspec.structs.replace(header_of(part, None, partition), size_bytes=size)
         self.bench.folders[Address(node)].arrived[header.id] = header
         request = self.request()
@@ -73,7 +79,7 @@ class PublishingPart(MergeTreeClient):
         each: dict[str, list[StagedPart]] = {name: [] for name in tables}
         for part in parts:
             told = self.staged[part]
-            staged = StagedPart(told.shard, told.part, told.holders)
+            staged = StagedPart(told.shard, told.part, told.holders, *self.rows[part])
             each.setdefault(told.table, []).append(staged)
         replaced = tuple(replace.split(",")) if replace else ()
         publications = tuple(

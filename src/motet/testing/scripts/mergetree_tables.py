@@ -9,12 +9,14 @@ import msgspec
 
 from motet.core.machine import Note
 from motet.core.mergetree.messages import (
+    ChangeSettings,
     CreateTable,
     DescribeTables,
     DropPartitions,
     DropTable,
     InsertBlock,
     ListTables,
+    NamedTable,
     RenameTable,
     TableAt,
     TableChanged,
@@ -140,6 +142,7 @@ class TablesPart(MergeTreePart):
         order: str = "sku",
         disk: str = "local",
         engine: str = "merge",
+        dedup: bool = False,
         wait: bool = True,
     ) -> list[str]:
         """Create a table, with an id of its own."""
@@ -149,7 +152,8 @@ class TablesPart(MergeTreePart):
         definition = TableDefinition(
             *(table, b"schema", COLUMNS, tuple(order.split(","))), shards=shards, disk=disk
         )
-        definition = msgspec.structs.replace(definition, engine=engine)
+        content = "content" if dedup else None
+        definition = msgspec.structs.replace(definition, engine=engine, dedup=content)
         message = CreateTable(self.request(), TableName(name), definition, replicas)
         return self.ask(node, message, wait)
 
@@ -157,6 +161,15 @@ class TablesPart(MergeTreePart):
     def drop_table(self, node: str, name: str, *, wait: bool = True) -> list[str]:
         """Drop a table."""
         return self.ask(node, DropTable(self.request(), TableName(name)), wait)
+
+    @verb
+    def set_table(self, node: str, name: str, *settings: str, wait: bool = True) -> list[str]:
+        """Change settings, each as name:number, or as a name to take it back."""
+        changes = {
+            key: int(value) if value else None
+            for key, _, value in (each.partition(":") for each in settings)
+        }
+        return self.ask(node, ChangeSettings(self.request(), TableName(name), changes), wait)
 
     @verb
     def rename(self, node: str, name: str, new_name: str, *, wait: bool = True) -> list[str]:
@@ -185,9 +198,17 @@ class TablesPart(MergeTreePart):
 
     @verb
     def insert_into(
-        self, node: str, name: str, part: str, *, quorum: int = 1, wait: bool = True
+        self,
+        node: str,
+        name: str,
+        part: str,
+        *,
+        quorum: int = 1,
+        rows: str = "",
+        wait: bool = True,
     ) -> list[str]:
-        """Insert a part into the table of a name, as that was described last."""
+        """Insert a part into the table of a name, as that was described last; rows are for one that tells
+        them apart by content."""
         table = self._remembered(name)
         header = header_of(part, None, PARTITION)
         self.bench.folders[Address(node)].arrived[header.id] = header
@@ -195,6 +216,7 @@ class TablesPart(MergeTreePart):
             *(table.definition.id, 0, self.request(), header, quorum, f"token-of-{part}", part),
             name_path=name_path(table.name),
             name_version=table.name_version,
+            dedup_hash=rows,
         )
         return self.ask(node, message, wait)
 
@@ -251,10 +273,16 @@ def _told(message: TableReady | TableChanged | TablesListed | TablesDescribed) -
         case TableChanged(version=version):
             return f"changed at {version}"
         case TablesListed(tables=tables, more=more):
-            listed = (f"{t.name}={t.definition.id} x{t.replicas} of {t.created_ms}" for t in tables)
-            return f"{', '.join(listed) or 'no tables'}{', and more' if more else ''}"
+            listed = ", ".join(map(_told_named, tables))
+            return f"{listed or 'no tables'}{', and more' if more else ''}"
         case TablesDescribed(version=version, tables=described):
             return f"at {version}: {'; '.join(map(_told_table, described))}"
+
+
+def _told_named(table: NamedTable) -> str:
+    told = f"{table.name}={table.definition.id} x{table.replicas} of {table.created_ms}"
+    window = table.settings.dedup_window
+    return told if window is None else f"{told} dedup_window={window}"
 
 
 def _told_table(table: TableAt) -> str:

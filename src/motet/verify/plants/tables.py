@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from motet.verify.plants.plant import SEEDS_FEW, Plant, Search
+from motet.verify.plants.plant import SEEDS_FEW, SEEDS_SOME, Plant, Search
 
 _BY = "motet.verify.storms.tables_plants:"
 
@@ -35,7 +35,7 @@ TABLE_PLANTS: tuple[Plant, ...] = (
         searches=(Search("tables", SEEDS_FEW, ("ExecutedOnce", "Converged")),),
     ),
     Plant(
-        "failed-block-is-waited-for",
+        "failed-quorum-blocks-the-queue",
         rule="a part of a block that has failed is not wanted any more, and holds nothing up",
         rule_id="mergetree.executing E2",
         how="replaces",
@@ -50,7 +50,7 @@ TABLE_PLANTS: tuple[Plant, ...] = (
         how="replaces",
         target="motet.core.mergetree.context.Core.write",
         planted_by=f"{_BY}SendsUnchecked",
-        searches=(Search("tables", SEEDS_FEW, ("Registered", "Quorum", "Converged", "Readable")),),
+        searches=(Search("tables", SEEDS_SOME, ("Registered", "Quorum", "Converged", "Readable")),),
     ),
     Plant(
         "publication-seen-by-halves",
@@ -96,5 +96,59 @@ TABLE_PLANTS: tuple[Plant, ...] = (
         target="motet.core.mergetree.dedup.is_dropped",
         planted_by=f"{_BY}KnowsDroppedRows",
         searches=(Search("tables", SEEDS_FEW, ("AckedOnce", "Converged")),),
+    ),
+    Plant(
+        "number-given-before-the-commit",
+        rule="a block is visible from the zxid of its entry: nothing appears below a version that was read",
+        rule_id="mergetree.history V2",
+        how="replaces",
+        target="motet.core.mergetree.history.History.apply",
+        planted_by=f"{_BY}NumbersEarly",
+        searches=(Search("tables", SEEDS_FEW, ("SameVersion",)),),
+    ),
+    Plant(
+        "token-per-shard",
+        rule="a token is a node of the table: of two commits with one token one is done, over all shards",
+        rule_id="mergetree.tokens K1",
+        how="replaces",
+        target="motet.core.mergetree.paths.ShardPaths.token",
+        planted_by=f"{_BY}TokensPerShard",
+        searches=(Search("tables", SEEDS_FEW, ("OnlyInserted",)),),
+    ),
+    Plant(
+        "job-collected-and-published",
+        rule="a staging job changes by its version: of a publication and a collector one wins",
+        rule_id="mergetree.jobs J1",
+        how="replaces",
+        target="motet.core.mergetree.publishing.with_jobs",
+        planted_by=f"{_BY}PublishesCollected",
+        searches=(Search("tables", SEEDS_FEW, ("JobOnce", "Held")),),
+    ),
+    Plant(
+        "insert-by-a-remembered-name",
+        rule="what is addressed by a name is committed into the table that has it then",
+        rule_id="mergetree.addressing U1",
+        how="replaces",
+        target="motet.core.mergetree.addressing.check_named",
+        planted_by=f"{_BY}RemembersNames",
+        searches=(Search("tables", SEEDS_SOME, ("Named",)),),
+    ),
+    Plant(
+        "lost-replica-joins-a-quorum",
+        rule="whoever is lost is not active, registers nothing and joins no quorum",
+        rule_id="mergetree.activation A5",
+        how="replaces",
+        target="motet.core.mergetree.activation.says_lost",
+        planted_by=f"{_BY}IgnoresLoss",
+        searches=(Search("tables", SEEDS_SOME, ("Registered", "Quorum")),),
+    ),
+    Plant(
+        "request-sent-again-under-a-new-session",
+        rule="what was asked under a session that is over is not answered, and not sent again",
+        rule_id="",
+        how="overrides",
+        target="motet.core.mergetree.node.TableNode._begin_session",
+        planted_by=f"{_BY}SendsAgain",
+        searches=(Search("tables", SEEDS_FEW, ("OneSession",)),),
     ),
 )

@@ -16,6 +16,7 @@ PARTS: dict[str, str] = {
     "transactions": "motet.verify.storms.transactions:TransactionsStorm",
     "transactions-in-turns": "motet.verify.storms.transactions_turns:TurnsStorm",
     "tables": "motet.verify.storms.tables:TablesStorm",
+    "restored-tables": "motet.verify.storms.tables_restored:RestoredTablesStorm",
     "wrong-wall": "motet.verify.storms.wrong_wall:WrongWallStorm",
     "vsr": "motet.verify.storms.vsr:VsrStorm",
     "view-change": "motet.verify.storms.vsr:ViewChangeStorm",

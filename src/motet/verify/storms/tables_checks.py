@@ -1,23 +1,31 @@
 """What must hold of replicated tables, checked while a storm goes on.
 
-Truth is the log as the keeper has it, folded once more here and not by the code of the replicas.
+Truth is the log as the keeper has it (``tables_log``), and the names and jobs that are there with it.
 
 AckedOnce         the rows of an acknowledged insert are in every read at its version or later, until an entry
                   above it drops them; when it is acknowledged, its block is visible at its version,
                   and one that is known by its content is not dropped at it
 NothingTwice      no read has a row twice
 OnlyInserted      a read has nothing that nobody inserted; an insert whose outcome was unknown is there once
-                  or not at all, for ever: of the blocks under one token one at most has not failed
-Quorum            at the moment of ``done n`` the block is registered and stored on as many replicas as wanted
-Registered        at the moment when a multi registers a part its bytes are stored there
+                  or not at all, for ever: of the blocks of a table under one token one at most has not failed
+Quorum            at the moment of ``done n`` the block is registered and stored on as many replicas as
+                  wanted, lost ones not counted; it ends once
+Registered        at the moment when a multi registers a part its bytes are stored there, and the replica is
+                  not lost
 SameVersion       a version is what the log says at it, on any replica, however often it is read
 Linearizable      a read that begins after an acknowledgement has a version at or above its version
 Held              at the moment when a part is published it is synced on as many replicas as it was staged for
 PublicationWhole  a publication is whole or absent in every read
 Readable          a part that a replica names to a reader is on its disk, whole
 ExecutedOnce      no replica fetches or stores a part that is registered there and on its disk, whole
+Named             what is inserted or published by a name is in the table that has the name at that moment
+Dropped           nothing is committed into a table that is dropped
+Incarnation       a version of a keeper that was restored since is as it was there, or is refused
+JobOnce           a staging job is open, then published or collected
 L2                at the moment when ``log_pointer`` moves the replica's file has all entries below it
-Converged         when all is healed and quiet every replica has what the log says, and waits for nothing
+OneSession        a request is sent once, under the session that its node has (``tables_store``)
+Converged         when all is healed and quiet every replica has what the log says, and waits for nothing;
+                  nothing is left of tables that are dropped
 
 What somebody deletes or damages on the disk of a node that is down counts as stored until it is stored again.
 """
@@ -25,223 +33,236 @@ What somebody deletes or damages on the disk of a node that is down counts as st
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-
-import msgspec
+from collections.abc import Callable, Mapping
+from copy import deepcopy
+from typing import Any
 
 from motet.core.machine import Effect, Event, Send, Work
+from motet.core.mergetree import manifests
+from motet.core.mergetree.context import ReplicaKey
 from motet.core.mergetree.entries import (
     DoneEntry,
-    DropEntry,
     FailedEntry,
     InsertEntry,
-    PartHeader,
     PublishEntry,
     decode_entry,
 )
+from motet.core.mergetree.jobs import OPEN
 from motet.core.mergetree.messages import BlockInserted, PartsListed
 from motet.core.mergetree.names import parse_part_name
+from motet.core.mergetree.paths import TABLE_DATA, TABLES, ShardPaths
 from motet.core.mergetree.work import Fetch, Keep
-from motet.core.metadata.messages import Check, Create, Set, Write, Written
+from motet.core.metadata.definitions import decode_table_definition
+from motet.core.metadata.messages import Check, Create, Delete, Set, Write, WriteOperation, Written
 from motet.format.record import parse_body, parse_header
 from motet.ids import Address, FileName, NodeId, PartId, TableId, Zxid
 from motet.sim.host import Host
 from motet.sim.world import World
-from motet.verify.storms.tables_parts import Folder, rows_of
+from motet.verify.storms.tables_log import Acknowledged, BlockTruth, ShardTruth
+from motet.verify.storms.tables_parts import Folder
 
-_ENTRY = re.compile(r".*/shards/(\d+)/log/log-(\d+)")
-_PART = re.compile(r".*/shards/(\d+)/replicas/([^/]+)/parts/([^/]+)")
-_POINTER = re.compile(r".*/shards/(\d+)/replicas/([^/]+)/log_pointer")
-
-
-class BlockTruth(msgspec.Struct):
-    """One block, as the log tells it."""
-
-    number: int
-    index: int
-    header: PartHeader
-    zxid: Zxid
-    quorum: int
-    #: or the number of its producer
-    token: str | None = None
-    content: str | None = None
-    #: of a publication: the first rows of it, which tell it from others
-    publication: int | None = None
-    visible: Zxid | None = None
-    has_failed: bool = False
-    dropped: Zxid | None = None
-
-    @property
-    def rows(self) -> tuple[str, ...]:
-        return rows_of(self.header)
-
-    def is_seen(self, version: Zxid) -> bool:
-        is_visible = self.visible is not None and self.visible <= version
-        return is_visible and not self.is_dropped(version)
-
-    def is_dropped(self, version: Zxid) -> bool:
-        return self.dropped is not None and self.dropped <= version
+_SHARD = rf"{TABLE_DATA}/([^/]+)/shards/(\d+)"
+_ENTRY = re.compile(rf"{_SHARD}/log/log-(\d+)")
+_PART = re.compile(rf"{_SHARD}/replicas/([^/]+)/parts/([^/]+)")
+_REPLICA = re.compile(rf"{_SHARD}/replicas/([^/]+)/(log_pointer|is_lost)")
+_DEFINITION = re.compile(rf"{TABLE_DATA}/([^/]+)/definition")
+_JOB = re.compile(rf"{TABLE_DATA}/[^/]+/staging/[^/]+")
+_NAME = re.compile(rf"{TABLES}/([^/]+)")
 
 
-class Acknowledged(msgspec.Struct, frozen=True):
-    """An insert, as its client was told."""
-
-    block: BlockTruth
-    version: Zxid
-
-
-class ShardTruth:
-    """One shard: what the log says, and what clients were told."""
-
-    def __init__(self) -> None:
-        self.blocks: list[BlockTruth] = []
-        self.by_number: dict[tuple[int, int], BlockTruth] = {}
-        self.by_part: dict[PartId, BlockTruth] = {}
-        self.by_token: dict[str, BlockTruth] = {}
-        self.next_number = 0
-        self.acknowledged: list[Acknowledged] = []
-        self.newest_acknowledged = Zxid(0)
+SavedTruth = tuple[Any, ...]
+"""All that follows from what the keeper has."""
 
 
 class Truth:
     """All checks of a run."""
 
-    def __init__(self, world: World, table: TableId, shards: int) -> None:
+    def __init__(self, world: World) -> None:
         self._world = world
-        self._table = table
-        self.shards = [ShardTruth() for _ in range(shards)]
+        #: the data of a node of the keeper, now
+        self.look: Callable[[str], bytes | None] = dict[str, bytes]().get
+        self.shards: dict[ReplicaKey, ShardTruth] = {}
+        #: as they were when the keeper was restored
+        self._former: dict[ReplicaKey, ShardTruth] = {}
         self.folders: Mapping[Address, Folder] = {}
         self.hosts: Mapping[Address, Host] = {}
         #: on how many replicas a part is to be when it is published
         self.wanted: dict[PartId, int] = {}
         #: rows that somebody has asked to insert
         self.asked: dict[str, None] = {}
+        #: by which name a table was addressed, for the parts that were meant for it
+        self.named: dict[PartId, str] = {}
+        #: table and token -> the newest block under it
+        self._by_token: dict[tuple[TableId, str], BlockTruth] = {}
         #: replica and part -> it is registered
-        self._registered: dict[tuple[int, str, PartId], None] = {}
+        self._registered: dict[tuple[ReplicaKey, str, PartId], None] = {}
+        self.lost: dict[tuple[ReplicaKey, str], None] = {}
+        self.names: dict[str, TableId] = {}
+        self.dropped: dict[TableId, None] = {}
+        self._jobs: dict[str, bytes] = {}
+
+    def shard(self, key: ReplicaKey) -> ShardTruth:
+        """What is known of a shard."""
+        return self.shards.setdefault(key, ShardTruth(key))
+
+    # The keeper is restored
+
+    def save(self) -> SavedTruth:
+        """What there is now."""
+        saved = (
+            *(self.shards, self._by_token, self._registered, self.lost),
+            *(self.names, self.dropped, self._jobs),
+        )
+        return deepcopy(saved)
+
+    def put_back(self, saved: SavedTruth) -> None:
+        """The keeper is as it was then."""
+        self._former = self.shards
+        self.shards, self._by_token, self._registered, self.lost, *rest = saved
+        self.names, self.dropped, self._jobs = rest
 
     # What the keeper has done
 
     def wrote(self, write: Write, written: Written) -> None:
-        """A multi was done: parts first, so that an entry meets what was registered with it."""
+        """A multi was done: parts and names first, so that an entry meets what was done with it."""
         for operation in write.operations:
-            self._wrote_part(operation)
+            if not isinstance(operation, Check):
+                self._wrote_part(operation)
+                self._wrote_name(operation)
         for operation, result in zip(write.operations, written.results, strict=True):
             found = _ENTRY.fullmatch(result) if isinstance(result, str) else None
             if found is not None and isinstance(operation, Create):
-                self._appended(int(found[1]), int(found[2]), written.zxid, operation.data)
+                key = TableId(found[1]), int(found[2])
+                self._appended(key, int(found[3]), written.zxid, operation.data)
 
-    def _wrote_part(self, operation: object) -> None:
-        path = getattr(operation, "path", "")
-        found = _PART.fullmatch(path)
-        if found is not None and not isinstance(operation, Check):
-            key = int(found[1]), found[2], PartId(found[3])
+    def _wrote_part(self, operation: WriteOperation) -> None:
+        found = _PART.fullmatch(operation.path)
+        if found is not None:
+            key, node = (TableId(found[1]), int(found[2])), found[3]
+            part = PartId(found[4])
             if not isinstance(operation, Create):
-                self._registered.pop(key, None)
+                self._registered.pop((key, node, part), None)
                 return
-            self._registered[key] = None
-            if not self.folders[Address(found[2])].is_stored(key[2]):
-                self._world.violated("Registered", f"{key[2]} on {found[2]}, which has it not")
-        pointer = _POINTER.fullmatch(path)
-        if pointer is not None and isinstance(operation, Set):
-            self._moved_pointer(int(pointer[1]), Address(pointer[2]), int(operation.data))
+            self._registered[key, node, part] = None
+            if key[0] in self.dropped:
+                return  # its folders and files go
+            if (key, node) in self.lost:
+                self._world.violated("Registered", f"{part} on {node}, which is lost")
+            if not self.folders[Address(node)].is_stored(part):
+                self._world.violated("Registered", f"{part} on {node}, which has it not")
+        own = _REPLICA.fullmatch(operation.path)
+        if own is not None and isinstance(operation, Set):
+            key, node = (TableId(own[1]), int(own[2])), own[3]
+            if own[4] == "log_pointer" and key[0] not in self.dropped:
+                self._moved_pointer(key, Address(node), int(operation.data))
+            elif own[4] == "is_lost" and operation.data == b"1":
+                self.lost[key, node] = None
 
-    def _moved_pointer(self, shard: int, node: Address, pointer: int) -> None:
-        file = FileName(f"table-{self._table}-{shard}-log")
+    def _wrote_name(self, operation: WriteOperation) -> None:
+        path = operation.path
+        name, definition = _NAME.fullmatch(path), _DEFINITION.fullmatch(path)
+        if name is not None and isinstance(operation, Create):
+            self.names[name[1]] = TableId(operation.data.decode())
+        elif name is not None and isinstance(operation, Delete):
+            self.names.pop(name[1], None)
+        elif definition is not None and isinstance(operation, Set):
+            if decode_table_definition(operation.data).is_dropped:
+                self.dropped[TableId(definition[1])] = None
+        elif _JOB.fullmatch(path) is not None and isinstance(operation, Create | Set):
+            before = self._jobs.get(path)
+            if isinstance(operation, Set) and before != OPEN:
+                self._world.violated("JobOnce", f"{path} was {before!r}: {operation.data!r}")
+            self._jobs[path] = operation.data
+
+    def _moved_pointer(self, key: ReplicaKey, node: Address, pointer: int) -> None:
+        file = FileName(f"table-{key[0]}-{key[1]}-log")
         data, at, count = self.hosts[node].disk.durable(file, 0, 1 << 30), 0, 0
         while (header := parse_header(data, at)) is not None and parse_body(data, at, header):
             at, count = at + header.record_bytes, count + 1
         if count < pointer:
             self._world.violated("L2", f"{node}: pointer {pointer}, and its file has {count}")
 
-    def _appended(self, shard: int, number: int, zxid: Zxid, data: bytes) -> None:
-        truth, entry = self.shards[shard], decode_entry(data)
-        assert number == truth.next_number, "numbers rise by one"
-        truth.next_number += 1
-        match entry:
-            case InsertEntry(part=part, quorum=quorum, token=token, number=counted):
-                told = token if counted is None else f"number {counted}"
-                block = BlockTruth(number, 0, part, zxid, quorum, told, entry.dedup)
-                self._inserted(truth, block)
-            case PublishEntry(parts=parts, replace=replace, holders=holders):
-                self._world.mark("published")
-                self._drop(truth, replace, number, zxid)
-                for index, part in enumerate(parts):
-                    self._check_held(shard, part, holders)
-                    block = BlockTruth(number, index, part, zxid, 1, publication=number)
-                    self._inserted(truth, block)
-            case DoneEntry(number=ended):
-                self._ended(shard, truth, ended, zxid)
-            case FailedEntry(number=ended):
-                block = truth.by_number[ended, 0]
-                if block.visible is not None or block.has_failed:
-                    self._world.violated("Quorum", f"{ended} has ended, and fails")
-                block.has_failed = True
-                self._world.mark("quorum_failed")
-            case DropEntry(partitions=partitions):
-                self._drop(truth, partitions, number, zxid)
+    def _appended(self, key: ReplicaKey, number: int, zxid: Zxid, data: bytes) -> None:
+        truth, entry, world = self.shard(key), decode_entry(data), self._world
+        if isinstance(entry, PublishEntry) and entry.manifests:
+            found = map(self.look, manifests.paths_of(ShardPaths(*key), entry))
+            entry = manifests.whole(entry, [each or b"" for each in found])
+            world.mark("published_manifests")
+        open_before = [b for b in truth.blocks if b.visible is None and not b.has_failed]
+        for wrong in truth.append(number, zxid, entry):
+            world.violated("Quorum", wrong)
+        if any(block.dropped == zxid for block in open_before):
+            world.mark("dropped_open")
+        if isinstance(entry, InsertEntry | PublishEntry):
+            self._check_place(key, number)
+        if isinstance(entry, InsertEntry):
+            self._check_new(truth, truth.by_number[number, 0])
+        elif isinstance(entry, PublishEntry):
+            world.mark("published")
+            for part in entry.parts:
+                self._check_held(key, part.id, entry.holders)
+        elif isinstance(entry, DoneEntry):
+            self._check_done(truth.by_number[entry.number, 0], key)
+        elif isinstance(entry, FailedEntry):
+            world.mark("quorum_failed")
 
-    def _check_held(self, shard: int, part: PartHeader, holders: tuple[NodeId, ...]) -> None:
-        wanted = self.wanted.get(part.id, 0)
-        having = [node for node in holders if self.folders[Address(node)].has_promised(part.id)]
+    def _check_place(self, key: ReplicaKey, number: int) -> None:
+        """Whether a block is committed where its client means it to be."""
+        if key[0] in self.dropped:
+            self._world.violated("Dropped", f"entry {number} of {key[0]}")
+        for block in self.shard(key).of_entry(number):
+            name = self.named.get(block.header.id)
+            if name is not None and self.names.get(name) != key[0]:
+                what = f"{block.header.id} is in {key[0]}, and {name} is {self.names.get(name)}"
+                self._world.violated("Named", what)
+
+    def _check_held(self, key: ReplicaKey, part: PartId, holders: tuple[NodeId, ...]) -> None:
+        wanted = self.wanted.get(part, 0)
+        having = [node for node in holders if self.folders[Address(node)].has_promised(part)]
         if len(having) < wanted:
-            what = f"{part.id} is on {' '.join(having) or 'none'} of {' '.join(holders)}, wanted {wanted}"
-            self._world.violated("Held", f"shard {shard}: {what}")
+            what = (
+                f"{part} is on {' '.join(having) or 'none'} of {' '.join(holders)}, wanted {wanted}"
+            )
+            self._world.violated("Held", f"shard {key[1]}: {what}")
 
-    def _inserted(self, truth: ShardTruth, block: BlockTruth) -> None:
-        if block.quorum == 1:
-            block.visible = block.zxid
-        before = truth.by_token.get(block.token) if block.token is not None else None
+    def _check_new(self, truth: ShardTruth, block: BlockTruth) -> None:
+        if block.content is not None:
+            for other in truth.same_rows(block):
+                what = f"{block.number} and {other.number} have the same rows"
+                self._world.violated("OnlyInserted", what)
+        if block.token is None:
+            return
+        used = truth.key[0], block.token
+        before = self._by_token.get(used)
         if before is not None and not before.has_failed:
             what = f"{block.number} and {before.number} are both under token {block.token}"
             self._world.violated("OnlyInserted", what)
-        for other in truth.blocks if block.content is not None else ():
-            is_same = (other.content, other.header.partition) == (
-                block.content,
-                block.header.partition,
-            )
-            if is_same and not other.has_failed and other.dropped is None:
-                what = f"{block.number} and {other.number} have the same rows"
-                self._world.violated("OnlyInserted", what)
-        if block.token is not None:
-            truth.by_token[block.token] = block
-        truth.blocks.append(block)
-        truth.by_number[block.number, block.index] = block
-        truth.by_part[block.header.id] = block
+        self._by_token[used] = block
 
-    def _drop(
-        self, truth: ShardTruth, partitions: tuple[str, ...] | None, number: int, zxid: Zxid
-    ) -> None:
-        for block in truth.blocks:
-            is_meant = partitions is None or block.header.partition in partitions
-            if is_meant and block.number < number and block.dropped is None:
-                block.dropped = zxid
-                if block.visible is None and not block.has_failed:
-                    self._world.mark("dropped_open")
-
-    def _ended(self, shard: int, truth: ShardTruth, number: int, zxid: Zxid) -> None:
-        block = truth.by_number[number, 0]
-        if block.visible is not None or block.has_failed:
-            self._world.violated("Quorum", f"{number} has ended, and is done")
-        block.visible = zxid
+    def _check_done(self, block: BlockTruth, key: ReplicaKey) -> None:
         part = block.header.id
+        if key[0] in self.dropped:
+            return
         having = [
             node
             for node, folder in self.folders.items()
-            if (shard, node, part) in self._registered and folder.is_stored(part)
+            if (key, node, part) in self._registered
+            and (key, node) not in self.lost
+            and folder.is_stored(part)
         ]
         if len(having) < block.quorum:
-            what = f"done {number} on {' '.join(having) or 'none'}, wanted {block.quorum}"
+            what = f"done {block.number} on {' '.join(having) or 'none'}, wanted {block.quorum}"
             self._world.violated("Quorum", what)
 
-    def registered(self, shard: int, node: Address) -> list[PartId]:
+    def registered(self, key: ReplicaKey, node: Address) -> list[PartId]:
         """The parts that are registered on a replica."""
-        return [part for s, n, part in self._registered if (s, n) == (shard, node)]
+        return [part for k, n, part in self._registered if (k, n) == (key, node)]
 
     # What clients are told
 
     def acknowledge(self, told: BlockInserted, rows: tuple[str, ...]) -> None:
         """An insert of these rows was acknowledged."""
-        truth, name = self.shards[told.shard], parse_part_name(told.name)
+        truth, name = self.shard((told.table, told.shard)), parse_part_name(told.name)
         block = truth.by_number.get((name.low.entry, name.low.index))
         if block is None or sorted(block.rows) != sorted(rows):
             self._world.violated("AckedOnce", f"{told.name} is not what was inserted")
@@ -252,26 +273,29 @@ class Truth:
             what = f"{told.name} at {told.version} by its content, and it was dropped before"
             self._world.violated("AckedOnce", what)
         else:
-            truth.acknowledged.append(Acknowledged(block, told.version))
-            truth.newest_acknowledged = max(truth.newest_acknowledged, told.version)
+            self._remember(truth, block, told.version)
             if told.is_duplicate:
                 self._world.mark("duplicate_acknowledged")
 
-    def acknowledge_part(self, shard: int, rows: str, version: Zxid) -> None:
+    def acknowledge_part(self, key: ReplicaKey, rows: str, version: Zxid) -> None:
         """A publication was acknowledged, in which a shard gets these rows."""
-        truth = self.shards[shard]
-        block = next((each for each in truth.blocks if each.header.hash == rows), None)
-        if block is None or block.visible is None or block.visible > version:
-            self._world.violated("AckedOnce", f"{rows} at {version} is not published")
-        else:
-            truth.acknowledged.append(Acknowledged(block, version))
-            truth.newest_acknowledged = max(truth.newest_acknowledged, version)
+        for truth in (self.shard(key), *self.shards.values()):
+            # An earlier attempt may have been done in another table.
+            block = next((each for each in truth.blocks if each.header.hash == rows), None)
+            if block is not None and block.visible is not None and block.visible <= version:
+                self._remember(truth, block, version)
+                return
+        self._world.violated("AckedOnce", f"{rows} at {version} is not published")
+
+    def _remember(self, truth: ShardTruth, block: BlockTruth, version: Zxid) -> None:
+        truth.acknowledged.append(Acknowledged(block, version))
+        truth.newest_acknowledged = max(truth.newest_acknowledged, version)
 
     def read(
-        self, shard: int, version: Zxid, rows: list[str], who: str, acknowledged: Zxid | None
+        self, key: ReplicaKey, version: Zxid, rows: list[str], who: str, acknowledged: Zxid | None
     ) -> None:
         """A read at a version had these rows; ``acknowledged``: the newest version when it began."""
-        truth, violated, at = self.shards[shard], self._world.violated, f"at {version} by {who}"
+        truth, violated, at = self.shard(key), self._world.violated, f"at {version} by {who}"
         seen = dict.fromkeys(rows)
         if len(seen) < len(rows):
             twice = sorted(row for row in seen if rows.count(row) > 1)
@@ -290,6 +314,15 @@ class Truth:
         if sorted(rows) != expected:
             differ = sorted({*seen} ^ {*expected})
             violated("SameVersion", f"{' '.join(differ)} {at} is not as the log says")
+
+    def read_former(self, key: ReplicaKey, version: Zxid, rows: list[str], who: str) -> None:
+        """A read at a version of the incarnation before had these rows."""
+        truth = self._former.get(key)
+        blocks = [] if truth is None else truth.blocks
+        expected = sorted(row for b in blocks if b.is_seen(version) for row in b.rows)
+        if sorted(rows) != expected:
+            differ = sorted({*rows} ^ {*expected})
+            self._world.violated("Incarnation", f"{' '.join(differ)} at {version} by {who}")
 
     def _check_publications(
         self, truth: ShardTruth, version: Zxid, seen: dict[str, None], at: str
@@ -318,6 +351,7 @@ class Truth:
 
     def _check_once(self, node: Address, task: Keep | Fetch) -> None:
         found = self.folders[node].stored.get(task.part.id)
-        is_registered = (task.shard, node, task.part.id) in self._registered
+        key = task.table, task.shard
+        is_registered = (key, node, task.part.id) in self._registered
         if is_registered and found is not None and found.is_whole:
             self._world.violated("ExecutedOnce", f"{task.part.id} on {node}, which has it")

@@ -10,10 +10,12 @@ from __future__ import annotations
 import msgspec
 
 from motet.core.machine import NS_PER_MS, Message, Received, Work
+from motet.core.mergetree.context import ReplicaKey
 from motet.core.mergetree.entries import PartHeader
 from motet.core.mergetree.messages import PartArrived, PartBroken
 from motet.core.mergetree.work import (
     Arrive,
+    Clear,
     Detach,
     Fetch,
     Forget,
@@ -22,8 +24,9 @@ from motet.core.mergetree.work import (
     LookAtDisk,
     Looked,
     Release,
+    Task,
 )
-from motet.ids import Address, NodeId, PartId, TableId, WorkId
+from motet.ids import Address, NodeId, PartId, WorkId
 from motet.sim.host import Host
 from motet.sim.network import NS_PER_US
 from motet.sim.world import World
@@ -38,7 +41,8 @@ class Bytes(msgspec.Struct, frozen=True):
 
     header: PartHeader
     content: str
-    shard: int
+    #: of the replica in whose folders it lies
+    key: ReplicaKey
 
     @property
     def is_whole(self) -> bool:
@@ -74,6 +78,8 @@ class Folder:
         self.detached: dict[PartId, Bytes] = {}
         #: what somebody deleted or damaged, until it is stored again
         self.taken: dict[PartId, None] = {}
+        #: detached parts that were stored again: whoever did that may remove them
+        self.stored_again: dict[PartId, None] = {}
         self._under_way: dict[WorkId, Message] = {}
         self._busy_until_ns: dict[PartId | None, int] = {}
 
@@ -84,7 +90,7 @@ class Folder:
         self._under_way[work.id] = task
         looked = None
         if isinstance(task, LookAtDisk) and self._dice.chance(0.5):
-            looked = self._look(task.shard)
+            looked = self._look((task.table, task.shard))
         now_ns = self._world.virtual.elapsed_ns
         done_ns = max(now_ns + self._takes_ns(task), self._busy_until_ns.get(part, 0))
         self._busy_until_ns[part] = done_ns
@@ -99,7 +105,7 @@ class Folder:
     def _end(self, work: Work, looked: Looked | None) -> None:
         del self._under_way[work.id]
         if isinstance(work.task, LookAtDisk):
-            self._host.work_ended(work.id, looked or self._look(work.task.shard), None)
+            self._host.work_ended(work.id, looked or self._look(_key_of(work.task)), None)
         else:
             self._host.work_ended(work.id, None, self._do(work.task))
 
@@ -112,40 +118,55 @@ class Folder:
 
     # Tasks
 
-    def _look(self, shard: int) -> Looked:
+    def _look(self, key: ReplicaKey) -> Looked:
         aside = {**self.arrived, **self.detached}
-        broken = (p for p, e in self.stored.items() if e.shard == shard and not e.is_whole)
-        staged = _whole(self.staged, shard)
-        return Looked(_whole(self.stored, shard), _whole(aside, shard), staged, tuple(broken))
+        broken = (p for p, e in self.stored.items() if e.key == key and not e.is_whole)
+        staged = _whole(self.staged, key)
+        return Looked(_whole(self.stored, key), _whole(aside, key), staged, tuple(broken))
 
     def _do(self, task: Message) -> str | None:
         """Carry it out; why it could not be done, or None."""
+        assert isinstance(task, Task)
+        key = _key_of(task)
         match task:
-            case Keep(shard=shard, part=part, block=block):
+            case Keep(part=part, block=block):
                 if block is not None and part.id not in self.stored:
-                    self.take_in(part, shard)
-                return self._keep(part, shard)
-            case Hold(shard=shard, part=part, block=block, source=source):
-                return self._hold(part, shard, is_sent=block is not None, source=source)
-            case Arrive(shard=shard, part=part):
+                    self.take_in(part, key)
+                return self._keep(part, key)
+            case Hold(part=part, block=block, source=source):
+                return self._hold(part, key, is_sent=block is not None, source=source)
+            case Arrive(part=part):
                 if self._host.disk.full:
                     return "disk full"
                 if part.id not in self.stored:
-                    self.take_in(part, shard)
-            case Release(part=part_id):
-                self.staged.pop(part_id, None)
-                self.arrived.pop(part_id, None)
-            case Fetch(shard=shard, part=part, source=source):
-                return self._fetch(part, shard, source)
-            case Forget(part=part_id):
-                self.stored.pop(part_id, None)
-            case Detach(part=part_id):
-                kept = self.stored.pop(part_id, None)
-                if kept is not None:
-                    self.detached[part_id] = kept
+                    self.take_in(part, key)
+            case Fetch(part=part, source=source):
+                return self._fetch(part, key, source)
+            case _:
+                self._put_away(task, key)
         return None
 
-    def _keep(self, part: PartHeader, shard: int) -> str | None:
+    def _put_away(self, task: Task, key: ReplicaKey) -> None:
+        match task:
+            case Release(part=part):
+                self.staged.pop(part, None)
+                self.arrived.pop(part, None)
+            case Clear():
+                self._clear(key)
+            case Forget(part=part):
+                self.stored.pop(part, None)
+            case Detach(part=part):
+                kept = self.stored.pop(part, None)
+                if kept is not None:
+                    self.detached[part] = kept
+
+    def _clear(self, key: ReplicaKey) -> None:
+        for folder in (self.stored, self.staged, self.arrived, self.detached):
+            for part in [each for each, found in folder.items() if found.key == key]:
+                del folder[part]
+                self.taken.pop(part, None)
+
+    def _keep(self, part: PartHeader, key: ReplicaKey) -> str | None:
         if part.id in self.stored and self.stored[part.id].is_whole:
             return None
         if self._host.disk.full:
@@ -155,13 +176,15 @@ class Folder:
             if found is not None and found.is_whole and found.content == part.hash:
                 if folder is not self.arrived:
                     self._world.mark(KEPT_ASIDE)
+                if folder is self.detached:
+                    self.stored_again[part.id] = None
                 del folder[part.id]
-                self._store(part, shard)
+                self._store(part, key)
                 return None
         return "no such bytes have arrived"
 
     def _hold(
-        self, part: PartHeader, shard: int, *, is_sent: bool, source: NodeId | None
+        self, part: PartHeader, key: ReplicaKey, *, is_sent: bool, source: NodeId | None
     ) -> str | None:
         if self._host.disk.full:
             return "disk full"
@@ -175,17 +198,17 @@ class Folder:
             if why is not None:
                 return why
         self.arrived.pop(part.id, None)
-        self.staged[part.id] = Bytes(part, part.hash, shard)
+        self.staged[part.id] = Bytes(part, part.hash, key)
         return None
 
-    def _fetch(self, part: PartHeader, shard: int, source: NodeId) -> str | None:
+    def _fetch(self, part: PartHeader, key: ReplicaKey, source: NodeId) -> str | None:
         if part.id in self.stored and self.stored[part.id].is_whole:
             return None
         if self._host.disk.full:
             return "disk full"
         why = self._get(part, source)
         if why is None:
-            self._store(part, shard)
+            self._store(part, key)
         return why
 
     def _get(self, part: PartHeader, source: NodeId) -> str | None:
@@ -205,29 +228,29 @@ class Folder:
             return f"{source} sent other bytes"
         return None
 
-    def _store(self, part: PartHeader, shard: int) -> None:
-        self.stored[part.id] = Bytes(part, part.hash, shard)
+    def _store(self, part: PartHeader, key: ReplicaKey) -> None:
+        self.stored[part.id] = Bytes(part, part.hash, key)
         self.taken.pop(part.id, None)
 
     # What others put here, or take
 
-    def take_in(self, header: PartHeader, shard: int) -> None:
+    def take_in(self, header: PartHeader, key: ReplicaKey) -> None:
         """A client's bytes are here."""
-        self.arrived[header.id] = Bytes(header, header.hash, shard)
+        self.arrived[header.id] = Bytes(header, header.hash, key)
 
-    def arrive(self, header: PartHeader, table: TableId, shard: int, after_ms: int) -> None:
+    def arrive(self, header: PartHeader, key: ReplicaKey, after_ms: int) -> None:
         """Bytes are streamed ahead: they are here by and by, and then the node is told."""
         node = self._host.node
-        self._world.at_node(node, after_ms * NS_PER_MS, self._has_arrived, (header, table, shard))
+        self._world.at_node(node, after_ms * NS_PER_MS, self._has_arrived, (header, key))
 
-    def _has_arrived(self, header: PartHeader, table: TableId, shard: int) -> None:
+    def _has_arrived(self, header: PartHeader, key: ReplicaKey) -> None:
         if header.id not in self.stored:
-            self.take_in(header, shard)
-            self._tell(header, table, shard)
+            self.take_in(header, key)
+            self._tell(header, key)
 
-    def _tell(self, header: PartHeader, table: TableId, shard: int) -> None:
+    def _tell(self, header: PartHeader, key: ReplicaKey) -> None:
         node = self._host.node
-        message = PartArrived(table, shard, header, NodeId(node.address))
+        message = PartArrived(*key, header, NodeId(node.address))
         if self._host.listening:
             self._host.step(Received(node.time.now(), node.address, message))
 
@@ -236,14 +259,19 @@ class Folder:
         found = self.stored.pop(part)
         self.taken[part] = None
         if not is_deleted:
-            self.stored[part] = Bytes(found.header, ROTTEN, found.shard)
+            self.stored[part] = Bytes(found.header, ROTTEN, found.key)
 
-    def find_broken(self, part: PartId, table: TableId) -> None:
+    def find_broken(self, part: PartId) -> None:
         """The bytes of a stored part rot, and the node sees it at once."""
-        shard, node = self.stored[part].shard, self._host.node
+        key, node = self.stored[part].key, self._host.node
         self.spoil(part, is_deleted=False)
-        message = PartBroken(table, shard, part)
+        message = PartBroken(*key, part)
         self._host.step(Received(node.time.now(), node.address, message))
+
+    def is_whole(self, part: PartId) -> bool:
+        """Whether it is stored as it was written, now."""
+        found = self.stored.get(part)
+        return found is not None and found.is_whole
 
     def has_whole(self, part: PartId) -> bool:
         """Whether it is stored, or staged, as it was written."""
@@ -260,8 +288,12 @@ class Folder:
         return part in self.taken or (found is not None and found.is_whole)
 
 
-def _whole(parts: dict[PartId, Bytes], shard: int) -> tuple[PartHeader, ...]:
-    return tuple(e.header for e in parts.values() if e.shard == shard and e.is_whole)
+def _whole(parts: dict[PartId, Bytes], key: ReplicaKey) -> tuple[PartHeader, ...]:
+    return tuple(e.header for e in parts.values() if e.key == key and e.is_whole)
+
+
+def _key_of(task: Task) -> ReplicaKey:
+    return task.table, task.shard
 
 
 def _part_of(task: Message) -> PartId | None:

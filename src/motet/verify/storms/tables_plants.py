@@ -6,8 +6,10 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from motet.core.machine import Effect, Event
+from motet.core.machine import Effect, Event, Send
 from motet.core.mergetree import (
+    activation,
+    addressing,
     dedup,
     executed,
     executing,
@@ -18,29 +20,44 @@ from motet.core.mergetree import (
     tokens,
 )
 from motet.core.mergetree.context import Core
-from motet.core.mergetree.entries import PartHeader
+from motet.core.mergetree.entries import Entry, PartHeader
 from motet.core.mergetree.history import BlockState, History
+from motet.core.mergetree.jobs import COLLECTED, OPEN
 from motet.core.mergetree.manifests import Manifests
 from motet.core.mergetree.messages import InsertBlock, PublishParts
 from motet.core.mergetree.names import PartName
 from motet.core.mergetree.node import TableNode
+from motet.core.mergetree.paths import ShardPaths, token_name
 from motet.core.mergetree.publication import (
     Holders,
     Multi,
     PartPlace,
     PublishFacts,
     Subject,
+    TableFacts,
 )
 from motet.core.mergetree.publication import (
     multi_of as _multi_of,
 )
+from motet.core.mergetree.publication_state import PublicationUnderWay
+from motet.core.mergetree.publication_state import with_jobs as _with_jobs
 from motet.core.mergetree.state import Call, Insert, InsertStep, PutPointer, QueuedPart
 from motet.core.mergetree.tiling import HasBytes, Tiling
-from motet.core.metadata.messages import ANY_VERSION, Check, WriteOperation
-from motet.ids import PartId, RequestId, Zxid
+from motet.core.metadata.messages import (
+    ANY_VERSION,
+    Check,
+    Found,
+    MetadataAnswer,
+    ReadResult,
+    SessionBegun,
+    Write,
+    WriteOperation,
+)
+from motet.ids import PartId, RequestId, TableId, Zxid
 from motet.verify.plants import kind_of
 from motet.verify.storms.planting import instead
 
+_apply = History.apply
 _look, _is_unwanted = inserting.look, executing.is_unwanted
 _pointer_operations, _tile, _write = executed.pointer_operations, tiling.tile, Core.write
 
@@ -176,12 +193,13 @@ class HurriesPointer(PlantedTables):
 
 
 def _multi_unchecked(
+    asked: PublishParts,
     message: PublishParts,
     facts: PublishFacts,
     holders: dict[PartPlace, Holders],
     manifests: Manifests,
 ) -> Multi:
-    multi = _multi_of(message, facts, holders, manifests)
+    multi = _multi_of(asked, message, facts, holders, manifests)
     operations = tuple(
         Check(each.path, ANY_VERSION) if mark.subject is Subject.HOST else each
         for each, mark in zip(multi.operations, multi.marks, strict=True)
@@ -193,3 +211,88 @@ class PublishesUnchecked(PlantedTables):
     """A holder that has restarted, or has let go of a part, is counted as before."""
 
     planted = (publishing, "multi_of", _multi_unchecked)
+
+
+def _apply_early(history: History, number: int, zxid: Zxid, entry: Entry) -> None:
+    drawn = Zxid(history.zxid + 1)
+    _apply(history, number, zxid, entry)
+    for block in history.blocks.values():
+        if block.block.entry == number and block.visible == zxid:
+            block.visible = drawn
+
+
+class NumbersEarly(PlantedTables):
+    """A block counts from when its number was free, which is before its commit."""
+
+    planted = (History, "apply", _apply_early)
+
+
+def _token_of_shard(paths: ShardPaths, token: str) -> str:
+    return f"{paths.tokens}/{token_name(token)}-{paths.shard}"
+
+
+class TokensPerShard(PlantedTables):
+    """A token that another shard has used is not known."""
+
+    planted = (ShardPaths, "token", _token_of_shard)
+
+
+def _jobs_as_open(
+    each: PublicationUnderWay, tables: tuple[TableFacts, ...], found: list[ReadResult]
+) -> tuple[tuple[TableFacts, ...], tuple[tuple[str, int], ...]]:
+    opened = [
+        msgspec.structs.replace(result, data=OPEN)
+        if isinstance(result, Found) and result.data == COLLECTED
+        else result
+        for result in found
+    ]
+    return _with_jobs(each, tables, opened)
+
+
+class PublishesCollected(PlantedTables):
+    """A job is published whatever has become of it."""
+
+    planted = (publishing, "with_jobs", _jobs_as_open)
+
+
+def _any_name(_table: TableId, _name: list[ReadResult], _version: int) -> None:
+    return
+
+
+class RemembersNames(PlantedTables):
+    """A table is the one that a name pointed to when it was looked up."""
+
+    planted = (addressing, "check_named", _any_name)
+
+
+def _never_lost(_found: Found) -> bool:
+    return False
+
+
+class IgnoresLoss(PlantedTables):
+    """A replica that was marked as lost goes on as if it were not."""
+
+    planted = (activation, "says_lost", _never_lost)
+
+
+class SendsAgain(TableNode):
+    """What nobody has answered under a session is sent once more under the next one."""
+
+    def step(self, event: Event) -> list[Effect]:
+        self._unanswered: dict[RequestId, Write]
+        before = getattr(self, "_unanswered", {})
+        message = getattr(event, "message", None)
+        if isinstance(message, MetadataAnswer):
+            before.pop(message.request, None)
+        effects = super().step(event)
+        for effect in effects:
+            if isinstance(effect, Send) and isinstance(effect.message, Write):
+                before[effect.message.request] = effect.message
+        self._unanswered = before
+        return effects
+
+    def _begin_session(self, message: SessionBegun) -> None:
+        former = dict(getattr(self, "_unanswered", {}))
+        super()._begin_session(message)
+        for write in former.values():
+            self.node.ask(msgspec.structs.replace(write, session=message.session))

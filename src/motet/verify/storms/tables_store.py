@@ -28,6 +28,7 @@ from motet.core.metadata.messages import (
     MetadataRequest,
     Read,
     ReadDone,
+    ReadResult,
     SessionBegun,
     SessionEnded,
     SessionOver,
@@ -90,6 +91,12 @@ class TableStore:
         self._lives: dict[SessionId, Life] = {}
         #: when the last thing reaches the node that it was told
         self._told_ns: dict[tuple[str, int], int] = {}
+        #: how often the keeper was restored
+        self._restored = 0
+        #: the newest request of a life of a node, and the place of its session among all
+        self._asked: dict[tuple[str, int], tuple[RequestId, int]] = {}
+        self._places: dict[SessionId, int] = {}
+        self._begun = 0
 
     def serve(self, host: Host) -> None:
         """A node has replicas."""
@@ -99,17 +106,37 @@ class TableStore:
 
     # Clients
 
-    def moment(self, paths: ShardPaths) -> tuple[int, Zxid]:
-        """The head of the log and the zxid, both of now."""
-        read = self.tree.answer(Read(RequestId(0), self._session, (Get(paths.log),)))
-        assert isinstance(read, ReadDone)
+    def moment(self, paths: ShardPaths) -> tuple[int, Zxid] | None:
+        """The head of the log and the zxid, both of now; None: there is no such shard."""
+        read = self._read(paths.log)
         log = read.results[0]
-        assert isinstance(log, Found), "made with the table"
-        return head_of(log.stat), read.zxid
+        return (head_of(log.stat), read.zxid) if isinstance(log, Found) else None
+
+    def look(self, *paths: str) -> tuple[ReadResult, ...]:
+        """Nodes as they are now."""
+        return self._read(*paths).results
+
+    def _read(self, *paths: str) -> ReadDone:
+        operations = tuple(Get(path) for path in paths)
+        read = self.tree.answer(Read(RequestId(0), self._session, operations))
+        assert isinstance(read, ReadDone)
+        return read
 
     def write(self, *operations: WriteOperation) -> MetadataMessage:
         """By a client, or by somebody who is not simulated."""
         return self._carry_out(Write(RequestId(0), self._session, operations))
+
+    def restore(self, tree: MetadataTree) -> None:
+        """The keeper has an older copy of its files: all sessions are over, what was asked is not done."""
+        lives, self._lives = self._lives, {}
+        self._restored += 1
+        self.tree = tree
+        for session in tree.sessions:
+            tree.end_session(session, self._now_ms())
+        tree.take_news()
+        self._session = tree.begin_session(self._now_ms())
+        for session, life in lives.items():
+            self._tell(life.host, life.incarnation, SessionEnded(session), self._delay_ns())
 
     # Requests of nodes
 
@@ -117,6 +144,7 @@ class TableStore:
         """Carry it out by and by, and answer this life of the node."""
         trouble, dice, world = self._trouble, self._dice, self._world
         world.record(host.label, ">", f"keeper {_told(request)}")
+        self._check_session(host, request)
         life = self._lives.get(request.session)
         if life is None:
             self._tell(host, host.node.incarnation, SessionOver(request.request), 0)
@@ -143,7 +171,19 @@ class TableStore:
             self._tell(host, life.incarnation, answer, self._delay_ns())
         if is_done:
             life.busy_ns = at_ns
-            world.at(at_ns - now_ns, self._take_effect, (life, request, answer is None))
+            world.at(
+                at_ns - now_ns, self._take_effect, (life, request, answer is None, self._restored)
+            )
+
+    def _check_session(self, host: Host, request: MetadataRequest) -> None:
+        """Requests count up, and none is sent again: not under the session it was sent under, nor another."""
+        life = host.label, host.node.incarnation
+        newest, newest_place = self._asked.get(life, (RequestId(-1), 0))
+        # A keeper that was restored begins sessions under numbers that others had.
+        place = 0 if self._restored else self._places.get(request.session, 0)
+        if request.request <= newest or (place < newest_place and not self._restored):
+            self._world.violated("OneSession", f"{host.label} asks {_told(request)} after {newest}")
+        self._asked[life] = request.request, place
 
     def _delay_ns(self) -> int:
         most_ms = delay_ms_max
@@ -151,7 +191,11 @@ class TableStore:
             most_ms = late_ms_max
         return self._dice.between(10_000, most_ms * NS_PER_MS)
 
-    def _take_effect(self, life: Life, request: MetadataRequest, is_answered: bool) -> None:
+    def _take_effect(
+        self, life: Life, request: MetadataRequest, is_answered: bool, restored: int
+    ) -> None:
+        if restored != self._restored:
+            return
         answer = self._carry_out(request)
         if isinstance(request, Write) and isinstance(answer, Written):
             if life.host.node.incarnation != life.incarnation:
@@ -218,6 +262,8 @@ class TableStore:
             if host.listening and (host.label, host.node.incarnation) not in served:
                 session = self.tree.begin_session(self._now_ms())
                 self._lives[session] = Life(host, host.node.incarnation)
+                self._begun += 1
+                self._places[session] = self._begun
                 self._tell(host, host.node.incarnation, SessionBegun(session), self._delay_ns())
 
     def _part(self, session: SessionId, life: Life) -> None:
