@@ -148,13 +148,17 @@ async def check_shard(
     for node in range(NODES):
         where = f"{shown.name}/{shard} on n{node}"
         replica = paths.replica(NodeId(f"n{node}"))
-        assert await keeper.children(replica.queue) == [], where
+        await eventually(partial(has_no_children, keeper, replica.queue))
         parts = parts_of(cluster, node, shown.definition.id, shard)
         # Of what was dropped some replicas have files that others have not.
         registered = set(await keeper.children(replica.parts))
         assert seen <= registered <= set(parts), where
         for part, files in parts.items():
             assert known.setdefault(part, files) == files, f"{part} of {where}"
+
+
+async def has_no_children(keeper: KeeperClient, path: str) -> bool:
+    return not await keeper.children(path)
 
 
 def parts_of(cluster: LocalCluster, node: int, table: TableId, shard: int) -> dict[str, Any]:
