@@ -131,6 +131,33 @@ def test_a_node_that_has_stopped_is_not_waited_for(monkeypatch: pytest.MonkeyPat
     asyncio.run(run())
 
 
+def test_a_node_that_has_stopped_is_asked_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(link_module, "doubt_seconds", 0.01)
+    monkeypatch.setattr(table_link, "silent_seconds_max", 0.02)
+    silent = {"n0"}
+
+    def script(node: str, message: Any) -> Message | MotetError | None:
+        if node in silent:
+            return None
+        return described(message, table_at())
+
+    async def run() -> None:
+        async with scripted(script) as (_, link, nodes):
+            await link.ask_any(describe, TablesDescribed, node_seconds=60)
+            assert link.silent_last(["n0", "n1"]) == ["n1", "n0"]
+            silent.clear()
+            await link.ask(Address("n0"), describe, TablesDescribed)
+            assert link.silent_last(["n0", "n1"]) == ["n0", "n1"]
+            silent.add("n0")
+            monkeypatch.setattr(table_link, "asked_last_seconds", 0.0)
+            with pytest.raises(OutcomeUnknown, match="stopped"):
+                await link.ask(Address("n0"), describe, TablesDescribed, 60)
+            assert link.silent_last(["n0", "n1"]) == ["n0", "n1"], "not for ever"
+            assert nodes.kinds(FindVersion)
+
+    asyncio.run(run())
+
+
 def test_a_node_that_is_slow_and_there_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(link_module, "doubt_seconds", 0.01)
 

@@ -61,6 +61,9 @@ replica_seconds_max = 15.0
 silent_seconds_max = 2.0
 """How long a node may be silent that has something to answer, if there is another: it may have stopped."""
 
+asked_last_seconds = 4.0
+"""How long others are asked before a node that was silent; until then it is known to the keeper, too."""
+
 NOTHING = TableId("-")
 """No table has this id, so a question about it is answered at once and costs nothing."""
 
@@ -165,6 +168,8 @@ class TableLink:
         self._endpoints: dict[Address, str] = {}
         #: who has answered last is asked first
         self._first: Address | None = None
+        #: who has stopped answering, and until when others are asked before
+        self._silent_until: dict[Address, float] = {}
         self._is_closing = False
         #: what closing waits for
         self.under_way = UnderWay()
@@ -240,6 +245,7 @@ class TableLink:
         answer: Message = await self._link.ask(
             node, lambda n: make(RequestId(n)), seconds, is_worth_waiting
         )
+        self._silent_until.pop(node, None)
         if isinstance(answer, TableRefused | NodeRefused):
             raise error_of(answer.code, answer.what, answer.advice)
         if not isinstance(answer, kind):
@@ -253,8 +259,15 @@ class TableLink:
                 node, lambda n: FindVersion(NOTHING, 0, RequestId(n), 0), silent_seconds_max
             )
         except (NodeError, OutcomeUnknown):
+            until = asyncio.get_running_loop().time() + asked_last_seconds
+            self._silent_until[node] = until
             raise OutcomeUnknown(f"{node} has stopped answering") from None
         return True
+
+    def silent_last(self, nodes: Iterable[Address]) -> list[Address]:
+        """These nodes, those that have stopped answering behind the others."""
+        now = asyncio.get_running_loop().time()
+        return sorted(nodes, key=lambda node: self._silent_until.get(node, now) > now)
 
     async def all_nodes(self) -> list[Address]:
         """The data nodes there are now; those that are known if nobody can tell."""
@@ -270,4 +283,4 @@ class TableLink:
         if self._first in nodes:
             nodes.remove(self._first)
             nodes.insert(0, self._first)
-        return nodes
+        return self.silent_last(nodes)

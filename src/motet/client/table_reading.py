@@ -122,7 +122,7 @@ class TablePlans:
         One that takes its time is waited for, and another one is asked meanwhile.
         """
         places = readable(table, shard, is_eventual)
-        nodes = [self._link.node_of(place, told_by) for place in places]
+        nodes = self._link.silent_last(self._link.node_of(place, told_by) for place in places)
         asked: dict[asyncio.Task[tuple[ListedPart, ...]], Address] = {}
         failures: list[MotetError] = []
         left = list(nodes)
