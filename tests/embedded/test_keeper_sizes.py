@@ -6,6 +6,7 @@ import json
 import time
 from pathlib import Path
 
+import msgspec
 import pyarrow as pa
 import pytest
 from tests.core.keeper.keepers import PASSWORD, entry
@@ -15,13 +16,17 @@ import motet
 from motet.core.keeper.acl import OPEN_ACL
 from motet.core.keeper.ids import Generation
 from motet.core.keeper.machine import Keeper
+from motet.core.keeper.node import Node
 from motet.core.keeper.operations import OpenSession, Write, encode_batch
+from motet.core.vsr.grid import block_overhead_bytes
 from motet.embedded import ADDRESS, CLUSTER
-from motet.errors import BadInput
+from motet.errors import BadInput, MotetError
 from motet.format.zookeeper.messages import Create
-from motet.ids import SessionId
+from motet.ids import ReplicaIndex, SessionId
 from motet.node import embedded_keeper
 from motet.node.embedded_keeper import FORMER, LAYOUT, EmbeddedKeeper, Layout
+from motet.node.keeper import cluster_id
+from motet.node.replica_files import Format
 from motet.real.disk import RealDisk
 from motet.real.process import RealTime
 
@@ -52,7 +57,7 @@ def test_what_an_insert_adds_to_a_checkpoint_does_not_grow_with_what_is_there() 
     found = checkpoint_bytes(LAYOUT)
     per_insert = [each / LAYOUT.sizes.checkpoint_ops for each in found]
     assert max(per_insert) < LAYOUT.sizes.block_bytes / 2, "less than its own block"
-    (former,) = FORMER
+    former = FORMER[0]
     grown = [each / former.sizes.checkpoint_ops for each in checkpoint_bytes(former)]
     assert grown[-1] > 20 * per_insert[-1], "with few pages each checkpoint wrote a part of all"
 
@@ -63,10 +68,10 @@ def test_a_new_folder_is_small(tmp_path: Path) -> None:
     assert sum(path.stat().st_size for path in files) < NEW_BYTES_MAX
 
 
+@pytest.mark.parametrize("former", FORMER, ids=lambda former: f"slots-{former.sizes.slots}")
 def test_a_folder_that_was_made_with_former_sizes_is_used_with_those(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, former: Layout
 ) -> None:
-    (former,) = FORMER
     with monkeypatch.context() as patch:
         patch.setattr(embedded_keeper, "LAYOUT", former)
         with motet.open(tmp_path) as db:
@@ -94,8 +99,37 @@ def test_a_folder_of_sizes_that_nobody_knows_is_refused(tmp_path: Path) -> None:
     told = json.loads(file.read_text())
     told["sizes"]["slots"] = 1024
     file.write_text(json.dumps(told))
-    with pytest.raises(BadInput, match="formatted with other sizes: slots 1024 and not 256"):
+    with pytest.raises(BadInput, match="formatted with other sizes: slots 1024 and not 128"):
         motet.open(tmp_path)
+
+
+def test_a_keeper_is_full_before_its_grid_has_no_room_for_a_checkpoint() -> None:
+    keeper = LAYOUT.keeper
+    config = Format(cluster_id(CLUSTER), ReplicaIndex(0), (ADDRESS,), LAYOUT.sizes).config()
+    blocks_per_op = 2 + 2 * config.body_bytes_max // config.block_bytes
+    blocks_max = (config.blocks_max - config.ops_beyond_checkpoint * blocks_per_op) // 2
+    numbers_bytes = 16 + len(msgspec.msgpack.encode([1 << 62] * len(Node.__struct_fields__)))
+    bytes_max = keeper.tree_bytes_max + keeper.nodes_max * numbers_bytes
+    room_bytes = config.block_bytes - block_overhead_bytes
+    assert 2 * keeper.node_pages + bytes_max // room_bytes < blocks_max
+
+
+def create_many(db: motet.Database) -> None:
+    for number in range(30):
+        db.create_stream(f"more-{number}")
+
+
+def test_a_keeper_that_is_full_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    full = msgspec.structs.replace(LAYOUT, nodes_max=20)
+    monkeypatch.setattr(embedded_keeper, "LAYOUT", full)
+    with motet.open(tmp_path) as db:
+        for number in range(5):
+            db.create_stream(f"orders-{number}")
+        with pytest.raises(MotetError, match="KEEPER_FULL the keeper is full, and refused"):
+            create_many(db)
+        assert len(db.streams()) >= 5
+        for name in [each.name for each in db.streams()]:
+            db.stream(name).append(key="a", value=b"b")
 
 
 def test_an_idle_folder_writes_nothing(tmp_path: Path) -> None:

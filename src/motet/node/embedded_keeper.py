@@ -46,20 +46,26 @@ class Layout(msgspec.Struct, frozen=True):
     sizes: Sizes
     node_pages: int
     session_pages: int = 4
+    nodes_max: int = 4_000_000
+    tree_bytes_max: int = 2 << 30
 
     @property
     def keeper(self) -> KeeperConfig:
         return KeeperConfig(
-            node_pages=self.node_pages, session_pages=self.session_pages, timeout_ms_max=session_ms
+            node_pages=self.node_pages,
+            session_pages=self.session_pages,
+            nodes_max=self.nodes_max,
+            tree_bytes_max=self.tree_bytes_max,
+            timeout_ms_max=session_ms,
         )
 
 
 LAYOUT = Layout(
     Sizes(
-        slots=256,
+        slots=128,
         pipeline_max=8,
         queue_max=16,
-        checkpoint_ops=120,
+        checkpoint_ops=56,
         body_bytes_max=32 * KIB,
         clients_max=16,
         reserved_max=2,
@@ -67,14 +73,23 @@ LAYOUT = Layout(
         blocks_max=1 << 20,
     ),
     node_pages=4096,
+    nodes_max=1_000_000,
+    tree_bytes_max=1 << 30,
 )
-"""Of a folder that is made now."""
+"""Of a folder that is made now.
+
+The log is read whole whenever the folder is opened: it has as many slots as make a checkpoint seldom enough.
+Pages are as many as keep those small that an insert changes, and as few as are quickly read. What may be in
+the tree is so much less than what the grid has room for that a keeper says that it is full (``KEEPER_FULL``)
+before it could not take a checkpoint any more, when it would answer nothing.
+"""
 
 FORMER = (
     Layout(
         msgspec.structs.replace(LAYOUT.sizes, slots=64, checkpoint_ops=24, body_bytes_max=16 * KIB),
         node_pages=64,
     ),
+    Layout(msgspec.structs.replace(LAYOUT.sizes, slots=256, checkpoint_ops=120), node_pages=4096),
 )
 """Of folders that were made before. Sizes tell one from another."""
 

@@ -269,6 +269,8 @@ async def _set_watches(keeper: KeeperClient, path: str, of: WatchOf) -> list[Wat
     if of is WatchOf.NODE:
         await keeper.exists(path, there)
         return [there]
+    if of is WatchOf.CHILDREN:
+        return await _watch_children(keeper, path)
     names = WatchOnce()
     try:
         found = await keeper.children(path, names)
@@ -276,13 +278,22 @@ async def _set_watches(keeper: KeeperClient, path: str, of: WatchOf) -> list[Wat
         if await keeper.exists(path, there) is None:
             return [there]
         return await _set_watches(keeper, path, of)
-    if of is WatchOf.CHILDREN:
-        return [names]
     each = [WatchOnce() for _ in found]
     await asyncio.gather(
         *(keeper.exists(f"{path}/{name}", one) for name, one in zip(found, each, strict=True))
     )
     return [names, *each]
+
+
+async def _watch_children(keeper: KeeperClient, path: str) -> list[WatchOnce]:
+    """Without reading the names: after each of ten thousand inserts that would be ten thousand of them."""
+    while True:
+        names, there = WatchOnce(), WatchOnce()
+        await keeper.watch_children(path, names)
+        if names.event is None:
+            return [names]
+        if await keeper.exists(path, there) is None:
+            return [there]
 
 
 async def _any_fired(watches: list[WatchOnce]) -> None:

@@ -156,7 +156,7 @@ def report_wal(data: bytes, beside: Beside) -> Report:
     layout = WalLayout.of(config)
     data = data.ljust(layout.size_bytes, b"\xff")
     starts = [layout.prepare_offset(slot) for slot in range(layout.slots)]
-    reads = [read_prepare(data[start : start + layout.slot_bytes]) for start in starts]
+    reads = [read_prepare(data, start, start + layout.slot_bytes) for start in starts]
     slots: list[RecoveredSlot] | None = None
     summary: dict[str, object] = {"slots": layout.slots, **_unsure(beside)}
     if beside.superblock is not None and beside.is_format_known:

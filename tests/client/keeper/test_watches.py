@@ -8,7 +8,7 @@ import pytest
 from tests.client.keeper.fake_keeper import STAT, Peer, answer_to, fake_keeper, good, in_loop
 
 from motet.client.keeper.watches import WATCH_LOST, Watch, Watches
-from motet.errors import NodeError
+from motet.errors import MotetError, NodeError
 from motet.format.zookeeper.messages import (
     Children,
     ErrorCode,
@@ -47,6 +47,36 @@ async def test_a_watch_fires_once_and_can_be_awaited_by_many() -> None:
         assert list(await asyncio.gather(watch, watch)) == [event, event]
         await keeper.get("/b")
         assert told == [event]
+
+
+@in_loop
+async def test_names_are_watched_without_reading_them() -> None:
+    asked: list[Request] = []
+
+    async def script(peer: Peer) -> None:
+        await peer.greet()
+        for is_there in (True, False):
+            xid, request = await peer.request()
+            asked.append(request)
+            if not is_there:
+                peer.event(EventType.DELETED, "/b")
+            peer.reply(xid, Nothing())
+        peer.event(EventType.CHILD, "/a")
+        xid, request = await peer.request()
+        peer.reply(xid, Failed(ErrorCode.SYSTEM_ERROR))
+        await peer.serve()
+
+    async with fake_keeper(script) as fake, fake.client() as keeper:
+        names, gone, refused = Watch(), Watch(), Watch()
+        await keeper.watch_children("/a", names)
+        await keeper.watch_children("/b", gone)
+        assert gone.event == WatchEvent(EventType.DELETED, "/b"), "told before it is answered"
+        assert await names == WatchEvent(EventType.CHILD, "/a")
+        with pytest.raises(MotetError):
+            await keeper.watch_children("/c", refused)
+        assert len(keeper._session._watches) == 0
+    since = (1 << 63) - 1
+    assert asked == [SetWatches(since, (), (), ("/a",)), SetWatches(since, (), (), ("/b",))]
 
 
 @in_loop

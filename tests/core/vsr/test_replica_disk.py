@@ -10,9 +10,12 @@ from motet.core.machine import (
     Fired,
     Now,
     Read,
+    ReadBack,
+    ReadFailed,
     Received,
     Send,
     SetTimer,
+    Started,
     Write,
     WriteFailed,
     Written,
@@ -25,7 +28,9 @@ from motet.core.vsr.replica import Replica
 from motet.core.vsr.scrub import SCRUB
 from motet.core.vsr.state import Status
 from motet.ids import Address, ReplicaIndex
+from motet.testing.register import Register
 from motet.testing.script import parse_command
+from motet.testing.scripts.vsr import VsrStorm
 
 
 def writes(effects: list[Effect], file: str) -> list[Write]:
@@ -145,3 +150,48 @@ def test_a_replica_writes_no_block_beyond_its_grid() -> None:
     assert machine.core.state.status is Status.REFUSED
     assert machine.core.state.refusal == "the state needs more than 2 blocks"
     assert GRID not in node.disk.durable
+
+
+def begun_again(part: VsrStorm, bad_block: int | None = None) -> tuple[Replica, list[Read]]:
+    """The only replica with the files it has, and what it has read of them; reads of the bad block fail."""
+    node = part.bench.node("r0")
+    assert isinstance(node.machine, Replica)
+    core = node.machine.core
+    machine = Replica(core.config, core.own, Register())
+    now, reads = Now(part.bench.monotonic_ns, node.wall_ns), list[Read]()
+    effects = machine.step(Started(now, nonce=1))
+    while effects:
+        effect = effects.pop(0)
+        if isinstance(effect, Write):
+            effects += machine.step(Written(now, effect.id))
+        elif isinstance(effect, Read):
+            reads.append(effect)
+            data = node.disk.durable[effect.file][effect.offset :]
+            data = data if effect.size_bytes is None else data[: effect.size_bytes]
+            places = range(effect.offset, effect.offset + len(data))
+            bad = -1 if bad_block is None else block_offset(bad_block, core.config.block_bytes)
+            is_bad = effect.file == GRID and bad in places
+            event = ReadFailed(now, effect.id, "bad") if is_bad else None
+            effects += machine.step(event or ReadBack(now, effect.id, bytes(data)))
+    return machine, reads
+
+
+def test_a_checkpoint_is_read_in_few_reads() -> None:
+    part = after("cluster replicas=1", "client c1", "puts c1 30", "run 300")
+    machine, reads = begun_again(part)
+    before = part.bench.node("r0").machine
+    assert isinstance(before, Replica)
+    assert machine.core.state.status is Status.NORMAL
+    assert machine.core.machine.fingerprint() == before.core.machine.fingerprint()
+    assert len(list(machine.core.state.table.refs())) > 6
+    assert sum(read.file == GRID for read in reads) == 3, "the root, the chunks, the pages"
+
+
+def test_of_blocks_that_are_read_together_one_can_be_bad() -> None:
+    part = after("cluster replicas=1", "client c1", "puts c1 30", "run 300")
+    machine, _ = begun_again(part)
+    bad = max(ref.index for ref in machine.core.state.table.refs_of(0))
+    machine, reads = begun_again(part, bad)
+    assert machine.core.state.status is Status.REFUSED
+    assert machine.core.state.refusal.startswith(f"block {bad} of the checkpoint is damaged")
+    assert reads[-1].size_bytes == machine.core.config.block_bytes, "it was read alone in the end"

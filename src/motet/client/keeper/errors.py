@@ -13,6 +13,7 @@
     ├── InvalidAcl                 an ACL that cannot be set
     ├── BadArguments               a path or a value that no node can have
     ├── KeeperTooLarge             the request, or the answer that it would have, exceeds a limit
+    ├── KeeperFull                 the tree is as large as it may be
     ├── NotSupported               this server cannot do that
     ├── SessionExpired             the session is over, and with it its ephemeral nodes and watches
     ├── SessionMoved               the session is now with another server
@@ -132,6 +133,14 @@ class KeeperTooLarge(KeeperError):
     says = "{path} exceeds what one reply of the keeper holds; nothing was done"
 
 
+class KeeperFull(KeeperError):
+    """The tree has as many nodes, or as many bytes, as it may have; nothing was changed."""
+
+    code = "KEEPER_FULL"
+    hint = "remove what nobody needs any more: drop tables and streams, or partitions of tables"
+    says = "the keeper is full, and refused {path}"
+
+
 class NotSupported(KeeperError):
     """This server cannot do that."""
 
@@ -188,6 +197,7 @@ def _rebuild_multi(what: str, advice: str, index: int, error: MotetError) -> Kee
 _KINDS: dict[int, type[KeeperError]] = {
     ErrorCode.UNIMPLEMENTED: NotSupported,
     ErrorCode.MARSHALLING_ERROR: KeeperTooLarge,
+    ErrorCode.QUOTA_EXCEEDED: KeeperFull,
     ErrorCode.BAD_ARGUMENTS: BadArguments,
     ErrorCode.NO_NODE: NoNode,
     ErrorCode.NO_AUTH: NoAuth,

@@ -49,6 +49,7 @@ from motet.format.zookeeper.records import (
 from motet.ids import Zxid
 
 _xid_max = (1 << 31) - 2  # the last one is what some clients close their session with
+_zxid_max = (1 << 63) - 1
 _write_bytes_max = 1 << 20
 _dead_calls_max = 256
 
@@ -181,6 +182,18 @@ class Session:
             alarm.cancel()
             if not call.is_sent:
                 self._bury()
+
+    async def watch_children(self, path: str, watcher: Watcher, limit_seconds: float) -> None:
+        """Watch the names below a node from now on: what was before fires nothing, but that it is not there.
+
+        The names themselves do not come along. A watch that is set by reading them costs as much as they do.
+        """
+        self._watches.add_to_children(path, watcher)  # it may fire before the answer comes
+        try:
+            await self.ask(SetWatches(_zxid_max, (), (), (path,)), limit_seconds)
+        except MotetError:
+            self._watches.remove_from_children(path, watcher)
+            raise
 
     def _call(self, request: Request) -> Call:
         if isinstance(request, Auth):

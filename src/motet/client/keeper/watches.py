@@ -125,6 +125,18 @@ class Watches:
         if watcher not in watchers:  # told once, however often he asked
             watchers.append(watcher)
 
+    def add_to_children(self, path: str, watcher: Watcher) -> None:
+        """He watches the names below a node, as ``SetWatches`` tells the server."""
+        watchers = self._children.setdefault(path, [])
+        if watcher not in watchers:
+            watchers.append(watcher)
+
+    def remove_from_children(self, path: str, watcher: Watcher) -> None:
+        """The server could not be told."""
+        watchers = [each for each in self._children.pop(path, ()) if each is not watcher]
+        if watchers:
+            self._children[path] = watchers
+
     def take(self, event: WatchEvent) -> list[Watcher]:
         """Whom to tell of this, each once; they are forgotten (N1)."""
         tables: tuple[_Table, ...] = ()

@@ -320,7 +320,7 @@ class Keeper:
         state = decode_pages(self.config, pages)
         assert state.counters is not None
         self.zxid = state.counters.zxid
-        self._tree = Tree(self.config.node_pages, state.nodes)
+        self._tree = Tree.restored(self.config.node_pages, state.nodes, state.pages, state.children)
         self._sessions = Sessions(self.config, state.sessions, state.counters.clock)
         self._counters_taken = encode_counters(self.zxid, self._sessions.clock)
 

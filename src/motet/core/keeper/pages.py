@@ -19,9 +19,9 @@ import msgspec
 
 from motet.core.keeper.config import KeeperConfig
 from motet.core.keeper.node import NOBODY, Node, data_bytes
-from motet.core.keeper.paths import ROOT, is_valid, parent_of
+from motet.core.keeper.paths import ROOT, are_names
 from motet.core.keeper.sessions import Session, SessionClock, Sessions
-from motet.core.keeper.tree import Tree
+from motet.core.keeper.tree import Tree, children_by_parent
 from motet.errors import BadRecord
 from motet.format.checksum import crc32c
 from motet.ids import SessionId, Zxid
@@ -41,8 +41,14 @@ class State(msgspec.Struct):
     """What all pages together say."""
 
     nodes: dict[str, Node] = {}
+    #: page number -> paths on it
+    pages: dict[int, dict[str, None]] = {}
+    #: path -> names of its children
+    children: dict[str, dict[str, None]] = {}
     sessions: dict[SessionId, Session] = {}
     counters: Counters | None = None
+    #: some node may be larger than it may be
+    has_large_page: bool = False
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -96,6 +102,7 @@ def decode_pages(config: KeeperConfig, pages: Iterable[tuple[int, bytes]]) -> St
     state = State()
     for number, data in pages:
         _take_page(config, state, number, data)
+    state.children = children_by_parent(state.nodes)
     problem = _problem(config, state)
     if problem is not None:
         raise BadRecord(problem)
@@ -105,11 +112,14 @@ def decode_pages(config: KeeperConfig, pages: Iterable[tuple[int, bytes]]) -> St
 def _take_page(config: KeeperConfig, state: State, number: int, data: bytes) -> None:
     if 0 <= number < config.node_pages:
         nodes = _decoded(_nodes_decoder, number, data)
-        paths = [path for path, _ in nodes]
-        _require_ordered(number, paths)
-        if any(crc32c(path.encode()) % config.node_pages != number for path in paths):
+        state.pages[number] = paths = dict.fromkeys([path for path, _ in nodes])
+        in_order = sorted(paths)
+        if not nodes or len(nodes) != len(paths) or in_order != list(paths):
+            raise BadRecord(f"page {number} is empty, or not in order")
+        if {each % config.node_pages for each in map(crc32c, map(str.encode, paths))} != {number}:
             raise BadRecord(f"page {number} has nodes of other pages")
         state.nodes.update(nodes)
+        state.has_large_page = state.has_large_page or len(data) > config.node_bytes_max
     elif number < counters_page(config):
         sessions = _decoded(_sessions_decoder, number, data)
         _require_ordered(number, [session.id for session in sessions])
@@ -144,23 +154,33 @@ def _problem(config: KeeperConfig, state: State) -> str | None:
     session_next = state.counters.clock.session_next
     if any(not 0 < session < session_next for session in state.sessions):
         return "a session has a number that was not given out yet"
-    for path, node in state.nodes.items():
-        problem = _node_problem(config, state, path, node)
-        if problem is not None:
-            return f"{path}: {problem}"
+    return _problem_of_nodes(config, state) or _problem_of_paths(state)
+
+
+def _problem_of_nodes(config: KeeperConfig, state: State) -> str | None:
+    nodes = state.nodes
+    if nodes[ROOT].ephemeral_owner != NOBODY:
+        return "the root is ephemeral"
+    for path, node in nodes.items():
+        if node.ephemeral_owner != NOBODY and node.ephemeral_owner not in state.sessions:
+            return f"{path}: its session is gone"
+    if state.has_large_page and any(
+        data_bytes(node.data) > config.node_bytes_max for node in nodes.values()
+    ):
+        return "a node is larger than it may be"
     return None
 
 
-def _node_problem(config: KeeperConfig, state: State, path: str, node: Node) -> str | None:
-    if not is_valid(path):
-        return "is no path"
-    if node.ephemeral_owner != NOBODY and node.ephemeral_owner not in state.sessions:
-        return "its session is gone"
-    if data_bytes(node.data) > config.node_bytes_max:
-        return "is larger than a node may be"
-    if path == ROOT:
-        return None if node.ephemeral_owner == NOBODY else "the root is ephemeral"
-    parent = state.nodes.get(parent_of(path) or ROOT)
-    if parent is None or parent.ephemeral_owner != NOBODY:
-        return "has no parent that can have children"
+def _problem_of_paths(state: State) -> str | None:
+    """A path is one if that of its parent is, and the name below it."""
+    nodes, children = state.nodes, state.children
+    for parent, names in children.items():
+        above = nodes.get(parent)
+        if above is None or above.ephemeral_owner != NOBODY:
+            return f"{parent}: has children, and is no node that can have any"
+        if not are_names(names):
+            return f"{parent}: has a child with a name that is none"
+    is_each_named = sum(map(len, children.values())) == len(nodes) - 1
+    if not is_each_named or any(f"/{name}" not in nodes for name in children.get(ROOT, ())):
+        return "a path does not begin at the root"
     return None

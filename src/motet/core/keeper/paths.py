@@ -11,6 +11,7 @@ A path that is asked about is not looked at as closely as one that is made: the 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 ROOT = "/"
 
@@ -33,3 +34,11 @@ def parent_of(path: str) -> str | None:
     if place < 0 or "\0" in path:
         return None
     return path[:place] or ROOT
+
+
+def are_names(names: Mapping[str, object]) -> bool:
+    """May nodes that exist have children of these names? All of them cost hardly more than one."""
+    text = "".join(names)
+    if text.isascii() and text.isprintable():
+        return "/" not in text and not names.keys() & {"", ".", ".."}
+    return all("/" not in name and is_valid(f"/{name}") for name in names)

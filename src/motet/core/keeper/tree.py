@@ -8,6 +8,7 @@ T3  Between ``begin`` and ``rollback`` every put is undone; after ``commit`` non
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Self, TypeVar
 
 from motet.core.keeper.node import (
@@ -32,8 +33,8 @@ _Names = dict[str, None]  # a dict for its order
 class Tree:
     """The nodes of one keeper, on ``page_count`` pages of a checkpoint."""
 
-    def __init__(self, page_count: int, nodes: dict[str, Node] | None = None) -> None:
-        """With the root alone, or with these nodes, which are a whole tree (T1)."""
+    def __init__(self, page_count: int) -> None:
+        """With the root alone."""
         self._page_count = page_count
         self.nodes: dict[str, Node] = {}
         #: path -> names of its children; no entry for a node without
@@ -46,12 +47,30 @@ class Tree:
         #: path -> what was there before, the latest last; None outside of ``begin``
         self._undo: list[tuple[str, Node | None]] | None = None
         self.bytes_total = 0
-        if nodes is None:
-            self.put(ROOT, new_node(b"", (), Zxid(0), 0))
-            return
+        self.put(ROOT, new_node(b"", (), Zxid(0), 0))
+
+    @classmethod
+    def restored(
+        cls,
+        page_count: int,
+        nodes: dict[str, Node],
+        pages: dict[int, _Names],
+        children: dict[str, _Names],
+    ) -> Self:
+        """With these nodes, which are a whole tree (T1), and what follows from their paths."""
+        tree = cls(page_count)
+        tree.nodes, tree._pages, tree._changed = nodes, pages, {}
+        tree._children = children
+        size_bytes = sum(map(path_bytes, nodes))
         for path, node in nodes.items():
-            self.put(path, node)
-        self._changed = {}
+            if node.data:
+                size_bytes += len(node.data)
+            if node.acl:
+                size_bytes += acl_bytes(node.acl)
+            if node.ephemeral_owner:
+                tree._owned.setdefault(node.ephemeral_owner, {})[path] = None
+        tree.bytes_total = size_bytes
+        return tree
 
     # Questions
 
@@ -145,7 +164,7 @@ class Tree:
 
     def clone(self) -> Self:
         assert self._undo is None
-        twin = type(self)(self._page_count, {})
+        twin = type(self)(self._page_count)
         twin.nodes = dict(self.nodes)  # nodes never change
         twin._children = {path: dict(names) for path, names in self._children.items()}
         twin._owned = {session: dict(paths) for session, paths in self._owned.items()}
@@ -153,6 +172,22 @@ class Tree:
         twin._changed = dict(self._changed)
         twin.bytes_total = self.bytes_total
         return twin
+
+
+def children_by_parent(nodes: Iterable[str]) -> dict[str, _Names]:
+    """The names of the children of each node that has any."""
+    children: dict[str, _Names] = {}
+    for path in nodes:
+        parent, _, name = path.rpartition("/")
+        if parent in children:
+            children[parent][name] = None
+        else:
+            children[parent] = {name: None}
+    top = children.pop("", {})
+    top.pop("", None)  # the root itself
+    if top:
+        children.setdefault(ROOT, {}).update(top)
+    return children
 
 
 def _discard(index: dict[_Key, _Names], key: _Key, name: str) -> None:

@@ -6,6 +6,8 @@ place, sends it as it is on disk.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 from motet.core.vsr.block_ref import BlockRef
 from motet.core.vsr.context import GRID, Core
 from motet.core.vsr.grid import block_offset, decode_block
@@ -14,8 +16,12 @@ from motet.core.vsr.state import PendingRead, Status
 from motet.ids import ReplicaIndex
 
 RESTORE, SERVE, CHECK = "block to restore", "block for a peer", "block to check"
-reads_at_once = 64
+reads_at_once = 512
+"""Blocks that are being read at most, several of them with one read."""
 asked_at_once = 32
+run_blocks_max = 128
+gap_blocks_max = 4
+"""So many blocks that are not wanted are read along with those around them."""
 
 
 # What a restore wants
@@ -24,22 +30,49 @@ asked_at_once = 32
 def read_wanted_blocks(core: Core) -> None:
     """Read the next blocks of a checkpoint that is being restored, each once."""
     state = core.state
+    restore = state.restore
+    if restore is None or not restore.unread:
+        return
+    if not any(read.why == RESTORE for read in state.reads.values()):
+        for run in _runs(restore.take_unread(reads_at_once)):
+            _read_run(core, run)
+
+
+def _runs(refs: Sequence[BlockRef]) -> Iterator[tuple[BlockRef, ...]]:
+    """The same, those together that are near each other; they are in the order of their places."""
+    run: list[BlockRef] = []
+    for ref in refs:
+        is_near = run and ref.index - run[-1].index <= 1 + gap_blocks_max
+        if run and not (is_near and ref.index - run[0].index < run_blocks_max):
+            yield tuple(run)
+            run = []
+        run.append(ref)
+    if run:
+        yield tuple(run)
+
+
+def _read_run(core: Core, run: tuple[BlockRef, ...]) -> None:
+    block_bytes = core.config.block_bytes
+    size_bytes = (run[-1].index + 1 - run[0].index) * block_bytes
+    why = PendingRead(RESTORE, refs=run)
+    core.read(why, GRID, block_offset(run[0].index, block_bytes), size_bytes)
+
+
+def on_blocks_read(core: Core, why: PendingRead, data: bytes | None) -> None:
+    """Some of ours are here, or damaged. A read that failed is repeated block by block."""
+    state, block_bytes = core.state, core.config.block_bytes
     if state.restore is None:
         return
-    reading = {read.ref: None for read in state.reads.values() if read.why == RESTORE}
-    for ref in state.restore.wanted(reads_at_once):
-        if ref not in reading and ref not in state.blocks_faulty:
-            core.read_block(PendingRead(RESTORE, ref=ref))
-
-
-def on_block_read(core: Core, why: PendingRead, data: bytes | None) -> None:
-    """One of ours is here, or damaged."""
-    state, ref = core.state, why.ref
-    assert ref is not None
-    if state.restore is not None and data is not None and state.restore.give(ref, data):
+    if data is None and len(why.refs) > 1:
+        for ref in why.refs:
+            _read_run(core, (ref,))
         return
-    if state.restore is not None:
-        _lost(core, ref)
+    for ref in why.refs:
+        start = block_offset(ref.index - why.refs[0].index, block_bytes)
+        if data is None or not state.restore.give(ref, data[start : start + block_bytes]):
+            _lost(core, ref)
+        if state.status is Status.REFUSED:
+            return
 
 
 def on_block_checked(core: Core, why: PendingRead, data: bytes | None) -> None:

@@ -137,7 +137,7 @@ READS: dict[str, ReadHandler] = {
     repair.SERVE_PREPARE: repair.on_prepare_to_serve,
     repair.CHECK_PREPARE: repair.on_prepare_checked,
     replies.REPLY: replies.on_reply_read,
-    blocks.RESTORE: blocks.on_block_read,
+    blocks.RESTORE: blocks.on_blocks_read,
     blocks.SERVE: blocks.on_block_to_serve,
     blocks.CHECK: blocks.on_block_checked,
 }

@@ -65,10 +65,12 @@ class Restore(msgspec.Struct):
     blocks_max: int
     table: PageTable = msgspec.field(default_factory=PageTable)
     phase: RestorePhase = RestorePhase.ROOT
-    #: blocks that are wanted, in order; a dict, to find them by what they are
-    missing: dict[BlockRef, None] = {}
-    #: blocks of this phase that are here
-    blocks: dict[BlockRef, bytes] = {}
+    #: blocks that are wanted, in order, by their places
+    missing: dict[int, BlockRef] = {}
+    #: those of them that nobody has taken to read, the lowest place last
+    unread: list[BlockRef] = []
+    #: blocks of this phase that are here, by their places
+    blocks: dict[int, bytes] = {}
     #: places that are taken: a checkpoint has no block twice
     indexes: dict[int, None] = {}
     #: how many lists are between the blocks of this phase and the root; None before the root block
@@ -86,19 +88,26 @@ class Restore(msgspec.Struct):
 
     def wanted(self, limit: int) -> list[BlockRef]:
         """What to read or fetch next: the same until it is given."""
-        return list(islice(self.missing, limit))
+        return list(islice(self.missing.values(), limit))
+
+    def take_unread(self, limit: int) -> list[BlockRef]:
+        """What to read next from the own disk: each block once, in the order of their places."""
+        taken = self.unread[-limit:]
+        del self.unread[-limit:]
+        return taken[::-1]
 
     def give(self, ref: BlockRef, raw: bytes) -> bool:
         """A block came in. False: it is not what was referred to, try another copy."""
-        if ref not in self.missing:
+        index = ref.index
+        if self.missing.get(index) != ref:
             return True  # it came twice, or was asked for by somebody else
         if len(raw) > self.block_bytes:
             return False
         data = decode_block(raw, ref)
         if data is None:
             return False
-        del self.missing[ref]
-        self.blocks[ref] = data
+        del self.missing[index]
+        self.blocks[index] = data
         if not self.missing:
             self._advance()
         return True
@@ -117,7 +126,7 @@ class Restore(msgspec.Struct):
                 self._finish_phase()
         except _Nonsense as nonsense:
             self.phase, self.failure = RestorePhase.NONSENSE, str(nonsense)
-            self.missing, self.blocks = {}, {}
+            self.missing, self.unread, self.blocks = {}, [], {}
 
     def _finish_phase(self) -> None:
         if self.phase is RestorePhase.ROOT:
@@ -126,6 +135,7 @@ class Restore(msgspec.Struct):
             self._finish_chunks()
         else:
             self._finish_pages()
+        self.unread.sort(key=_place, reverse=True)
 
     def _finish_root_level(self) -> None:
         content = self._take(self.listed)
@@ -183,10 +193,17 @@ class Restore(msgspec.Struct):
             if ref.index in self.indexes:
                 raise _Nonsense(f"block {ref.index} is referred to twice")
             self.indexes[ref.index] = None
-            self.missing[ref] = None
+            self.missing[ref.index] = ref
+            self.unread.append(ref)
 
     def _take(self, refs: Refs) -> bytes:
-        return b"".join([self.blocks.pop(ref) for ref in refs])
+        if len(refs) == 1:
+            return self.blocks.pop(refs[0].index)
+        return b"".join([self.blocks.pop(ref.index) for ref in refs])
+
+
+def _place(ref: BlockRef) -> int:
+    return ref.index
 
 
 def begin_restore(config: VsrConfig, root: BlockRef) -> Restore:
@@ -197,7 +214,8 @@ def begin_restore(config: VsrConfig, root: BlockRef) -> Restore:
         return restore
     restore.listed = restore.table.root = (root,)
     restore.indexes[root.index] = None
-    restore.missing[root] = None
+    restore.missing[root.index] = root
+    restore.unread.append(root)
     return restore
 
 

@@ -74,9 +74,9 @@ def _rows(count: int) -> struct.Struct:
     return struct.Struct("<" + f"{_covered_bytes}sI" * count)
 
 
-def check_sector(data: bytes, number: int) -> Sector | None:
-    """Sector ``number`` of these bytes; None if it is not valid, or not there."""
-    start = number * sector_bytes
+def check_sector(data: bytes, number: int, start: int = 0) -> Sector | None:
+    """Sector ``number`` of what begins at ``start``; None if it is not valid, or not there."""
+    start += number * sector_bytes
     raw = data[start : start + sector_bytes]
     if len(raw) != sector_bytes:
         return None

@@ -25,6 +25,7 @@ from motet.core.vsr.messages import DoViewChange, Reply, Request
 from motet.core.vsr.restore import Restore
 from motet.core.vsr.sessions import Sessions
 from motet.core.vsr.superblock import Superblock
+from motet.core.vsr.wal_layout import SlotRead
 from motet.ids import Address, ClientId, Op, ReadId, ReplicaIndex, View, WriteId
 
 
@@ -77,6 +78,8 @@ class PendingRead(msgspec.Struct, frozen=True):
     op: Op = Op(0)
     checksum: Checksum = b""
     ref: BlockRef | None = None
+    #: several blocks, in the order of their places
+    refs: tuple[BlockRef, ...] = ()
     client: ClientId = ClientId(0)
     #: who asked for it; None for ourselves
     asker: ReplicaIndex | None = None
@@ -195,6 +198,9 @@ class State(msgspec.Struct):
 
     # Reading its files
     wal_pieces: dict[int, bytes] = {}
+    wal_headers: bytes = b""
+    #: what the slots hold, as far as they are read
+    wal_reads: list[SlotRead] = []
 
     # Repair
     #: its timer runs

@@ -120,9 +120,9 @@ def encode_prepare(header: Header, body: bytes) -> bytes:
     return seal(encode_header(header) + body, _generation(header))
 
 
-def read_prepare(data: bytes) -> SlotRead:
+def read_prepare(data: bytes, start: int = 0, end: int | None = None) -> SlotRead:
     """What these bytes of a slot hold; they may be more than the prepare, and less is damage."""
-    first = check_sector(data, 0)
+    first = check_sector(data, 0, start)
     if first is None:
         return SlotRead(SlotKind.CORRUPT)
     if first.generation is None:
@@ -130,17 +130,17 @@ def read_prepare(data: bytes) -> SlotRead:
     header = decode_header(first.data[:header_bytes])
     if header is None or header.body_bytes < 0 or first.generation != _generation(header):
         return SlotRead(SlotKind.CORRUPT)
-    return _read_extent(data, header, first)
+    return _read_extent(data, start, len(data) if end is None else end, header, first)
 
 
-def _read_extent(data: bytes, header: Header, first: Sector) -> SlotRead:
+def _read_extent(data: bytes, start: int, end: int, header: Header, first: Sector) -> SlotRead:
     count = sector_count(header_bytes + header.body_bytes)
-    if count * sector_bytes > len(data):
+    if start + count * sector_bytes > min(end, len(data)):
         return SlotRead(SlotKind.CORRUPT, claimed_op=header.op)
     pieces = [first.data]
     is_torn = False
     for number in range(1, count):
-        sector = check_sector(data, number)
+        sector = check_sector(data, number, start)
         if sector is None:
             return SlotRead(SlotKind.CORRUPT, claimed_op=header.op)
         is_torn = is_torn or sector.generation != first.generation

@@ -21,6 +21,7 @@ is newer than its header is believed, and a header that is newer than its prepar
 from __future__ import annotations
 
 import enum
+from functools import cache
 
 import msgspec
 
@@ -119,6 +120,7 @@ def cases() -> tuple[Case, ...]:
     return _CASES
 
 
+@cache
 def decide(question: Question) -> Case:
     """The one row for these answers."""
     for case in _CASES:
